@@ -2,15 +2,17 @@
 //!
 //! ```text
 //! offset  size
-//!     32    32  0
+//!     32     8  in page 1: number of groups that have a bitmap; 0 elsewhere
+//!     40    24  0
 //!     64  S/2   one bit per page of the group, lowest bit first: 1 in use
 //! ```
 //!
 //! A group is `S / 2 * 8` pages (65,536 of 16 KiB, one GiB; 16,384 of 4 KiB). The bitmap of group `g` is its
 //! second page, `g * group + 1`. Page 0 of the tablespace is never used, so that 0 can mean "no page".
 
-use super::{KIND_BITMAP, PageNo, format};
+use super::{KIND_BITMAP, PageNo, format, read_u64, write_u64};
 
+const AT_GROUPS: usize = super::COMMON_HEADER_BYTES;
 const AT_BITS: usize = 64;
 
 /// Pages per bitmap page.
@@ -30,6 +32,16 @@ pub fn format_bitmap(page: &mut [u8], no: PageNo) {
     if no.0 == 1 {
         set(page, 0, true);
     }
+}
+
+/// What the first bitmap says about how many groups have one.
+pub fn groups(page: &[u8]) -> u64 {
+    read_u64(page, AT_GROUPS)
+}
+
+/// Says so.
+pub fn set_groups(page: &mut [u8], groups: u64) {
+    write_u64(page, AT_GROUPS, groups);
 }
 
 /// Whether the group's page `index` is in use.

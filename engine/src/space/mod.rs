@@ -22,6 +22,8 @@ use crate::wait::Waiter;
 
 /// The tablespace grows by at least as many pages at a time.
 const EXTENT_PAGES: u64 = 256;
+/// The first bitmap was not looked at yet.
+const UNKNOWN: u64 = u64::MAX;
 
 /// Pages in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +37,10 @@ pub struct Run {
 /// Allocates and frees pages of one tablespace.
 pub struct PageAllocator {
     pool: Arc<BufferPool>,
-    /// Groups that have a bitmap.
+    /// Groups that have a bitmap, or `UNKNOWN`.
     groups: AtomicU64,
+    /// There is room on disk for these, as far as is known.
+    grown_pages: AtomicU64,
     /// Where pages that shall be near to no other are looked for.
     cursor: AtomicU64,
 }
@@ -51,14 +55,37 @@ impl PageAllocator {
 
     /// For a tablespace that has one.
     pub fn open(pool: &Arc<BufferPool>) -> Arc<PageAllocator> {
-        let group = group_pages(pool.page_size());
-        // A group's bitmap is made before any other page of the group, at the group's first growth.
-        let groups = (pool.space().pages().max(2) - 2) / group + 1;
-        Arc::new(PageAllocator::with_groups(pool, groups))
+        Arc::new(PageAllocator::with_groups(pool, UNKNOWN))
     }
 
     fn with_groups(pool: &Arc<BufferPool>, groups: u64) -> PageAllocator {
-        PageAllocator { pool: Arc::clone(pool), groups: AtomicU64::new(groups), cursor: AtomicU64::new(2) }
+        let zero = AtomicU64::new(0);
+        let pool = Arc::clone(pool);
+        PageAllocator { pool, groups: AtomicU64::new(groups), grown_pages: zero, cursor: AtomicU64::new(2) }
+    }
+
+    /// Groups that have a bitmap; the first bitmap has their number.
+    fn groups(&self, waiter: &Waiter) -> Result<u64> {
+        match self.groups.load(Ordering::Acquire) {
+            UNKNOWN => {
+                let groups = self.pool.retry(waiter, || {
+                    Ok(bitmap::groups(self.pool.optimistic(PageNo(1))?.shared()?.bytes()))
+                })?;
+                let raced =
+                    self.groups.compare_exchange(UNKNOWN, groups, Ordering::AcqRel, Ordering::Acquire);
+                Ok(raced.map_or_else(|now| now, |_| groups))
+            }
+            groups => Ok(groups),
+        }
+    }
+
+    fn grow(&self, pages: u64, waiter: &Waiter) -> Result<()> {
+        if pages > self.grown_pages.load(Ordering::Acquire) {
+            let pages = pages.next_multiple_of(EXTENT_PAGES);
+            waiter.wait(WaitReason::DiskWrite, || self.pool.space().grow(pages))?;
+            self.grown_pages.fetch_max(pages, Ordering::AcqRel);
+        }
+        Ok(())
     }
 
     /// Allocates a page, near `near` if that is possible.
@@ -74,7 +101,7 @@ impl PageAllocator {
         let mut within = from % group_pages;
         let mut wrapped = false;
         loop {
-            if group >= self.groups.load(Ordering::Acquire) {
+            if group >= self.groups(waiter)? {
                 // Before the space grows, the pages before `from` that were freed.
                 if !wrapped {
                     (group, within, wrapped) = (0, 0, true);
@@ -94,14 +121,7 @@ impl PageAllocator {
 
     /// Room on disk for what was just allocated.
     fn grow_for(&self, run: Run, waiter: &Waiter) -> Result<()> {
-        let pages = run.first.0 + run.pages;
-        if pages <= self.pool.space().pages() {
-            return Ok(());
-        }
-        let grown = waiter.wait(WaitReason::DiskWrite, || {
-            self.pool.space().grow(pages.next_multiple_of(EXTENT_PAGES))
-        });
-        grown.or_else(|error| {
+        self.grow(run.first.0 + run.pages, waiter).or_else(|error| {
             self.free_run(run, waiter)?;
             Err(error)
         })
@@ -149,7 +169,7 @@ impl PageAllocator {
     /// Pages in use, bitmaps and page 0 among them.
     pub fn used_pages(&self, waiter: &Waiter) -> Result<u64> {
         let group_pages = group_pages(self.pool.page_size());
-        (0..self.groups.load(Ordering::Acquire))
+        (0..self.groups(waiter)?)
             .map(|group| {
                 let no = PageNo(group * group_pages + 1);
                 self.pool.retry(waiter, || Ok(bitmap::count(self.pool.optimistic(no)?.shared()?.bytes())))
@@ -160,8 +180,7 @@ impl PageAllocator {
     /// Makes the bitmap of the next group, unless another thread was faster.
     fn add_group(&self, group: u64, waiter: &Waiter) -> Result<()> {
         let no = PageNo(group * group_pages(self.pool.page_size()) + 1);
-        let pages = (no.0 + 1).next_multiple_of(EXTENT_PAGES);
-        waiter.wait(WaitReason::DiskWrite, || self.pool.space().grow(pages))?;
+        self.grow(no.0 + 1, waiter)?;
         let mut attempts = 0;
         loop {
             let mut mtr = Mtr::begin(&self.pool, &[no], waiter)?;
@@ -177,10 +196,17 @@ impl PageAllocator {
                         mtr.commit(&mut [&mut page]);
                         self.groups.store(group + 1, Ordering::Release);
                     }
-                    return Ok(());
+                    break;
                 }
             }
         }
+        self.pool.retry(waiter, || {
+            let mut first = self.latch_bitmap(PageNo(1))?;
+            let groups = bitmap::groups(first.bytes()).max(group + 1);
+            bitmap::set_groups(first.bytes_mut(), groups);
+            Mtr::in_place(&self.pool).commit(&mut [&mut first]);
+            Ok(())
+        })
     }
 }
 
