@@ -2,9 +2,13 @@
 #![warn(missing_docs)]
 
 pub mod db;
+pub mod buffer;
 pub mod disk;
 mod error;
 pub mod metrics;
+pub mod page;
+pub mod space;
+pub mod tree;
 mod wait;
 
 pub use db::{Database, EngineConfig, EngineStats, Session, Statement, Tree};
