@@ -80,6 +80,11 @@ impl Tablespace {
         self.page_size
     }
 
+    /// Data files over which the pages are striped.
+    pub fn data_files(&self) -> u32 {
+        self.paths.len() as u32
+    }
+
     /// Pages there is room for: `0..pages` can be read and written.
     pub fn pages(&self) -> u64 {
         self.pages.load(Ordering::Acquire)
