@@ -7,7 +7,7 @@ use flifo_admission::{Admission, Config};
 use flifo_engine::{Database, EngineConfig, Result, Session, Tree};
 
 /// Small pages and a small pool, so that little data makes a deep tree and a full pool.
-pub fn config() -> EngineConfig {
+pub(crate) fn config() -> EngineConfig {
     EngineConfig {
         buffer_pool_bytes: 1 << 20,
         buffer_pool_instances: 2,
@@ -17,32 +17,32 @@ pub fn config() -> EngineConfig {
     }
 }
 
-pub fn admission() -> Arc<Admission> {
+pub(crate) fn admission() -> Arc<Admission> {
     Admission::new(Config::default()).unwrap()
 }
 
-pub fn session(db: &Database) -> Session {
+pub(crate) fn session(db: &Database) -> Session {
     db.session(&admission())
 }
 
-pub fn key(row: u64) -> [u8; 8] {
+pub(crate) fn key(row: u64) -> [u8; 8] {
     row.to_be_bytes()
 }
 
 /// 100 to 160 bytes that only this row has.
-pub fn value(row: u64) -> Vec<u8> {
+pub(crate) fn value(row: u64) -> Vec<u8> {
     let length = 100 + (row % 61) as usize;
     let mut value = format!("the value of row {row}; ").into_bytes();
     value.resize(length, (row % 251) as u8);
     value
 }
 
-pub fn rows(count: u64) -> impl Iterator<Item = ([u8; 8], Vec<u8>)> {
+pub(crate) fn rows(count: u64) -> impl Iterator<Item = ([u8; 8], Vec<u8>)> {
     (0..count).map(|row| (key(row), value(row)))
 }
 
 /// Reads row by row and by a scan; every row of `0..count` is there with its value, and no other.
-pub fn verify(db: &Database, tree: &Tree, count: u64) -> Result<()> {
+pub(crate) fn verify(db: &Database, tree: &Tree, count: u64) -> Result<()> {
     let session = session(db);
     let statement = session.statement();
     let mut found = Vec::new();
