@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
+use super::BufferPool;
 use super::frames::PageBuffer;
 use super::latch::{DIRTY, EXCLUSIVE, WRITING};
-use super::BufferPool;
 use crate::error::{Error, Result};
 use crate::metrics::WaitReason;
 use crate::page::{PageNo, seal, verify};

@@ -61,7 +61,8 @@ struct Mapping {
 impl Mapping {
     fn new(bytes: usize) -> Option<Self> {
         use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
-        let (read_write, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+        let (read_write, flags) =
+            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
         // SAFETY: a new mapping, at an address of the system's choice.
         let start = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, read_write, flags) }.ok()?;
         // Huge pages mean fewer misses of the address cache; a refusal costs nothing but time.
@@ -92,7 +93,9 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: allocated with this layout.
-        unsafe { std::alloc::dealloc(self.start, Layout::from_size_align(self.bytes, 8).expect("as before")) };
+        unsafe {
+            std::alloc::dealloc(self.start, Layout::from_size_align(self.bytes, 8).expect("as before"))
+        };
     }
 }
 

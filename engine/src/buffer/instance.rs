@@ -154,7 +154,9 @@ impl Instance {
         let none = || self.free_frames.load(Ordering::SeqCst) == 0;
         let until = Instant::now() + FRAME_WAIT;
         // SAFETY: the address is this instance's list; the callbacks neither panic nor park.
-        unsafe { parking_lot_core::park(self.key(), none, || {}, |_, _| {}, DEFAULT_PARK_TOKEN, Some(until)) };
+        unsafe {
+            parking_lot_core::park(self.key(), none, || {}, |_, _| {}, DEFAULT_PARK_TOKEN, Some(until))
+        };
         self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 

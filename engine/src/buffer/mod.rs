@@ -173,7 +173,8 @@ impl BufferPool {
             for instance in self.instances.iter().skip(index).step_by(cleaners) {
                 instance.bell.set_target(Some(Arc::clone(&sleep)));
             }
-            let (cleaner, stopped) = (Cleaner::new(self, index, cleaners), Arc::clone(&self.cleaners_stopped));
+            let (cleaner, stopped) =
+                (Cleaner::new(self, index, cleaners), Arc::clone(&self.cleaners_stopped));
             let of_thread = Arc::clone(&sleep);
             let thread = std::thread::Builder::new()
                 .name(format!("flifo-cleaner{index}"))
@@ -313,7 +314,9 @@ impl BufferPool {
         let entry = self.entry(page)?;
         loop {
             match entry.state.load(Ordering::Acquire) & RESIDENCY {
-                LOADING => entry.wait_while(waiter, WaitReason::PageLoad, |state| state & RESIDENCY == LOADING),
+                LOADING => {
+                    entry.wait_while(waiter, WaitReason::PageLoad, |state| state & RESIDENCY == LOADING)
+                }
                 latch::RESIDENT => return Ok(()),
                 _ if entry.try_begin_load() => return self.load_claimed(page, entry, waiter),
                 _ => {}

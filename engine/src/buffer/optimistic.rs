@@ -63,7 +63,9 @@ unsafe fn copy_racy(from: *const u8, to: *mut u8, len: usize) {
     let mut done = 0;
     while done + 8 <= len {
         // SAFETY: the eight bytes lie within what the caller vouches for.
-        unsafe { to.add(done).cast::<u64>().write_unaligned(from.add(done).cast::<[u8; 8]>().read_volatile_u64()) };
+        unsafe {
+            to.add(done).cast::<u64>().write_unaligned(from.add(done).cast::<[u8; 8]>().read_volatile_u64())
+        };
         done += 8;
     }
     while done < len {

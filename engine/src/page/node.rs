@@ -65,7 +65,9 @@ pub(crate) fn heap_bytes(suffix_len: usize, value_len: usize) -> usize {
 pub(crate) fn head_of(suffix: &[u8]) -> u32 {
     match suffix.first_chunk::<HEAD_BYTES>() {
         Some(head) => u32::from_be_bytes(*head),
-        None => suffix.iter().zip([24, 16, 8]).fold(0, |head, (&byte, shift)| head | u32::from(byte) << shift),
+        None => {
+            suffix.iter().zip([24, 16, 8]).fold(0, |head, (&byte, shift)| head | u32::from(byte) << shift)
+        }
     }
 }
 
