@@ -8,6 +8,7 @@ pub mod fixture;
 mod format;
 mod page;
 mod palette;
+mod picture;
 mod text;
 
 use std::io::{IsTerminal, Write};
@@ -15,6 +16,7 @@ use std::path::Path;
 
 pub use conclusion::conclusion;
 pub use page::html;
+pub use picture::svg;
 pub use text::{cell_heading, cell_line, final_report};
 
 use crate::results::{Results, ResultsError, replace_file};
@@ -35,11 +37,6 @@ impl Style {
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Style { colour: std::io::stdout().is_terminal() && !no_colour, width: width.unwrap_or(120) }
     }
-}
-
-/// The headline picture.
-pub fn svg(_results: &Results) -> Result<String, ReportError> {
-    Ok(String::new())
 }
 
 /// What `flifo report` does, and what `sweep` does at its end with the results at hand: prints the final

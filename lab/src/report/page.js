@@ -38,15 +38,14 @@
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { color: colours.ink, family: "system-ui, sans-serif", size: narrow ? 11 : 12 },
       margin: { l: 56, r: 12, t: 12, b: 44 },
-      legend: { orientation: "h", x: 0, y: 1.02, xanchor: "left", yanchor: "bottom" },
+      legend: { orientation: "h", x: 0, y: 1.02, xanchor: "left", yanchor: "bottom", traceorder: "normal" },
       hovermode: "x unified",
       hoverlabel: { bgcolor: colours.card, bordercolor: colours.grid, font: { color: colours.ink } },
       dragmode: coarse ? false : "zoom",
     }, {
       displaylogo: false,
       responsive: true,
-      displayModeBar: coarse ? false : "hover",
-      modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+      displayModeBar: false,
     });
   };
 

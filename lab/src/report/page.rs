@@ -34,7 +34,8 @@ pub fn html(results: &Results) -> Result<String, ReportError> {
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>flifo: {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{head}<main>\n{sections}</main>\n\
-         <footer><main>Drawn by flifo {version}. This page asks the network for nothing.</main></footer>\n\
+         <footer><div class=\"inner\">Drawn by flifo {version}. Drag over a chart to enlarge, click twice to come back, click a name to hide its line. \
+         This page asks the network for nothing.</div></footer>\n\
          <script type=\"application/json\" id=\"charts\">{charts}</script>\n\
          <script type=\"application/json\" id=\"palettes\">{palettes}</script>\n\
          <script>{library}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
@@ -98,9 +99,9 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
         .iter()
         .map(|panel| {
             format!(
-                "<div class=\"lead\"><p class=\"conclusion\">{}</p><p class=\"which\">{}</p></div>\n",
-                escape(&conclusion(panel)),
-                escape(&panel.heading())
+                "<div class=\"lead\"><p class=\"which\">{}</p><p class=\"conclusion\">{}</p></div>\n",
+                escape(&panel.heading()),
+                escape(&conclusion(panel))
             )
         })
         .collect();

@@ -349,7 +349,7 @@ mod tests {
         ] {
             assert!(text.contains(wanted), "{wanted:?} is missing in\n{text}");
         }
-        let tables = text.lines().filter(|line| line.contains('─') || line.starts_with(' '));
+        let tables = text.lines().filter(|line| line.contains('─') || line.starts_with('│'));
         let widest = tables.map(|line| line.chars().count()).max().unwrap();
         assert!(widest <= 120, "{widest}\n{text}");
         assert!(!text.contains('\x1b') && !text.contains("interrupted"));
@@ -361,8 +361,8 @@ mod tests {
         let cell = results.cells.iter().find(|c| c.key.threads == 1024 && c.key.policy == "flifo").unwrap();
         let expected = format::with_spread(cell.throughput());
         let text = final_report(&results, PLAIN);
-        let row = text.lines().find(|line| line.trim_start().starts_with("1024 ")).unwrap();
-        assert!(row.trim_end().ends_with(&expected), "{expected} should end\n{row}");
+        let row = text.lines().find(|line| line.trim_start_matches(['│', ' ']).starts_with("1024 ")).unwrap();
+        assert!(row.trim_end_matches(['│', ' ']).ends_with(&expected), "{expected} should end\n{row}");
     }
 
     #[test]
