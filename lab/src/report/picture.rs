@@ -16,8 +16,8 @@ const PAPER: RGBColor = RGBColor(252, 252, 253);
 const INK: RGBColor = RGBColor(28, 36, 48);
 const SOFT: RGBColor = RGBColor(91, 102, 117);
 const GRID: RGBColor = RGBColor(227, 231, 236);
-/// Room on the right for the labels at the lines.
-const LABELS_PX: i32 = 118;
+/// Width of a character of the labels at the lines, a little more than most.
+const LABEL_CHARACTER_PX: u32 = 8;
 /// Labels at the lines keep this distance.
 const LABEL_STEP_PX: i32 = 18;
 
@@ -48,7 +48,7 @@ fn draw(
     let top = top.fold(1.0, f64::max) * 1.08;
     let mut chart = ChartBuilder::on(&root)
         .margin_left(14)
-        .margin_right(LABELS_PX)
+        .margin_right(labels_px(panel))
         .margin_top(74)
         .margin_bottom(10)
         .x_label_area_size(44)
@@ -125,6 +125,17 @@ fn draw_curve(chart: &mut Chart<'_>, curve: &Curve<'_>) -> Result<(), Box<dyn st
     Ok(())
 }
 
+fn label_text(curve: &Curve<'_>, last: Spread) -> String {
+    format!("{} {}", curve.label, format::count(last.median))
+}
+
+/// Room on the right for the labels.
+fn labels_px(panel: &Panel<'_>) -> u32 {
+    let texts = panel.curves.iter().filter_map(|c| Some(label_text(c, c.last().throughput()?)));
+    let longest = texts.map(|text| text.chars().count() as u32).max().unwrap_or(0);
+    (longest * LABEL_CHARACTER_PX + 10).min(SIZE.0 / 3)
+}
+
 /// Names the lines at their right ends, pushed apart where they would overlap.
 fn labels(
     root: &Drawing<'_>,
@@ -151,7 +162,7 @@ fn labels(
             .style(FontStyle::Bold)
             .color(&RGBColor(r, g, b))
             .pos(Pos::new(HPos::Left, VPos::Center));
-        let text = format!("{} {}", curve.label, format::count(last.median));
+        let text = label_text(curve, last);
         root.draw(&Text::new(text, (x_px + 10, y_px), style))?;
     }
     Ok(())
