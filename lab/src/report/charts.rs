@@ -184,10 +184,16 @@ fn processors(panel: &Panel<'_>, curve: &Curve<'_>) -> Chart {
             })
         })
         .collect();
-    traces.push(json!({
-        "type": "scatter", "mode": "lines+markers", "name": "of it the client", "x": x,
-        "y": medians(|r| r.host.cpu_client), "hovertemplate": "%{y:.0f}%",
-        "line": {"color": "$ink$", "width": 1.5}, "marker": {"color": "$ink$", "size": 4},
+    let sides: [(&str, &str, Figure); 2] = [
+        ("server threads", "solid", |r| r.host.cpu_server),
+        ("client threads", "dot", |r| r.host.cpu_client),
+    ];
+    traces.extend(sides.into_iter().map(|(name, dash, figure)| {
+        json!({
+            "type": "scatter", "mode": "lines+markers", "name": name, "x": x, "y": medians(figure),
+            "hovertemplate": "%{y:.0f}%", "line": {"color": "$ink$", "width": 1.5, "dash": dash},
+            "marker": {"color": "$ink$", "size": 4},
+        })
     }));
     let mut spec = spec(panel, traces, "% of all processors", true);
     spec["layout"]["barmode"] = "stack".into();
@@ -201,7 +207,7 @@ fn processors(panel: &Panel<'_>, curve: &Curve<'_>) -> Chart {
     }
     Chart {
         title: format!("Processors, {}", curve.label),
-        note: "Medians; the whole machine.".into(),
+        note: "Medians. Bars: the whole machine. Lines: of it the server's threads and the client's.".into(),
         wide: false,
         switchable: false,
         spec,
