@@ -28,6 +28,7 @@
     const axis = { gridcolor: colours.grid, zerolinecolor: colours.grid, linecolor: colours.grid, automargin: true };
     const y = { ...axis, ...layout.yaxis };
     if (logarithmic.has(index)) y.type = "log";
+    y.title.standoff = 10;
     if (y.type === "log") y.exponentformat = "none";
     const narrow = place.clientWidth < 520;
     return Plotly.react(place, data, {
