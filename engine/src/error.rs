@@ -1,4 +1,4 @@
-//! One error type for the whole engine; every message says what is wrong and what to do.
+//! One error type for the whole engine; every message is one line that says what is wrong and what to do.
 
 use std::io;
 
@@ -7,8 +7,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// What can go wrong.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
-    /// The operating system refused.
+    /// The operating system refused, for a reason that has no variant of its own.
     #[error("{action} {path}: {source}")]
     Io {
         /// What was tried, as in "cannot read".
@@ -18,20 +19,223 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// The user of this process may not do that with the file.
+    #[error(
+        "{action} {path}: permission denied; make it readable and writable for this user, or use another directory"
+    )]
+    NotPermitted {
+        /// What was tried, as in "cannot open".
+        action: &'static str,
+        /// The file.
+        path: String,
+    },
+    /// The process, or the whole machine, has too many files open.
+    #[error("cannot open {path}: out of file descriptors; raise the limit (ulimit -n)")]
+    OutOfFileDescriptors {
+        /// The file.
+        path: String,
+    },
+    /// The file system is full. What was in the database before stays sound.
+    #[error(
+        "disk full: {bytes_needed} bytes needed under {path}; free some space, or use another file system"
+    )]
+    DiskFull {
+        /// What the failed request asked for, bytes.
+        bytes_needed: u64,
+        /// The database's directory.
+        path: String,
+    },
+    /// Another open handle of the database, in this process or another, holds its lock.
+    #[error("{path} is in use by another process (or by another handle in this one); close it there first")]
+    InUse {
+        /// The database's directory.
+        path: String,
+    },
+    /// No database is in the directory.
+    #[error("there is no database in {path}; create one, or check the directory's name")]
+    NoDatabase {
+        /// The directory.
+        path: String,
+    },
+    /// A database is there already.
+    #[error("there is a database in {path} already; open it, or remove the directory first")]
+    DatabaseExists {
+        /// The directory.
+        path: String,
+    },
+    /// The creation of the database did not get to its end, so it holds nothing.
+    #[error("the database in {path} was never created to the end; remove the directory and create it again")]
+    HalfCreated {
+        /// The directory.
+        path: String,
+    },
+    /// The directory or the file is something else's.
+    #[error("{path} is not a flifo database: {what}; use an empty or a new directory")]
+    NotADatabase {
+        /// The directory or the file.
+        path: String,
+        /// What was found there.
+        what: String,
+    },
+    /// Written by another version of the format.
+    #[error(
+        "{path} has format version {found}, this program supports {supported}; use the program that wrote it, or load the data anew"
+    )]
+    FormatVersion {
+        /// The file.
+        path: String,
+        /// The file's version.
+        found: u32,
+        /// The version this program reads and writes.
+        supported: u32,
+    },
+    /// One of the data files is not there.
+    #[error(
+        "data file {path} is missing ({index} of 0..{files}); bring it back from where it was moved, or load the data anew"
+    )]
+    MissingDataFile {
+        /// The file.
+        path: String,
+        /// Its place among the data files, from 0.
+        index: u32,
+        /// How many data files the database has.
+        files: u32,
+    },
+    /// A data file of this format that does not belong where it was found.
+    #[error("data file {path} does not belong here: {what}; put the right file in its place")]
+    MisplacedDataFile {
+        /// The file.
+        path: String,
+        /// Whose file it is.
+        what: String,
+    },
+    /// A data file is shorter than what was written to it.
+    #[error(
+        "data file {path} is truncated: {bytes} bytes, {bytes_expected} expected; restore it from a copy, or load the data anew"
+    )]
+    TruncatedDataFile {
+        /// The file.
+        path: String,
+        /// Its length, bytes.
+        bytes: u64,
+        /// The least it must have, bytes.
+        bytes_expected: u64,
+    },
+    /// A header whose bytes are not what was written.
+    #[error("the header of {path} is corrupt: {what}; restore the file from a copy, or load the data anew")]
+    CorruptHeader {
+        /// The file.
+        path: String,
+        /// What does not fit.
+        what: String,
+    },
     /// A page whose bytes are not what was written.
-    #[error("page {page} is corrupt: {what}")]
+    #[error("page {page} is corrupt: {what}; restore the database from a copy, or load the data anew")]
     CorruptPage {
         /// The page's number.
         page: u64,
         /// What does not fit.
         what: String,
     },
+    /// The database was written to and then not closed; without a redo log, its pages do not fit together.
+    #[error(
+        "the database in {path} was not closed cleanly after its last changes; load the data anew (there is no recovery yet)"
+    )]
+    NotClosedCleanly {
+        /// The database's directory.
+        path: String,
+    },
+    /// An earlier failure left in doubt what is on disk, so nothing more is read or written.
+    #[error(
+        "the database stopped after an earlier failure ({what}); close it, mend the cause, and load the data anew"
+    )]
+    Stopped {
+        /// The failure.
+        what: String,
+    },
+    /// The database was closed while this handle was still around.
+    #[error("the database is closed; open it again")]
+    Closed,
+    /// No tree of that name.
+    #[error("there is no tree '{name}' in the database; create it, or check the name")]
+    UnknownTree {
+        /// The name.
+        name: String,
+    },
+    /// A tree of that name is there already.
+    #[error("there is a tree '{name}' in the database already; drop it first, or use another name")]
+    TreeExists {
+        /// The name.
+        name: String,
+    },
+    /// A tree that is to be dropped, while someone has it in hand.
+    #[error("the tree '{name}' is in use; let go of its handles first")]
+    TreeInUse {
+        /// The name.
+        name: String,
+    },
+    /// A handle of one database given to another.
+    #[error("the tree '{name}' belongs to another database; use a handle from this one")]
+    ForeignTree {
+        /// The name.
+        name: String,
+    },
+    /// A bulk load into a tree that has rows.
+    #[error("bulk load needs an empty tree; drop the tree and create it again, or insert row by row")]
+    TreeNotEmpty,
+    /// The rows given to a bulk load do not ascend strictly.
+    #[error(
+        "bulk load needs keys in strictly ascending order: row {row} (from 0) does not follow the one before; sort the input and remove duplicates"
+    )]
+    Unsorted {
+        /// The first row out of order, counted from 0.
+        row: u64,
+    },
     /// A key or row that does not fit a page.
-    #[error("an entry of {size} bytes is too large: at most {max} (key and value together)")]
+    #[error(
+        "an entry of {size} bytes is too large: at most {max} (key and value together); shorten it, or create the database with larger pages"
+    )]
     EntryTooLarge {
         /// What was asked for, bytes.
         size: usize,
         /// What a page takes, bytes.
         max: usize,
     },
+    /// A name that is empty or too long.
+    #[error("a {what} name of {size} bytes will not do; use 1 to {max} bytes")]
+    BadName {
+        /// Whose name: a tree's or a property's.
+        what: &'static str,
+        /// Its length, bytes.
+        size: usize,
+        /// What is allowed, bytes.
+        max: usize,
+    },
+    /// An option that cannot be.
+    #[error("{option} = {value} will not do; use {allowed}")]
+    BadOption {
+        /// The option's name in [`crate::EngineConfig`].
+        option: &'static str,
+        /// What was asked for.
+        value: u64,
+        /// What is allowed, in words.
+        allowed: String,
+    },
+}
+
+impl Error {
+    /// What the operating system said about a file, with what to do about it where that is known.
+    pub(crate) fn from_io(action: &'static str, path: impl Into<String>, source: io::Error) -> Self {
+        let path = path.into();
+        let errno = rustix::io::Errno::from_io_error(&source);
+        match source.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                Error::NotPermitted { action, path }
+            }
+            _ if errno == Some(rustix::io::Errno::MFILE) || errno == Some(rustix::io::Errno::NFILE) => {
+                Error::OutOfFileDescriptors { path }
+            }
+            _ => Error::Io { action, path, source },
+        }
+    }
 }

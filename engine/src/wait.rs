@@ -1,39 +1,113 @@
 //! The one place where a thread of the engine waits.
+//!
+//! A thread that may have to wait carries a [`Waiter`]. [`Waiter::wait`] gives up the thread's place in
+//! admission for the time of the wait (which reasons do is decided here, which kinds do by the scheduler's
+//! mask), takes it back however the wait ends, and records how long it took. The caller holds no latch:
+//! a waiting thread must never be what other threads wait for, or a limit of one place would be a deadlock.
+
+use std::sync::Arc;
+use std::time::Instant;
 
 use flifo_admission::{Session, WaitKind};
 
-use crate::metrics::WaitReason;
+use crate::metrics::{WaitReason, Waits};
 
 /// A thread's licence to wait: gives up its place in admission, if the reason says so, and records the time.
 pub struct Waiter {
     admission: Option<Session>,
+    waits: Option<Arc<Waits>>,
 }
 
 impl Waiter {
     /// For a background thread, which holds no place.
     pub fn background() -> Self {
-        Waiter { admission: None }
+        Waiter { admission: None, waits: None }
     }
 
     /// For a session under admission.
     pub fn session(admission: Session) -> Self {
-        Waiter { admission: Some(admission) }
+        Waiter { admission: Some(admission), waits: None }
+    }
+
+    /// The same, with its times recorded in `waits`.
+    pub fn recording(self, waits: &Arc<Waits>) -> Self {
+        Waiter { waits: Some(Arc::clone(waits)), ..self }
+    }
+
+    /// The session whose place the waits give up.
+    pub(crate) fn admission(&self) -> Option<&Session> {
+        self.admission.as_ref()
     }
 
     /// Runs `f`, which waits. The caller holds no latch.
     pub fn wait<T>(&self, reason: WaitReason, f: impl FnOnce() -> T) -> T {
-        let kind = match reason {
-            WaitReason::DiskRead | WaitReason::PageLoad | WaitReason::FreeFrame => Some(WaitKind::Disk),
-            _ => None,
-        };
-        let declared = self.admission.as_ref().zip(kind);
-        if let Some((session, kind)) = declared {
+        let _waiting = Waiting::begin(self, reason);
+        f()
+    }
+}
+
+/// The kind of wait that admission is told; `None` keeps the place.
+fn admission_kind(reason: WaitReason) -> Option<WaitKind> {
+    match reason {
+        WaitReason::DiskRead | WaitReason::PageLoad | WaitReason::FreeFrame | WaitReason::DiskWrite => {
+            Some(WaitKind::Disk)
+        }
+        WaitReason::DiskSync => Some(WaitKind::LogSync),
+        WaitReason::Checkpoint | WaitReason::Catalog => Some(WaitKind::User),
+        // As short as a context switch, and the holder runs inside: leaving would cost more than it gives.
+        WaitReason::PageLatch => None,
+    }
+}
+
+/// A wait that goes on; its drop, on return or panic, ends it.
+struct Waiting<'a> {
+    waiter: &'a Waiter,
+    reason: WaitReason,
+    left: Option<(&'a Session, WaitKind)>,
+    begun: Instant,
+}
+
+impl<'a> Waiting<'a> {
+    fn begin(waiter: &'a Waiter, reason: WaitReason) -> Self {
+        let left = waiter.admission.as_ref().zip(admission_kind(reason));
+        if let Some((session, kind)) = left {
             session.wait_begin(kind);
         }
-        let result = f();
-        if let Some((session, kind)) = declared {
+        Waiting { waiter, reason, left, begun: Instant::now() }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(waits) = &self.waiter.waits {
+            waits.record(self.reason, self.begun.elapsed());
+        }
+        if let Some((session, kind)) = self.left {
             session.wait_end(kind);
         }
-        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_recorded_and_its_result_returned() {
+        let waits = Waits::new();
+        let waiter = Waiter::background().recording(&waits);
+        assert_eq!(waiter.wait(WaitReason::DiskSync, || 42), 42);
+        assert_eq!(waits.snapshot().count(WaitReason::DiskSync), 1);
+    }
+
+    #[test]
+    fn a_wait_that_panics_ends_all_the_same() {
+        let waits = Waits::new();
+        let waiter = Waiter::background().recording(&waits);
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            waiter.wait(WaitReason::DiskRead, || panic!("within a wait"))
+        }));
+        assert!(outcome.is_err());
+        assert_eq!(waits.snapshot().count(WaitReason::DiskRead), 1);
     }
 }

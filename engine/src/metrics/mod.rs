@@ -1,4 +1,14 @@
-//! Time waited, per reason.
+//! Time waited, per reason: always on.
+//!
+//! Every wait of the engine goes through [`crate::Waiter::wait`], which records here how long it took. A wait
+//! costs microseconds at least and a record two relaxed additions, so there is nothing to switch off. Hits
+//! and other work that does not wait record nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use histogram::{AtomicHistogram, Histogram};
 
 /// Why a thread of the engine waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -16,4 +26,163 @@ pub enum WaitReason {
     DiskWrite,
     /// A sync of the data files.
     DiskSync,
+    /// A change of rows, until a checkpoint in progress has ended; or a checkpoint, until the changes in
+    /// progress have.
+    Checkpoint,
+    /// The catalog, which another thread reads or changes.
+    Catalog,
+}
+
+impl WaitReason {
+    /// All reasons, in the order in which they are documented.
+    pub const ALL: [WaitReason; 8] = [
+        WaitReason::DiskRead,
+        WaitReason::PageLoad,
+        WaitReason::PageLatch,
+        WaitReason::FreeFrame,
+        WaitReason::DiskWrite,
+        WaitReason::DiskSync,
+        WaitReason::Checkpoint,
+        WaitReason::Catalog,
+    ];
+
+    /// The name as reports print it.
+    pub fn name(self) -> &'static str {
+        match self {
+            WaitReason::DiskRead => "disk_read",
+            WaitReason::PageLoad => "page_load",
+            WaitReason::PageLatch => "page_latch",
+            WaitReason::FreeFrame => "free_frame",
+            WaitReason::DiskWrite => "disk_write",
+            WaitReason::DiskSync => "disk_sync",
+            WaitReason::Checkpoint => "checkpoint",
+            WaitReason::Catalog => "catalog",
+        }
+    }
+}
+
+/// Buckets are at most 1/32 wide, relative to their value.
+const GROUPING_POWER: u8 = 5;
+/// The longest time that is told apart: 2^40 ns, 18 minutes.
+const MAX_VALUE_POWER: u8 = 40;
+const WAIT_NS_MAX: u64 = (1 << MAX_VALUE_POWER) - 1;
+
+/// The time waited in one database since it was opened, per [`WaitReason`].
+pub struct Waits {
+    reasons: [Reason; WaitReason::ALL.len()],
+}
+
+struct Reason {
+    waits_ns: AtomicHistogram,
+    total_ns: AtomicU64,
+}
+
+impl Waits {
+    /// Nothing waited yet.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Waits {
+            reasons: std::array::from_fn(|_| Reason {
+                waits_ns: AtomicHistogram::with_config(&histogram_config()),
+                total_ns: AtomicU64::new(0),
+            }),
+        })
+    }
+
+    /// Adds one wait. Times beyond 18 minutes count as 18 minutes in the histogram.
+    pub fn record(&self, reason: WaitReason, waited: Duration) {
+        let waited_ns = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
+        let of_reason = &self.reasons[reason as usize];
+        let recorded = of_reason.waits_ns.increment(waited_ns.min(WAIT_NS_MAX));
+        debug_assert!(recorded.is_ok());
+        of_reason.total_ns.fetch_add(waited_ns, Ordering::Relaxed);
+    }
+
+    /// What was recorded until now. Waits that end during the call may be in it or not.
+    pub fn snapshot(&self) -> WaitsSnapshot {
+        let of_reasons = self
+            .reasons
+            .iter()
+            .map(|reason| (reason.waits_ns.load(), reason.total_ns.load(Ordering::Relaxed)))
+            .collect();
+        WaitsSnapshot { of_reasons }
+    }
+}
+
+fn histogram_config() -> histogram::Config {
+    histogram::Config::new(GROUPING_POWER, MAX_VALUE_POWER).expect("constants that fit each other")
+}
+
+/// The time waited up to a moment, or between two moments.
+#[derive(Clone)]
+pub struct WaitsSnapshot {
+    of_reasons: Vec<(Histogram, u64)>,
+}
+
+impl WaitsSnapshot {
+    /// The waits for `reason`: how many took how many nanoseconds.
+    pub fn waits_ns(&self, reason: WaitReason) -> &Histogram {
+        &self.of_reasons[reason as usize].0
+    }
+
+    /// How many waits for `reason` there were.
+    pub fn count(&self, reason: WaitReason) -> u64 {
+        self.waits_ns(reason).as_slice().iter().sum()
+    }
+
+    /// The sum of the waits for `reason`, nanoseconds.
+    pub fn total_ns(&self, reason: WaitReason) -> u64 {
+        self.of_reasons[reason as usize].1
+    }
+
+    /// What came after `earlier`, which is a snapshot of the same database.
+    pub fn since(&self, earlier: &WaitsSnapshot) -> WaitsSnapshot {
+        let of_reasons = self
+            .of_reasons
+            .iter()
+            .zip(&earlier.of_reasons)
+            .map(|((waits, total), (waits_before, total_before))| {
+                let difference =
+                    waits.wrapping_sub(waits_before).expect("all snapshots have one histogram shape");
+                (difference, total.wrapping_sub(*total_before))
+            })
+            .collect();
+        WaitsSnapshot { of_reasons }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn difference_holds_what_came_between() {
+        let waits = Waits::new();
+        waits.record(WaitReason::DiskRead, Duration::from_micros(100));
+        let earlier = waits.snapshot();
+        waits.record(WaitReason::DiskRead, Duration::from_micros(300));
+        waits.record(WaitReason::Catalog, Duration::from_nanos(7));
+        let difference = waits.snapshot().since(&earlier);
+        assert_eq!(difference.count(WaitReason::DiskRead), 1);
+        assert_eq!(difference.total_ns(WaitReason::DiskRead), 300_000);
+        assert_eq!(difference.total_ns(WaitReason::Catalog), 7);
+        assert_eq!(difference.count(WaitReason::DiskSync), 0);
+        let bucket =
+            difference.waits_ns(WaitReason::DiskRead).iter().find(|bucket| bucket.count() == 1).unwrap();
+        assert!(bucket.start() <= 300_000 && 300_000 <= bucket.end());
+    }
+
+    #[test]
+    fn an_endless_wait_is_counted_at_the_top() {
+        let waits = Waits::new();
+        waits.record(WaitReason::PageLatch, Duration::MAX);
+        assert_eq!(waits.snapshot().count(WaitReason::PageLatch), 1);
+    }
+
+    #[test]
+    fn every_reason_has_its_own_place_and_name() {
+        for (index, reason) in WaitReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, index);
+            assert!(WaitReason::ALL[..index].iter().all(|other| other.name() != reason.name()));
+        }
+    }
 }

@@ -1,0 +1,73 @@
+//! What a database is told when it is opened.
+
+use std::ops::RangeInclusive;
+
+use crate::error::{Error, Result};
+
+/// How the engine behaves; [`EngineConfig::default`] is a good start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EngineConfig {
+    /// Memory for pages, bytes.
+    pub buffer_pool_bytes: u64,
+    /// Parts of the buffer pool, each with its own free list, clock and page cleaner.
+    pub buffer_pool_instances: u32,
+    /// Data files over which the pages are striped. For new databases; an existing one has as many as it has.
+    pub data_files: u32,
+    /// Bytes per page: 4096, 8192 or 16384. For new databases; an existing one keeps its own.
+    pub page_size: u32,
+    /// Past the operating system's page cache (O_DIRECT), so that a read miss is a read from the device. Where
+    /// the file system has no such access the engine uses the page cache and says so in
+    /// [`EngineStats::direct_io`](crate::EngineStats).
+    pub direct_io: bool,
+}
+
+impl EngineConfig {
+    /// What `buffer_pool_bytes` may be.
+    pub const BUFFER_POOL_BYTES: RangeInclusive<u64> = 1 << 20..=1 << 44;
+    /// What `buffer_pool_instances` may be.
+    pub const BUFFER_POOL_INSTANCES: RangeInclusive<u32> = 1..=64;
+    /// What `data_files` may be.
+    pub const DATA_FILES: RangeInclusive<u32> = 1..=64;
+    /// What `page_size` may be.
+    pub const PAGE_SIZES: [u32; 3] = [4096, 8192, 16384];
+
+    /// Says whether the values are possible; creating and opening ask this too.
+    pub fn check(&self) -> Result<()> {
+        in_range("buffer_pool_bytes", self.buffer_pool_bytes, Self::BUFFER_POOL_BYTES)?;
+        in_range("buffer_pool_instances", self.buffer_pool_instances, Self::BUFFER_POOL_INSTANCES)?;
+        in_range("data_files", self.data_files, Self::DATA_FILES)?;
+        if !Self::PAGE_SIZES.contains(&self.page_size) {
+            return Err(Error::BadOption {
+                option: "page_size",
+                value: self.page_size.into(),
+                allowed: "4096, 8192 or 16384".to_owned(),
+            });
+        }
+        Ok(())
+    }
+}
+
+fn in_range<T: Into<u64> + PartialOrd + Copy>(
+    option: &'static str,
+    value: T,
+    allowed: RangeInclusive<T>,
+) -> Result<()> {
+    if allowed.contains(&value) {
+        return Ok(());
+    }
+    let (least, most): (u64, u64) = ((*allowed.start()).into(), (*allowed.end()).into());
+    Err(Error::BadOption { option, value: value.into(), allowed: format!("{least} to {most}") })
+}
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        EngineConfig {
+            buffer_pool_bytes: 128 << 20,
+            buffer_pool_instances: 8,
+            data_files: 4,
+            page_size: 16384,
+            direct_io: true,
+        }
+    }
+}
