@@ -35,7 +35,7 @@ pub enum Error {
     Engine(#[from] flifo_engine::Error),
     /// A file of results could not be written or read.
     #[error("{0}")]
-    Report(String),
+    Report(#[from] crate::report::ReportError),
     /// A row's bytes are no row's.
     #[error("row {id} of the table is not a row of sbtest: the data are damaged; remove the data directory to load them anew")]
     NotARow {
@@ -125,6 +125,12 @@ impl Error {
 }
 
 /// What the engine found wrong with the files is the data directory's fault, wherever it shows.
-fn engine_exit_code(_error: &flifo_engine::Error) -> u8 {
-    EXIT_DATA
+fn engine_exit_code(error: &flifo_engine::Error) -> u8 {
+    use flifo_engine::Error as E;
+    match error {
+        E::OutOfFileDescriptors { .. } => EXIT_LIMITS,
+        E::Stopped { .. } | E::Closed | E::Unsorted { .. } | E::TreeInUse { .. } => EXIT_FAILURE,
+        E::BadOption { .. } => EXIT_USAGE,
+        _ => EXIT_DATA,
+    }
 }

@@ -1,6 +1,21 @@
-//! The lab of flifo.
+//! The lab of flifo: measures, and shows what it measured.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `cli` | the command line |
+//! | `workload` | rows, statements, how a statement travels and how it runs |
+//! | `front` | connections: server threads and clients |
+//! | `sweep` | the plan of cells, the data, the run |
+//! | `limits`, `interrupt`, `progress` | what the system allows, Ctrl-C, what the user sees |
+//! | `results`, `statistics`, `sampler`, `report` | what is kept of a run, and how it is shown |
+#![allow(missing_docs)]
+
 pub mod clock;
 pub mod engine;
 pub mod error;
 pub mod front;
+pub mod report;
+pub mod results;
+pub mod sampler;
+pub mod statistics;
 pub mod workload;
