@@ -37,13 +37,17 @@ pub enum Error {
     #[error("{0}")]
     Report(#[from] crate::report::ReportError),
     /// A row's bytes are no row's.
-    #[error("row {id} of the table is not a row of sbtest: the data are damaged; remove the data directory to load them anew")]
+    #[error(
+        "row {id} of the table is not a row of sbtest: the data are damaged; remove the data directory to load them anew"
+    )]
     NotARow {
         /// The row's id.
         id: u32,
     },
     /// A statement found fewer or more rows than the table has.
-    #[error("a statement found the wrong number of rows ({statement:?}, {rows} rows): the data are damaged; remove the data directory to load them anew")]
+    #[error(
+        "a statement found the wrong number of rows ({statement:?}, {rows} rows): the data are damaged; remove the data directory to load them anew"
+    )]
     MissingRows {
         /// What was asked.
         statement: Statement,
@@ -54,10 +58,14 @@ pub enum Error {
     #[error("a statement failed: {0}")]
     Server(String),
     /// A connection ended by itself.
-    #[error("connection {0} was closed by its server thread, which has panicked; please report this with the lines above")]
+    #[error(
+        "connection {0} was closed by its server thread, which has panicked; please report this with the lines above"
+    )]
     ConnectionClosed(u32),
     /// Replies that never came.
-    #[error("{connections} connections got no reply for {seconds} s: their statements hang; please report this")]
+    #[error(
+        "{connections} connections got no reply for {seconds} s: their statements hang; please report this"
+    )]
     Hang {
         /// How many wait.
         connections: usize,

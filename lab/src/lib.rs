@@ -8,14 +8,18 @@
 //! | `sweep` | the plan of cells, the data, the run |
 //! | `limits`, `interrupt`, `progress` | what the system allows, Ctrl-C, what the user sees |
 //! | `results`, `statistics`, `sampler`, `report` | what is kept of a run, and how it is shown |
-#![allow(missing_docs)]
 
+pub mod cli;
 pub mod clock;
 pub mod engine;
 pub mod error;
 pub mod front;
+pub mod interrupt;
+pub mod limits;
+pub mod progress;
 pub mod report;
 pub mod results;
 pub mod sampler;
 pub mod statistics;
+pub mod sweep;
 pub mod workload;

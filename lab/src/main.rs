@@ -1,17 +1,46 @@
-use std::time::Duration;
-use flifo::front::*; use flifo::workload::*; use flifo::engine::*; use flifo_admission::*;
-fn main() {
-    let a: Vec<String> = std::env::args().collect();
-    let kind = if a[1]=="direct" {FrontKind::Direct} else {FrontKind::Socket};
-    let n: u32 = a[2].parse().unwrap();
-    let workload = if a[3]=="ro" {Workload::ReadOnly} else {Workload::PointSelect};
-    let db = Database::create("x").unwrap();
-    let mut f = Front::open(kind, n, &db, &Tree).unwrap();
-    let adm = Admission::new(Config::default()).unwrap();
-    for r in 0..3 {
-        let t = std::time::Instant::now();
-        f.begin(&adm, (Shape{workload, rows:2_000_000, range:1000}, 1, r), (Duration::from_millis(200), Duration::from_millis(1500))).unwrap();
-        let t = f.finish().unwrap();
-        println!("{:.0}/s p50 {:?} p99 {:?} max {} ms min {:?} max {:?}", t.statements as f64/1.5, t.latency_ms(0.5), t.latency_ms(0.99), t.latency_ns_max/1000000, t.per_connection.iter().min(), t.per_connection.iter().max());
+//! The command `flifo`.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use flifo::cli::{Cli, Command, ParseOutcome};
+use flifo::error::{EXIT_INTERRUPTED, EXIT_OK, Error};
+use flifo::interrupt;
+use flifo::report::{self, Style};
+use flifo::sweep::{self, Ended};
+
+fn main() -> ExitCode {
+    let code = match Cli::parse_args() {
+        Ok(cli) => match run(&cli.command) {
+            Ok(Ended::Done) => EXIT_OK,
+            Ok(Ended::Interrupted) => EXIT_INTERRUPTED,
+            Err(error) => tell(&error),
+        },
+        Err(ParseOutcome::Help(help)) => {
+            // A reader that went away has read enough.
+            let _ = help.print();
+            EXIT_OK
+        }
+        Err(ParseOutcome::Wrong(error)) => tell(&error),
+    };
+    ExitCode::from(code)
+}
+
+fn run(command: &Command) -> Result<Ended, Error> {
+    match command {
+        Command::Sweep(args) => {
+            interrupt::install()?;
+            sweep::sweep(args)
+        }
+        Command::Report(args) => {
+            let mut out = std::io::stdout();
+            report::run(&args.json, args.html.as_deref(), args.svg.as_deref(), Style::stdout(), &mut out)?;
+            Ok(Ended::Done)
+        }
     }
+}
+
+fn tell(error: &Error) -> u8 {
+    let _ = writeln!(std::io::stderr(), "flifo: {error}");
+    error.exit_code()
 }

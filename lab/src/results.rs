@@ -60,8 +60,6 @@ pub struct Settings {
     pub data_files: u32,
     pub page_size_bytes: u32,
     pub direct_io: bool,
-    /// A read from disk gives up the place in admission.
-    pub disk_wait_leaves_admission: bool,
 }
 
 /// What tells one cell from another.
@@ -81,6 +79,9 @@ pub struct CellKey {
     pub tickets: u32,
     /// Connections.
     pub threads: u32,
+    /// A read from disk gives up the place in admission.
+    #[serde(default)]
+    pub leave_on_read: bool,
 }
 
 /// One setting at one number of threads, with all its rounds.

@@ -130,12 +130,7 @@ pub struct Front {
 
 impl Front {
     /// Opens `connections` connections to the table.
-    pub fn open(
-        kind: FrontKind,
-        connections: u32,
-        database: &Database,
-        table: &Tree,
-    ) -> Result<Self, Error> {
+    pub fn open(kind: FrontKind, connections: u32, database: &Database, table: &Tree) -> Result<Self, Error> {
         match kind {
             FrontKind::Socket => {
                 let (servers, crew) = socket::open(connections, database, table)?;

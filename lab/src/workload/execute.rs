@@ -67,12 +67,7 @@ impl Executor {
         Ok(1)
     }
 
-    fn range(
-        &mut self,
-        running: &Running<'_>,
-        tree: &Tree,
-        statement: &Statement,
-    ) -> Result<u32, Error> {
+    fn range(&mut self, running: &Running<'_>, tree: &Tree, statement: &Statement) -> Result<u32, Error> {
         let reply = &mut self.reply;
         scan(running, tree, statement, |value| match row::c(value) {
             Some(c) => {

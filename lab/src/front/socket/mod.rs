@@ -27,13 +27,11 @@ pub(super) fn open(connections: u32, database: &Database, table: &Tree) -> Resul
     let mut servers = Servers::new(database, table);
     let mut clients: Vec<Vec<_>> = (0..loops).map(|_| Vec::new()).collect();
     for connection in 0..connections {
-        let (client, server) =
-            socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
-                .map_err(|errno| Error::descriptors(2 * u64::from(connection), errno))?;
+        let (client, server) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
+            .map_err(|errno| Error::descriptors(2 * u64::from(connection), errno))?;
         servers.serve(connection, server)?;
         clients[connection as usize % loops].push((connection, client));
     }
-    let drivers: Vec<EventLoop> =
-        clients.into_iter().map(EventLoop::new).collect::<Result<_, Error>>()?;
+    let drivers: Vec<EventLoop> = clients.into_iter().map(EventLoop::new).collect::<Result<_, Error>>()?;
     Ok((servers, Crew::start_threads("client", STACK_BYTES, drivers)?))
 }
