@@ -61,9 +61,12 @@ impl Core {
     }
 
     /// Enters if the policy lets a newcomer in now.
+    ///
+    /// `guess` is what the caller believes the word to be, such as what it last saw: a right guess saves
+    /// the load, which would stall behind the caller's previous swap; a wrong one costs a failed swap.
     #[inline]
-    pub(crate) fn try_enter(&self) -> Option<(Entered, State)> {
-        let mut old = self.state();
+    pub(crate) fn try_enter(&self, guess: State) -> Option<(Entered, State)> {
+        let mut old = if guess.admits(self.policy) { guess } else { self.state() };
         while old.admits(self.policy) {
             match self.swap(old, old.entered()) {
                 Ok(new) => return Some((how(old), new)),
@@ -92,13 +95,14 @@ impl Core {
         }
     }
 
-    /// Leaves: hands the place on, or gives it back.
+    /// Leaves: hands the place on, or gives it back. For `guess` see [`Core::try_enter`]; the caller's own
+    /// place must be in it. Also returns the word if nobody is to be woken.
     #[inline]
-    pub(crate) fn leave(&self) -> Wake {
-        let mut old = self.state();
+    pub(crate) fn leave(&self, guess: State) -> (Wake, State) {
+        let mut old = guess;
         while !self.must_wake(old) {
             match self.swap(old, old.left()) {
-                Ok(_) => return Wake::Nobody,
+                Ok(new) => return (Wake::Nobody, new),
                 Err(seen) => old = seen,
             }
         }
@@ -106,10 +110,10 @@ impl Core {
     }
 
     #[cold]
-    fn leave_and_wake(&self) -> Wake {
+    fn leave_and_wake(&self) -> (Wake, State) {
         let mut queue = lock(&self.queue.0);
         let mut old = self.state();
-        loop {
+        let new = loop {
             let wakes = self.must_wake(old);
             let new = match self.policy {
                 _ if !wakes => old.left(),
@@ -117,23 +121,22 @@ impl Core {
                 _ => old.handed_on(),
             };
             match self.swap(old, new) {
-                Ok(_) if !wakes => return Wake::Nobody,
-                Ok(_) => break,
+                Ok(new) if !wakes => return (Wake::Nobody, new),
+                Ok(new) => break new,
                 Err(seen) => old = seen,
             }
-        }
+        };
         let next = match self.policy {
-            Policy::Broadcast => return Wake::Retry(std::mem::replace(&mut *queue, Queue::new())),
+            Policy::Broadcast => return (Wake::Retry(std::mem::replace(&mut *queue, Queue::new())), new),
             Policy::Lifo => queue.pop_back(),
             _ => queue.pop_front(),
         };
-        Wake::Granted(next.expect("Q > 0 under the lock, so the list has a node"))
+        (Wake::Granted(next.expect("Q > 0 under the lock, so the list has a node")), new)
     }
 
     /// A woken thread runs: it is pending no more. Its first step after waking.
-    pub(crate) fn started(&self) {
-        let before = State(self.state.0.fetch_sub(ONE_PENDING, Ordering::AcqRel));
-        debug_assert!(before.pending() > 0, "{before:?}");
+    pub(crate) fn started(&self) -> State {
+        State(self.state.0.fetch_sub(ONE_PENDING, Ordering::AcqRel)).started()
     }
 
     /// Enters whatever the word says: the end of a wait, where blocking could deadlock the caller. The

@@ -119,10 +119,19 @@ impl Metrics {
         }
     }
 
+    /// An entry made T what it is in `state`.
     #[inline]
-    pub(crate) fn saw(&self, state: State) {
+    pub(crate) fn saw_places(&self, state: State) {
         raise(&self.inside_max, state.places());
+    }
+
+    /// A thread that joined the queue made Q what it is in `state`.
+    pub(crate) fn saw_queue(&self, state: State) {
         raise(&self.queued_max, state.queued());
+    }
+
+    /// A hand-off made P what it is in `state`.
+    pub(crate) fn saw_pending(&self, state: State) {
         raise(&self.pending_max, state.pending());
     }
 

@@ -188,7 +188,7 @@ mod random_schedules {
             match step {
                 Step::Enter if outside => {
                     let admitted = model.admits();
-                    assert_eq!(core.try_enter().is_some(), admitted);
+                    assert_eq!(core.try_enter(core.state()).is_some(), admitted);
                     if admitted {
                         model.inside.push(thread);
                     } else {
@@ -202,7 +202,7 @@ mod random_schedules {
                 }
                 Step::Leave if model.inside.contains(&thread) => {
                     let expected = model.leave(thread);
-                    let woken: Vec<usize> = match core.leave() {
+                    let woken: Vec<usize> = match core.leave(core.state()).0 {
                         Wake::Nobody => vec![],
                         Wake::Granted(node) => {
                             let woken = index(&nodes, &node);

@@ -8,6 +8,7 @@ use crate::delay::SleepDelay;
 use crate::metrics::{Counters, Metrics, SAMPLE_EVERY, Snapshot, add};
 use crate::parker::Verdict;
 use crate::queue::Node;
+use crate::state::State;
 use crate::sync::Ordering;
 use crate::{Config, ConfigError, Policy, WaitKind};
 
@@ -52,6 +53,7 @@ impl Admission {
             place: Cell::new(Held::No),
             wait_depth: Cell::new(0),
             left_at_depth: Cell::new(0),
+            last_seen: Cell::new(self.core.state()),
             entered_at_ns: Cell::new(NOT_SAMPLED),
             until_sample: Cell::new(0),
         }
@@ -97,6 +99,8 @@ pub struct Session {
     wait_depth: Cell<u32>,
     /// The depth of the wait that gave up the place; 0 if none did.
     left_at_depth: Cell<u32>,
+    /// The state word as this session last saw it: the guess for its next step.
+    last_seen: Cell<State>,
     /// When it entered, if this place is one of those whose time is measured.
     entered_at_ns: Cell<u64>,
     /// Places until the next measured one.
@@ -193,19 +197,22 @@ impl Session {
             add(&self.counters.entered_at_once, 1);
             return self.take(Held::Uncounted, admission.config.concurrency_tickets);
         }
-        if let Some((how, state)) = admission.core.try_enter() {
+        let state = if let Some((how, state)) = admission.core.try_enter(self.last_seen.get()) {
             self.count(how);
-            admission.metrics.saw(state);
+            state
         } else if admission.config.policy == Policy::Sleep {
-            self.poll();
+            self.poll()
         } else {
-            self.queue();
-        }
+            self.queue()
+        };
+        self.last_seen.set(state);
+        admission.metrics.saw_places(state);
         self.take(Held::Place, admission.config.concurrency_tickets);
     }
 
+    /// Queues until it has a place; the word as it is then.
     #[cold]
-    fn queue(&self) {
+    fn queue(&self) -> State {
         let Admission { core, metrics, .. } = &*self.admission;
         let queued_at_ns = metrics.now_ns();
         loop {
@@ -213,48 +220,47 @@ impl Session {
             match core.join(&self.node) {
                 Ok((how, state)) => {
                     self.node.parker.cancel();
-                    metrics.saw(state);
                     self.count(how);
-                    return;
+                    return state;
                 }
-                Err(state) => metrics.saw(state),
+                Err(state) => metrics.saw_queue(state),
             }
             if self.node.parker.park() == Verdict::Granted {
-                core.started();
+                let state = core.started();
                 let now_ns = metrics.now_ns();
                 // Relaxed: the parker's word orders it after the waker's store.
                 let granted_at_ns = self.node.granted_at_ns.load(Ordering::Relaxed);
                 metrics.woken_to_running(now_ns.saturating_sub(granted_at_ns));
                 metrics.queued(now_ns - queued_at_ns);
                 add(&self.counters.entered_from_queue, 1);
-                return;
+                return state;
             }
-            if let Some((_, state)) = core.try_enter() {
-                metrics.saw(state);
+            if let Some((_, state)) = core.try_enter(core.state()) {
                 metrics.queued(metrics.now_ns() - queued_at_ns);
                 add(&self.counters.entered_from_queue, 1);
-                return;
+                return state;
             }
         }
     }
 
+    /// Sleeps and looks again until it has a place; the word as it is then.
     #[cold]
-    fn poll(&self) {
+    fn poll(&self) -> State {
         let Admission { core, metrics, delay, .. } = &*self.admission;
         let queued_at_ns = metrics.now_ns();
-        metrics.saw(core.poll_begin());
+        metrics.saw_queue(core.poll_begin());
         let mut sleeps = 0;
         let state = loop {
             std::thread::sleep(delay.before_sleep(sleeps));
             sleeps += 1;
-            if let Some((_, state)) = core.try_enter() {
+            if let Some((_, state)) = core.try_enter(core.state()) {
                 break state;
             }
         };
         delay.entered(sleeps, core.poll_end());
-        metrics.saw(state);
         metrics.queued(metrics.now_ns() - queued_at_ns);
         add(&self.counters.entered_from_queue, 1);
+        state
     }
 
     fn enter_by_force(&self) {
@@ -262,7 +268,9 @@ impl Session {
         if self.admission.unlimited() {
             return self.take(Held::Uncounted, 2);
         }
-        self.admission.metrics.saw(self.admission.core.enter_by_force());
+        let state = self.admission.core.enter_by_force();
+        self.last_seen.set(state);
+        self.admission.metrics.saw_places(state);
         self.take(Held::Place, 2);
     }
 
@@ -290,7 +298,9 @@ impl Session {
         if self.place.replace(Held::No) == Held::Uncounted {
             return;
         }
-        match self.admission.core.leave() {
+        let (wake, state) = self.admission.core.leave(self.last_seen.get());
+        self.last_seen.set(state);
+        match wake {
             Wake::Nobody => {}
             wake => self.wake(wake),
         }
@@ -302,7 +312,7 @@ impl Session {
             Wake::Nobody => {}
             Wake::Granted(node) => {
                 add(&self.counters.handed_on, 1);
-                self.admission.metrics.saw(self.admission.core.state());
+                self.admission.metrics.saw_pending(self.last_seen.get());
                 node.granted_at_ns.store(self.admission.metrics.now_ns(), Ordering::Relaxed);
                 node.parker.wake(Verdict::Granted);
             }
@@ -322,6 +332,7 @@ impl Session {
         self.tickets.set(tickets - 1);
     }
 
+    #[inline]
     fn count(&self, how: Entered) {
         match how {
             Entered::AtOnce => add(&self.counters.entered_at_once, 1),

@@ -112,6 +112,12 @@ impl State {
         State(self.0 - ONE_QUEUED + ONE_PENDING)
     }
 
+    /// A woken thread runs: it is pending no more.
+    pub(crate) fn started(self) -> Self {
+        debug_assert!(self.pending() > 0, "{self:?}");
+        State(self.0 - ONE_PENDING)
+    }
+
     /// A place is given back and the whole queue is emptied (`broadcast`).
     pub(crate) fn left_and_dispersed(self) -> Self {
         State((self.0 - ONE_PLACE) & !(FIELD_20 << Q_SHIFT))
