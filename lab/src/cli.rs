@@ -265,7 +265,7 @@ fn rounds(text: &str) -> Result<u32, String> {
 }
 
 fn table_size(text: &str) -> Result<u32, String> {
-    number(text, "rows", 1..=1_000_000_000)
+    number(text, "rows", 1..=4_000_000_000)
 }
 
 fn range_size(text: &str) -> Result<u32, String> {
