@@ -20,6 +20,24 @@ const EXIT_CODES: &str = "Exit codes:
   4    a limit of the system is too low (file descriptors, threads, memory)
   130  interrupted with Ctrl-C; what was measured is printed and saved";
 
+const SWEEP_EXAMPLES: &str = "Examples:
+  flifo sweep
+      The published sweep: 1 to 1024 connections, three policies, under 5 minutes
+  flifo sweep --quick --html sweep.html
+      The same in short, with a page to look at
+  flifo sweep --workload read-only --policy fifo,flifo --concurrency 2,4,8 --threads 256,1024
+      Which limit is best for the whole transaction
+  flifo sweep --buffer-pool 40M --leave-on-read yes,no --threads 64
+      A buffer pool of a tenth of the data; waits for the disk in and out of the place
+
+Exit codes:
+  0    done
+  1    failed while running
+  2    wrong usage
+  3    the data directory cannot be used (not flifo's, damaged, not writable, disk full)
+  4    a limit of the system is too low (file descriptors, threads, memory)
+  130  interrupted with Ctrl-C; what was measured is printed and saved";
+
 /// Admission scheduling measured: throughput against connections, policy by policy, on an embedded
 /// on-disk B+tree.
 #[derive(Debug, Parser)]
@@ -38,7 +56,7 @@ pub enum Command {
     /// so that what slows the machine for a while slows them all.
     ///
     /// The first Ctrl-C ends the running cell, prints and saves what was measured; the second ends at once.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = EXIT_CODES, after_long_help = SWEEP_EXAMPLES)]
     Sweep(Box<SweepArgs>),
     /// Show a saved sweep again, and draw its page and picture
     #[command(after_help = EXIT_CODES)]
@@ -49,7 +67,7 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct SweepArgs {
     /// Connections, a list [default: 1,2,4,..,1024; with --quick 1,4,16,64,256,1024]
-    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = threads)]
+    #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', value_parser = threads)]
     pub threads: Vec<u32>,
 
     /// Admission policies, a list of none, fifo, lifo, flifo, broadcast, sleep
@@ -57,35 +75,42 @@ pub struct SweepArgs {
     /// none: no limit. fifo: strictly in order. lifo: the last to come goes first. flifo: in order, but a
     /// newcomer enters while woken threads do not run yet. broadcast: an exit wakes all. sleep: poll with
     /// an adaptive delay, as InnoDB does.
-    #[arg(long, value_name = "P,..", value_delimiter = ',', value_parser = policy, default_value = "none,fifo,flifo")]
+    #[arg(help_heading = "What is measured", long, value_name = "P,..", value_delimiter = ',', value_parser = policy, default_value = "none,fifo,flifo")]
     pub policy: Vec<Policy>,
 
     /// Limits of threads inside at a time, a list; policy none has none
-    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = concurrency, default_value = "4")]
+    #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', value_parser = concurrency, default_value = "4")]
     pub concurrency: Vec<u32>,
 
     /// Engine entries (rows) on one place before a thread must ask again
-    #[arg(long, value_name = "N", value_parser = tickets, default_value = "500")]
+    #[arg(help_heading = "What is measured", long, value_name = "N", value_parser = tickets, default_value = "500")]
     pub tickets: u32,
 
     /// What the connections ask for, a list
-    #[arg(long, value_name = "W,..", value_enum, value_delimiter = ',', default_value = "point-select")]
+    #[arg(
+        help_heading = "What is measured",
+        long,
+        value_name = "W,..",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "point-select"
+    )]
     pub workload: Vec<Workload>,
 
     /// How statements reach the engine
-    #[arg(long, value_name = "F", value_enum, default_value = "socket")]
+    #[arg(help_heading = "What is measured", long, value_name = "F", value_enum, default_value = "socket")]
     pub front: FrontKind,
 
     /// Whether a read from disk gives up the place in admission: yes, no, or yes,no to measure both
-    #[arg(long, value_name = "yes|no,..", value_delimiter = ',', value_parser = yes_no, default_value = "yes")]
+    #[arg(help_heading = "What is measured", long, value_name = "yes|no,..", value_delimiter = ',', value_parser = yes_no, default_value = "yes")]
     pub leave_on_read: Vec<bool>,
 
     /// Seconds measured per cell and round [default: 2; with --quick 0.4]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(help_heading = "What is measured", long, value_name = "SECONDS", value_parser = seconds)]
     pub time: Option<f64>,
 
     /// Rounds, of which medians are shown [default: 3; with --quick 2]
-    #[arg(long, value_name = "N", value_parser = rounds)]
+    #[arg(help_heading = "What is measured", long, value_name = "N", value_parser = rounds)]
     pub rounds: Option<u32>,
 
     /// Under 45 seconds in all: fewer connections, shorter cells, wider spread
@@ -96,43 +121,43 @@ pub struct SweepArgs {
     ///
     /// Reused if it holds a complete table of the same size and seed; loaded anew if it is of this
     /// command's making and does not; never touched if it is something else's.
-    #[arg(long, value_name = "DIR", default_value = "./flifo-data")]
+    #[arg(help_heading = "Data and engine", long, value_name = "DIR", default_value = "./flifo-data")]
     pub data: PathBuf,
 
     /// Rows of the table, about 190 bytes each
-    #[arg(long, value_name = "ROWS", value_parser = table_size, default_value = "2000000")]
+    #[arg(help_heading = "Data and engine", long, value_name = "ROWS", value_parser = table_size, default_value = "2000000")]
     pub table_size: u32,
 
     /// Rows of a range in read-only [default: 1000, or the table's size if that is less]
-    #[arg(long, value_name = "ROWS", value_parser = range_size)]
+    #[arg(help_heading = "Data and engine", long, value_name = "ROWS", value_parser = range_size)]
     pub range_size: Option<u32>,
 
     /// Files over which new data are striped
-    #[arg(long, value_name = "N", value_parser = small_number, default_value = "4")]
+    #[arg(help_heading = "Data and engine", long, value_name = "N", value_parser = small_number, default_value = "4")]
     pub data_files: u32,
 
     /// Buffer pool, bytes, or with K, M, G (of 1024)
-    #[arg(long, value_name = "SIZE", value_parser = Bytes::from_str, default_value = "1G")]
+    #[arg(help_heading = "Data and engine", long, value_name = "SIZE", value_parser = Bytes::from_str, default_value = "1G")]
     pub buffer_pool: Bytes,
 
     /// Buffer pool instances
-    #[arg(long, value_name = "N", value_parser = small_number, default_value = "8")]
+    #[arg(help_heading = "Data and engine", long, value_name = "N", value_parser = small_number, default_value = "8")]
     pub instances: u32,
 
     /// What makes rows and statements; the same seed gives the same ones
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(help_heading = "Data and engine", long, value_name = "N", default_value = "1")]
     pub seed: u64,
 
     /// Write the results as JSON (docs/results.md)
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Results", long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 
     /// Write a self-contained page with the curves
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Results", long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 
     /// Write the picture of the headline curve
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Results", long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 }
 

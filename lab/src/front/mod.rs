@@ -52,7 +52,7 @@ impl FrontKind {
     /// File descriptors that `connections` connections take.
     pub fn descriptors(self, connections: u32) -> u64 {
         match self {
-            FrontKind::Socket => 2 * u64::from(connections) + socket::CLIENT_THREADS as u64,
+            FrontKind::Socket => 2 * u64::from(connections) + socket::client_threads() as u64,
             FrontKind::Direct => 0,
         }
     }
@@ -60,7 +60,7 @@ impl FrontKind {
     /// Threads that `connections` connections take.
     pub fn threads(self, connections: u32) -> u64 {
         match self {
-            FrontKind::Socket => u64::from(connections) + socket::CLIENT_THREADS as u64,
+            FrontKind::Socket => u64::from(connections) + socket::client_threads() as u64,
             FrontKind::Direct => u64::from(connections),
         }
     }
