@@ -12,15 +12,22 @@ use crate::error::Error;
 use crate::front::FrontKind;
 use crate::workload::Workload;
 
-const EXIT_CODES: &str = "Exit codes:
+macro_rules! exit_codes {
+    () => {
+        "Exit codes:
   0    done
   1    failed while running
   2    wrong usage
   3    the data directory cannot be used (not flifo's, damaged, not writable, disk full)
   4    a limit of the system is too low (file descriptors, threads, memory)
-  130  interrupted with Ctrl-C; what was measured is printed and saved";
+  130  interrupted with Ctrl-C; what was measured is printed and saved"
+    };
+}
 
-const SWEEP_EXAMPLES: &str = "Examples:
+const EXIT_CODES: &str = exit_codes!();
+
+const SWEEP_EXAMPLES: &str = concat!(
+    "Examples:
   flifo sweep
       The published sweep: 1 to 1024 connections, three policies, under 5 minutes
   flifo sweep --quick --html sweep.html
@@ -30,13 +37,9 @@ const SWEEP_EXAMPLES: &str = "Examples:
   flifo sweep --buffer-pool 40M --leave-on-read yes,no --threads 64
       A buffer pool of a tenth of the data; waits for the disk in and out of the place
 
-Exit codes:
-  0    done
-  1    failed while running
-  2    wrong usage
-  3    the data directory cannot be used (not flifo's, damaged, not writable, disk full)
-  4    a limit of the system is too low (file descriptors, threads, memory)
-  130  interrupted with Ctrl-C; what was measured is printed and saved";
+",
+    exit_codes!()
+);
 
 /// Admission scheduling measured: throughput against connections, policy by policy, on an embedded
 /// on-disk B+tree.
