@@ -51,7 +51,7 @@ impl Core {
     pub(crate) fn new(policy: Policy, limit: u32) -> Self {
         Core {
             policy,
-            state: CacheAligned(AtomicU64::new(State::idle(limit).0)),
+            state: CacheAligned(AtomicU64::new(State::idle(policy, limit).0)),
             queue: CacheAligned(Mutex::new(Queue::new())),
         }
     }
@@ -66,8 +66,8 @@ impl Core {
     /// the load, which would stall behind the caller's previous swap; a wrong one costs a failed swap.
     #[inline]
     pub(crate) fn try_enter(&self, guess: State) -> Option<(Entered, State)> {
-        let mut old = if guess.admits(self.policy) { guess } else { self.state() };
-        while old.admits(self.policy) {
+        let mut old = if guess.admits() { guess } else { self.state() };
+        while old.admits() {
             match self.swap(old, old.entered()) {
                 Ok(new) => return Some((how(old), new)),
                 Err(seen) => old = seen,
@@ -82,7 +82,7 @@ impl Core {
         let mut queue = lock(&self.queue.0);
         let mut old = self.state();
         loop {
-            let admitted = old.admits(self.policy);
+            let admitted = old.admits();
             let new = if admitted { old.entered() } else { old.joined() };
             match self.swap(old, new) {
                 Ok(new) if admitted => return Ok((how(old), new)),

@@ -40,7 +40,7 @@ impl Admission {
     /// A handle for one connection.
     ///
     /// # Panics
-    /// If 1,048,575 sessions of this scheduler are alive.
+    /// If 262,143 sessions of this scheduler are alive.
     pub fn session(self: &Arc<Self>) -> Session {
         let (number, counters) = self.metrics.register();
         Session {
