@@ -7,7 +7,8 @@
 //! | `front` | connections: server threads and clients |
 //! | `sweep` | the plan of cells, the data, the run |
 //! | `limits`, `interrupt`, `progress` | what the system allows, Ctrl-C, what the user sees |
-//! | `results`, `statistics`, `sampler`, `report` | what is kept of a run, and how it is shown |
+//! | `results`, `statistics`, `sampler` | what is kept of a run |
+//! | `report`, `published` | how it is shown, and what was published before |
 
 pub mod cli;
 pub mod clock;
@@ -17,6 +18,7 @@ pub mod front;
 pub mod interrupt;
 pub mod limits;
 pub mod progress;
+pub mod published;
 pub mod report;
 pub mod results;
 pub mod sampler;

@@ -1,5 +1,9 @@
 //! Shows results: lines while cells finish, tables at the end, a page, a picture.
 
+pub mod analysis;
+#[doc(hidden)]
+pub mod fixture;
+
 use std::io::Write;
 use std::path::Path;
 
