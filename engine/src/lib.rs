@@ -1,13 +1,31 @@
 //! A storage engine under admission control.
+//!
+//! Ordered rows in B+trees, on data files under a buffer pool that may be larger or smaller than the data, for a
+//! thousand threads of which only a few run at a time. [`Database`] is where to begin; [`db`] says what is atomic and
+//! durable (no transactions and no redo log yet).
+//!
+//! The floors, from the top; a lower one knows nothing of a higher one:
+//! - [`db`]: the face. Databases, sessions, statements, the catalog.
+//! - [`tree`]: B+trees, many readers and writers at a time. [`space`]: which pages are in use.
+//! - [`buffer`]: pages in memory, their latches, replacement, page cleaners. [`page`]: a page's bytes.
+//! - [`disk`]: files, and a simulated disk.
+//!
+//! Beside them: [`metrics`], time waited per reason, and [`Waiter`], without which nobody waits.
 #![warn(missing_docs)]
 
+pub mod buffer;
 pub mod db;
 pub mod disk;
 mod error;
 pub mod metrics;
+pub mod page;
+pub mod space;
+pub mod tree;
 mod wait;
 
+pub use buffer::PoolStats;
 pub use db::{Database, EngineConfig, EngineStats, Session, Statement, Tree};
 pub use error::{Error, Result};
 pub use metrics::{WaitReason, Waits, WaitsSnapshot};
+pub use tree::TreeStats;
 pub use wait::Waiter;

@@ -41,6 +41,11 @@ impl Waiter {
 
     /// Runs `f`, which waits. The caller holds no latch.
     pub fn wait<T>(&self, reason: WaitReason, f: impl FnOnce() -> T) -> T {
+        debug_assert_eq!(
+            crate::buffer::latch::held(),
+            0,
+            "a thread waits ({reason:?}) while it holds a latch"
+        );
         let _waiting = Waiting::begin(self, reason);
         f()
     }

@@ -6,7 +6,6 @@ use crate::error::{Error, Result};
 
 /// How the engine behaves; [`EngineConfig::default`] is a good start.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct EngineConfig {
     /// Memory for pages, bytes.
     pub buffer_pool_bytes: u64,

@@ -1,74 +1,120 @@
 //! Sessions and statements: rows read and changed, under admission.
 
 use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
 
 use flifo_admission::Place;
 
-use super::{Database, Tree};
+use super::Tree;
+use super::database::Inner;
 use crate::error::Result;
 use crate::wait::Waiter;
 
 /// One connection's work on a database. It belongs to one thread at a time (`Send`, not `Sync`).
 pub struct Session {
-    _database: Database,
+    database: Arc<Inner>,
     waiter: Waiter,
+    lane: usize,
 }
 
-/// A statement: holds a place in admission until it is dropped.
+/// A statement: holds a place in admission until it is dropped, but for the time of its waits.
+///
+/// Every row read or changed takes one of the place's tickets; when they are used up, the statement queues again.
 pub struct Statement<'a> {
-    _session: &'a Session,
+    session: &'a Session,
     _place: Place<'a>,
 }
 
 impl Session {
+    pub(super) fn new(database: Arc<Inner>, waiter: Waiter, lane: usize) -> Self {
+        Session { database, waiter, lane }
+    }
+
+    fn admission(&self) -> &flifo_admission::Session {
+        self.waiter.admission().expect("a session is under admission")
+    }
+
     /// Begins a statement: enters admission, queueing if it must.
+    ///
+    /// One at a time: it leaves at its drop even if another of this session is still there.
     pub fn statement(&self) -> Statement<'_> {
-        let admission = self.waiter.admission().expect("a session is under admission");
-        Statement { _session: self, _place: admission.place() }
+        Statement { session: self, _place: self.admission().place() }
     }
 }
 
 impl Statement<'_> {
     /// Puts the value of `key` into `value`; false (and `value` empty) if there is no such row.
     pub fn get(&self, tree: &Tree, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let _ = (tree, key, value);
-        unimplemented!()
+        let tree = self.session.database.tree(tree)?;
+        self.take_ticket();
+        tree.get(&self.session.waiter, key, value)
     }
 
-    /// Calls `each` with every row from `from` to `to`, ascending, until it says [`ControlFlow::Break`]. A row takes
-    /// a ticket. No latch is held during `each`, which may use this session for other rows.
+    /// Calls `each` with every row from `from` to `to`, ascending, until it says [`ControlFlow::Break`]. No latch is
+    /// held during `each`, which may use this statement for other rows.
+    ///
+    /// ```
+    /// # use std::ops::{Bound, ControlFlow};
+    /// # use flifo_engine::{Result, Statement, Tree};
+    /// /// The first ten keys that begin with `prefix`.
+    /// fn first_ten(statement: &Statement, tree: &Tree, prefix: &[u8]) -> Result<Vec<Vec<u8>>> {
+    ///     let mut keys = Vec::new();
+    ///     statement.scan(tree, Bound::Included(prefix), Bound::Unbounded, |key, _value| {
+    ///         if keys.len() == 10 || !key.starts_with(prefix) {
+    ///             return ControlFlow::Break(());
+    ///         }
+    ///         keys.push(key.to_vec());
+    ///         ControlFlow::Continue(())
+    ///     })?;
+    ///     Ok(keys)
+    /// }
+    /// ```
     pub fn scan(
         &self,
         tree: &Tree,
         from: Bound<&[u8]>,
         to: Bound<&[u8]>,
-        each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
-        let _ = (tree, from, to, each);
-        unimplemented!()
+        let tree = self.session.database.tree(tree)?;
+        tree.scan(&self.session.waiter, from, to, |key, value| {
+            self.take_ticket();
+            each(key, value)
+        })
     }
 
     /// Adds a row; false if there is one with that key.
     pub fn insert(&self, tree: &Tree, key: &[u8], value: &[u8]) -> Result<bool> {
-        let _ = (tree, key, value);
-        unimplemented!()
+        self.change(tree, |tree, waiter| tree.insert(waiter, key, value))
     }
 
     /// Gives a row another value; false if there is no row with that key.
     pub fn update(&self, tree: &Tree, key: &[u8], value: &[u8]) -> Result<bool> {
-        let _ = (tree, key, value);
-        unimplemented!()
+        self.change(tree, |tree, waiter| tree.update(waiter, key, value))
     }
 
     /// Adds a row or gives it another value; true if it was added.
     pub fn upsert(&self, tree: &Tree, key: &[u8], value: &[u8]) -> Result<bool> {
-        let _ = (tree, key, value);
-        unimplemented!()
+        self.change(tree, |tree, waiter| tree.upsert(waiter, key, value))
     }
 
     /// Removes a row; false if there is none with that key.
     pub fn delete(&self, tree: &Tree, key: &[u8]) -> Result<bool> {
-        let _ = (tree, key);
-        unimplemented!()
+        self.change(tree, |tree, waiter| tree.delete(waiter, key))
+    }
+
+    fn change(
+        &self,
+        tree: &Tree,
+        change: impl FnOnce(&crate::tree::Tree, &Waiter) -> Result<bool>,
+    ) -> Result<bool> {
+        let session = self.session;
+        let tree = session.database.tree(tree)?;
+        self.take_ticket();
+        session.database.change(&session.waiter, session.lane, || change(tree, &session.waiter))
+    }
+
+    fn take_ticket(&self) {
+        self.session.admission().enter();
     }
 }

@@ -1,15 +1,23 @@
 //! What a database counted.
 
+use crate::buffer::PoolStats;
 use crate::metrics::WaitsSnapshot;
 
 /// What a database counted since it was opened.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct EngineStats {
+    /// The buffer pool's counters.
+    pub pool: PoolStats,
     /// Time waited, per reason.
     pub waits: WaitsSnapshot,
-    /// Whether files are read and written past the operating system's page cache.
+    /// Whether files are read and written past the operating system's page cache. False with
+    /// [`direct_io`](crate::EngineConfig::direct_io) asked for: the file system has no such access.
     pub direct_io: bool,
+    /// Bytes per page.
+    pub page_size: u32,
+    /// Data files over which the pages are striped.
+    pub data_files: u32,
     /// Bytes of pages in the data files, used or not.
     pub data_bytes: u64,
 }

@@ -1,26 +1,54 @@
-//! Files, as the engine sees them. All file access of the engine goes through [`Disk`].
+//! Files, as the engine sees them. All file access of the engine goes through [`Disk`], whose every call can
+//! fail.
+//!
+//! - [`FileDisk`]: a directory of real files, past the page cache where the file system can (O_DIRECT).
+//! - [`MemoryDisk`]: a simulated one, with faults, latency and power cuts from a seed.
+//! - [`Tablespace`]: pages by number over several data files of a `Disk`, and whether they are in a clean state.
+//!
+//! Protocol: what is written is durable after the file's `sync`, and a created name after `sync_directory`;
+//! neither before. A failed `sync` is final: which of the writes since the last one are durable cannot be
+//! known any more, so [`Tablespace`] stops, and nothing is ever synced again in the hope of better luck.
+//! Nothing here takes a latch, and none may be held around a call.
 
+mod block;
+mod file;
+mod header;
 mod memory;
+mod opening;
+mod state;
 mod tablespace;
 
-pub use memory::MemoryDisk;
+pub use file::FileDisk;
+pub use memory::{DiskCall, Fault, MemoryDisk};
 pub use tablespace::Tablespace;
 
 use std::io;
 
+/// What offsets, lengths and buffer addresses are multiples of.
+pub const ALIGNMENT_BYTES: usize = 4096;
+
 /// A directory of files. Every call can fail.
 pub trait Disk: Send + Sync + 'static {
-    /// Opens the file `name`; `create` makes a new, empty one and fails if it exists.
-    fn open(&self, name: &str, create: bool) -> io::Result<Box<dyn DiskFile>>;
-    /// Whether the file `name` is there.
-    fn exists(&self, name: &str) -> io::Result<bool>;
+    /// Opens the file `name`, which is there.
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
+    /// Makes the file `name`, empty; fails with `AlreadyExists` if it is there.
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
     /// Deletes the file `name`.
     fn remove(&self, name: &str) -> io::Result<()>;
+    /// The names of everything in the directory, in no order.
+    fn names(&self) -> io::Result<Vec<String>>;
     /// Makes created and removed names durable.
     fn sync_directory(&self) -> io::Result<()>;
+    /// Takes the exclusive lock `name`, a file made for it, until the result is dropped or the process ends in any
+    /// way. `WouldBlock` if another one has it.
+    fn lock(&self, name: &str) -> io::Result<Box<dyn DiskLock>>;
+    /// Where the file `name` is, for people; the directory itself if `name` is empty.
+    fn path(&self, name: &str) -> String;
+    /// Whether the files opened so far are read and written past the operating system's page cache.
+    fn direct_io(&self) -> bool;
 }
 
-/// One file. Offsets, lengths and buffer addresses are multiples of 4096 (O_DIRECT).
+/// One file. Offsets, lengths and buffer addresses are multiples of [`ALIGNMENT_BYTES`], or the call panics.
 pub trait DiskFile: Send + Sync {
     /// Fills `buf` from `offset`; a file that ends before is `UnexpectedEof`.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
@@ -28,8 +56,23 @@ pub trait DiskFile: Send + Sync {
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
     /// Makes all earlier writes durable. An error is final: what was written is in doubt.
     fn sync(&self) -> io::Result<()>;
-    /// Reserves space up to `bytes`; the file is at least that long afterwards.
+    /// Reserves space up to `bytes`, zero where nothing was written; the file is at least that long afterwards.
     fn allocate(&self, bytes: u64) -> io::Result<()>;
     /// The file's length, bytes.
     fn bytes(&self) -> io::Result<u64>;
+}
+
+/// A lock that is held; dropping it lets go.
+pub trait DiskLock: Send + Sync {}
+
+/// Both kinds of disk ask this of every transfer, so that tests in memory find what O_DIRECT would refuse.
+#[track_caller]
+fn assert_aligned(buf: &[u8], offset: u64) {
+    let address = buf.as_ptr().addr();
+    let all = address as u64 | buf.len() as u64 | offset;
+    assert!(
+        all.is_multiple_of(ALIGNMENT_BYTES as u64),
+        "unaligned transfer: address {address:#x}, {} bytes at {offset}",
+        buf.len()
+    );
 }

@@ -1,73 +1,283 @@
-//! Pages striped over several data files.
+//! Pages by number, striped over several data files, and whether they are in a clean state.
+//!
+//! Page `p` lies in file `(p / 64) % N`; see `docs/format.md`. One hot file would serialise its writes, so a
+//! database has several (four by default).
+//!
+//! # Clean and open
+//! The pages on disk fit together only when all of them were written and synced. So before the first page is written
+//! after a clean state, the state blocks say *open*, durably; [`Tablespace::mark_clean`] syncs the pages and then says
+//! *clean*. Who opens the tablespace in the open state gets [`Error::NotClosedCleanly`]. Reading changes nothing.
+//!
+//! # Lock order
+//! `files` (shared) before `writing` before `state`; `growing` after `files`. A page write holds `writing` shared
+//! during the write, so that `mark_clean` has no write beside it. [`Tablespace::close`] takes `files` for itself:
+//! it waits until no transfer is in progress. None is held by a caller, and callers hold no latch.
+//!
+//! # Failure
+//! A failed read or write is the caller's to try again. A failed sync leaves in doubt what is on disk, and
+//! stops the tablespace for good: every later call is [`Error::Stopped`], and the state stays *open*.
 
-use super::{Disk, DiskFile};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+
+use super::header::HEADER_AREA_BYTES;
+use super::state::{Condition, State, StateBlocks, StateError};
+use super::{DiskFile, DiskLock};
 use crate::error::{Error, Result};
 
 /// Pages by number, striped over data files in units of [`Tablespace::STRIPE_PAGES`].
 pub struct Tablespace {
-    files: Vec<Box<dyn DiskFile>>,
-    page_size: usize,
+    pub(super) directory: String,
+    pub(super) paths: Vec<String>,
+    pub(super) page_size: usize,
+    /// `None` after the close.
+    pub(super) files: RwLock<Option<Files>>,
+    /// Held shared by page writes.
+    pub(super) writing: RwLock<()>,
+    pub(super) state: Mutex<StateBlocks>,
+    /// Whether the state blocks say *open*; changed under `state`.
+    pub(super) is_open: AtomicBool,
+    pub(super) growing: Mutex<()>,
+    pub(super) pages: AtomicU64,
+    pub(super) catalog_root: AtomicU64,
+    /// The failure that stopped it.
+    pub(super) stopped: OnceLock<String>,
+}
+
+/// What is let go of at the close.
+pub(super) struct Files {
+    pub(super) data: Vec<DataFile>,
+    pub(super) _lock: Box<dyn DiskLock>,
+}
+
+pub(super) struct DataFile {
+    pub(super) file: Box<dyn DiskFile>,
+    /// Written or grown since the last sync began.
+    unsynced: AtomicBool,
+}
+
+impl DataFile {
+    pub(super) fn new(file: Box<dyn DiskFile>) -> Self {
+        DataFile { file, unsynced: AtomicBool::new(false) }
+    }
+}
+
+/// A panic of another thread leaves nothing half-changed behind these locks, so their poison is of no interest.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Tablespace {
     /// Consecutive pages that lie in one file.
     pub const STRIPE_PAGES: u64 = 64;
 
-    /// Creates `files` empty data files on `disk`.
-    pub fn create(disk: &dyn Disk, files: u32, page_size: usize) -> Result<Self> {
-        let files = (0..files)
-            .map(|n| {
-                let name = format!("data{n}.flifo");
-                disk.open(&name, true).map_err(|source| Error::Io {
-                    action: "cannot create",
-                    path: name,
-                    source,
-                })
-            })
-            .collect::<Result<Vec<_>>>()?;
-        Ok(Tablespace { files, page_size })
-    }
+    /// The most rows of stripes that one growth adds beyond what was asked for.
+    const GROWTH_ROWS_MAX: u64 = 16;
 
     /// Bytes per page.
     pub fn page_size(&self) -> usize {
         self.page_size
     }
 
+    /// Data files over which the pages are striped.
+    pub fn data_files(&self) -> u32 {
+        self.paths.len() as u32
+    }
+
+    /// Pages there is room for: `0..pages` can be read and written.
+    pub fn pages(&self) -> u64 {
+        self.pages.load(Ordering::Acquire)
+    }
+
+    /// The page where the catalog begins, 0 until it is set.
+    pub fn catalog_root(&self) -> u64 {
+        self.catalog_root.load(Ordering::Acquire)
+    }
+
+    /// Says where the catalog begins; durable with the next clean state.
+    pub fn set_catalog_root(&self, page: u64) {
+        self.catalog_root.store(page, Ordering::Release);
+    }
+
     /// Reads page `page` into `buf` (one page, aligned to 4096). Does not check it.
     pub fn read(&self, page: u64, buf: &mut [u8]) -> Result<()> {
-        let (file, offset) = self.place(page);
-        self.files[file].read_at(buf, offset).map_err(|source| Error::Io {
-            action: "cannot read",
-            path: format!("data{file}.flifo"),
-            source,
+        assert_eq!(buf.len(), self.page_size);
+        self.with_files(|files| {
+            let (index, offset) = self.place(page)?;
+            let file = &files.data[index].file;
+            file.read_at(buf, offset).map_err(|source| match (source.kind(), file.bytes()) {
+                (io::ErrorKind::UnexpectedEof, Ok(bytes)) => Error::TruncatedDataFile {
+                    path: self.paths[index].clone(),
+                    bytes,
+                    bytes_expected: self.file_bytes(self.pages()),
+                },
+                _ => Error::from_io("cannot read", &*self.paths[index], source),
+            })
         })
     }
 
     /// Writes page `page`. Durable only after [`Tablespace::sync`].
     pub fn write(&self, page: u64, buf: &[u8]) -> Result<()> {
-        let (file, offset) = self.place(page);
-        self.files[file].write_at(buf, offset).map_err(|source| Error::Io {
-            action: "cannot write",
-            path: format!("data{file}.flifo"),
-            source,
+        assert_eq!(buf.len(), self.page_size);
+        self.with_files(|files| {
+            let (index, offset) = self.place(page)?;
+            let _writing = self.writing.read().unwrap_or_else(PoisonError::into_inner);
+            self.mark_open(files)?;
+            let file = &files.data[index];
+            let written = file.file.write_at(buf, offset);
+            // After the write, or a sync in between would pass for a sync of it; failed ones leave traces too.
+            file.unsynced.store(true, Ordering::Release);
+            written.map_err(|source| {
+                self.space_error("cannot write", &self.paths[index], source, buf.len() as u64)
+            })
         })
     }
 
-    /// Makes room for pages `0..pages`.
+    /// Makes room for pages `0..pages`, and some more so that it is not asked for every page.
     pub fn grow(&self, pages: u64) -> Result<()> {
-        let _ = pages;
-        Ok(())
+        self.with_files(|files| {
+            let _growing = lock(&self.growing);
+            let now = self.pages();
+            if pages <= now {
+                return Ok(());
+            }
+            let row = self.row_pages();
+            let needed = pages.div_ceil(row) * row;
+            let generous = needed + (now / row / 8).min(Self::GROWTH_ROWS_MAX) * row;
+            let grown = match self.allocate(files, generous) {
+                Err(Error::DiskFull { .. }) if generous > needed => {
+                    self.allocate(files, needed).map(|()| needed)
+                }
+                other => other.map(|()| generous),
+            };
+            self.pages.store(grown?, Ordering::Release);
+            Ok(())
+        })
     }
 
     /// Makes all earlier writes durable.
     pub fn sync(&self) -> Result<()> {
+        self.with_files(|files| {
+            let _one_at_a_time = lock(&self.state);
+            self.sync_data(files)
+        })
+    }
+
+    /// Says, durably, that the pages on disk fit together. The caller has written all that were changed.
+    pub fn mark_clean(&self) -> Result<()> {
+        self.with_files(|files| {
+            let _no_writes = self.writing.write().unwrap_or_else(PoisonError::into_inner);
+            let mut blocks = lock(&self.state);
+            self.sync_data(files)?;
+            if self.is_open.load(Ordering::Acquire) {
+                self.write_state(files, &mut blocks, Condition::Clean)?;
+                self.is_open.store(false, Ordering::Release);
+            }
+            Ok(())
+        })
+    }
+
+    /// Whether the state blocks say that the pages on disk fit together.
+    pub fn is_clean(&self) -> bool {
+        !self.is_open.load(Ordering::Acquire)
+    }
+
+    /// Lets go of the files and of the directory's lock, in whatever state. Later calls are [`Error::Closed`].
+    pub fn close(&self) {
+        *self.files.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    pub(super) fn with_files<T>(&self, f: impl FnOnce(&Files) -> Result<T>) -> Result<T> {
+        let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
+        let files = files.as_ref().ok_or(Error::Closed)?;
+        match self.stopped.get() {
+            Some(what) => Err(Error::Stopped { what: what.clone() }),
+            None => f(files),
+        }
+    }
+
+    /// Says, durably, that pages are being written. Called before each page write, does something before the first.
+    fn mark_open(&self, files: &Files) -> Result<()> {
+        if self.is_open.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut blocks = lock(&self.state);
+        if self.is_open.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.write_state(files, &mut blocks, Condition::Open)?;
+        self.is_open.store(true, Ordering::Release);
         Ok(())
     }
 
-    fn place(&self, page: u64) -> (usize, u64) {
-        let (unit, within) = (page / Self::STRIPE_PAGES, page % Self::STRIPE_PAGES);
-        let files = self.files.len() as u64;
-        let row = unit / files;
-        ((unit % files) as usize, (row * Self::STRIPE_PAGES + within) * self.page_size as u64)
+    fn write_state(&self, files: &Files, blocks: &mut StateBlocks, condition: Condition) -> Result<()> {
+        let state = State { condition, pages: self.pages(), catalog_root: self.catalog_root() };
+        blocks.write(&*files.data[0].file, &state).map_err(|error| match error {
+            StateError::Write(source) => Error::from_io("cannot write", &*self.paths[0], source),
+            StateError::Sync(source) => self.stop(&self.paths[0], source),
+        })
+    }
+
+    /// The caller has `state` locked: a second sync must not return while the first is still at it.
+    fn sync_data(&self, files: &Files) -> Result<()> {
+        for (data, path) in files.data.iter().zip(&self.paths) {
+            if data.unsynced.swap(false, Ordering::AcqRel) {
+                data.file.sync().map_err(|source| self.stop(path, source))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// After a failed sync nobody knows which writes are durable, and a second sync would lie about it.
+    fn stop(&self, path: &str, source: io::Error) -> Error {
+        let _ = self.stopped.set(format!("cannot sync {path}: {source}"));
+        Error::from_io("cannot sync", path, source)
+    }
+
+    fn allocate(&self, files: &Files, pages: u64) -> Result<()> {
+        for (data, path) in files.data.iter().zip(&self.paths) {
+            let bytes_more = (pages - self.pages()) * self.page_size as u64;
+            data.file
+                .allocate(self.file_bytes(pages))
+                .map_err(|source| self.space_error("cannot grow", path, source, bytes_more))?;
+            data.unsynced.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn space_error(&self, action: &'static str, path: &str, source: io::Error, bytes_needed: u64) -> Error {
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                Error::DiskFull { bytes_needed, path: self.directory.clone() }
+            }
+            _ => Error::from_io(action, path, source),
+        }
+    }
+
+    /// Pages of one stripe in every file: the data files grow in such rows.
+    fn row_pages(&self) -> u64 {
+        Self::STRIPE_PAGES * self.paths.len() as u64
+    }
+
+    /// Length of each data file when there is room for `pages` pages.
+    pub(super) fn file_bytes(&self, pages: u64) -> u64 {
+        HEADER_AREA_BYTES + pages.div_ceil(self.row_pages()) * Self::STRIPE_PAGES * self.page_size as u64
+    }
+
+    /// File and offset of a page.
+    fn place(&self, page: u64) -> Result<(usize, u64)> {
+        let pages = self.pages();
+        if page >= pages {
+            let what = format!("something refers to it, and the data files end at page {pages}");
+            return Err(Error::CorruptPage { page, what });
+        }
+        let (stripe, within) = (page / Self::STRIPE_PAGES, page % Self::STRIPE_PAGES);
+        let files = self.paths.len() as u64;
+        let in_file = (stripe / files) * Self::STRIPE_PAGES + within;
+        Ok(((stripe % files) as usize, HEADER_AREA_BYTES + in_file * self.page_size as u64))
     }
 }
+
+#[cfg(test)]
+mod tests;

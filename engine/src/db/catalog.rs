@@ -1,0 +1,109 @@
+//! The catalog: which trees there are, and the properties. A B+tree itself, whose root the state blocks name.
+//!
+//! A key is one byte for the kind, then the name; see `docs/format.md`.
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use crate::buffer::BufferPool;
+use crate::error::{Error, Result};
+use crate::page::PageNo;
+use crate::space::PageAllocator;
+use crate::tree::Tree;
+use crate::wait::Waiter;
+
+const TREE: u8 = b't';
+const PROPERTY: u8 = b'p';
+
+const NAME_BYTES_MAX: usize = 200;
+
+/// The catalog's tree, and what it takes to open and make others.
+pub(super) struct Catalog {
+    pool: Arc<BufferPool>,
+    alloc: Arc<PageAllocator>,
+    tree: Tree,
+}
+
+fn key(kind: u8, what: &'static str, name: &str) -> Result<Vec<u8>> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        return Err(Error::BadName { what, size: name.len(), max: NAME_BYTES_MAX });
+    }
+    Ok([&[kind], name.as_bytes()].concat())
+}
+
+impl Catalog {
+    /// An empty one, in an empty tablespace.
+    pub(super) fn create(pool: &Arc<BufferPool>, waiter: &Waiter) -> Result<Self> {
+        let alloc = PageAllocator::create(pool, waiter)?;
+        let tree = Tree::create(pool, &alloc, waiter)?;
+        Ok(Catalog { pool: Arc::clone(pool), alloc, tree })
+    }
+
+    /// The one that begins at `root`.
+    pub(super) fn open(pool: &Arc<BufferPool>, root: PageNo) -> Self {
+        let alloc = PageAllocator::open(pool);
+        let tree = Tree::open(pool, &alloc, root);
+        Catalog { pool: Arc::clone(pool), alloc, tree }
+    }
+
+    pub(super) fn root(&self) -> PageNo {
+        self.tree.root()
+    }
+
+    pub(super) fn tree(&self, waiter: &Waiter, name: &str) -> Result<Tree> {
+        let mut root = Vec::new();
+        if !self.tree.get(waiter, &key(TREE, "tree", name)?, &mut root)? {
+            return Err(Error::UnknownTree { name: name.to_owned() });
+        }
+        let root = root.try_into().map_err(|root: Vec<u8>| Error::CorruptPage {
+            page: self.root().0,
+            what: format!("the catalog's entry of tree '{name}' has {} bytes, not 8", root.len()),
+        })?;
+        Ok(Tree::open(&self.pool, &self.alloc, PageNo(u64::from_le_bytes(root))))
+    }
+
+    /// The caller sees to it that nobody else changes the trees' names meanwhile.
+    pub(super) fn create_tree(&self, waiter: &Waiter, name: &str) -> Result<Tree> {
+        let key = key(TREE, "tree", name)?;
+        if self.tree.get(waiter, &key, &mut Vec::new())? {
+            return Err(Error::TreeExists { name: name.to_owned() });
+        }
+        let tree = Tree::create(&self.pool, &self.alloc, waiter)?;
+        match self.tree.insert(waiter, &key, &tree.root().0.to_le_bytes()) {
+            Ok(_) => Ok(tree),
+            Err(error) => {
+                // At worst its one page is lost until the data is loaded anew.
+                let _ = tree.destroy(waiter);
+                Err(error)
+            }
+        }
+    }
+
+    /// The caller sees to it that nobody else uses the tree.
+    pub(super) fn drop_tree(&self, waiter: &Waiter, name: &str, tree: Tree) -> Result<()> {
+        if !self.tree.delete(waiter, &key(TREE, "tree", name)?)? {
+            return Err(Error::UnknownTree { name: name.to_owned() });
+        }
+        tree.destroy(waiter)
+    }
+
+    pub(super) fn tree_names(&self, waiter: &Waiter) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        let (from, to) = ([TREE], [TREE + 1]);
+        self.tree.scan(waiter, Bound::Included(&from), Bound::Excluded(&to), |key, _| {
+            names.push(String::from_utf8_lossy(&key[1..]).into_owned());
+            ControlFlow::Continue(())
+        })?;
+        Ok(names)
+    }
+
+    pub(super) fn property(&self, waiter: &Waiter, name: &str) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        let found = self.tree.get(waiter, &key(PROPERTY, "property", name)?, &mut value)?;
+        Ok(found.then_some(value))
+    }
+
+    pub(super) fn set_property(&self, waiter: &Waiter, name: &str, value: &[u8]) -> Result<()> {
+        self.tree.upsert(waiter, &key(PROPERTY, "property", name)?, value).map(drop)
+    }
+}

@@ -1,0 +1,29 @@
+//! Handles of trees.
+
+use std::sync::Arc;
+
+use crate::tree;
+
+/// A tree of a database: ordered rows of a key and a value. Clones are handles of the same one.
+///
+/// It is used through a [`Statement`](crate::Statement), which comes from a [`Session`](crate::Session) of the same
+/// database.
+#[derive(Clone)]
+pub struct Tree {
+    pub(super) open: Arc<OpenTree>,
+}
+
+/// What all handles of a tree share.
+pub(super) struct OpenTree {
+    pub(super) name: String,
+    /// Number of the open database it belongs to.
+    pub(super) database: u64,
+    pub(super) tree: tree::Tree,
+}
+
+impl Tree {
+    /// The name in the catalog.
+    pub fn name(&self) -> &str {
+        &self.open.name
+    }
+}

@@ -1,0 +1,267 @@
+//! Real files in a directory.
+//!
+//! With `direct_io`, files are opened with O_DIRECT. Some file systems refuse the flag at open, others at the
+//! first transfer; so each file is asked for its first block once, and a file whose file system has no such
+//! access is opened again without. [`Disk::direct_io`] says whether that happened.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
+use rustix::io::{Errno, retry_on_intr};
+
+use super::block::Block;
+use super::{ALIGNMENT_BYTES, Disk, DiskFile, DiskLock, assert_aligned};
+
+/// A directory of real files.
+pub struct FileDisk {
+    directory: PathBuf,
+    /// Cleared by the first file that cannot.
+    direct_io: AtomicBool,
+}
+
+impl FileDisk {
+    /// The directory `directory`, which is there.
+    pub fn open(directory: impl AsRef<Path>, direct_io: bool) -> io::Result<Self> {
+        let directory = directory.as_ref().to_path_buf();
+        if !std::fs::metadata(&directory)?.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        Ok(FileDisk { directory, direct_io: AtomicBool::new(direct_io) })
+    }
+
+    /// The directory `directory`, made with its parents if it is not there.
+    pub fn create(directory: impl AsRef<Path>, direct_io: bool) -> io::Result<Self> {
+        let directory = directory.as_ref();
+        if !directory.exists() {
+            std::fs::create_dir_all(directory)?;
+            if let Some(parent) = std::path::absolute(directory)?.parent() {
+                File::open(parent)?.sync_all()?;
+            }
+        }
+        Self::open(directory, direct_io)
+    }
+
+    fn open_with(&self, name: &str, options: &OpenOptions) -> io::Result<Box<dyn DiskFile>> {
+        let path = self.directory.join(name);
+        if self.direct_io.load(Ordering::Relaxed) {
+            let direct = options.clone().custom_flags(OFlags::DIRECT.bits().cast_signed()).open(&path);
+            match direct.and_then(|file| probe(&file).map(|()| file)) {
+                Ok(file) => return Ok(Box::new(RealFile { file })),
+                Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => {}
+                Err(error) => return Err(error),
+            }
+            self.direct_io.store(false, Ordering::Relaxed);
+        }
+        // The direct attempt may have made the file before it failed.
+        let file = options.clone().create_new(false).open(&path)?;
+        Ok(Box::new(RealFile { file }))
+    }
+}
+
+/// Reads the first block, if there is one: EINVAL means no direct access.
+fn probe(file: &File) -> io::Result<()> {
+    let mut block = Block::zeroed();
+    file.read_at(block.bytes_mut(), 0).map(drop)
+}
+
+impl Disk for FileDisk {
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        self.open_with(name, OpenOptions::new().read(true).write(true))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        // Made here and opened below, since the opening may take two attempts.
+        OpenOptions::new().write(true).create_new(true).open(self.directory.join(name))?;
+        Disk::open(self, name)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        std::fs::remove_file(self.directory.join(name))
+    }
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        std::fs::read_dir(&self.directory)?
+            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+            .collect()
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        File::open(&self.directory)?.sync_all()
+    }
+
+    fn lock(&self, name: &str) -> io::Result<Box<dyn DiskLock>> {
+        let path = self.directory.join(name);
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        // The lock belongs to this open file and goes with it, at the latest when the process ends. Children do
+        // not inherit it, since the standard library opens every file with O_CLOEXEC.
+        retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive))?;
+        Ok(Box::new(FileLock { _file: file }))
+    }
+
+    fn path(&self, name: &str) -> String {
+        if name.is_empty() {
+            self.directory.display().to_string()
+        } else {
+            self.directory.join(name).display().to_string()
+        }
+    }
+
+    fn direct_io(&self) -> bool {
+        self.direct_io.load(Ordering::Relaxed)
+    }
+}
+
+struct FileLock {
+    _file: File,
+}
+
+impl DiskLock for FileLock {}
+
+struct RealFile {
+    file: File,
+}
+
+/// How much of a transfer counts when the system moved only `moved` bytes of it: whole blocks, since with
+/// O_DIRECT the rest must begin at one.
+fn whole_blocks(moved: usize, wanted: usize) -> usize {
+    if moved == wanted { moved } else { moved & !(ALIGNMENT_BYTES - 1) }
+}
+
+impl DiskFile for RealFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        assert_aligned(buf, offset);
+        let mut done = 0;
+        while done < buf.len() {
+            match self.file.read_at(&mut buf[done..], offset + done as u64) {
+                Ok(moved) => match whole_blocks(moved, buf.len() - done) {
+                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    blocks => done += blocks,
+                },
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        assert_aligned(buf, offset);
+        let mut done = 0;
+        while done < buf.len() {
+            match self.file.write_at(&buf[done..], offset + done as u64) {
+                Ok(moved) => match whole_blocks(moved, buf.len() - done) {
+                    0 => return Err(io::ErrorKind::WriteZero.into()),
+                    blocks => done += blocks,
+                },
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        let length = self.bytes()?;
+        if bytes <= length {
+            return Ok(());
+        }
+        let more = bytes - length;
+        match retry_on_intr(|| rustix::fs::fallocate(&self.file, FallocateFlags::empty(), length, more)) {
+            // A file system that cannot reserve: at least the length is right.
+            Err(Errno::OPNOTSUPP) => self.file.set_len(bytes),
+            other => Ok(other?),
+        }
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk() -> (tempfile::TempDir, FileDisk) {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = FileDisk::open(directory.path(), true).unwrap();
+        (directory, disk)
+    }
+
+    fn block_of(byte: u8) -> Box<Block> {
+        let mut block = Block::zeroed();
+        block.bytes_mut().fill(byte);
+        block
+    }
+
+    #[test]
+    fn what_was_written_is_read_and_the_end_is_noticed() {
+        let (_directory, disk) = disk();
+        let file = disk.create("a").unwrap();
+        file.allocate(3 * 4096).unwrap();
+        file.write_at(block_of(7).bytes(), 4096).unwrap();
+        file.sync().unwrap();
+        let mut read = block_of(1);
+        file.read_at(read.bytes_mut(), 4096).unwrap();
+        assert_eq!(read.bytes(), block_of(7).bytes());
+        file.read_at(read.bytes_mut(), 0).unwrap();
+        assert!(read.is_zero());
+        let beyond = file.read_at(read.bytes_mut(), 3 * 4096).unwrap_err();
+        assert_eq!(beyond.kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(file.bytes().unwrap(), 3 * 4096);
+    }
+
+    #[test]
+    fn a_file_that_ends_within_a_block_is_too_short() {
+        let (directory, disk) = disk();
+        std::fs::write(directory.path().join("short"), [1; 5000]).unwrap();
+        let file = disk.open("short").unwrap();
+        file.read_at(block_of(0).bytes_mut(), 0).unwrap();
+        let error = file.read_at(block_of(0).bytes_mut(), 4096).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn a_lock_excludes_until_it_is_dropped() {
+        let (directory, disk) = disk();
+        let lock = disk.lock("lock").unwrap();
+        let other = FileDisk::open(directory.path(), true).unwrap();
+        assert_eq!(other.lock("lock").err().unwrap().kind(), io::ErrorKind::WouldBlock);
+        drop(lock);
+        other.lock("lock").unwrap();
+    }
+
+    #[test]
+    fn creating_needs_a_new_name_and_opening_an_old_one() {
+        let (_directory, disk) = disk();
+        disk.create("a").unwrap();
+        assert_eq!(disk.create("a").err().unwrap().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(Disk::open(&disk, "b").err().unwrap().kind(), io::ErrorKind::NotFound);
+        assert_eq!(disk.names().unwrap(), ["a"]);
+    }
+
+    #[test]
+    fn a_file_system_without_direct_access_falls_back_and_says_so() {
+        // Files in /proc refuse O_DIRECT.
+        let disk = FileDisk::open("/proc/self", true).unwrap();
+        assert!(disk.direct_io());
+        Disk::open(&disk, "comm").unwrap();
+        assert!(!disk.direct_io());
+    }
+
+    #[test]
+    #[should_panic(expected = "unaligned transfer")]
+    fn unaligned_transfers_are_refused() {
+        let (_directory, disk) = disk();
+        let file = disk.create("a").unwrap();
+        let _ = file.write_at(&block_of(0).bytes()[..100], 0);
+    }
+}

@@ -1,0 +1,288 @@
+//! Creating and opening a tablespace: whose files are these, are they all there, and do they fit together?
+//!
+//! Creation goes in an order that tells a half-made database from a damaged one: first data file 0, durably, with a
+//! state of *new*; then the other data files; then, by the caller, the first pages; *clean* comes last. Whatever
+//! is found before that is [`Error::HalfCreated`].
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Mutex, OnceLock, RwLock};
+
+use uuid::Uuid;
+
+use super::block::Block;
+use super::header::{BadHeader, FORMAT_VERSION, HEADER_AREA_BYTES, Header};
+use super::state::{Condition, State, StateBlocks, StateError};
+use super::tablespace::{DataFile, Files};
+use super::{Disk, DiskFile, DiskLock, Tablespace};
+use crate::error::{Error, Result};
+
+const LOCK_NAME: &str = "flifo.lock";
+
+fn data_name(index: u32) -> String {
+    format!("data{index}.flifo")
+}
+
+fn data_index(name: &str) -> Option<u32> {
+    let index = name.strip_prefix("data")?.strip_suffix(".flifo")?.parse().ok()?;
+    // "data007.flifo" is somebody else's.
+    (data_name(index) == name).then_some(index)
+}
+
+impl Tablespace {
+    /// Whether `disk` has data files, of a whole database or not.
+    pub fn exists(disk: &dyn Disk) -> Result<bool> {
+        let names = disk.names().map_err(|source| Error::from_io("cannot list", disk.path(""), source))?;
+        Ok(names.iter().any(|name| data_index(name).is_some()))
+    }
+
+    /// Creates a tablespace of `files` data files on `disk`, which has nothing on it. It is *new* until the first
+    /// [`Tablespace::mark_clean`]. If it fails, it leaves nothing behind.
+    pub fn create(disk: &dyn Disk, files: u32, page_size: usize) -> Result<Self> {
+        check_vacant(disk)?;
+        let lock = take_lock(disk)?;
+        check_vacant(disk)?;
+        let first = Header {
+            database: Uuid::new_v4(),
+            page_size: u32::try_from(page_size).expect("a page size that was checked"),
+            files,
+            index: 0,
+            stripe_pages: Self::STRIPE_PAGES as u32,
+        };
+        create_files(disk, &first, lock).inspect_err(|_| Self::remove(disk))
+    }
+
+    /// Removes the data files of a database that could not be created, as far as it goes.
+    pub fn remove(disk: &dyn Disk) {
+        let names = disk.names().unwrap_or_default();
+        for name in names.iter().filter(|name| data_index(name).is_some()) {
+            // The error that brought us here is the one to report.
+            let _ = disk.remove(name);
+        }
+        let _ = disk.sync_directory();
+    }
+
+    /// Opens the tablespace on `disk`, if it is whole and clean.
+    pub fn open(disk: &dyn Disk) -> Result<Self> {
+        let directory = disk.path("");
+        if !Self::exists(disk)? {
+            return Err(Error::NoDatabase { path: directory });
+        }
+        let lock = take_lock(disk)?;
+        let (mut found, bad) = find_files(disk)?;
+        if is_new(&found) {
+            return Err(Error::HalfCreated { path: directory });
+        }
+        if let Some(bad) = bad {
+            return Err(bad);
+        }
+        let reference = reference(&found);
+        check_belonging(disk, &found, &reference)?;
+        let (blocks, state) = read_state(disk, &found[&0])?;
+        if state.condition != Condition::Clean {
+            return Err(Error::NotClosedCleanly { path: directory });
+        }
+        let data = (0..reference.files).filter_map(|index| found.remove(&index)).map(|found| found.file);
+        let space = Self::assemble(disk, &reference, data.collect(), lock, blocks, &state);
+        space.check_lengths()?;
+        Ok(space)
+    }
+
+    fn assemble(
+        disk: &dyn Disk,
+        header: &Header,
+        data: Vec<Box<dyn DiskFile>>,
+        lock: Box<dyn DiskLock>,
+        blocks: StateBlocks,
+        state: &State,
+    ) -> Self {
+        Tablespace {
+            directory: disk.path(""),
+            paths: (0..header.files).map(|index| disk.path(&data_name(index))).collect(),
+            page_size: header.page_size as usize,
+            files: RwLock::new(Some(Files {
+                data: data.into_iter().map(DataFile::new).collect(),
+                _lock: lock,
+            })),
+            writing: RwLock::default(),
+            state: Mutex::new(blocks),
+            is_open: AtomicBool::new(state.condition != Condition::Clean),
+            growing: Mutex::default(),
+            pages: AtomicU64::new(state.pages),
+            catalog_root: AtomicU64::new(state.catalog_root),
+            stopped: OnceLock::new(),
+        }
+    }
+
+    fn check_lengths(&self) -> Result<()> {
+        let bytes_expected = self.file_bytes(self.pages());
+        self.with_files(|files| {
+            for (data, path) in files.data.iter().zip(&self.paths) {
+                let bytes =
+                    data.file.bytes().map_err(|source| Error::from_io("cannot examine", &**path, source))?;
+                if bytes < bytes_expected {
+                    return Err(Error::TruncatedDataFile { path: path.clone(), bytes, bytes_expected });
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Refuses a directory with anything in it that creation did not put there.
+fn check_vacant(disk: &dyn Disk) -> Result<()> {
+    let path = disk.path("");
+    let names = disk.names().map_err(|source| Error::from_io("cannot list", &*path, source))?;
+    if names.iter().any(|name| data_index(name).is_some()) {
+        return Err(Error::DatabaseExists { path });
+    }
+    // The root of a fresh ext4 file system has a lost+found.
+    match names.iter().find(|name| *name != LOCK_NAME && *name != "lost+found") {
+        None => Ok(()),
+        Some(other) => {
+            Err(Error::NotADatabase { path, what: format!("it holds other files, such as '{other}'") })
+        }
+    }
+}
+
+fn take_lock(disk: &dyn Disk) -> Result<Box<dyn DiskLock>> {
+    disk.lock(LOCK_NAME).map_err(|source| match source.kind() {
+        io::ErrorKind::WouldBlock => Error::InUse { path: disk.path("") },
+        _ => Error::from_io("cannot lock", disk.path(LOCK_NAME), source),
+    })
+}
+
+fn create_files(disk: &dyn Disk, first: &Header, lock: Box<dyn DiskLock>) -> Result<Tablespace> {
+    let data0 = create_file(disk, first)?;
+    let state = State { condition: Condition::New, pages: 0, catalog_root: 0 };
+    let blocks = StateBlocks::create(&*data0, first.database, &state).map_err(|error| match error {
+        StateError::Write(source) | StateError::Sync(source) => creation_error(disk, 0, source),
+    })?;
+    let sync_names =
+        || disk.sync_directory().map_err(|source| Error::from_io("cannot sync", disk.path(""), source));
+    sync_names()?;
+    let mut data = vec![data0];
+    for index in 1..first.files {
+        data.push(create_file(disk, &Header { index, ..*first })?);
+    }
+    sync_names()?;
+    Ok(Tablespace::assemble(disk, first, data, lock, blocks, &state))
+}
+
+fn create_file(disk: &dyn Disk, header: &Header) -> Result<Box<dyn DiskFile>> {
+    let create = || {
+        let file = disk.create(&data_name(header.index))?;
+        file.allocate(HEADER_AREA_BYTES)?;
+        file.write_at(header.encode().bytes(), 0)?;
+        file.sync()?;
+        Ok(file)
+    };
+    create().map_err(|source| creation_error(disk, header.index, source))
+}
+
+fn creation_error(disk: &dyn Disk, index: u32, source: io::Error) -> Error {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Error::DiskFull { bytes_needed: HEADER_AREA_BYTES, path: disk.path("") }
+        }
+        _ => Error::from_io("cannot create", disk.path(&data_name(index)), source),
+    }
+}
+
+/// A data file that was found, with what its header says.
+struct FoundFile {
+    file: Box<dyn DiskFile>,
+    header: Header,
+}
+
+/// Opens every data file there is and reads its header; also says what is wrong with the first bad one.
+fn find_files(disk: &dyn Disk) -> Result<(BTreeMap<u32, FoundFile>, Option<Error>)> {
+    let names = disk.names().map_err(|source| Error::from_io("cannot list", disk.path(""), source))?;
+    let indices: Vec<u32> = names.iter().filter_map(|name| data_index(name)).collect();
+    let mut found = BTreeMap::new();
+    let mut bad = None;
+    for &index in &indices {
+        let name = data_name(index);
+        let file =
+            disk.open(&name).map_err(|source| Error::from_io("cannot open", disk.path(&name), source))?;
+        let bytes =
+            file.bytes().map_err(|source| Error::from_io("cannot examine", disk.path(&name), source))?;
+        // Every database that was created to the end has pages.
+        if indices == [0] && bytes <= HEADER_AREA_BYTES {
+            return Err(Error::HalfCreated { path: disk.path("") });
+        }
+        match read_header(disk.path(&name), &*file, bytes) {
+            Ok(header) => drop(found.insert(index, FoundFile { file, header })),
+            Err(error) => drop(bad.get_or_insert(error)),
+        }
+    }
+    Ok((found, bad))
+}
+
+fn read_header(path: String, file: &dyn DiskFile, bytes: u64) -> Result<Header> {
+    if bytes < HEADER_AREA_BYTES {
+        return Err(Error::TruncatedDataFile { path, bytes, bytes_expected: HEADER_AREA_BYTES });
+    }
+    let mut block = Block::zeroed();
+    if let Err(source) = file.read_at(block.bytes_mut(), 0) {
+        return Err(Error::from_io("cannot read", path, source));
+    }
+    let corrupt = |path: String, what: &str| Error::CorruptHeader { path, what: what.to_owned() };
+    Header::decode(&block).map_err(|bad| match bad {
+        BadHeader::Empty => corrupt(path, "it has only zeros"),
+        BadHeader::Checksum => corrupt(path, "its checksum does not fit"),
+        BadHeader::Values => corrupt(path, "it has impossible values"),
+        BadHeader::Magic => {
+            Error::NotADatabase { path, what: "the file does not begin as a data file does".to_owned() }
+        }
+        BadHeader::Version(found) => Error::FormatVersion { path, found, supported: FORMAT_VERSION },
+    })
+}
+
+/// Whether data file 0 says that the creation did not get to its end.
+fn is_new(found: &BTreeMap<u32, FoundFile>) -> bool {
+    found.get(&0).is_some_and(|first| {
+        let state = StateBlocks::open(&*first.file, first.header.database);
+        matches!(state, Ok(Some((_, state))) if state.condition == Condition::New)
+    })
+}
+
+/// Whose database this is: that of most of the files, so that a single foreign one is named even if it is file 0.
+fn reference(found: &BTreeMap<u32, FoundFile>) -> Header {
+    let votes = |database: Uuid| found.values().filter(|file| file.header.database == database).count();
+    // On a tie the last one counts, so from the back: file 0.
+    let most = found.values().rev().max_by_key(|file| votes(file.header.database));
+    most.expect("there are data files").header
+}
+
+fn read_state(disk: &dyn Disk, first: &FoundFile) -> Result<(StateBlocks, State)> {
+    let path = disk.path(&data_name(0));
+    match StateBlocks::open(&*first.file, first.header.database) {
+        Ok(Some(state)) => Ok(state),
+        Ok(None) => Err(Error::CorruptHeader { path, what: "both state blocks are damaged".to_owned() }),
+        Err(source) => Err(Error::from_io("cannot read", path, source)),
+    }
+}
+
+/// Every data file of the database is there, in its own place, and no other.
+fn check_belonging(disk: &dyn Disk, found: &BTreeMap<u32, FoundFile>, reference: &Header) -> Result<()> {
+    for (&index, file) in found {
+        let what = if file.header.database != reference.database {
+            "it is of another database".to_owned()
+        } else if file.header.index != index {
+            format!("it is number {} of this database's data files", file.header.index)
+        } else if file.header != (Header { index, ..*reference }) {
+            "its page size or number of files differs from the others'".to_owned()
+        } else {
+            continue;
+        };
+        return Err(Error::MisplacedDataFile { path: disk.path(&data_name(index)), what });
+    }
+    match (0..reference.files).find(|index| !found.contains_key(index)) {
+        None => Ok(()),
+        Some(index) => {
+            Err(Error::MissingDataFile { path: disk.path(&data_name(index)), index, files: reference.files })
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The state blocks: whether the pages on disk fit together.
+//!
+//! Two blocks in the header area of data file 0 say the same, each with a sequence number and a checksum. The
+//! valid one with the higher number counts. A change of state writes the older block, syncs, then writes the
+//! other one, and syncs again:
+//!
+//! ```text
+//!              block 0      block 1      a crash here, even if it tears the block being written, leaves
+//! at rest      clean 7      clean 8      clean
+//! step 1       OPEN  9      clean 8      clean or open; no page has been written yet, so both are true
+//! step 2       open  9      OPEN 10      open
+//!   ... pages are written and synced ...
+//! step 1       CLEAN 11     open 10      open or clean; all pages are durable, so both are true
+//! step 2       clean 11     CLEAN 12     clean
+//! ```
+//!
+//! Both blocks are written each time, since a single new block that rots later would uncover its predecessor,
+//! which says the opposite: an open database would pass for a clean one. A write that failed may have left
+//! its block torn, so the next attempt writes that block again, never the one that is known to be good.
+
+use std::io;
+
+use uuid::Uuid;
+
+use super::DiskFile;
+use super::block::Block;
+
+/// Where the two blocks are: apart, so that no single device sector holds parts of both.
+const BLOCKS_AT: [u64; 2] = [16 << 10, 32 << 10];
+
+const MAGIC: [u8; 8] = *b"flifoST\x1a";
+
+/// Whether the pages fit together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Condition {
+    /// Being created; there is nothing in it yet.
+    New = 1,
+    /// Open for writing, or left so.
+    Open = 2,
+    /// All that was written is durable, and fits together.
+    Clean = 3,
+}
+
+/// What a state block says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) condition: Condition,
+    /// Pages the data files had room for. Fewer is a truncated file.
+    pub(super) pages: u64,
+    /// Page of the catalog's root.
+    pub(super) catalog_root: u64,
+}
+
+/// The state blocks of an open database. Whoever changes the state has it to himself (`&mut`).
+#[derive(Debug)]
+pub(super) struct StateBlocks {
+    database: Uuid,
+    sequence: u64,
+    /// The block that is known to be good: the last one written and synced.
+    good: usize,
+}
+
+/// A change of state that failed.
+#[derive(Debug)]
+pub(super) enum StateError {
+    /// The write failed; it can be tried again.
+    Write(io::Error),
+    /// The sync failed, which is final.
+    Sync(io::Error),
+}
+
+impl StateBlocks {
+    /// Writes the first state of a new database.
+    pub(super) fn create(file: &dyn DiskFile, database: Uuid, state: &State) -> Result<Self, StateError> {
+        let mut blocks = StateBlocks { database, sequence: 0, good: 1 };
+        blocks.write(file, state)?;
+        Ok(blocks)
+    }
+
+    /// Reads the state; `None` if neither block is good.
+    pub(super) fn open(file: &dyn DiskFile, database: Uuid) -> io::Result<Option<(Self, State)>> {
+        let mut newest: Option<(Self, State)> = None;
+        for (index, at) in BLOCKS_AT.into_iter().enumerate() {
+            let mut block = Block::zeroed();
+            file.read_at(block.bytes_mut(), at)?;
+            let Some((sequence, state)) = decode(&block, database) else { continue };
+            if newest.as_ref().is_none_or(|(blocks, _)| blocks.sequence < sequence) {
+                newest = Some((StateBlocks { database, sequence, good: index }, state));
+            }
+        }
+        Ok(newest)
+    }
+
+    /// Makes `state` durable, in both blocks.
+    pub(super) fn write(&mut self, file: &dyn DiskFile, state: &State) -> Result<(), StateError> {
+        for _ in BLOCKS_AT {
+            let (index, sequence) = (1 - self.good, self.sequence + 1);
+            let block = encode(sequence, self.database, state);
+            file.write_at(block.bytes(), BLOCKS_AT[index]).map_err(StateError::Write)?;
+            file.sync().map_err(StateError::Sync)?;
+            (self.good, self.sequence) = (index, sequence);
+        }
+        Ok(())
+    }
+}
+
+fn encode(sequence: u64, database: Uuid, state: &State) -> Box<Block> {
+    let mut block = Block::zeroed();
+    block.set(0, &MAGIC);
+    block.set(8, &sequence.to_le_bytes());
+    block.set(16, &(state.condition as u32).to_le_bytes());
+    block.set(24, &state.pages.to_le_bytes());
+    block.set(32, &state.catalog_root.to_le_bytes());
+    block.set(40, database.as_bytes());
+    block.seal();
+    block
+}
+
+fn decode(block: &Block, database: Uuid) -> Option<(u64, State)> {
+    let condition = match block.u32(16) {
+        1 => Condition::New,
+        2 => Condition::Open,
+        3 => Condition::Clean,
+        _ => return None,
+    };
+    let ours = block.field(0) == MAGIC && block.is_sealed() && block.field(40) == *database.as_bytes();
+    let state = State { condition, pages: block.u64(24), catalog_root: block.u64(32) };
+    ours.then(|| (block.u64(8), state))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Disk, DiskCall, Fault, MemoryDisk};
+    use super::*;
+
+    const DATABASE: Uuid = Uuid::from_u128(42);
+
+    fn state(condition: Condition) -> State {
+        State { condition, pages: 256, catalog_root: 3 }
+    }
+
+    fn condition(disk: &MemoryDisk) -> Option<Condition> {
+        let file = disk.open("f").unwrap();
+        StateBlocks::open(&*file, DATABASE).unwrap().map(|(_, state)| state.condition)
+    }
+
+    fn new_file(disk: &MemoryDisk) -> (Box<dyn DiskFile>, StateBlocks) {
+        let file = disk.create("f").unwrap();
+        file.allocate(64 << 10).unwrap();
+        file.sync().unwrap();
+        disk.sync_directory().unwrap();
+        let blocks = StateBlocks::create(&*file, DATABASE, &state(Condition::Clean)).unwrap();
+        (file, blocks)
+    }
+
+    #[test]
+    fn the_last_state_written_is_read() {
+        let disk = MemoryDisk::default();
+        let (file, mut blocks) = new_file(&disk);
+        for written in [Condition::Open, Condition::Open, Condition::Clean, Condition::New] {
+            blocks.write(&*file, &state(written)).unwrap();
+            assert_eq!(condition(&disk), Some(written));
+        }
+    }
+
+    #[test]
+    fn one_damaged_block_changes_nothing_and_two_are_noticed() {
+        for damaged_first in [0, 1] {
+            let disk = MemoryDisk::default();
+            let (file, mut blocks) = new_file(&disk);
+            blocks.write(&*file, &state(Condition::Open)).unwrap();
+            disk.flip_bit("f", BLOCKS_AT[damaged_first] + 9, 3);
+            assert_eq!(condition(&disk), Some(Condition::Open));
+            disk.flip_bit("f", BLOCKS_AT[1 - damaged_first] + 99, 3);
+            assert_eq!(condition(&disk), None);
+        }
+    }
+
+    #[test]
+    fn another_databases_blocks_do_not_count() {
+        let disk = MemoryDisk::default();
+        let (file, _) = new_file(&disk);
+        assert!(StateBlocks::open(&*file, Uuid::from_u128(43)).unwrap().is_none());
+    }
+
+    /// Power fails at each step of clean -> open -> clean, with the block being written lost, torn or kept.
+    #[test]
+    fn a_power_cut_leaves_one_of_the_two_states() {
+        let steps = [(Condition::Open, Condition::Clean), (Condition::Clean, Condition::Open)];
+        for seed in 0..50 {
+            for fails_at in 1..=4 {
+                for (to, from) in steps {
+                    let disk = MemoryDisk::with_power_cuts(seed);
+                    let (file, mut blocks) = new_file(&disk);
+                    blocks.write(&*file, &state(from)).unwrap();
+                    disk.fail_from(None, fails_at, Fault::Io);
+                    blocks.write(&*file, &state(to)).unwrap_err();
+                    let found = condition(&disk.power_cut());
+                    assert!(found == Some(from) || found == Some(to), "{found:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_failed_write_is_tried_again_on_the_same_block() {
+        let disk = MemoryDisk::default();
+        let (file, mut blocks) = new_file(&disk);
+        let good = blocks.good;
+        for _ in 0..2 {
+            disk.fail_nth(Some(DiskCall::Write), 1, Fault::Io);
+            blocks.write(&*file, &state(Condition::Open)).unwrap_err();
+            assert_eq!(blocks.good, good);
+        }
+        blocks.write(&*file, &state(Condition::Open)).unwrap();
+        assert_eq!(condition(&disk), Some(Condition::Open));
+    }
+}

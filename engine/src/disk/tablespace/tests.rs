@@ -1,0 +1,189 @@
+use super::super::block::Block;
+use super::super::{Disk, DiskCall, Fault, MemoryDisk};
+use super::*;
+
+const PAGE: usize = 4096;
+
+fn page_of(byte: u8) -> Box<Block> {
+    let mut block = Block::zeroed();
+    block.bytes_mut().fill(byte);
+    block
+}
+
+fn created(disk: &MemoryDisk, files: u32) -> Tablespace {
+    let space = Tablespace::create(disk, files, PAGE).unwrap();
+    space.grow(1).unwrap();
+    space.mark_clean().unwrap();
+    space
+}
+
+fn read(space: &Tablespace, page: u64) -> u8 {
+    let mut buf = page_of(0xee);
+    space.read(page, buf.bytes_mut()).unwrap();
+    let byte = buf.bytes()[0];
+    assert_eq!(buf.bytes(), page_of(byte).bytes());
+    byte
+}
+
+#[test]
+fn pages_are_striped_in_units_of_64() {
+    let disk = MemoryDisk::default();
+    let space = created(&disk, 3);
+    space.grow(400).unwrap();
+    for (page, file, offset_pages) in
+        [(0, 0, 0), (63, 0, 63), (64, 1, 0), (128, 2, 0), (191, 2, 63), (192, 0, 64), (399, 0, 64 * 2 + 15)]
+    {
+        assert_eq!(space.place(page).unwrap(), (file, HEADER_AREA_BYTES + offset_pages * PAGE as u64));
+    }
+}
+
+#[test]
+fn every_page_has_a_place_of_its_own() {
+    let disk = MemoryDisk::default();
+    let space = created(&disk, 4);
+    space.grow(600).unwrap();
+    for page in 0..600 {
+        space.write(page, page_of((page % 251) as u8).bytes()).unwrap();
+    }
+    space.mark_clean().unwrap();
+    space.close();
+    let space = Tablespace::open(&disk).unwrap();
+    for page in 0..600 {
+        assert_eq!(read(&space, page), (page % 251) as u8);
+    }
+}
+
+#[test]
+fn the_first_write_marks_it_open_and_reads_do_not() {
+    let disk = MemoryDisk::default();
+    let space = created(&disk, 2);
+    read(&space, 5);
+    space.close();
+    let space = Tablespace::open(&disk).unwrap();
+    space.write(5, page_of(1).bytes()).unwrap();
+    assert!(!space.is_clean());
+    space.close();
+    assert!(matches!(Tablespace::open(&disk), Err(Error::NotClosedCleanly { .. })));
+}
+
+#[test]
+fn clean_pages_survive_every_power_cut() {
+    for seed in 0..30 {
+        let disk = MemoryDisk::with_power_cuts(seed);
+        let space = created(&disk, 3);
+        for page in 0..200 {
+            space.grow(page + 1).unwrap();
+            space.write(page, page_of(page as u8).bytes()).unwrap();
+        }
+        assert!(matches!(Tablespace::open(&disk.power_cut()), Err(Error::NotClosedCleanly { .. })));
+        space.mark_clean().unwrap();
+        let after = Tablespace::open(&disk.power_cut()).unwrap();
+        assert!((0..200).all(|page| read(&after, page) == page as u8));
+    }
+}
+
+#[test]
+fn a_failed_sync_stops_it_for_good() {
+    let disk = MemoryDisk::default();
+    let space = created(&disk, 2);
+    space.write(70, page_of(1).bytes()).unwrap();
+    disk.fail_nth(Some(DiskCall::Sync), 1, Fault::Io);
+    assert!(matches!(space.mark_clean(), Err(Error::Io { .. })));
+    assert!(matches!(space.mark_clean(), Err(Error::Stopped { .. })));
+    assert!(matches!(space.write(70, page_of(1).bytes()), Err(Error::Stopped { .. })));
+    assert!(matches!(space.read(70, page_of(1).bytes_mut()), Err(Error::Stopped { .. })));
+    space.close();
+    assert!(matches!(Tablespace::open(&disk), Err(Error::NotClosedCleanly { .. })));
+}
+
+#[test]
+fn a_failed_write_can_be_tried_again() {
+    let disk = MemoryDisk::default();
+    let space = created(&disk, 2);
+    // The first write is the state's, the third the page's.
+    for nth in 1..=3 {
+        disk.fail_nth(Some(DiskCall::Write), nth, Fault::Io);
+        let _ = space.write(70, page_of(1).bytes());
+    }
+    disk.heal();
+    space.write(70, page_of(9).bytes()).unwrap();
+    space.mark_clean().unwrap();
+    space.close();
+    assert_eq!(read(&Tablespace::open(&disk).unwrap(), 70), 9);
+}
+
+#[test]
+fn a_full_disk_says_how_much_is_needed_and_harms_nothing() {
+    let disk = MemoryDisk::default();
+    let space = created(&disk, 2);
+    space.write(3, page_of(3).bytes()).unwrap();
+    disk.fail_from(Some(DiskCall::Allocate), 2, Fault::DiskFull);
+    let pages = space.pages();
+    match space.grow(pages + 1) {
+        Err(Error::DiskFull { bytes_needed, .. }) => assert_eq!(bytes_needed, 128 * PAGE as u64),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(space.pages(), pages);
+    space.mark_clean().unwrap();
+    space.close();
+    assert_eq!(read(&Tablespace::open(&disk).unwrap(), 3), 3);
+}
+
+#[test]
+fn a_page_beyond_the_end_is_an_error() {
+    let disk = MemoryDisk::default();
+    let space = created(&disk, 2);
+    for page in [space.pages(), u64::MAX] {
+        let error = space.read(page, page_of(0).bytes_mut()).unwrap_err();
+        assert!(matches!(error, Error::CorruptPage { .. }), "{error}");
+    }
+}
+
+#[test]
+fn creation_that_fails_leaves_nothing_behind() {
+    for nth in 1.. {
+        let disk = MemoryDisk::default();
+        disk.fail_nth(None, nth, Fault::DiskFull);
+        let failed = Tablespace::create(&disk, 3, PAGE).is_err();
+        disk.heal();
+        if !failed {
+            break;
+        }
+        assert!(!Tablespace::exists(&disk).unwrap(), "call {nth}");
+        Tablespace::create(&disk, 3, PAGE).unwrap();
+    }
+}
+
+#[test]
+fn creation_cut_short_by_power_is_never_a_database() {
+    for seed in 0..10 {
+        for nth in 1..30 {
+            let disk = MemoryDisk::with_power_cuts(seed);
+            disk.fail_from(None, nth, Fault::Io);
+            // Its removals fail too.
+            let _ = Tablespace::create(&disk, 3, PAGE);
+            match Tablespace::open(&disk.power_cut()) {
+                Err(Error::HalfCreated { .. } | Error::NoDatabase { .. }) => {}
+                other => panic!("seed {seed}, call {nth}: {:?}", other.err()),
+            }
+        }
+    }
+}
+
+#[test]
+fn one_handle_at_a_time() {
+    let disk = MemoryDisk::default();
+    let space = created(&disk, 2);
+    assert!(matches!(Tablespace::open(&disk), Err(Error::InUse { .. })));
+    space.close();
+    assert!(matches!(space.sync(), Err(Error::Closed)));
+    Tablespace::open(&disk).unwrap();
+}
+
+#[test]
+fn names_of_other_programs_are_not_taken() {
+    let disk = MemoryDisk::default();
+    disk.create("data007.flifo").unwrap();
+    assert!(matches!(Tablespace::create(&disk, 2, PAGE), Err(Error::NotADatabase { .. })));
+    assert!(matches!(Tablespace::open(&disk), Err(Error::NoDatabase { .. })));
+}

@@ -1,0 +1,63 @@
+//! What the tests share: small databases, and rows whose values can be told from their keys.
+#![allow(dead_code, reason = "each test uses its part")]
+
+use std::sync::Arc;
+
+use flifo_admission::{Admission, Config};
+use flifo_engine::{Database, EngineConfig, Result, Session, Tree};
+
+/// Small pages and a small pool, so that little data makes a deep tree and a full pool.
+pub(crate) fn config() -> EngineConfig {
+    EngineConfig {
+        buffer_pool_bytes: 1 << 20,
+        buffer_pool_instances: 2,
+        data_files: 3,
+        page_size: 4096,
+        ..EngineConfig::default()
+    }
+}
+
+pub(crate) fn admission() -> Arc<Admission> {
+    Admission::new(Config::default()).unwrap()
+}
+
+pub(crate) fn session(db: &Database) -> Session {
+    db.session(&admission())
+}
+
+pub(crate) fn key(row: u64) -> [u8; 8] {
+    row.to_be_bytes()
+}
+
+/// 100 to 160 bytes that only this row has.
+pub(crate) fn value(row: u64) -> Vec<u8> {
+    let length = 100 + (row % 61) as usize;
+    let mut value = format!("the value of row {row}; ").into_bytes();
+    value.resize(length, (row % 251) as u8);
+    value
+}
+
+pub(crate) fn rows(count: u64) -> impl Iterator<Item = ([u8; 8], Vec<u8>)> {
+    (0..count).map(|row| (key(row), value(row)))
+}
+
+/// Reads row by row and by a scan; every row of `0..count` is there with its value, and no other.
+pub(crate) fn verify(db: &Database, tree: &Tree, count: u64) -> Result<()> {
+    let session = session(db);
+    let statement = session.statement();
+    let mut found = Vec::new();
+    for row in 0..count {
+        assert!(statement.get(tree, &key(row), &mut found)?, "row {row} is not there");
+        assert_eq!(found, value(row), "row {row}");
+    }
+    assert!(!statement.get(tree, &key(count), &mut found)?);
+    let mut next = 0;
+    statement.scan(tree, std::ops::Bound::Unbounded, std::ops::Bound::Unbounded, |found_key, found| {
+        assert_eq!(found_key, key(next));
+        assert_eq!(found, value(next));
+        next += 1;
+        std::ops::ControlFlow::Continue(())
+    })?;
+    assert_eq!(next, count);
+    Ok(())
+}
