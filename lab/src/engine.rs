@@ -24,6 +24,7 @@ pub struct Statement<'a>(&'a Session, #[allow(dead_code)] Place<'a>);
 
 impl Database {
     pub fn create(dir: impl AsRef<Path>, _c: EngineConfig) -> Result<Self> {
+        DF.store(_c.data_files, std::sync::atomic::Ordering::Relaxed);
         std::fs::create_dir_all(dir.as_ref()).unwrap();
         Ok(Database {
             dir: dir.as_ref().into(),
@@ -85,6 +86,7 @@ impl Database {
         Ok(())
     }
     pub fn stats(&self) -> flifo_engine::EngineStats {
+        // SAFETY: stand-in
         unsafe {
             let mut s: std::mem::MaybeUninit<flifo_engine::EngineStats> = std::mem::MaybeUninit::zeroed();
             std::ptr::addr_of_mut!((*s.as_mut_ptr()).waits).write(self.fake.clone());
@@ -96,6 +98,7 @@ impl Database {
     }
 }
 static V: std::sync::OnceLock<[u8; 184]> = std::sync::OnceLock::new();
+static DF: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 fn spin() {
     static US: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
     let us = *US.get_or_init(|| std::env::var("SPIN_US").map_or(1, |v| v.parse().unwrap()));

@@ -32,7 +32,7 @@ fn the_command_line() {
         (&["--table-size", "0"], "rows"),
         (&["--table-size", "10", "--range-size", "11"], "--range-size"),
         (&["--leave-on-read", "maybe"], "yes"),
-        (&["--seed", "-1"], "seed"),
+        (&["--seed", "x"], "seed"),
         (&["--json", "/nowhere/at/all.json"], "/nowhere/at/all.json"),
         (&["--nonsense"], "--nonsense"),
     ];

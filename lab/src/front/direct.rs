@@ -45,7 +45,7 @@ impl Driver for Direct {
         let mut tally = Tally::new(1);
         let mut begun_ns = clock::now_ns();
         loop {
-            let statement = script.next();
+            let statement = script.next_statement();
             self.executor.run(session, &self.table, &statement)?;
             let now_ns = clock::now_ns();
             let ended = script.transaction_ended();

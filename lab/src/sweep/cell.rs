@@ -111,14 +111,14 @@ fn admission_figures(difference: &Snapshot) -> AdmissionFigures {
 
 fn disk_figures(before: &EngineStats, after: &EngineStats, elapsed: Duration) -> DiskFigures {
     let waits = after.waits.since(&before.waits);
-    let per_s = |reason| Some(waits.count(reason) as f64 / elapsed.as_secs_f64());
+    let per_s = |now: u64, then: u64| Some((now - then) as f64 / elapsed.as_secs_f64());
     let read = |quantile| quantile_us(waits.waits_ns(WaitReason::DiskRead), quantile);
     DiskFigures {
-        disk_reads_per_s: per_s(WaitReason::DiskRead),
-        disk_writes_per_s: per_s(WaitReason::DiskWrite),
+        disk_reads_per_s: per_s(after.pool.reads, before.pool.reads),
+        disk_writes_per_s: per_s(after.pool.writes, before.pool.writes),
         disk_read_p50_us: read(0.50),
         disk_read_p99_us: read(0.99),
-        free_frame_waits_per_s: per_s(WaitReason::FreeFrame),
+        free_frame_waits_per_s: per_s(after.pool.free_frame_waits, before.pool.free_frame_waits),
     }
 }
 

@@ -45,7 +45,7 @@ pub fn sweep(args: &SweepArgs) -> Result<Ended, Error> {
     let mut results = Results::new(
         Machine::detect(&args.data),
         settings(args, &plan, &data),
-        std::env::args().collect::<Vec<_>>().join(" "),
+        command_line(),
         clock::utc_now(),
     );
     let outcome = measure(args, &plan, &data, &progress, &mut results);
@@ -107,6 +107,10 @@ fn keep(args: &SweepArgs, results: &Results) -> Result<(), Error> {
     Ok(report::show(results, args.html.as_deref(), args.svg.as_deref(), Style::stdout(), &mut out)?)
 }
 
+fn command_line() -> String {
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}
+
 fn describe(step: &Step, plan: &Plan) -> String {
     let limit =
         if step.setting.concurrency > 0 { format!(" {}", step.setting.concurrency) } else { String::new() };
@@ -121,14 +125,16 @@ fn describe(step: &Step, plan: &Plan) -> String {
 }
 
 fn engine_config(args: &SweepArgs) -> EngineConfig {
-    let mut config = EngineConfig::default();
-    config.buffer_pool_bytes = args.buffer_pool.0;
-    config.buffer_pool_instances = args.instances;
-    config.data_files = args.data_files;
-    config
+    EngineConfig {
+        buffer_pool_bytes: args.buffer_pool.0,
+        buffer_pool_instances: args.instances,
+        data_files: args.data_files,
+        ..EngineConfig::default()
+    }
 }
 
 fn settings(args: &SweepArgs, plan: &Plan, data: &Prepared) -> Settings {
+    let engine = data.database.stats();
     Settings {
         rows: args.table_size.into(),
         range_size: plan.range_size.into(),
@@ -138,10 +144,9 @@ fn settings(args: &SweepArgs, plan: &Plan, data: &Prepared) -> Settings {
         warmup_s: plan.settle.as_secs_f64(),
         buffer_pool_bytes: args.buffer_pool.0,
         buffer_pool_instances: args.instances,
-        data_files: args.data_files,
-        page_size_bytes: EngineConfig::default().page_size,
-        direct_io: data.database.stats().direct_io,
-        ..Settings::default()
+        data_files: engine.data_files,
+        page_size_bytes: engine.page_size,
+        direct_io: engine.direct_io,
     }
 }
 

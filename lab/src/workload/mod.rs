@@ -78,7 +78,7 @@ impl Script {
 
     /// The next statement.
     #[inline]
-    pub fn next(&mut self) -> Statement {
+    pub fn next_statement(&mut self) -> Statement {
         let kinds = self.shape.workload.statements();
         let kind = kinds[self.step];
         self.step = if self.step + 1 == kinds.len() { 0 } else { self.step + 1 };
@@ -87,7 +87,7 @@ impl Script {
         Statement { kind, id, count }
     }
 
-    /// Whether the statement that [`Script::next`] gave last was the last of its transaction.
+    /// Whether the statement that [`Script::next_statement`] gave last was the last of its transaction.
     #[inline]
     pub fn transaction_ended(&self) -> bool {
         self.step == 0
@@ -106,7 +106,7 @@ mod tests {
         for _ in 0..3 {
             let mut kinds = Vec::new();
             loop {
-                kinds.push(script.next().kind);
+                kinds.push(script.next_statement().kind);
                 if script.transaction_ended() {
                     break;
                 }
@@ -120,7 +120,7 @@ mod tests {
     fn point_select_is_one_statement_a_transaction() {
         let mut script = Script::new(Shape { workload: Workload::PointSelect, ..SHAPE }, 1, 0, 0);
         for _ in 0..10 {
-            assert_eq!(script.next().kind, Kind::Point);
+            assert_eq!(script.next_statement().kind, Kind::Point);
             assert!(script.transaction_ended());
         }
     }
@@ -129,18 +129,18 @@ mod tests {
     fn statements_stay_inside_the_table() {
         let mut script = Script::new(SHAPE, 3, 0, 9);
         for _ in 0..10_000 {
-            let statement = script.next();
+            let statement = script.next_statement();
             assert!(statement.id >= 1 && statement.id + statement.count - 1 <= SHAPE.rows, "{statement:?}");
         }
         let mut whole = Script::new(Shape { range: 5_000, ..SHAPE }, 3, 0, 9);
-        assert!((0..14).map(|_| whole.next()).filter(|s| s.count > 1).all(|s| s.id == 1));
+        assert!((0..14).map(|_| whole.next_statement()).filter(|s| s.count > 1).all(|s| s.id == 1));
     }
 
     #[test]
     fn the_same_seed_gives_the_same_statements() {
         let take = |seed, round, connection| -> Vec<Statement> {
             let mut script = Script::new(SHAPE, seed, round, connection);
-            (0..50).map(|_| script.next()).collect()
+            (0..50).map(|_| script.next_statement()).collect()
         };
         assert_eq!(take(1, 2, 3), take(1, 2, 3));
         assert_ne!(take(1, 2, 3), take(1, 2, 4));

@@ -115,7 +115,7 @@ impl Driver for EventLoop {
         let mut scripts: Vec<Script> = self.connections.iter().map(script).collect();
         for (connection, script) in self.connections.iter_mut().zip(&mut scripts) {
             connection.begun_ns = clock::now_ns();
-            connection.statement = script.next();
+            connection.statement = script.next_statement();
             connection.send(Request::Run(connection.statement))?;
         }
         self.exchange(|index, connection| {
@@ -130,7 +130,7 @@ impl Driver for EventLoop {
             if ended {
                 connection.begun_ns = now_ns;
             }
-            connection.statement = script.next();
+            connection.statement = script.next_statement();
             Some(Request::Run(connection.statement))
         })?;
         Ok(tally)
