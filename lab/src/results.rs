@@ -51,6 +51,8 @@ pub struct Results {
 pub struct Settings {
     pub rows: u64,
     pub range_size: u64,
+    /// Processor time that each statement spends inside, besides the engine's.
+    pub statement_work_us: u64,
     pub seed: u64,
     pub rounds: u32,
     pub round_s: f64,

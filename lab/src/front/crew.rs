@@ -182,7 +182,7 @@ mod tests {
         let admission = Admission::new(Config::default()).unwrap();
         crew.open(&admission).unwrap();
         let window = Arc::new(Window::after(Duration::ZERO, Duration::from_secs(1000)));
-        let shape = Shape { workload: Workload::PointSelect, rows: 1, range: 1 };
+        let shape = Shape { workload: Workload::PointSelect, rows: 1, range: 1, work_us: 0 };
         crew.start(&Job { shape, seed: 1, round: 0, window: Arc::clone(&window) });
         let result = crew.finish();
         crew.close();

@@ -30,6 +30,7 @@ pub fn results() -> Results {
         data_files: 4,
         page_size_bytes: 16_384,
         direct_io: true,
+        ..Settings::default()
     };
     let mut results = Results::new(
         machine,

@@ -46,7 +46,12 @@ pub(super) fn run(
 ) -> Result<Option<Round>, Error> {
     let admission =
         Admission::new(plan.admission(&step.setting)).map_err(|error| Error::Usage(error.to_string()))?;
-    let shape = Shape { workload: step.workload, rows: bench.rows, range: plan.range_size };
+    let shape = Shape {
+        workload: step.workload,
+        rows: bench.rows,
+        range: plan.range_size,
+        work_us: plan.statement_work_us,
+    };
     let statements = (shape, bench.seed, step.round);
     let window = front.begin(&admission, statements, (plan.settle, plan.time))?;
 

@@ -57,6 +57,8 @@ pub struct Plan {
     pub settle: Duration,
     /// Rows of a range.
     pub range_size: u32,
+    /// Processor time of a statement besides the engine's, microseconds.
+    pub statement_work_us: u16,
 }
 
 const QUICK_THREADS: [u32; 6] = [1, 4, 16, 64, 256, 1024];
@@ -88,6 +90,7 @@ impl Plan {
             // The start is a burst, which must have passed before anything is measured.
             settle: (time / 8).clamp(Duration::from_millis(100), Duration::from_millis(500)),
             range_size,
+            statement_work_us: args.statement_work,
         })
     }
 

@@ -17,8 +17,8 @@ use crate::progress::Progress;
 use crate::report::{self, Style};
 use crate::results::{Results, Settings};
 use crate::sampler::Machine;
-use crate::workload::Workload;
 use crate::workload::row::C_BYTES;
+use crate::workload::{Workload, work};
 
 /// How a command ended that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +38,9 @@ pub fn sweep(args: &SweepArgs) -> Result<Ended, Error> {
     }
     check_limits(args, &plan)?;
 
+    if plan.statement_work_us > 0 {
+        work::prepare();
+    }
     let progress = Progress::new();
     let config = engine_config(args);
     let wanted = Wanted { dir: &args.data, rows: args.table_size, seed: args.seed, config };
@@ -138,6 +141,7 @@ fn settings(args: &SweepArgs, plan: &Plan, data: &Prepared) -> Settings {
     Settings {
         rows: args.table_size.into(),
         range_size: plan.range_size.into(),
+        statement_work_us: plan.statement_work_us.into(),
         seed: args.seed,
         rounds: plan.rounds,
         round_s: plan.time.as_secs_f64(),

@@ -9,6 +9,7 @@ use crate::engine::{Session, Statement as Running, Tree};
 
 use super::row::{self, C_BYTES};
 use super::statement::{HEADER_BYTES, Header, Kind, Statement};
+use super::work;
 use crate::error::Error;
 
 /// The tree that holds the rows.
@@ -34,6 +35,7 @@ impl Executor {
         self.reply.clear();
         self.reply.resize(HEADER_BYTES, 0);
         let running = session.statement();
+        work::burn(statement.work_us);
         let rows = match statement.kind {
             Kind::Point => self.point(&running, tree, statement.id)?,
             Kind::SimpleRange => self.range(&running, tree, statement)?,

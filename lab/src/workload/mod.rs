@@ -9,6 +9,7 @@ mod execute;
 mod rng;
 pub mod row;
 pub mod statement;
+pub mod work;
 
 pub use execute::{Executor, TABLE};
 pub use rng::{SplitMix64, stream};
@@ -59,6 +60,8 @@ pub struct Shape {
     pub rows: u32,
     /// Rows of a range; at most `rows`.
     pub range: u32,
+    /// Processor time of a statement besides the engine's, microseconds.
+    pub work_us: u16,
 }
 
 /// One connection's endless sequence of statements.
@@ -84,7 +87,7 @@ impl Script {
         self.step = if self.step + 1 == kinds.len() { 0 } else { self.step + 1 };
         let count = if kind == Kind::Point { 1 } else { self.shape.range };
         let id = self.rng.one_to(self.shape.rows - count + 1);
-        Statement { kind, id, count }
+        Statement { kind, id, count, work_us: self.shape.work_us }
     }
 
     /// Whether the statement that [`Script::next_statement`] gave last was the last of its transaction.
@@ -98,7 +101,7 @@ impl Script {
 mod tests {
     use super::*;
 
-    const SHAPE: Shape = Shape { workload: Workload::ReadOnly, rows: 5_000, range: 1_000 };
+    const SHAPE: Shape = Shape { workload: Workload::ReadOnly, rows: 5_000, range: 1_000, work_us: 0 };
 
     #[test]
     fn read_only_has_sysbench_s_shape() {

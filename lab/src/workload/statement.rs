@@ -1,7 +1,7 @@
 //! A statement, and how it travels: the wire format of the socket front.
 //!
 //! ```text
-//! request (12 bytes)  kind u8, 0, 0, 0 | id u32 | count u32                 little-endian
+//! request (12 bytes)  kind u8, 0, work u16 | id u32 | count u32              little-endian
 //! reply header (8)    body bytes u32 | rows u32; rows = 0xffff_ffff: the body is an error's text
 //! reply body          the rows of the result: c's of 120 bytes, or one sum of 8 bytes
 //! ```
@@ -39,6 +39,8 @@ pub struct Statement {
     pub id: u32,
     /// How many ids the range has; 1 for a point.
     pub count: u32,
+    /// Processor time besides the engine's, microseconds.
+    pub work_us: u16,
 }
 
 /// What a client sends.
@@ -66,12 +68,15 @@ impl Request {
     /// The request's bytes.
     #[inline]
     pub fn encode(self) -> [u8; REQUEST_BYTES] {
-        let (kind, id, count) = match self {
-            Request::NewSession => (0, 0, 0),
-            Request::Run(statement) => (statement.kind as u8, statement.id, statement.count),
+        let (kind, work_us, id, count) = match self {
+            Request::NewSession => (0, 0, 0, 0),
+            Request::Run(statement) => {
+                (statement.kind as u8, statement.work_us, statement.id, statement.count)
+            }
         };
         let mut bytes = [0; REQUEST_BYTES];
         bytes[0] = kind;
+        bytes[2..4].copy_from_slice(&work_us.to_le_bytes());
         bytes[4..8].copy_from_slice(&id.to_le_bytes());
         bytes[8..12].copy_from_slice(&count.to_le_bytes());
         bytes
@@ -90,7 +95,8 @@ impl Request {
             5 => Kind::DistinctRange,
             _ => return None,
         };
-        Some(Request::Run(Statement { kind, id: word(4), count: word(8) }))
+        let work_us = u16::from_le_bytes([bytes[2], bytes[3]]);
+        Some(Request::Run(Statement { kind, id: word(4), count: word(8), work_us }))
     }
 }
 
@@ -132,7 +138,7 @@ mod tests {
     fn requests_survive_the_wire() {
         let kinds = [Kind::Point, Kind::SimpleRange, Kind::SumRange, Kind::OrderRange, Kind::DistinctRange];
         for kind in kinds {
-            let request = Request::Run(Statement { kind, id: 0x0102_0304, count: 1000 });
+            let request = Request::Run(Statement { kind, id: 0x0102_0304, count: 1000, work_us: 0x0506 });
             assert_eq!(Request::decode(&request.encode()), Some(request));
         }
         assert_eq!(Request::decode(&Request::NewSession.encode()), Some(Request::NewSession));
@@ -149,7 +155,7 @@ mod tests {
 
     #[test]
     fn results_are_checked_by_their_shape() {
-        let range = Statement { kind: Kind::OrderRange, id: 1, count: 10 };
+        let range = Statement { kind: Kind::OrderRange, id: 1, count: 10, work_us: 0 };
         assert!(range.expects(10) && !range.expects(9));
         let distinct = Statement { kind: Kind::DistinctRange, ..range };
         assert!(distinct.expects(10) && distinct.expects(1) && !distinct.expects(0));

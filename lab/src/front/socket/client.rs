@@ -50,7 +50,7 @@ struct Connection {
 impl EventLoop {
     pub(super) fn new(clients: Vec<(u32, OwnedFd)>) -> Result<Self, Error> {
         let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(|errno| Error::descriptors(0, errno))?;
-        let nothing = Statement { kind: Kind::Point, id: 0, count: 1 };
+        let nothing = Statement { kind: Kind::Point, id: 0, count: 1, work_us: 0 };
         let mut connections = Vec::with_capacity(clients.len());
         for (index, (number, socket)) in clients.into_iter().enumerate() {
             epoll::add(&epoll, &socket, EventData::new_u64(index as u64), EventFlags::IN | EventFlags::ET)
