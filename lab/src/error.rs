@@ -55,8 +55,16 @@ pub enum Error {
         rows: u32,
     },
     /// A server's error, as it came to the client.
-    #[error("a statement failed: {0}")]
-    Server(String),
+    #[error("{text}")]
+    Server {
+        /// The server's exit code for it.
+        exit_code: u8,
+        /// What it says.
+        text: String,
+    },
+    /// Bytes between client and server that make no sense.
+    #[error("client and server do not understand each other ({0}); please report this")]
+    Protocol(&'static str),
     /// A connection ended by itself.
     #[error(
         "connection {0} was closed by its server thread, which has panicked; please report this with the lines above"
@@ -120,10 +128,11 @@ impl Error {
             Error::Limits(_) => EXIT_LIMITS,
             Error::Data(_) | Error::NotARow { .. } | Error::MissingRows { .. } => EXIT_DATA,
             Error::Engine(error) => engine_exit_code(error),
+            Error::Server { exit_code, .. } => *exit_code,
             Error::Interrupted => EXIT_INTERRUPTED,
             Error::System { .. }
             | Error::Report(_)
-            | Error::Server(_)
+            | Error::Protocol(_)
             | Error::ConnectionClosed(_)
             | Error::Hang { .. }
             | Error::Panicked(_)

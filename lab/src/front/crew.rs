@@ -171,7 +171,7 @@ mod tests {
         fn run(&mut self, _job: &Job) -> Result<Tally, Error> {
             match self {
                 Fate::Counts(statements) => Ok(Tally { statements: *statements, ..Tally::new(1) }),
-                Fate::Fails => Err(Error::Server("as asked".into())),
+                Fate::Fails => Err(Error::Protocol("as asked")),
                 Fate::Panics => panic!("as asked"),
             }
         }
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn a_failure_or_a_panic_closes_the_window_for_all() {
         let (tally, window) = run(vec![Fate::Counts(2), Fate::Fails]);
-        assert!(matches!(tally, Err(Error::Server(_))));
+        assert!(matches!(tally, Err(Error::Protocol(_))));
         assert!(window.end_ns() < window.start_ns() + 1_000_000_000_000);
         let (tally, _) = run(vec![Fate::Panics, Fate::Counts(1)]);
         assert!(matches!(tally, Err(Error::Panicked(text)) if text == "as asked"));

@@ -10,7 +10,7 @@ use super::plan::{Plan, Step};
 use super::prepare::{self, Prepared, Wanted};
 use crate::cli::SweepArgs;
 use crate::clock;
-use crate::error::Error;
+use crate::error::{EXIT_DATA, Error};
 use crate::front::{Front, FrontKind};
 use crate::limits;
 use crate::progress::Progress;
@@ -57,13 +57,21 @@ pub fn sweep(args: &SweepArgs) -> Result<Ended, Error> {
 
     // What was measured is worth keeping, whatever ended the run; its error is told all the same.
     let kept = keep(args, &results);
-    let ended = outcome?;
+    let ended = outcome.map_err(|error| with_remedy(error, &args.data))?;
     kept?;
     data.database.close()?;
     match ended {
         Ended::Interrupted if results.cells.is_empty() => Err(Error::Interrupted),
         ended => Ok(ended),
     }
+}
+
+/// Damaged data are found by whoever reads them; what to do about it depends on where they are.
+fn with_remedy(error: Error, dir: &Path) -> Error {
+    if error.exit_code() != EXIT_DATA || matches!(error, Error::Data(_)) {
+        return error;
+    }
+    Error::Data(format!("{error} (to load anew: remove {})", dir.display()))
 }
 
 /// All steps in the plan's order.
@@ -118,10 +126,11 @@ fn describe(step: &Step, plan: &Plan) -> String {
     let limit =
         if step.setting.concurrency > 0 { format!(" {}", step.setting.concurrency) } else { String::new() };
     format!(
-        "{} {}{limit}, {} connections, round {} of {}",
+        "{} {}{limit}, {} connection{}, round {} of {}",
         step.workload.name(),
         step.setting.policy,
         step.threads,
+        if step.threads == 1 { "" } else { "s" },
         step.round + 1,
         plan.rounds
     )

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! request (12 bytes)  kind u8, 0, work u16 | id u32 | count u32              little-endian
-//! reply header (8)    body bytes u32 | rows u32; rows = 0xffff_ffff: the body is an error's text
+//! reply header (8)    body bytes u32 | rows u32; rows = 0xffff_ffff: the body is an error, its
+//!                     exit code and text
 //! reply body          the rows of the result: c's of 120 bytes, or one sum of 8 bytes
 //! ```
 //! A connection has one request under way at a time, so neither side ever sees two messages at once.
@@ -11,7 +12,7 @@
 pub const REQUEST_BYTES: usize = 12;
 /// Bytes of a reply before its body.
 pub const HEADER_BYTES: usize = 8;
-/// In a reply's `rows`: the body is an error's text.
+/// In a reply's `rows`: the body is an error, its exit code (1 byte) and text.
 const ROWS_ERROR: u32 = u32::MAX;
 
 /// What a statement asks for.
@@ -105,7 +106,7 @@ impl Request {
 pub struct Header {
     /// Bytes after the header.
     pub body_bytes: u32,
-    /// Rows in the body; `None`: the body is an error's text.
+    /// Rows in the body; `None`: the body is an error, its exit code (1 byte) and text.
     pub rows: Option<u32>,
 }
 

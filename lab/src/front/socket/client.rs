@@ -43,7 +43,7 @@ struct Connection {
     begun_ns: u64,
     /// Bytes of its reply that have not come yet, once the header has.
     missing_bytes: Option<usize>,
-    /// What of an error's text has come.
+    /// What of an error's body has come.
     error: Option<Vec<u8>>,
 }
 
@@ -144,7 +144,7 @@ impl Connection {
         loop {
             match send(&self.socket, &bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
                 Ok(sent) if sent == bytes.len() => return Ok(()),
-                Ok(_) => return Err(Error::Server("half a request was sent".into())),
+                Ok(_) => return Err(Error::Protocol("half a request was sent")),
                 Err(Errno::INTR) => {}
                 Err(Errno::PIPE | Errno::CONNRESET) => return Err(Error::ConnectionClosed(self.number)),
                 Err(errno) => return Err(system("cannot send a request", errno)),
@@ -195,16 +195,92 @@ impl Connection {
         let left = missing.checked_sub(body.len()).ok_or_else(torn)?;
         self.missing_bytes = (left > 0).then_some(left);
         match &self.error {
-            Some(text) if left == 0 => Err(Error::Server(String::from_utf8_lossy(text).into_owned())),
+            Some(body) if left == 0 => Err(server_error(body)),
             _ => Ok(left == 0),
         }
     }
 }
 
+/// An error's body: the exit code, then the text.
+fn server_error(body: &[u8]) -> Error {
+    match body.split_first() {
+        Some((&exit_code, text)) => {
+            Error::Server { exit_code, text: String::from_utf8_lossy(text).into_owned() }
+        }
+        None => torn(),
+    }
+}
+
 fn torn() -> Error {
-    Error::Server("a reply's bytes do not fit its header".into())
+    Error::Protocol("a reply's bytes do not fit its header")
 }
 
 fn system(what: &str, errno: Errno) -> Error {
     Error::System { what: what.into(), source: errno.into(), advice: "try again with fewer --threads" }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
+
+    /// A connection that waits for the reply to a range of ten rows, and its server's end.
+    fn waiting() -> (Connection, OwnedFd) {
+        let (socket, server) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        let statement = Statement { kind: Kind::SimpleRange, id: 1, count: 10, work_us: 0 };
+        let connection =
+            Connection { number: 7, socket, statement, begun_ns: 0, missing_bytes: None, error: None };
+        (connection, server)
+    }
+
+    fn message(server: &OwnedFd, header: Option<Header>, body: &[u8]) {
+        let mut bytes = header.map_or(Vec::new(), |header| header.encode().to_vec());
+        bytes.extend_from_slice(body);
+        assert_eq!(send(server, &bytes, SendFlags::empty()), Ok(bytes.len()));
+    }
+
+    #[test]
+    fn a_reply_may_come_in_parts() {
+        let (mut connection, server) = waiting();
+        let mut scratch = vec![0; 4096];
+        assert!(!connection.receive(&mut scratch).unwrap(), "nothing has come");
+        for _ in 0..2 {
+            message(&server, Some(Header { body_bytes: 1200, rows: Some(10) }), &[b'1'; 500]);
+            assert!(!connection.receive(&mut scratch).unwrap());
+            message(&server, None, &[b'2'; 500]);
+            assert!(!connection.receive(&mut scratch).unwrap());
+            message(&server, None, &[b'3'; 200]);
+            assert!(connection.receive(&mut scratch).unwrap());
+        }
+    }
+
+    #[test]
+    fn wrong_replies_are_errors() {
+        let mut scratch = vec![0; 4096];
+        let (mut connection, server) = waiting();
+        message(&server, Some(Header { body_bytes: 1080, rows: Some(9) }), &[0; 1080]);
+        assert!(matches!(connection.receive(&mut scratch), Err(Error::MissingRows { rows: 9, .. })));
+
+        let (mut connection, server) = waiting();
+        message(&server, Some(Header { body_bytes: 10, rows: Some(10) }), &[0; 11]);
+        assert!(matches!(connection.receive(&mut scratch), Err(Error::Protocol(_))));
+
+        let (mut connection, server) = waiting();
+        message(&server, Some(Header { body_bytes: 5, rows: None }), b"\x03oops");
+        let error = connection.receive(&mut scratch).unwrap_err();
+        assert_eq!((error.exit_code(), error.to_string().as_str()), (3, "oops"));
+
+        let (mut connection, server) = waiting();
+        drop(server);
+        assert!(matches!(connection.receive(&mut scratch), Err(Error::ConnectionClosed(7))));
+    }
+
+    #[test]
+    fn a_client_without_a_server_says_so() {
+        let (mut connection, server) = waiting();
+        drop(server);
+        assert!(matches!(connection.send(Request::NewSession), Err(Error::ConnectionClosed(7))));
+    }
 }

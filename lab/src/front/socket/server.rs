@@ -11,7 +11,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use crate::engine::{Database, Session, Tree};
 use crate::error::Error;
 use crate::workload::Executor;
-use crate::workload::statement::{HEADER_BYTES, Header, REQUEST_BYTES, Request};
+use crate::workload::statement::{Header, REQUEST_BYTES, Request};
 
 /// Stack of a server thread: the engine's call depth is small and bounded; only touched pages cost memory.
 const STACK_BYTES: usize = 512 << 10;
@@ -91,11 +91,11 @@ fn serve(shared: &Shared, socket: &OwnedFd) {
             Some(Request::Run(statement)) => match &session {
                 Some(session) => match executor.run(session, &shared.table, &statement) {
                     Ok((reply, _)) => send_all(socket, reply),
-                    Err(error) => send_error(socket, &error.to_string()),
+                    Err(error) => send_error(socket, &error),
                 },
-                None => send_error(socket, "a statement before a session"),
+                None => send_error(socket, &Error::Protocol("a statement before a session")),
             },
-            None => send_error(socket, "a request of unknown kind"),
+            None => send_error(socket, &Error::Protocol("a request of unknown kind")),
         };
         if sent.is_err() {
             // The client is gone; there is nobody to tell.
@@ -119,10 +119,12 @@ fn receive(socket: &OwnedFd) -> Option<[u8; REQUEST_BYTES]> {
     Some(request)
 }
 
-fn send_error(socket: &OwnedFd, text: &str) -> Result<(), Errno> {
-    let mut reply = Header { body_bytes: text.len() as u32, rows: None }.encode().to_vec();
+fn send_error(socket: &OwnedFd, error: &Error) -> Result<(), Errno> {
+    let text = error.to_string();
+    let body_bytes = 1 + text.len() as u32;
+    let mut reply = Header { body_bytes, rows: None }.encode().to_vec();
+    reply.push(error.exit_code());
     reply.extend_from_slice(text.as_bytes());
-    debug_assert!(reply.len() > HEADER_BYTES);
     send_all(socket, &reply)
 }
 
