@@ -239,7 +239,7 @@ mod tests {
         let results = fixture::results();
         let panels = panels(&results);
         let fifo = &panels[0].curves[1];
-        assert_eq!((fifo.peak().key.threads, fifo.last().key.threads), (32, 1024));
+        assert_eq!((fifo.peak().key.threads, fifo.last().key.threads), (16, 1024));
         let flatness = fifo.flatness().unwrap();
         let by_hand = fifo.last().rounds[0].throughput_per_s / fifo.peak().rounds[0].throughput_per_s;
         assert!(flatness.min <= by_hand && by_hand <= flatness.max);

@@ -75,7 +75,9 @@ fn shape(policy: &str, threads: u32) -> (f64, f64) {
 
 fn measure(policy: &str, threads: u32, round: u32, scale: f64) -> Round {
     // Noise without a random generator: up to 3 % up or down, the same in every run.
-    let jitter = f64::from((threads * 7 + round * 13 + policy.len() as u32 * 5) % 11) / 11.0 - 0.5;
+    let mixed = (u64::from(threads) * 1000 + u64::from(round) * 10 + policy.len() as u64)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let jitter = ((mixed >> 40) % 1000) as f64 / 1000.0 - 0.5;
     let (shape_per_s, switches) = shape(policy, threads);
     let throughput = shape_per_s * scale * (1.0 + 0.06 * jitter);
     let elapsed_s = 2.0;

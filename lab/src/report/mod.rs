@@ -1,13 +1,25 @@
 //! Shows results: lines while cells finish, tables at the end, a page, a picture.
 
 pub mod analysis;
+mod charts;
+mod conclusion;
 #[doc(hidden)]
 pub mod fixture;
+mod format;
+mod page;
+mod palette;
+mod picture;
+mod text;
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 
-use crate::results::{Cell, Results, ResultsError};
+pub use conclusion::conclusion;
+pub use page::html;
+pub use picture::svg;
+pub use text::{cell_heading, cell_line, final_report};
+
+use crate::results::{Results, ResultsError, replace_file};
 
 /// How text is dressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,33 +33,10 @@ pub struct Style {
 impl Style {
     /// Colour and width of standard output; plain and 120 columns wide if it is no terminal.
     pub fn stdout() -> Self {
-        Style { colour: false, width: 120 }
+        let width = terminal_width().filter(|width| *width >= 60);
+        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Style { colour: std::io::stdout().is_terminal() && !no_colour, width: width.unwrap_or(120) }
     }
-}
-
-/// The heading of the lines that [`cell_line`] gives, without newline.
-pub fn cell_heading(_style: Style) -> String {
-    String::new()
-}
-
-/// A cell as one line of fixed columns, without newline: to be printed as each cell finishes.
-pub fn cell_line(_cell: &Cell, _style: Style) -> String {
-    String::new()
-}
-
-/// Everything that is told at the end of a run.
-pub fn final_report(_results: &Results, _style: Style) -> String {
-    String::new()
-}
-
-/// The self-contained page.
-pub fn html(_results: &Results) -> String {
-    String::new()
-}
-
-/// The headline picture.
-pub fn svg(_results: &Results) -> Result<String, ReportError> {
-    Ok(String::new())
 }
 
 /// What `flifo report` does, and what `sweep` does at its end with the results at hand: prints the final
@@ -59,7 +48,13 @@ pub fn show(
     style: Style,
     out: &mut dyn Write,
 ) -> Result<(), ReportError> {
-    let _ = (results, html_path, svg_path, style, out);
+    out.write_all(final_report(results, style).as_bytes())?;
+    if let Some(path) = html_path {
+        replace_file(path, html(results)?.as_bytes())?;
+    }
+    if let Some(path) = svg_path {
+        replace_file(path, svg(results)?.as_bytes())?;
+    }
     Ok(())
 }
 
@@ -85,4 +80,10 @@ pub enum ReportError {
     Print(#[from] std::io::Error),
     #[error("cannot draw the picture: {0}")]
     Draw(String),
+}
+
+/// Columns of the terminal on standard output.
+fn terminal_width() -> Option<u16> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    (size.ws_col > 0).then_some(size.ws_col)
 }
