@@ -115,4 +115,18 @@ mod tests {
         assert!(outcome.is_err());
         assert_eq!(waits.snapshot().count(WaitReason::DiskRead), 1);
     }
+
+    /// With one place for all: the other could never enter if the wait kept it.
+    #[test]
+    fn a_wait_for_the_disk_lets_another_in() {
+        let config = flifo_admission::Config { thread_concurrency: 1, ..flifo_admission::Config::default() };
+        let admission = flifo_admission::Admission::new(config).unwrap();
+        let waiter = Waiter::session(admission.session());
+        let _place = waiter.admission().unwrap().place();
+        let entered = waiter.wait(WaitReason::DiskRead, || {
+            let other = admission.session();
+            std::thread::spawn(move || drop(other.place())).join()
+        });
+        assert!(entered.is_ok());
+    }
 }

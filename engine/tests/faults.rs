@@ -144,19 +144,20 @@ fn a_failed_sync_is_never_tried_again() {
 }
 
 #[test]
-fn a_checkpoint_that_could_not_write_is_tried_again() {
+fn a_failed_write_stops_all_writing() {
     let disk = MemoryDisk::default();
     let db = Database::create_on(on(&disk), small()).unwrap();
     let tree = db.create_tree("t").unwrap();
     db.bulk_load(&tree, rows(ROWS), |_| {}).unwrap();
-    disk.fail_from(Some(DiskCall::Write), 1, Fault::Io);
-    assert!(matches!(db.checkpoint(), Err(Error::Io { .. })));
-    disk.heal();
-    db.checkpoint().unwrap();
-    drop(tree);
-    db.close().unwrap();
-    let db = Database::open_on(on(&disk), small()).unwrap();
-    verify(&db, &db.tree("t").unwrap(), ROWS).unwrap();
+    // The first two are the state blocks'.
+    disk.fail_nth(Some(DiskCall::Write), 3, Fault::Io);
+    assert!(matches!(db.checkpoint(), Err(Error::Io { .. } | Error::Stopped { .. })));
+    assert!(matches!(db.checkpoint(), Err(Error::Stopped { .. })));
+    // What is in memory can still be read, to be saved elsewhere.
+    verify(&db, &tree, ROWS).unwrap();
+    assert!(matches!(db.close(), Err(Error::Stopped { .. })));
+    drop((tree, db));
+    assert!(matches!(Database::open_on(on(&disk), small()), Err(Error::NotClosedCleanly { .. })));
 }
 
 #[test]

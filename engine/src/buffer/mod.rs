@@ -1,63 +1,389 @@
-//! The buffer pool.
-#![allow(missing_docs, unused_variables)]
-use std::sync::Arc;
+//! The buffer pool: pages in memory, more or fewer than the data has.
+//!
+//! # A hit
+//! [`table`](table) has an entry per page: one word with version, latch, residency and clock bit, and the frame's
+//! number. A reader takes the version, reads the frame, and looks whether the version is the same: it writes to no
+//! shared memory (but the clock bit, if it is not set).
+//!
+//! # A miss
+//! The thread lets go of everything, claims the entry (evicted to loading), gets a frame from the free list or by
+//! evicting a clean page, reads and verifies, and starts its operation again. Others wait for the load. Users never
+//! write: if all is dirty they wait for a cleaner ([`cleaner`]). A failed read leaves the page evicted.
+//!
+//! # Instances
+//! Frames are divided among instances by page number / 64. An instance has a free list, a clock's hand, counts,
+//! and a cleaner that it may share with others. The numbers of 64-page stripes go round the instances, shifted by one
+//! each round, so that neither a range of pages nor a data file has an instance of its own.
+//!
+//! # Lock order
+//! Latches: none is waited for while another is held (`latch.rs`). The free list's mutex is a leaf: it is held for a
+//! push or a pop. Frames are reserved before the first latch (`mtr.rs`).
+//!
+//! # Failure
+//! Read errors and corrupt pages go to the caller; the page stays evicted, and the next one tries again. A write or
+//! sync error is kept: from then on nothing is written, [`BufferPool::flush_all`] gives an error, and so does
+//! whoever needs a frame when all are dirty.
+
+mod cleaner;
+mod flush;
+mod frames;
+mod guard;
+mod instance;
+pub mod latch;
+mod mtr;
+mod optimistic;
+mod table;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+
+pub use cleaner::{Cleaner, Wake};
+pub(crate) use frames::PageBuffer;
+pub(crate) use guard::{ExclusiveGuard, OptimisticGuard};
+pub(crate) use mtr::Mtr;
 
 use crate::disk::Tablespace;
-use crate::error::Result;
-use crate::metrics::Waits;
+use crate::error::{Error, Result};
+use crate::metrics::{WaitReason, Waits};
+use crate::page::{PAGE_BYTES_MAX, PAGE_BYTES_MIN, PageNo, verify};
 use crate::wait::Waiter;
+use cleaner::Sleep;
+use frames::Frames;
+use instance::Instance;
+use latch::{EXCLUSIVE, LOADING, PageEntry, RESIDENCY, SHARED_MASK};
+use optimistic::Racy;
+use table::PageTable;
 
-pub mod latch {
-    //! Latches.
-    /// How many latches this thread holds; counted in debug builds only, 0 otherwise.
-    pub fn held() -> u32 {
-        0
-    }
-}
+/// Frames that an instance has at least.
+const INSTANCE_FRAMES_MIN: u64 = 16;
+/// Threads that clean, at most: more would only queue at the disk.
+const CLEANERS_MAX: usize = 4;
+/// Tries to load a page that cannot be read before the error is believed although the page may be unused by now.
+const LOAD_ATTEMPTS: u32 = 8;
 
 /// Size and division of a [`BufferPool`].
 #[derive(Debug, Clone)]
 pub struct PoolConfig {
+    /// Memory for pages, bytes.
     pub bytes: u64,
+    /// Number of instances; fewer are made if each would have less than 16 frames.
     pub instances: u32,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+/// What the pool did since it was made, and what is in it now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PoolStats {
+    /// Pages that fit.
     pub frames: u64,
+    /// Frames without a page.
     pub free_frames: u64,
+    /// Pages with changes that are not on disk.
     pub dirty_pages: u64,
+    /// Pages read from disk.
     pub reads: u64,
+    /// Pages written to disk.
     pub writes: u64,
+    /// Pages evicted.
     pub evictions: u64,
+    /// Times that a thread waited for a free frame.
     pub free_frame_waits: u64,
 }
 
+/// Why an attempt at something ended before its end. All guards are dropped, then [`BufferPool::settle`] waits for
+/// what was in the way, and the attempt is made again.
+pub(crate) enum Stop {
+    /// A page changed while it was read.
+    Changed,
+    /// A page is latched or loading.
+    Latched(PageNo),
+    /// A page is not in memory; and where its number was read: if that did not change, there must be such a page.
+    Missing(PageNo, Option<(PageNo, u64)>),
+    /// An error.
+    Fail(Box<Error>),
+}
+
+impl Stop {
+    #[cold]
+    pub(crate) fn fail(error: Error) -> Self {
+        Stop::Fail(Box::new(error))
+    }
+
+    #[cold]
+    pub(crate) fn corrupt(page: PageNo) -> Self {
+        Stop::fail(Error::CorruptPage { page: page.0, what: "its entries lie outside of it".to_owned() })
+    }
+}
+
+/// The pages of one tablespace in memory.
 pub struct BufferPool {
-    _space: Arc<Tablespace>,
+    frames: Frames,
+    table: PageTable,
+    instances: Box<[Instance]>,
+    space: Arc<Tablespace>,
+    waits: Arc<Waits>,
+    failed: OnceLock<String>,
+    cleaners: Mutex<Vec<CleanerThread>>,
+    cleaners_stopped: Arc<AtomicBool>,
+}
+
+struct CleanerThread {
+    sleep: Arc<Sleep>,
+    thread: JoinHandle<()>,
 }
 
 impl BufferPool {
+    /// An empty pool for `space`.
     pub fn new(space: Arc<Tablespace>, config: PoolConfig, waits: Arc<Waits>) -> Result<Arc<BufferPool>> {
-        todo!()
+        let page_bytes = space.page_size();
+        if !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&page_bytes) || !page_bytes.is_power_of_two() {
+            let (value, allowed) = (page_bytes as u64, "4096, 8192 or 16384".to_owned());
+            return Err(Error::BadOption { option: "page_size", value, allowed });
+        }
+        let frames = config.bytes / page_bytes as u64;
+        if frames < INSTANCE_FRAMES_MIN || frames > u64::from(u32::MAX / 2) {
+            let allowed = format!("at least {} pages of {page_bytes} bytes", INSTANCE_FRAMES_MIN);
+            return Err(Error::BadOption { option: "buffer_pool_bytes", value: config.bytes, allowed });
+        }
+        let instances = u64::from(config.instances).clamp(1, frames / INSTANCE_FRAMES_MIN);
+        let first = |index: u64| (frames * index / instances) as u32;
+        Ok(Arc::new(BufferPool {
+            frames: Frames::new(frames as usize, page_bytes)?,
+            table: PageTable::new(),
+            instances: (0..instances).map(|i| Instance::new(first(i), first(i + 1) - first(i))).collect(),
+            space,
+            waits,
+            failed: OnceLock::new(),
+            cleaners: Mutex::default(),
+            cleaners_stopped: Arc::default(),
+        }))
     }
-    /// Starts the page cleaners' threads. Without them (or someone calling `Cleaner::step`) misses fail once
-    /// every frame is dirty.
+
+    /// Starts the page cleaners' threads. Without them, or someone who calls [`Cleaner::step`], those who need a
+    /// frame wait for ever once all pages are dirty.
     pub fn start_cleaners(self: &Arc<Self>) -> Result<()> {
-        todo!()
+        let mut threads = self.cleaners.lock().unwrap_or_else(PoisonError::into_inner);
+        if !threads.is_empty() {
+            return Ok(());
+        }
+        self.cleaners_stopped.store(false, Ordering::Release);
+        let cleaners = self.instances.len().min(CLEANERS_MAX);
+        for index in 0..cleaners {
+            let sleep = Arc::new(Sleep::default());
+            for instance in self.instances.iter().skip(index).step_by(cleaners) {
+                instance.bell.set_target(Some(Arc::clone(&sleep)));
+            }
+            let (cleaner, stopped) =
+                (Cleaner::new(self, index, cleaners), Arc::clone(&self.cleaners_stopped));
+            let of_thread = Arc::clone(&sleep);
+            let thread = std::thread::Builder::new()
+                .name(format!("flifo-cleaner{index}"))
+                .spawn(move || cleaner::run(cleaner, &of_thread, &stopped))
+                .map_err(|source| Error::from_io("cannot start", "a page cleaner's thread", source))?;
+            threads.push(CleanerThread { sleep, thread });
+        }
+        Ok(())
     }
-    /// Ends the cleaners' threads and joins them; also done by nobody else: call it before the last drop.
+
+    /// Ends the page cleaners' threads. To be called before the last handle goes, as each thread has one. Whoever
+    /// needs a frame later and finds none gets an error.
     pub fn stop_cleaners(&self) {
-        todo!()
+        self.cleaners_stopped.store(true, Ordering::Release);
+        let threads = std::mem::take(&mut *self.cleaners.lock().unwrap_or_else(PoisonError::into_inner));
+        for cleaner in threads {
+            cleaner.sleep.wake();
+            // A cleaner that panicked has said so itself.
+            let _ = cleaner.thread.join();
+        }
     }
-    /// Writes every dirty page, then syncs the tablespace.
-    pub fn flush_all(&self, waiter: &Waiter) -> Result<()> {
-        todo!()
-    }
-    pub fn stats(&self) -> PoolStats {
-        todo!()
-    }
+
+    /// Bytes per page.
     pub fn page_size(&self) -> usize {
-        todo!()
+        self.frames.page_bytes()
+    }
+
+    /// The tablespace.
+    pub(crate) fn space(&self) -> &Arc<Tablespace> {
+        &self.space
+    }
+
+    fn instance_of(&self, page: PageNo) -> &Instance {
+        let (stripe, instances) = (page.0 / Tablespace::STRIPE_PAGES, self.instances.len() as u64);
+        &self.instances[((stripe + stripe / instances) % instances) as usize]
+    }
+
+    fn bytes_of(&self, entry: &PageEntry) -> (*mut u8, usize) {
+        (self.frames.address(entry.frame.load(Ordering::Relaxed)), self.frames.page_bytes())
+    }
+
+    fn entry(&self, page: PageNo) -> Result<&PageEntry> {
+        self.table.get_or_make(page).ok_or_else(|| Error::CorruptPage {
+            page: page.0,
+            what: "something refers to it, and there can be no such page".to_owned(),
+        })
+    }
+
+    /// A page to read; `parent` is where its number was read. Validates the parent, so that what was read in
+    /// it to get here is known to be true.
+    #[inline]
+    pub(crate) fn child<'p>(
+        &'p self,
+        page: PageNo,
+        parent: &OptimisticGuard<'p>,
+    ) -> std::result::Result<OptimisticGuard<'p>, Stop> {
+        let child = self.table.get(page).and_then(|entry| self.begin_read(page, entry).ok());
+        parent.validate()?;
+        match child {
+            Some(child) => Ok(child),
+            None => Err(self.unavailable(page, Some((parent.page(), parent.seen)))),
+        }
+    }
+
+    /// A page to read that is known to exist.
+    #[inline]
+    pub(crate) fn optimistic(&self, page: PageNo) -> std::result::Result<OptimisticGuard<'_>, Stop> {
+        match self.table.get(page).and_then(|entry| self.begin_read(page, entry).ok()) {
+            Some(guard) => Ok(guard),
+            None => Err(self.unavailable(page, None)),
+        }
+    }
+
+    #[inline]
+    fn begin_read<'p>(
+        &'p self,
+        page: PageNo,
+        entry: &'p PageEntry,
+    ) -> std::result::Result<OptimisticGuard<'p>, u64> {
+        let seen = entry.begin_read()?;
+        let (base, bytes) = self.bytes_of(entry);
+        // SAFETY: a frame's memory is mapped as long as the pool lives.
+        let racy = unsafe { Racy::new(base, bytes) };
+        Ok(OptimisticGuard { pool: self, entry, seen, page, racy })
+    }
+
+    #[cold]
+    fn unavailable(&self, page: PageNo, parent: Option<(PageNo, u64)>) -> Stop {
+        let state = self.table.get(page).map_or(0, |entry| entry.state.load(Ordering::Acquire));
+        match state & EXCLUSIVE != 0 {
+            true => Stop::Latched(page),
+            false => Stop::Missing(page, parent),
+        }
+    }
+
+    /// Waits for what stopped an attempt, so that it can be made again; or gives the error that it cannot.
+    #[cold]
+    pub(crate) fn settle(&self, stop: Stop, waiter: &Waiter, attempts: &mut u32) -> Result<()> {
+        debug_assert_eq!(latch::held(), 0, "all guards are dropped before an attempt is made again");
+        match stop {
+            Stop::Changed => std::hint::spin_loop(),
+            Stop::Latched(page) => {
+                let busy = |state| state & (EXCLUSIVE | SHARED_MASK) != 0 || state & RESIDENCY == LOADING;
+                self.entry(page)?.wait_while(waiter, WaitReason::PageLatch, busy);
+            }
+            Stop::Missing(page, parent) => self.load(page, waiter).or_else(|error| {
+                *attempts += 1;
+                let still = parent.is_none_or(|(parent, seen)| {
+                    self.table.get(parent).is_some_and(|entry| entry.unchanged(seen))
+                });
+                // The page may have been freed since its number was read; then there is nothing to read.
+                if still || *attempts >= LOAD_ATTEMPTS { Err(error) } else { Ok(()) }
+            })?,
+            Stop::Fail(error) => return Err(*error),
+        }
+        Ok(())
+    }
+
+    /// Makes attempts until one succeeds.
+    #[inline]
+    pub(crate) fn retry<T>(
+        &self,
+        waiter: &Waiter,
+        mut attempt: impl FnMut() -> std::result::Result<T, Stop>,
+    ) -> Result<T> {
+        let mut attempts = 0;
+        loop {
+            match attempt() {
+                Ok(value) => return Ok(value),
+                Err(stop) => self.settle(stop, waiter, &mut attempts)?,
+            }
+        }
+    }
+
+    /// Brings a page into memory, if it is not there. The caller holds no latch.
+    fn load(&self, page: PageNo, waiter: &Waiter) -> Result<()> {
+        let entry = self.entry(page)?;
+        loop {
+            match entry.state.load(Ordering::Acquire) & RESIDENCY {
+                LOADING => {
+                    entry.wait_while(waiter, WaitReason::PageLoad, |state| state & RESIDENCY == LOADING)
+                }
+                latch::RESIDENT => return Ok(()),
+                _ if entry.try_begin_load() => return self.load_claimed(page, entry, waiter),
+                _ => {}
+            }
+        }
+    }
+
+    fn load_claimed(&self, page: PageNo, entry: &PageEntry, waiter: &Waiter) -> Result<()> {
+        /// Ends the load however it ends.
+        struct Claim<'a>(&'a PageEntry, Option<u32>);
+        impl Drop for Claim<'_> {
+            fn drop(&mut self) {
+                self.0.end_load(self.1);
+            }
+        }
+        let mut claim = Claim(entry, None);
+        let instance = self.instance_of(page);
+        let frame = loop {
+            match instance.try_take(&self.table) {
+                Some(frame) => break frame,
+                None => self.wait_for_frame(instance, waiter)?,
+            }
+        };
+        let (base, bytes) = (self.frames.address(frame), self.frames.page_bytes());
+        // SAFETY: the frame is this thread's alone: it is in no list, and no page's.
+        let buf = unsafe { std::slice::from_raw_parts_mut(base, bytes) };
+        let read = waiter.wait(WaitReason::DiskRead, || self.space.read(page.0, buf));
+        match read.and_then(|()| verify(buf, page)) {
+            Ok(()) => {
+                instance.counts.reads.fetch_add(1, Ordering::Relaxed);
+                instance.set_page(frame, page);
+                claim.1 = Some(frame);
+                Ok(())
+            }
+            Err(error) => {
+                instance.give_back(frame);
+                Err(error)
+            }
+        }
+    }
+
+    fn is_failed(&self) -> bool {
+        self.failed.get().is_some()
+    }
+
+    /// The kept write error, if there is one; also an error if nobody cleans any more.
+    fn check_writable(&self) -> Result<()> {
+        match self.failed.get() {
+            Some(what) => Err(Error::Stopped { what: what.clone() }),
+            None if self.cleaners_stopped.load(Ordering::Acquire) => Err(Error::Closed),
+            None => Ok(()),
+        }
+    }
+
+    /// What happened, and what is in memory now.
+    pub fn stats(&self) -> PoolStats {
+        let mut stats = PoolStats::default();
+        for instance in &self.instances {
+            let counts = &instance.counts;
+            stats.frames += u64::from(instance.frames());
+            stats.free_frames += u64::from(instance.free_frames());
+            stats.dirty_pages += counts.dirty_pages.load(Ordering::Relaxed);
+            stats.reads += counts.reads.load(Ordering::Relaxed);
+            stats.writes += counts.writes.load(Ordering::Relaxed);
+            stats.evictions += counts.evictions.load(Ordering::Relaxed);
+            stats.free_frame_waits += counts.free_frame_waits.load(Ordering::Relaxed);
+        }
+        stats
     }
 }

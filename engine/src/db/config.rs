@@ -22,8 +22,8 @@ pub struct EngineConfig {
 }
 
 impl EngineConfig {
-    /// What `buffer_pool_bytes` may be.
-    pub const BUFFER_POOL_BYTES: RangeInclusive<u64> = 1 << 20..=1 << 44;
+    /// What `buffer_pool_bytes` may be, if the machine has that much memory.
+    pub const BUFFER_POOL_BYTES: RangeInclusive<u64> = 1 << 20..=1 << 42;
     /// What `buffer_pool_instances` may be.
     pub const BUFFER_POOL_INSTANCES: RangeInclusive<u32> = 1..=64;
     /// What `data_files` may be.
@@ -33,7 +33,9 @@ impl EngineConfig {
 
     /// Says whether the values are possible; creating and opening ask this too.
     pub fn check(&self) -> Result<()> {
-        in_range("buffer_pool_bytes", self.buffer_pool_bytes, Self::BUFFER_POOL_BYTES)?;
+        // A pool beyond the memory would be swapped, or the process killed once it is full.
+        let bytes_max = memory_bytes().min(*Self::BUFFER_POOL_BYTES.end());
+        in_range("buffer_pool_bytes", self.buffer_pool_bytes, *Self::BUFFER_POOL_BYTES.start()..=bytes_max)?;
         in_range("buffer_pool_instances", self.buffer_pool_instances, Self::BUFFER_POOL_INSTANCES)?;
         in_range("data_files", self.data_files, Self::DATA_FILES)?;
         if !Self::PAGE_SIZES.contains(&self.page_size) {
@@ -45,6 +47,13 @@ impl EngineConfig {
         }
         Ok(())
     }
+}
+
+fn memory_bytes() -> u64 {
+    let system = rustix::system::sysinfo();
+    // The type of the count differs between processors.
+    #[allow(clippy::useless_conversion)]
+    u64::from(system.totalram).saturating_mul(system.mem_unit.into())
 }
 
 fn in_range<T: Into<u64> + PartialOrd + Copy>(

@@ -273,7 +273,8 @@ impl Database {
     }
 
     /// Makes everything durable: writes all changed pages, syncs, and marks the database clean. Changes wait
-    /// meanwhile, reads do not. Not to be called within a bulk load. After an error it may be tried again, but for [`Error::Stopped`].
+    /// meanwhile, reads do not. Not to be called within a bulk load. After an error nothing more is written: the database ends as
+    /// [`Error::NotClosedCleanly`], or at its last clean state if no page had been written since.
     pub fn checkpoint(&self) -> Result<()> {
         let waiter = self.inner.waiter();
         let _shut = self.inner.gate.shut(&waiter);
@@ -284,7 +285,7 @@ impl Database {
     /// Makes everything durable and lets go of the files. Other handles, sessions and trees are of no use
     /// afterwards ([`Error::Closed`]); closing again does nothing.
     ///
-    /// After an error the database is still open; the last handle's drop tries once more and lets go in any case.
+    /// After an error the database is still open, so that it can be read; the last handle's drop lets go of the files.
     pub fn close(&self) -> Result<()> {
         let waiter = self.inner.waiter();
         let _shut = self.inner.gate.shut(&waiter);

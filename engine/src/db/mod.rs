@@ -11,7 +11,7 @@
 //! loaded anew. Reading never puts a database at that risk.
 //!
 //! # Lock order
-//! admission, the catalog's lock, the gate ([`gate`]), the tree's latches, the tablespace's locks. A thread that waits
+//! admission, the catalog's lock, the gate (`gate.rs`), the tree's latches, the tablespace's locks. A thread that waits
 //! for one of the first three holds none of the later ones.
 
 mod catalog;

@@ -96,10 +96,10 @@ impl Disk for FileDisk {
     fn lock(&self, name: &str) -> io::Result<Box<dyn DiskLock>> {
         let path = self.directory.join(name);
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        // The lock belongs to this open file and goes with it, at the latest when the process ends. Children do
-        // not inherit it, since the standard library opens every file with O_CLOEXEC.
+        // The lock belongs to this open file and goes with it, at the latest when the process ends. A program that
+        // is started does not inherit it, since the standard library opens every file with O_CLOEXEC.
         retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive))?;
-        Ok(Box::new(FileLock { _file: file }))
+        Ok(Box::new(FileLock { file }))
     }
 
     fn path(&self, name: &str) -> String {
@@ -116,10 +116,18 @@ impl Disk for FileDisk {
 }
 
 struct FileLock {
-    _file: File,
+    file: File,
 }
 
 impl DiskLock for FileLock {}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        // Closing is not enough: a child that another thread has just forked holds the open file too, until it
+        // becomes another program. If this fails, closing has to do.
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+    }
+}
 
 struct RealFile {
     file: File,

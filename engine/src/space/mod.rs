@@ -1,22 +1,214 @@
-//! Which pages of a tablespace are in use.
-#![allow(missing_docs, unused_variables)]
-use std::sync::Arc;
+//! Which pages of a tablespace are in use: bitmap pages, one per group, inside the buffer pool.
+//!
+//! # Protocol
+//! A page is allocated before the mini-transaction that uses it takes its first latch, and freed after it has let go
+//! of its last. Each is a mini-transaction of its own on one bitmap page. So a crash in between can only leave a
+//! page allocated that nothing uses; recovery, when it comes, can free such pages by what the trees reach.
+//! What was allocated and not used is to be freed by the caller.
+//!
+//! # Neighbours
+//! The caller says near which page it wants one; the first free page from there on is taken, in this group or the
+//! next. [`PageAllocator::allocate_run`] gives pages in a row where there are such, for bulk loads.
 
-use crate::buffer::BufferPool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::buffer::{BufferPool, ExclusiveGuard, Mtr, Stop};
 use crate::error::Result;
+use crate::metrics::WaitReason;
+use crate::page::PageNo;
+use crate::page::bitmap::{self, bitmap_of, group_pages};
 use crate::wait::Waiter;
 
+/// The tablespace grows by at least as many pages at a time.
+const EXTENT_PAGES: u64 = 256;
+/// The first bitmap was not looked at yet.
+const UNKNOWN: u64 = u64::MAX;
+
+/// Pages in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// The first.
+    pub first: PageNo,
+    /// How many.
+    pub pages: u64,
+}
+
+/// Allocates and frees pages of one tablespace.
 pub struct PageAllocator {
-    _pool: Arc<BufferPool>,
+    pool: Arc<BufferPool>,
+    /// Groups that have a bitmap, or `UNKNOWN`.
+    groups: AtomicU64,
+    /// There is room on disk for these, as far as is known.
+    grown_pages: AtomicU64,
+    /// Where pages that shall be near to no other are looked for.
+    cursor: AtomicU64,
 }
 
 impl PageAllocator {
-    /// For a new, empty tablespace: writes its first bitmap page (page 1; page 0 is never used).
+    /// For a new, empty tablespace: makes its first bitmap (page 1; page 0 is never used).
     pub fn create(pool: &Arc<BufferPool>, waiter: &Waiter) -> Result<Arc<PageAllocator>> {
-        todo!()
+        let alloc = PageAllocator::with_groups(pool, 0);
+        alloc.add_group(0, waiter)?;
+        Ok(Arc::new(alloc))
     }
+
     /// For a tablespace that has one.
     pub fn open(pool: &Arc<BufferPool>) -> Arc<PageAllocator> {
-        todo!()
+        Arc::new(PageAllocator::with_groups(pool, UNKNOWN))
+    }
+
+    fn with_groups(pool: &Arc<BufferPool>, groups: u64) -> PageAllocator {
+        let zero = AtomicU64::new(0);
+        let pool = Arc::clone(pool);
+        PageAllocator { pool, groups: AtomicU64::new(groups), grown_pages: zero, cursor: AtomicU64::new(2) }
+    }
+
+    /// Groups that have a bitmap; the first bitmap has their number.
+    fn groups(&self, waiter: &Waiter) -> Result<u64> {
+        match self.groups.load(Ordering::Acquire) {
+            UNKNOWN => {
+                let groups = self.pool.retry(waiter, || {
+                    Ok(bitmap::groups(self.pool.optimistic(PageNo(1))?.shared()?.bytes()))
+                })?;
+                let raced =
+                    self.groups.compare_exchange(UNKNOWN, groups, Ordering::AcqRel, Ordering::Acquire);
+                Ok(raced.map_or_else(|now| now, |_| groups))
+            }
+            groups => Ok(groups),
+        }
+    }
+
+    fn grow(&self, pages: u64, waiter: &Waiter) -> Result<()> {
+        if pages > self.grown_pages.load(Ordering::Acquire) {
+            let pages = pages.next_multiple_of(EXTENT_PAGES);
+            waiter.wait(WaitReason::DiskWrite, || self.pool.space().grow(pages))?;
+            self.grown_pages.fetch_max(pages, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+
+    /// Allocates a page, near `near` if that is possible.
+    pub fn allocate(&self, near: Option<PageNo>, waiter: &Waiter) -> Result<PageNo> {
+        self.allocate_run(near, 1, waiter).map(|run| run.first)
+    }
+
+    /// Allocates up to `pages` pages in a row, at least one.
+    pub fn allocate_run(&self, near: Option<PageNo>, pages: u64, waiter: &Waiter) -> Result<Run> {
+        let group_pages = group_pages(self.pool.page_size());
+        let from = near.map_or(self.cursor.load(Ordering::Relaxed), |page| page.0);
+        let mut group = from / group_pages;
+        let mut within = from % group_pages;
+        let mut wrapped = false;
+        loop {
+            if group >= self.groups(waiter)? {
+                // Before the space grows, the pages before `from` that were freed.
+                if !wrapped {
+                    (group, within, wrapped) = (0, 0, true);
+                    continue;
+                }
+                self.add_group(group, waiter)?;
+            }
+            if let Some(run) = self.take_in(group, within, pages, waiter)? {
+                if near.is_none() {
+                    self.cursor.store(run.first.0 + run.pages, Ordering::Relaxed);
+                }
+                return self.grow_for(run, waiter).map(|()| run);
+            }
+            (group, within) = (group + 1, 0);
+        }
+    }
+
+    /// Room on disk for what was just allocated.
+    fn grow_for(&self, run: Run, waiter: &Waiter) -> Result<()> {
+        self.grow(run.first.0 + run.pages, waiter).or_else(|error| {
+            self.free_run(run, waiter)?;
+            Err(error)
+        })
+    }
+
+    /// Takes free pages in a row from one group.
+    fn take_in(&self, group: u64, from: u64, pages: u64, waiter: &Waiter) -> Result<Option<Run>> {
+        let base = group * group_pages(self.pool.page_size());
+        self.pool.retry(waiter, || {
+            let mut bitmap = self.latch_bitmap(PageNo(base + 1))?;
+            let Some(first) = bitmap::find_free(bitmap.bytes(), from) else { return Ok(None) };
+            let end = (first + pages).min(group_pages(self.pool.page_size()));
+            let end = (first..end).find(|&page| bitmap::is_set(bitmap.bytes(), page)).unwrap_or(end);
+            (first..end).for_each(|page| bitmap::set(bitmap.bytes_mut(), page, true));
+            Mtr::in_place(&self.pool).commit(&mut [&mut bitmap]);
+            Ok(Some(Run { first: PageNo(base + first), pages: end - first }))
+        })
+    }
+
+    fn latch_bitmap(&self, page: PageNo) -> std::result::Result<ExclusiveGuard<'_>, Stop> {
+        self.pool.optimistic(page)?.exclusive()
+    }
+
+    /// Frees a page that nothing refers to any more.
+    pub fn free(&self, page: PageNo, waiter: &Waiter) -> Result<()> {
+        self.free_run(Run { first: page, pages: 1 }, waiter)
+    }
+
+    /// Frees pages of one group that nothing refers to any more.
+    pub fn free_run(&self, run: Run, waiter: &Waiter) -> Result<()> {
+        let no = bitmap_of(run.first, self.pool.page_size());
+        self.pool.retry(waiter, || {
+            let mut bitmap = self.latch_bitmap(no)?;
+            for page in run.first.0..run.first.0 + run.pages {
+                debug_assert!(bitmap::is_set(bitmap.bytes(), page + 1 - no.0), "page {page} is freed twice");
+                bitmap::set(bitmap.bytes_mut(), page + 1 - no.0, false);
+            }
+            Mtr::in_place(&self.pool).commit(&mut [&mut bitmap]);
+            Ok(())
+        })?;
+        self.cursor.fetch_min(run.first.0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Pages in use, bitmaps and page 0 among them.
+    pub fn used_pages(&self, waiter: &Waiter) -> Result<u64> {
+        let group_pages = group_pages(self.pool.page_size());
+        (0..self.groups(waiter)?)
+            .map(|group| {
+                let no = PageNo(group * group_pages + 1);
+                self.pool.retry(waiter, || Ok(bitmap::count(self.pool.optimistic(no)?.shared()?.bytes())))
+            })
+            .sum()
+    }
+
+    /// Makes the bitmap of the next group, unless another thread was faster.
+    fn add_group(&self, group: u64, waiter: &Waiter) -> Result<()> {
+        let no = PageNo(group * group_pages(self.pool.page_size()) + 1);
+        self.grow(no.0 + 1, waiter)?;
+        let mut attempts = 0;
+        loop {
+            let mut mtr = Mtr::begin(&self.pool, &[no], waiter)?;
+            match mtr.create(no) {
+                Err(stop) => {
+                    drop(mtr);
+                    self.pool.settle(stop, waiter, &mut attempts)?;
+                }
+                Ok(mut page) => {
+                    // Decided under the page's latch: who comes second finds the group there.
+                    if self.groups.load(Ordering::Acquire) <= group {
+                        bitmap::format_bitmap(page.bytes_mut(), no);
+                        mtr.commit(&mut [&mut page]);
+                        self.groups.store(group + 1, Ordering::Release);
+                    }
+                    break;
+                }
+            }
+        }
+        self.pool.retry(waiter, || {
+            let mut first = self.latch_bitmap(PageNo(1))?;
+            let groups = bitmap::groups(first.bytes()).max(group + 1);
+            bitmap::set_groups(first.bytes_mut(), groups);
+            Mtr::in_place(&self.pool).commit(&mut [&mut first]);
+            Ok(())
+        })
     }
 }
+
+#[cfg(test)]
+mod tests;

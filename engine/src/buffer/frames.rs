@@ -1,0 +1,132 @@
+//! The memory of the frames, in one piece, so that a frame's address is one multiplication.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+
+use crate::error::{Error, Result};
+
+/// Frames begin at multiples of this, so that huge pages can hold them.
+const ALIGNMENT: usize = if cfg!(miri) { 4096 } else { 2 << 20 };
+
+/// Page-aligned memory for frames, zeroed.
+pub(crate) struct Frames {
+    base: *mut u8,
+    mapping: Mapping,
+    page_bytes: usize,
+    frames: usize,
+}
+
+// SAFETY: plain memory; who may access which part when is the latches' business.
+unsafe impl Send for Frames {}
+// SAFETY: as above.
+unsafe impl Sync for Frames {}
+
+impl Frames {
+    pub(crate) fn new(frames: usize, page_bytes: usize) -> Result<Self> {
+        let bytes = (frames as u64).saturating_mul(page_bytes as u64);
+        let mapping = usize::try_from(bytes).ok().and_then(|bytes| Mapping::new(bytes + ALIGNMENT));
+        let mapping = mapping.ok_or_else(|| Error::BadOption {
+            option: "buffer_pool_bytes",
+            value: bytes,
+            allowed: "less: the system has not that much memory to give".to_owned(),
+        })?;
+        let before = mapping.start.align_offset(ALIGNMENT);
+        // SAFETY: the mapping is larger by the alignment than what is needed.
+        let base = unsafe { mapping.start.add(before) };
+        Ok(Frames { base, mapping, page_bytes, frames })
+    }
+
+    /// Where a frame begins.
+    #[inline]
+    pub(crate) fn address(&self, frame: u32) -> *mut u8 {
+        debug_assert!((frame as usize) < self.frames);
+        // SAFETY: callers have frame numbers from this pool, so the result lies within the mapping.
+        unsafe { self.base.add(frame as usize * self.page_bytes) }
+    }
+
+    /// Bytes per frame.
+    #[inline]
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+}
+
+/// Memory from the system, given back when dropped. It costs nothing until it is touched.
+struct Mapping {
+    start: *mut u8,
+    bytes: usize,
+}
+
+#[cfg(not(miri))]
+impl Mapping {
+    fn new(bytes: usize) -> Option<Self> {
+        use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+        let (read_write, flags) =
+            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+        // SAFETY: a new mapping, at an address of the system's choice.
+        let start = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, read_write, flags) }.ok()?;
+        // Huge pages mean fewer misses of the address cache; a refusal costs nothing but time.
+        // SAFETY: the range is ours, and advice changes no content.
+        let _ = unsafe { madvise(start, bytes, Advice::LinuxHugepage) };
+        Some(Mapping { start: start.cast(), bytes })
+    }
+}
+
+#[cfg(not(miri))]
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped with these bounds; no guard outlives the pool.
+        let _ = unsafe { rustix::mm::munmap(self.start.cast(), self.bytes) };
+    }
+}
+
+#[cfg(miri)]
+impl Mapping {
+    fn new(bytes: usize) -> Option<Self> {
+        // SAFETY: not empty.
+        let start = unsafe { std::alloc::alloc_zeroed(Layout::from_size_align(bytes, 8).ok()?) };
+        (!start.is_null()).then_some(Mapping { start, bytes })
+    }
+}
+
+#[cfg(miri)]
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout.
+        unsafe {
+            std::alloc::dealloc(self.start, Layout::from_size_align(self.bytes, 8).expect("as before"))
+        };
+    }
+}
+
+/// One page of memory, aligned as transfers want it.
+pub(crate) struct PageBuffer {
+    base: *mut u8,
+    layout: Layout,
+}
+
+// SAFETY: memory of its own.
+unsafe impl Send for PageBuffer {}
+
+impl PageBuffer {
+    pub(crate) fn new(page_bytes: usize) -> Self {
+        let layout = Layout::from_size_align(page_bytes, 4096).expect("a page");
+        // SAFETY: the layout is not empty.
+        let base = unsafe { alloc_zeroed(layout) };
+        if base.is_null() {
+            handle_alloc_error(layout);
+        }
+        PageBuffer { base, layout }
+    }
+
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: the memory is this buffer's alone, initialised, and lives as long as the borrow.
+        unsafe { std::slice::from_raw_parts_mut(self.base, self.layout.size()) }
+    }
+}
+
+impl Drop for PageBuffer {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout.
+        unsafe { dealloc(self.base, self.layout) };
+    }
+}

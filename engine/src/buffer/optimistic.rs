@@ -1,0 +1,145 @@
+//! Reads of a frame that another thread may be changing: the only place where that happens.
+//!
+//! All reads are volatile, so the compiler neither repeats one nor believes that two of the same bytes agree. They
+//! stay within the frame, whose memory is mapped as long as the pool lives, so the worst they give is nonsense:
+//! bytes of two versions, or of another page. Nothing that was read may be *used* before the reader has
+//! validated the page's version: until then it only decides where in the same frame to read next.
+//!
+//! Rust's memory model calls such a race undefined, as C++'s does, and offers no byte-wise atomic copy yet; on the
+//! machine the loads are plain ones, and the fences of [`super::latch`] order them.
+
+use std::cmp::Ordering;
+use std::marker::PhantomData;
+
+use crate::page::{Bytes, Torn};
+
+/// A frame under the eyes of an optimistic reader.
+#[derive(Clone, Copy)]
+pub(crate) struct Racy<'p> {
+    base: *const u8,
+    bytes: usize,
+    _pool: PhantomData<&'p ()>,
+}
+
+impl<'p> Racy<'p> {
+    /// # Safety
+    /// `base` has `bytes` readable bytes as long as `'p`.
+    #[inline]
+    pub(crate) unsafe fn new(base: *const u8, bytes: usize) -> Self {
+        Racy { base, bytes, _pool: PhantomData }
+    }
+
+    #[inline]
+    fn within(&self, at: usize, len: usize) -> Result<*const u8, Torn> {
+        if at > self.bytes || len > self.bytes - at {
+            return Err(Torn);
+        }
+        // SAFETY: within the frame, as just checked.
+        Ok(unsafe { self.base.add(at) })
+    }
+
+    /// Asks for the cache lines of `len` bytes at `at` ahead of their use.
+    #[inline]
+    pub(crate) fn prefetch(&self, at: usize, len: usize) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        for line in (at..(at + len).min(self.bytes)).step_by(64) {
+            // SAFETY: a prefetch touches nothing, wherever it points; this is within the frame.
+            unsafe {
+                use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+                _mm_prefetch::<_MM_HINT_T0>(self.base.add(line).cast());
+            }
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = (at, len);
+    }
+}
+
+/// Copies without the compiler's assumption that nobody else writes to `from`.
+///
+/// # Safety
+/// `from` is readable and `to` writable for `len` bytes; they do not overlap.
+#[inline]
+unsafe fn copy_racy(from: *const u8, to: *mut u8, len: usize) {
+    let mut done = 0;
+    while done + 8 <= len {
+        // SAFETY: the eight bytes lie within what the caller vouches for.
+        unsafe {
+            to.add(done).cast::<u64>().write_unaligned(from.add(done).cast::<[u8; 8]>().read_volatile_u64())
+        };
+        done += 8;
+    }
+    while done < len {
+        // SAFETY: as above, one byte.
+        unsafe { to.add(done).write(from.add(done).read_volatile()) };
+        done += 1;
+    }
+}
+
+/// A volatile read of eight bytes at any address.
+trait ReadVolatileU64 {
+    /// # Safety
+    /// The eight bytes are readable.
+    unsafe fn read_volatile_u64(self) -> u64;
+}
+
+impl ReadVolatileU64 for *const [u8; 8] {
+    #[inline]
+    unsafe fn read_volatile_u64(self) -> u64 {
+        #[repr(C, packed)]
+        #[derive(Clone, Copy)]
+        struct Unaligned(u64);
+        // SAFETY: readable as the caller says, and packed, so of alignment 1.
+        unsafe { self.cast::<Unaligned>().read_volatile() }.0
+    }
+}
+
+impl Bytes for Racy<'_> {
+    #[inline]
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    #[inline]
+    fn array<const N: usize>(&self, at: usize) -> Result<[u8; N], Torn> {
+        let from = self.within(at, N)?;
+        // SAFETY: N readable bytes; an array of bytes has alignment 1.
+        Ok(unsafe { from.cast::<[u8; N]>().read_volatile() })
+    }
+
+    fn compare(&self, at: usize, len: usize, other: &[u8]) -> Result<Ordering, Torn> {
+        let from = self.within(at, len)?;
+        let common = len.min(other.len());
+        let mut done = 0;
+        while done + 8 <= common {
+            // SAFETY: within the `len` readable bytes.
+            let mine = unsafe { from.add(done).cast::<[u8; 8]>().read_volatile_u64() };
+            let theirs = u64::from_ne_bytes(other[done..done + 8].try_into().expect("eight bytes"));
+            if mine != theirs {
+                return Ok(u64::from_be(mine).cmp(&u64::from_be(theirs)));
+            }
+            done += 8;
+        }
+        while done < common {
+            // SAFETY: as above.
+            let mine = unsafe { from.add(done).read_volatile() };
+            if mine != other[done] {
+                return Ok(mine.cmp(&other[done]));
+            }
+            done += 1;
+        }
+        Ok(len.cmp(&other.len()))
+    }
+
+    #[inline]
+    fn append_to(&self, at: usize, len: usize, out: &mut Vec<u8>) -> Result<(), Torn> {
+        let from = self.within(at, len)?;
+        out.reserve(len);
+        let end = out.len();
+        // SAFETY: `len` readable bytes, and as many reserved, which are all written before they count.
+        unsafe {
+            copy_racy(from, out.as_mut_ptr().add(end), len);
+            out.set_len(end + len);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,78 @@
+//! Allocation bitmaps.
+//!
+//! ```text
+//! offset  size
+//!     32     8  in page 1: number of groups that have a bitmap; 0 elsewhere
+//!     40    24  0
+//!     64  S/2   one bit per page of the group, lowest bit first: 1 in use
+//! ```
+//!
+//! A group is `S / 2 * 8` pages (65,536 of 16 KiB, one GiB; 16,384 of 4 KiB). The bitmap of group `g` is its
+//! second page, `g * group + 1`. Page 0 of the tablespace is never used, so that 0 can mean "no page".
+
+use super::{KIND_BITMAP, PageNo, format, read_u64, write_u64};
+
+const AT_GROUPS: usize = super::COMMON_HEADER_BYTES;
+const AT_BITS: usize = 64;
+
+/// Pages per bitmap page.
+pub const fn group_pages(page_bytes: usize) -> u64 {
+    (page_bytes / 2 * 8) as u64
+}
+
+/// The bitmap page that has `page`'s bit.
+pub fn bitmap_of(page: PageNo, page_bytes: usize) -> PageNo {
+    PageNo(page.0 / group_pages(page_bytes) * group_pages(page_bytes) + 1)
+}
+
+/// Makes `page` the bitmap `no`, in which only the bitmap itself (and page 0) is in use.
+pub fn format_bitmap(page: &mut [u8], no: PageNo) {
+    format(page, no, KIND_BITMAP, PageNo(0));
+    set(page, 1, true);
+    if no.0 == 1 {
+        set(page, 0, true);
+    }
+}
+
+/// What the first bitmap says about how many groups have one.
+pub fn groups(page: &[u8]) -> u64 {
+    read_u64(page, AT_GROUPS)
+}
+
+/// Says so.
+pub fn set_groups(page: &mut [u8], groups: u64) {
+    write_u64(page, AT_GROUPS, groups);
+}
+
+/// Whether the group's page `index` is in use.
+pub fn is_set(page: &[u8], index: u64) -> bool {
+    page[AT_BITS + index as usize / 8] & 1 << (index % 8) != 0
+}
+
+/// Says whether the group's page `index` is in use.
+pub fn set(page: &mut [u8], index: u64, in_use: bool) {
+    let byte = &mut page[AT_BITS + index as usize / 8];
+    match in_use {
+        true => *byte |= 1 << (index % 8),
+        false => *byte &= !(1 << (index % 8)),
+    }
+}
+
+/// The first page from `from` on that is free.
+pub fn find_free(page: &[u8], from: u64) -> Option<u64> {
+    let bits = &page[AT_BITS..AT_BITS + page.len() / 2];
+    let mut index = from;
+    while index < group_pages(page.len()) {
+        let byte = !bits[index as usize / 8] >> (index % 8);
+        if byte != 0 {
+            return Some(index + u64::from(byte.trailing_zeros()));
+        }
+        index = (index / 8 + 1) * 8;
+    }
+    None
+}
+
+/// How many pages of the group are in use.
+pub fn count(page: &[u8]) -> u64 {
+    page[AT_BITS..AT_BITS + page.len() / 2].iter().map(|byte| u64::from(byte.count_ones())).sum()
+}

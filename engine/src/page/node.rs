@@ -1,0 +1,358 @@
+//! Tree nodes, read only: slots, search, fences.
+//!
+//! ```text
+//! offset size
+//!      6    2  flags: bit 0 no upper fence (the node reaches to the end of all keys)
+//!     32    2  slots
+//!     34    2  heap begin: offset of the lowest heap byte
+//!     36    2  dead bytes in the heap
+//!     38    2  prefix length: what lower and upper fence have in common, and so every key between them
+//!     40  2+2  lower fence: offset, length
+//!     44  2+2  upper fence: offset, length
+//!     48    8  first child (inner nodes): the keys before the first slot
+//!     56    2  slot of the last insert
+//!     58    2  inserts in a row that each came right after the one before
+//!     60    4  0
+//!     64  8*n  slots, in key order: head (4, big-endian), entry offset (2), suffix length (2)
+//!    ...       free
+//!    ...       heap, which grows downwards from S-8: entries and fences
+//!
+//! entry: value length (2: bits 0-14 length, bit 15 the value is in overflow pages: reserved)
+//!        rest of the suffix (what follows its first 4 bytes), value
+//! ```
+//!
+//! A key is prefix + suffix; the suffix's first four bytes, padded with zeros, are the slot's head, the others
+//! are in the entry. Two suffixes with equal heads of which one has at most four bytes are ordered by length. So
+//! a search over short keys, or keys that differ early, reads slots only.
+//!
+//! A leaf's slots hold keys in `[lower, upper)`. In an inner node slot i's value is the page (8 bytes) of the
+//! keys in `[key i, key i+1)`, the last up to the upper fence; `first child` has those from the lower
+//! fence. The lower fence of the leftmost nodes is the empty key, the least of all.
+
+use std::cmp::Ordering;
+
+use super::{AT_FLAGS, AT_LEVEL, Bytes, PageNo, TRAILER_BYTES, Torn};
+
+pub(crate) const FLAG_NO_UPPER: u16 = 1;
+pub(crate) const AT_SLOTS: usize = 32;
+pub(crate) const AT_HEAP_BEGIN: usize = 34;
+pub(crate) const AT_DEAD: usize = 36;
+pub(crate) const AT_PREFIX: usize = 38;
+pub(crate) const AT_LOWER: usize = 40;
+pub(crate) const AT_UPPER: usize = 44;
+pub(crate) const AT_FIRST_CHILD: usize = 48;
+pub(crate) const AT_LAST_INSERT: usize = 56;
+pub(crate) const AT_ASCENDING: usize = 58;
+pub(crate) const NODE_HEADER_BYTES: usize = 64;
+pub(crate) const SLOT_BYTES: usize = 8;
+pub(crate) const HEAD_BYTES: usize = 4;
+pub(crate) const CHILD_BYTES: usize = 8;
+const VALUE_LENGTH: u16 = 0x7fff;
+
+/// The most bytes that key and value of one entry may have together. Such entries and fences of that length
+/// still fit two to a node, so every split succeeds.
+pub const fn entry_bytes_max(page_bytes: usize) -> usize {
+    page_bytes / 4 - 64
+}
+
+/// Heap bytes of an entry.
+pub(crate) fn heap_bytes(suffix_len: usize, value_len: usize) -> usize {
+    2 + suffix_len.saturating_sub(HEAD_BYTES) + value_len
+}
+
+/// First four bytes of a suffix as a number that orders like them.
+#[inline]
+pub(crate) fn head_of(suffix: &[u8]) -> u32 {
+    match suffix.first_chunk::<HEAD_BYTES>() {
+        Some(head) => u32::from_be_bytes(*head),
+        None => {
+            suffix.iter().zip([24, 16, 8]).fold(0, |head, (&byte, shift)| head | u32::from(byte) << shift)
+        }
+    }
+}
+
+/// Length of what two keys begin with in common.
+pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+/// The shortest key that is greater than `left` and not greater than `right`; `left < right`.
+pub(crate) fn separator<'k>(left: &[u8], right: &'k [u8]) -> &'k [u8] {
+    &right[..common_prefix(left, right) + 1]
+}
+
+/// Where an entry lies.
+#[derive(Clone, Copy)]
+struct Slot {
+    head: u32,
+    at: usize,
+    suffix_len: usize,
+}
+
+impl Slot {
+    fn rest_len(self) -> usize {
+        self.suffix_len.saturating_sub(HEAD_BYTES)
+    }
+}
+
+/// A tree node to read, whose bytes need not be trusted.
+#[derive(Clone, Copy)]
+pub struct Node<B>(pub B);
+
+impl<B: Bytes> Node<B> {
+    /// Number of slots; never more than fit the page.
+    #[inline]
+    pub fn slots(&self) -> Result<usize, Torn> {
+        let slots = usize::from(self.0.u16(AT_SLOTS)?);
+        match slots <= (self.0.bytes() - NODE_HEADER_BYTES - TRAILER_BYTES) / SLOT_BYTES {
+            true => Ok(slots),
+            false => Err(Torn),
+        }
+    }
+
+    /// 0 for a leaf.
+    #[inline]
+    pub fn level(&self) -> Result<u8, Torn> {
+        self.0.array::<1>(AT_LEVEL).map(|[level]| level)
+    }
+
+    #[inline]
+    fn slot(&self, index: usize) -> Result<Slot, Torn> {
+        let [h0, h1, h2, h3, at0, at1, len0, len1] = self.0.array(NODE_HEADER_BYTES + index * SLOT_BYTES)?;
+        Ok(Slot {
+            head: u32::from_be_bytes([h0, h1, h2, h3]),
+            at: usize::from(u16::from_le_bytes([at0, at1])),
+            suffix_len: usize::from(u16::from_le_bytes([len0, len1])),
+        })
+    }
+
+    /// Length of the prefix that all keys of the node have.
+    #[inline]
+    pub fn prefix_len(&self) -> Result<usize, Torn> {
+        self.0.u16(AT_PREFIX).map(usize::from)
+    }
+
+    /// Whether `key` is there, and the slot where it is or belongs. `key` lies between the fences.
+    #[inline]
+    pub fn search(&self, key: &[u8]) -> Result<(usize, bool), Torn> {
+        let suffix = key.get(self.prefix_len()?..).ok_or(Torn)?;
+        let head = head_of(suffix);
+        let (mut low, mut high) = (0, self.slots()?);
+        while low < high {
+            let middle = (low + high) / 2;
+            let slot = self.slot(middle)?;
+            let order = match slot.head.cmp(&head) {
+                Ordering::Equal => self.compare_rest(slot, suffix)?,
+                order => order,
+            };
+            match order {
+                Ordering::Less => low = middle + 1,
+                Ordering::Greater => high = middle,
+                Ordering::Equal => return Ok((middle, true)),
+            }
+        }
+        Ok((low, false))
+    }
+
+    /// How a slot's key compares with one that has the same head.
+    #[inline]
+    fn compare_rest(&self, slot: Slot, suffix: &[u8]) -> Result<Ordering, Torn> {
+        if slot.suffix_len <= HEAD_BYTES || suffix.len() <= HEAD_BYTES {
+            return Ok(slot.suffix_len.cmp(&suffix.len()));
+        }
+        self.0.compare(slot.at + 2, slot.rest_len(), &suffix[HEAD_BYTES..])
+    }
+
+    /// Which child of an inner node has `key`: 0 is the first child, i + 1 that of slot i.
+    #[inline]
+    pub fn child_index(&self, key: &[u8]) -> Result<usize, Torn> {
+        self.search(key).map(|(slot, found)| slot + usize::from(found))
+    }
+
+    /// The child of that index.
+    #[inline]
+    pub fn child(&self, index: usize) -> Result<PageNo, Torn> {
+        let at = match index.checked_sub(1) {
+            None => AT_FIRST_CHILD,
+            Some(slot) => {
+                let slot = self.slot(slot)?;
+                slot.at + 2 + slot.rest_len()
+            }
+        };
+        self.0.u64(at).map(PageNo)
+    }
+
+    /// Offset and length of a slot's value.
+    #[inline]
+    pub fn value(&self, index: usize) -> Result<(usize, usize), Torn> {
+        let slot = self.slot(index)?;
+        let len = usize::from(self.0.u16(slot.at)? & VALUE_LENGTH);
+        Ok((slot.at + 2 + slot.rest_len(), len))
+    }
+
+    /// Appends a slot's value to `out`.
+    #[inline]
+    pub fn append_value(&self, index: usize, out: &mut Vec<u8>) -> Result<(), Torn> {
+        let (at, len) = self.value(index)?;
+        self.0.append_to(at, len, out)
+    }
+
+    /// Appends a slot's key without the prefix to `out`.
+    #[inline]
+    pub fn append_suffix(&self, index: usize, out: &mut Vec<u8>) -> Result<(), Torn> {
+        let slot = self.slot(index)?;
+        out.extend_from_slice(&slot.head.to_be_bytes()[..slot.suffix_len.min(HEAD_BYTES)]);
+        self.0.append_to(slot.at + 2, slot.rest_len(), out)
+    }
+
+    /// Appends the prefix of all keys to `out`.
+    pub fn append_prefix(&self, out: &mut Vec<u8>) -> Result<(), Torn> {
+        let (at, _) = self.lower_place()?;
+        self.0.append_to(at, self.prefix_len()?, out)
+    }
+
+    /// Replaces `out` by a slot's key.
+    pub fn key_into(&self, index: usize, out: &mut Vec<u8>) -> Result<(), Torn> {
+        out.clear();
+        self.append_prefix(out)?;
+        self.append_suffix(index, out)
+    }
+
+    /// A slot's key in a vector of its own.
+    pub fn key(&self, index: usize) -> Result<Vec<u8>, Torn> {
+        let mut key = Vec::new();
+        self.key_into(index, &mut key)?;
+        Ok(key)
+    }
+
+    fn lower_place(&self) -> Result<(usize, usize), Torn> {
+        Ok((usize::from(self.0.u16(AT_LOWER)?), usize::from(self.0.u16(AT_LOWER + 2)?)))
+    }
+
+    /// Replaces `out` by the lower fence.
+    pub fn lower_into(&self, out: &mut Vec<u8>) -> Result<(), Torn> {
+        out.clear();
+        let (at, len) = self.lower_place()?;
+        self.0.append_to(at, len, out)
+    }
+
+    /// Whether the node reaches to the end of all keys.
+    pub fn is_last(&self) -> Result<bool, Torn> {
+        Ok(self.0.u16(AT_FLAGS)? & FLAG_NO_UPPER != 0)
+    }
+
+    /// Replaces `out` by the upper fence; false if the node has none.
+    pub fn upper_into(&self, out: &mut Vec<u8>) -> Result<bool, Torn> {
+        out.clear();
+        if self.is_last()? {
+            return Ok(false);
+        }
+        let (at, len) = (usize::from(self.0.u16(AT_UPPER)?), usize::from(self.0.u16(AT_UPPER + 2)?));
+        self.0.append_to(at, len, out)?;
+        Ok(true)
+    }
+
+    /// Both fences, in vectors of their own.
+    pub fn fences(&self) -> Result<Fences, Torn> {
+        let (mut lower, mut upper) = (Vec::new(), Vec::new());
+        self.lower_into(&mut lower)?;
+        let bounded = self.upper_into(&mut upper)?;
+        Ok(Fences { lower, upper: bounded.then_some(upper) })
+    }
+
+    /// Bytes of slots and live entries.
+    pub fn used_bytes(&self) -> Result<usize, Torn> {
+        let heap_begin = usize::from(self.0.u16(AT_HEAP_BEGIN)?);
+        let heap = (self.0.bytes() - TRAILER_BYTES).checked_sub(heap_begin).ok_or(Torn)?;
+        let fences = self.lower_place()?.1 + usize::from(self.0.u16(AT_UPPER + 2)?);
+        let dead = usize::from(self.0.u16(AT_DEAD)?);
+        Ok(heap.checked_sub(fences + dead).ok_or(Torn)? + self.slots()? * SLOT_BYTES)
+    }
+
+    /// Bytes that one more entry may take, its slot included; some of them only after compaction.
+    pub fn free_bytes(&self) -> Result<usize, Torn> {
+        let heap_begin = usize::from(self.0.u16(AT_HEAP_BEGIN)?);
+        let slots_end = NODE_HEADER_BYTES + self.slots()? * SLOT_BYTES;
+        Ok(heap_begin.checked_sub(slots_end).ok_or(Torn)? + usize::from(self.0.u16(AT_DEAD)?))
+    }
+
+    /// Whether one more entry with such a key fits. The key lies between the fences.
+    pub fn fits(&self, key_len: usize, value_len: usize) -> Result<bool, Torn> {
+        let suffix_len = key_len.checked_sub(self.prefix_len()?).ok_or(Torn)?;
+        Ok(SLOT_BYTES + heap_bytes(suffix_len, value_len) <= self.free_bytes()?)
+    }
+
+    /// Slot of the last insert, and how many inserts in a row each came right after the one before.
+    pub fn insert_pattern(&self) -> Result<(usize, usize), Torn> {
+        Ok((usize::from(self.0.u16(AT_LAST_INSERT)?), usize::from(self.0.u16(AT_ASCENDING)?)))
+    }
+}
+
+/// The range of keys of a node: from `lower`, up to before `upper`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fences {
+    /// The first key that may be there; empty for the leftmost nodes.
+    pub lower: Vec<u8>,
+    /// The first key that is beyond; `None` for the rightmost nodes.
+    pub upper: Option<Vec<u8>>,
+}
+
+impl Fences {
+    /// All keys.
+    pub fn all() -> Self {
+        Fences { lower: Vec::new(), upper: None }
+    }
+
+    /// Whether `key` is within.
+    pub fn contain(&self, key: &[u8]) -> bool {
+        *self.lower <= *key && self.upper.as_ref().is_none_or(|upper| *key < **upper)
+    }
+
+    /// What every key within begins with.
+    pub(crate) fn prefix_len(&self) -> usize {
+        self.upper.as_ref().map_or(0, |upper| common_prefix(&self.lower, upper))
+    }
+
+    /// Bytes of both.
+    pub(crate) fn bytes(&self) -> usize {
+        self.lower.len() + self.upper.as_ref().map_or(0, Vec::len)
+    }
+}
+
+/// Checks what [`super::edit::NodeMut`] relies on: all that lies in the heap lies within it, and adds up.
+pub(super) fn verify(page: &[u8]) -> Result<(), &'static str> {
+    match verify_bounds(page) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err("its entries do not add up"),
+        Err(Torn) => Err("its entries lie outside of it"),
+    }
+}
+
+fn verify_bounds(page: &[u8]) -> Result<bool, Torn> {
+    let node = Node(page);
+    let heap_begin = usize::from(page.u16(AT_HEAP_BEGIN)?);
+    let heap_end = page.len() - TRAILER_BYTES;
+    let slots = node.slots()?;
+    if heap_begin < NODE_HEADER_BYTES + slots * SLOT_BYTES || heap_begin > heap_end {
+        return Err(Torn);
+    }
+    let within = |at: usize, len: usize| match at >= heap_begin && at + len <= heap_end {
+        true => Ok(len),
+        false => Err(Torn),
+    };
+    let (lower_at, lower_len) = node.lower_place()?;
+    let (upper_at, upper_len) = (usize::from(page.u16(AT_UPPER)?), usize::from(page.u16(AT_UPPER + 2)?));
+    let mut bytes = within(lower_at, lower_len)? + within(upper_at, upper_len)?;
+    for index in 0..slots {
+        let slot = node.slot(index)?;
+        within(slot.at, 2)?;
+        let (value_at, value_len) = node.value(index)?;
+        if node.level()? > 0 && value_len != CHILD_BYTES {
+            return Err(Torn);
+        }
+        bytes += within(slot.at, value_at + value_len - slot.at)?;
+    }
+    let fences = node.fences()?;
+    let adds_up = bytes + usize::from(page.u16(AT_DEAD)?) == heap_end - heap_begin;
+    Ok(adds_up && node.prefix_len()? == fences.prefix_len())
+}
