@@ -131,7 +131,8 @@ pub struct Round {
     /// Statements per second.
     pub throughput_per_s: f64,
     pub transactions_per_s: f64,
-    /// Of a statement, from the client's request to its reply, queueing included.
+    /// Of a statement (point-select) or a transaction (read-only), from the client's first request to its
+    /// last reply, queueing included.
     pub p50_ms: Option<f64>,
     pub p95_ms: Option<f64>,
     pub p99_ms: Option<f64>,
