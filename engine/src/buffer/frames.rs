@@ -10,7 +10,8 @@ const ALIGNMENT: usize = if cfg!(miri) { 4096 } else { 2 << 20 };
 /// Page-aligned memory for frames, zeroed.
 pub(crate) struct Frames {
     base: *mut u8,
-    mapping: Mapping,
+    /// Keeps the memory that `base` points into.
+    _mapping: Mapping,
     page_bytes: usize,
     frames: usize,
 }
@@ -32,7 +33,7 @@ impl Frames {
         let before = mapping.start.align_offset(ALIGNMENT);
         // SAFETY: the mapping is larger by the alignment than what is needed.
         let base = unsafe { mapping.start.add(before) };
-        Ok(Frames { base, mapping, page_bytes, frames })
+        Ok(Frames { base, _mapping: mapping, page_bytes, frames })
     }
 
     /// Where a frame begins.

@@ -163,19 +163,18 @@ impl<'p> NodeMut<'p> {
         write_u16(self.0, AT_ASCENDING, 0);
     }
 
-    /// Replaces the value of slot `index`, whose key is `key`; false, and nothing changed, if it does not fit.
-    pub fn replace(&mut self, index: usize, key: &[u8], value: &[u8]) -> Result<bool, Torn> {
+    /// Replaces the value of slot `index`, whose key is `key`. [`Node::fits_instead`] has said that it fits.
+    pub fn replace(&mut self, index: usize, key: &[u8], value: &[u8]) -> Result<(), Torn> {
         let (at, len) = self.node().value(index)?;
         if len == value.len() {
             self.0[at..at + len].copy_from_slice(value);
-            return Ok(true);
-        }
-        let freed = entry_bytes(self.prefix_len(), key.len(), len);
-        if self.node().free_bytes()? + freed < entry_bytes(self.prefix_len(), key.len(), value.len()) {
-            return Ok(false);
+            return Ok(());
         }
         self.remove(index);
-        Ok(self.insert(index, key, value))
+        match self.insert(index, key, value) {
+            true => Ok(()),
+            false => Err(Torn),
+        }
     }
 
     /// Moves the live entries together, so that all free bytes lie between slots and heap.

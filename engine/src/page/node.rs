@@ -282,6 +282,14 @@ impl<B: Bytes> Node<B> {
         Ok(SLOT_BYTES + heap_bytes(suffix_len, value_len) <= self.free_bytes()?)
     }
 
+    /// Whether the value of slot `index`, whose key has `key_len` bytes, can become one of `value_len` bytes.
+    pub fn fits_instead(&self, index: usize, key_len: usize, value_len: usize) -> Result<bool, Torn> {
+        let (_, old_len) = self.value(index)?;
+        let suffix_len = key_len.checked_sub(self.prefix_len()?).ok_or(Torn)?;
+        let freed = SLOT_BYTES + heap_bytes(suffix_len, old_len);
+        Ok(SLOT_BYTES + heap_bytes(suffix_len, value_len) <= self.free_bytes()? + freed)
+    }
+
     /// Slot of the last insert, and how many inserts in a row each came right after the one before.
     pub fn insert_pattern(&self) -> Result<(usize, usize), Torn> {
         Ok((usize::from(self.0.u16(AT_LAST_INSERT)?), usize::from(self.0.u16(AT_ASCENDING)?)))

@@ -10,8 +10,8 @@
 //! The caller says near which page it wants one; the first free page from there on is taken, in this group or the
 //! next. [`PageAllocator::allocate_run`] gives pages in a row where there are such, for bulk loads.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::buffer::{BufferPool, ExclusiveGuard, Mtr, Stop};
 use crate::error::Result;
@@ -43,6 +43,8 @@ pub struct PageAllocator {
     grown_pages: AtomicU64,
     /// Where pages that shall be near to no other are looked for.
     cursor: AtomicU64,
+    /// One thread at a time makes a group, which it does once a GiB. No latch, so it is held while waiting.
+    adding: Mutex<()>,
 }
 
 impl PageAllocator {
@@ -61,7 +63,13 @@ impl PageAllocator {
     fn with_groups(pool: &Arc<BufferPool>, groups: u64) -> PageAllocator {
         let zero = AtomicU64::new(0);
         let pool = Arc::clone(pool);
-        PageAllocator { pool, groups: AtomicU64::new(groups), grown_pages: zero, cursor: AtomicU64::new(2) }
+        PageAllocator {
+            pool,
+            groups: AtomicU64::new(groups),
+            grown_pages: zero,
+            cursor: AtomicU64::new(2),
+            adding: Mutex::default(),
+        }
     }
 
     /// Groups that have a bitmap; the first bitmap has their number.
@@ -180,6 +188,10 @@ impl PageAllocator {
     /// Makes the bitmap of the next group, unless another thread was faster.
     fn add_group(&self, group: u64, waiter: &Waiter) -> Result<()> {
         let no = PageNo(group * group_pages(self.pool.page_size()) + 1);
+        let _alone = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.groups.load(Ordering::Acquire) > group {
+            return Ok(());
+        }
         self.grow(no.0 + 1, waiter)?;
         let mut attempts = 0;
         loop {
@@ -190,12 +202,8 @@ impl PageAllocator {
                     self.pool.settle(stop, waiter, &mut attempts)?;
                 }
                 Ok(mut page) => {
-                    // Decided under the page's latch: who comes second finds the group there.
-                    if self.groups.load(Ordering::Acquire) <= group {
-                        bitmap::format_bitmap(page.bytes_mut(), no);
-                        mtr.commit(&mut [&mut page]);
-                        self.groups.store(group + 1, Ordering::Release);
-                    }
+                    bitmap::format_bitmap(page.bytes_mut(), no);
+                    mtr.commit(&mut [&mut page]);
                     break;
                 }
             }
@@ -206,7 +214,9 @@ impl PageAllocator {
             bitmap::set_groups(first.bytes_mut(), groups);
             Mtr::in_place(&self.pool).commit(&mut [&mut first]);
             Ok(())
-        })
+        })?;
+        self.groups.store(group + 1, Ordering::Release);
+        Ok(())
     }
 }
 

@@ -1,78 +1,223 @@
-//! Index-organised B+trees.
-#![allow(missing_docs, unused_variables)]
-use std::ops::{Bound, ControlFlow};
+//! Index-organised B+trees of byte strings.
+//!
+//! # Protocol
+//! The root's page never moves. Reading goes down with optimistic lock coupling and holds nothing ([`descend`](self));
+//! changing a leaf latches that leaf alone, if it is still as it was read. What changes more than one node (split, merge)
+//! is a mini-transaction of its own before or after: it reserves what it needs, then latches at most three nodes,
+//! each only tried for. Every attempt that meets a latched, changed or missing page drops all, waits, and starts
+//! again from the root ([`crate::buffer::BufferPool::retry`]). So no thread waits with a latch held.
+//!
+//! # Shape
+//! A node has the keys in `[lower fence, upper fence)`, its own copies of both, and no pointers to its neighbours: a scan
+//! copies a leaf, gives its rows out with nothing held, and goes on at the upper fence. A node that has no room is split
+//! (its parent first, if that has none for the separator); a root that has no room gets a child with all it has. A
+//! node under a quarter full is merged with a neighbour, or evened out with it; a root with one child takes its place.
+//!
+//! # Failure
+//! An error leaves the tree as it was, or split or merged without effect on its rows.
+
+mod bulk;
+mod check;
+mod descend;
+mod entries;
+mod merge;
+mod scan;
+mod split;
+
 use std::sync::Arc;
 
-use crate::buffer::BufferPool;
-use crate::error::Result;
+pub use check::TreeStats;
+
+use crate::buffer::{BufferPool, Mtr, Stop};
+use crate::error::{Error, Result};
 use crate::page::PageNo;
+use crate::page::edit::NodeMut;
+use crate::page::node::{Fences, entry_bytes_max};
 use crate::space::PageAllocator;
 use crate::wait::Waiter;
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TreeStats {
-    pub height: u32,
-    pub rows: u64,
-    pub leaf_pages: u64,
-    pub inner_pages: u64,
-    pub leaf_bytes_used: u64,
-}
+/// Optimistic attempts at reading a leaf before it is latched (shared), so that a reader is not kept off for ever.
+const OPTIMISTIC_ATTEMPTS: u32 = 16;
 
+/// A B+tree in a tablespace.
+#[derive(Clone)]
 pub struct Tree {
+    pool: Arc<BufferPool>,
+    alloc: Arc<PageAllocator>,
     root: PageNo,
 }
 
+/// What to write if the key is there, or is not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Insert,
+    Update,
+    Upsert,
+}
+
+/// How an attempt to write ended.
+enum Written {
+    /// The key was there, or was not.
+    Done { found: bool },
+    /// The leaf has no room.
+    Full,
+}
+
 impl Tree {
+    /// Makes an empty tree.
     pub fn create(pool: &Arc<BufferPool>, alloc: &Arc<PageAllocator>, waiter: &Waiter) -> Result<Tree> {
-        todo!()
+        let root = alloc.allocate(None, waiter)?;
+        let tree = Tree::open(pool, alloc, root);
+        let mut attempts = 0;
+        loop {
+            let mut mtr = Mtr::begin(pool, &[root], waiter)?;
+            match mtr.create(root) {
+                Ok(mut page) => {
+                    NodeMut::format(page.bytes_mut(), root, root, 0, &Fences::all());
+                    mtr.commit(&mut [&mut page]);
+                    break;
+                }
+                Err(stop) => {
+                    drop(mtr);
+                    pool.settle(stop, waiter, &mut attempts)?;
+                }
+            }
+        }
+        Ok(tree)
     }
+
+    /// The tree whose root is page `root`.
     pub fn open(pool: &Arc<BufferPool>, alloc: &Arc<PageAllocator>, root: PageNo) -> Tree {
-        todo!()
+        Tree { pool: Arc::clone(pool), alloc: Arc::clone(alloc), root }
     }
+
+    /// The root's page, by which the tree is opened again.
     pub fn root(&self) -> PageNo {
         self.root
     }
-    /// Frees every page of the tree. Nobody else uses it, now or later.
-    pub fn destroy(self, waiter: &Waiter) -> Result<()> {
-        todo!()
-    }
-    /// Replaces `out` by the value at `key`; false (and an empty `out`) if there is none.
+
+    /// Replaces `out` by the value of `key`; false, and `out` empty, if there is none.
     pub fn get(&self, waiter: &Waiter, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
-        todo!()
+        let mut attempts = 0;
+        self.pool.retry(waiter, || {
+            attempts += 1;
+            out.clear();
+            let leaf = self.leaf(key)?;
+            if attempts > OPTIMISTIC_ATTEMPTS {
+                return self.get_latched(leaf, key, out);
+            }
+            let (slot, found) = leaf.unchecked(leaf.node().search(key))?;
+            if found {
+                leaf.unchecked(leaf.node().append_value(slot, out))?;
+            }
+            leaf.validate()?;
+            Ok(found)
+        })
     }
+
+    #[cold]
+    fn get_latched(
+        &self,
+        leaf: crate::buffer::OptimisticGuard<'_>,
+        key: &[u8],
+        out: &mut Vec<u8>,
+    ) -> std::result::Result<bool, Stop> {
+        let page = leaf.page();
+        let leaf = leaf.shared()?;
+        let read = leaf.node().search(key).and_then(|(slot, found)| {
+            if found {
+                leaf.node().append_value(slot, out)?;
+            }
+            Ok(found)
+        });
+        read.map_err(|_| Stop::corrupt(page))
+    }
+
+    /// Adds a row; false, and nothing changed, if the key is there.
     pub fn insert(&self, waiter: &Waiter, key: &[u8], value: &[u8]) -> Result<bool> {
-        todo!()
+        self.write(waiter, key, value, Mode::Insert).map(|found| !found)
     }
+
+    /// Replaces the value of `key`; false, and nothing changed, if it is not there.
     pub fn update(&self, waiter: &Waiter, key: &[u8], value: &[u8]) -> Result<bool> {
-        todo!()
+        self.write(waiter, key, value, Mode::Update)
     }
-    /// True if the key was new.
+
+    /// Adds a row or replaces its value; true if the key was not there.
     pub fn upsert(&self, waiter: &Waiter, key: &[u8], value: &[u8]) -> Result<bool> {
-        todo!()
+        self.write(waiter, key, value, Mode::Upsert).map(|found| !found)
     }
+
+    /// The most bytes that a row's key and value may have together.
+    pub fn row_bytes_max(&self) -> usize {
+        entry_bytes_max(self.pool.page_size())
+    }
+
+    fn check_size(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        let (size, max) = (key.len() + value.len(), self.row_bytes_max());
+        if size > max { Err(Error::EntryTooLarge { size, max }) } else { Ok(()) }
+    }
+
+    /// Writes a row; whether the key was there.
+    fn write(&self, waiter: &Waiter, key: &[u8], value: &[u8], mode: Mode) -> Result<bool> {
+        self.check_size(key, value)?;
+        loop {
+            match self.pool.retry(waiter, || self.try_write(key, value, mode))? {
+                Written::Done { found } => return Ok(found),
+                Written::Full => self.split(waiter, key, 0)?,
+            }
+        }
+    }
+
+    fn try_write(&self, key: &[u8], value: &[u8], mode: Mode) -> std::result::Result<Written, Stop> {
+        let leaf = self.leaf(key)?;
+        let (slot, found) = leaf.checked(leaf.node().search(key))?;
+        if found && mode == Mode::Insert || !found && mode == Mode::Update {
+            return Ok(Written::Done { found });
+        }
+        let mut leaf = leaf.exclusive()?;
+        let node = leaf.node();
+        let fits = match found {
+            true => node.fits_instead(slot, key.len(), value.len()),
+            false => node.fits(key.len(), value.len()),
+        };
+        if !leaf.checked(fits)? {
+            return Ok(Written::Full);
+        }
+        let mut node = NodeMut::new(leaf.bytes_mut());
+        let written = match found {
+            true => node.replace(slot, key, value).is_ok(),
+            false => node.insert(slot, key, value),
+        };
+        debug_assert!(written, "it was asked before whether it fits");
+        Mtr::in_place(&self.pool).commit(&mut [&mut leaf]);
+        Ok(Written::Done { found })
+    }
+
+    /// Removes a row; false if there is none.
     pub fn delete(&self, waiter: &Waiter, key: &[u8]) -> Result<bool> {
-        todo!()
+        let (found, underfull) = self.pool.retry(waiter, || {
+            let leaf = self.leaf(key)?;
+            let (slot, found) = leaf.checked(leaf.node().search(key))?;
+            if !found {
+                return Ok((false, false));
+            }
+            let mut leaf = leaf.exclusive()?;
+            NodeMut::new(leaf.bytes_mut()).remove(slot);
+            Mtr::in_place(&self.pool).commit(&mut [&mut leaf]);
+            let used = leaf.checked(leaf.node().used_bytes())?;
+            Ok((true, leaf.page() != self.root && self.is_underfull(used)))
+        })?;
+        if underfull {
+            self.shrink(waiter, key)?;
+        }
+        Ok(found)
     }
-    pub fn scan(
-        &self,
-        waiter: &Waiter,
-        from: Bound<&[u8]>,
-        to: Bound<&[u8]>,
-        each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<()> {
-        todo!()
-    }
-    /// `fill` is the share of a page to fill, 0.5 to 1.0. Progress gets the rows loaded so far.
-    pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
-        &self,
-        waiter: &Waiter,
-        rows: impl IntoIterator<Item = (K, V)>,
-        fill: f64,
-        progress: impl FnMut(u64),
-    ) -> Result<u64> {
-        todo!()
-    }
-    pub fn check(&self, waiter: &Waiter) -> Result<TreeStats> {
-        todo!()
+
+    fn is_underfull(&self, used_bytes: usize) -> bool {
+        used_bytes < self.pool.page_size() / 4
     }
 }
+
+#[cfg(test)]
+mod tests;

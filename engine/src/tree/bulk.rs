@@ -1,0 +1,288 @@
+//! Loading sorted rows into an empty tree, bottom-up.
+//!
+//! Each level has one node in the making, whose entries are collected in private memory; when the next does not fit
+//! the fill any more, the node is made, in pages that lie in a row, and its lower fence and number go to the level above.
+//! Pages are made through the pool, one at a time and with nothing else held, so a pool smaller than the data waits for
+//! its cleaners and no more. Until the root is written, last, the tree is empty for everyone.
+
+use super::Tree;
+use super::entries::{Entries, NodeKind};
+use crate::buffer::{BufferPool, Mtr};
+use crate::error::{Error, Result};
+use crate::page::edit::entry_bytes;
+use crate::page::node::{Fences, common_prefix, separator};
+use crate::page::{PAGE_BYTES_MAX, PageNo};
+use crate::space::{PageAllocator, Run};
+use crate::wait::Waiter;
+
+/// Pages allocated in a row.
+const RUN_PAGES: u64 = 64;
+
+/// The node in the making of one level.
+#[derive(Default)]
+struct Level {
+    lower: Vec<u8>,
+    first_child: u64,
+    entries: Entries,
+    /// Bytes of the entries if all keys have `prefix` bytes in common.
+    bytes: usize,
+    prefix: usize,
+    /// Nodes of this level that were made.
+    nodes: u64,
+}
+
+struct Loader<'t> {
+    pool: &'t BufferPool,
+    alloc: &'t PageAllocator,
+    waiter: &'t Waiter,
+    root: PageNo,
+    fill_bytes: usize,
+    levels: Vec<Level>,
+    /// All that was allocated; the last one is in use up to `used`.
+    runs: Vec<Run>,
+    used: u64,
+}
+
+impl Tree {
+    /// Fills the empty tree with rows in strictly ascending order; how many there were. `fill` is the share of each
+    /// page to fill, 0.5 to 1. `progress` is told now and then how many rows were loaded. After an error the
+    /// tree is empty.
+    pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        waiter: &Waiter,
+        rows: impl IntoIterator<Item = (K, V)>,
+        fill: f64,
+        progress: impl FnMut(u64),
+    ) -> Result<u64> {
+        self.check_empty(waiter)?;
+        let page_bytes = self.pool.page_size();
+        let mut loader = Loader {
+            pool: &self.pool,
+            alloc: &self.alloc,
+            waiter,
+            root: self.root,
+            fill_bytes: (page_bytes as f64 * fill.clamp(0.5, 1.0)) as usize,
+            levels: vec![Level::default()],
+            runs: Vec::new(),
+            used: 0,
+        };
+        let loaded = self.load_rows(&mut loader, rows, progress);
+        let freed = loader.free_unused(loaded.is_ok());
+        loaded.and_then(|rows| freed.map(|()| rows))
+    }
+
+    fn check_empty(&self, waiter: &Waiter) -> Result<()> {
+        let empty = self.pool.retry(waiter, || {
+            let root = self.pool.optimistic(self.root)?;
+            Ok(root.checked(root.node().level())? == 0 && root.checked(root.node().slots())? == 0)
+        })?;
+        if empty { Ok(()) } else { Err(Error::TreeNotEmpty) }
+    }
+
+    fn load_rows<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        loader: &mut Loader<'_>,
+        rows: impl IntoIterator<Item = (K, V)>,
+        mut progress: impl FnMut(u64),
+    ) -> Result<u64> {
+        let mut previous: Vec<u8> = Vec::new();
+        let (mut loaded, mut leaves) = (0, 0);
+        for (key, value) in rows {
+            let (key, value) = (key.as_ref(), value.as_ref());
+            self.check_size(key, value)?;
+            if loaded > 0 && *key <= *previous {
+                return Err(Error::Unsorted { row: loaded });
+            }
+            loader.add(0, key, value)?;
+            previous.clear();
+            previous.extend_from_slice(key);
+            loaded += 1;
+            if loader.levels[0].nodes / 16 != leaves {
+                leaves = loader.levels[0].nodes / 16;
+                progress(loaded);
+            }
+        }
+        loader.finish()?;
+        progress(loaded);
+        Ok(loaded)
+    }
+}
+
+impl Level {
+    /// Bytes of the node if `key` were its last.
+    fn bytes_with(&mut self, key: &[u8], value: &[u8]) -> usize {
+        // Fences between `lower` and `key` have at least this in common.
+        let prefix = common_prefix(&self.lower, key);
+        if prefix != self.prefix {
+            let entries = &self.entries;
+            let of_entry =
+                |index| entry_bytes(prefix, entries.key(index).len(), entries.value(index).len());
+            self.bytes = (0..entries.len()).map(of_entry).sum();
+            self.prefix = prefix;
+        }
+        let fences = Fences { lower: Vec::new(), upper: None };
+        let fixed = crate::page::edit::fixed_bytes(&fences) + self.lower.len() + key.len();
+        fixed + self.bytes + entry_bytes(prefix, key.len(), value.len())
+    }
+
+    fn push(&mut self, key: &[u8], value: &[u8]) {
+        self.bytes += entry_bytes(self.prefix, key.len(), value.len());
+        self.entries.push(key, value);
+    }
+}
+
+impl Loader<'_> {
+    fn add(&mut self, level: usize, key: &[u8], value: &[u8]) -> Result<()> {
+        while self.levels[level].bytes_with(key, value) > self.fill_bytes && self.levels[level].entries.len() > 0 {
+            self.seal(level, Some((key, value)))?;
+            if level > 0 && self.levels[level].lower == key {
+                // It went up, and its child became the new node's first.
+                return Ok(());
+            }
+        }
+        self.levels[level].push(key, value);
+        Ok(())
+    }
+
+    /// Makes a node of what the level has. `next` is the entry that follows; without one, the node is the level's last.
+    /// If the entries do not fit, because the next one shortens the prefix, the last of them stays for the next node.
+    fn seal(&mut self, level: usize, next: Option<(&[u8], &[u8])>) -> Result<()> {
+        let of_level = &self.levels[level];
+        let count = of_level.entries.len();
+        let upper = next.map(|(key, _)| match level {
+            0 => separator(of_level.entries.key(count - 1), key).to_vec(),
+            _ => key.to_vec(),
+        });
+        let fences = Fences { lower: of_level.lower.clone(), upper };
+        if of_level.entries.node_bytes(0..count, &fences) <= self.pool.page_size() {
+            self.make_node(level, count, &fences)?;
+            let of_level = &mut self.levels[level];
+            of_level.entries.clear();
+            if let (Some((_, value)), true) = (next, level > 0) {
+                of_level.first_child = child_of(value);
+            }
+        } else {
+            self.seal_but_last(level, fences.lower)?;
+        }
+        let of_level = &mut self.levels[level];
+        // Both are computed anew for the new lower fence.
+        (of_level.prefix, of_level.bytes) = (usize::MAX, 0);
+        Ok(())
+    }
+
+    fn seal_but_last(&mut self, level: usize, lower: Vec<u8>) -> Result<()> {
+        let entries = &self.levels[level].entries;
+        let last = entries.len() - 1;
+        let upper = match level {
+            0 => separator(entries.key(last - 1), entries.key(last)).to_vec(),
+            _ => entries.key(last).to_vec(),
+        };
+        self.make_node(level, last, &Fences { lower, upper: Some(upper) })?;
+        let of_level = &mut self.levels[level];
+        if level == 0 {
+            of_level.entries.keep_last();
+        } else {
+            of_level.first_child = of_level.entries.child(last).0;
+            of_level.entries.clear();
+        }
+        Ok(())
+    }
+
+    /// Makes a node of the level's first `count` entries, and says so to the level above.
+    fn make_node(&mut self, level: usize, count: usize, fences: &Fences) -> Result<()> {
+        let no = self.next_page()?;
+        self.write_node(no, level, count, fences, true)?;
+        let of_level = &mut self.levels[level];
+        of_level.nodes += 1;
+        if let Some(upper) = &fences.upper {
+            of_level.lower.clone_from(upper);
+        }
+        if self.levels.len() == level + 1 {
+            self.levels.push(Level { first_child: no.0, ..Level::default() });
+            return Ok(());
+        }
+        self.add(level + 1, &fences.lower, &no.0.to_le_bytes())
+    }
+
+    fn write_node(&self, no: PageNo, level: usize, count: usize, fences: &Fences, new: bool) -> Result<()> {
+        let of_level = &self.levels[level];
+        let first_child = PageNo(of_level.first_child);
+        let kind = NodeKind { no, owner: self.root, level: level as u8, first_child };
+        let mut page = [0; PAGE_BYTES_MAX];
+        let page = &mut page[..self.pool.page_size()];
+        let built = of_level.entries.build(0..count, &kind, fences, page);
+        assert!(built, "a node in the making is sealed while it fits");
+        let mut attempts = 0;
+        loop {
+            let mut mtr = Mtr::begin(self.pool, if new { std::slice::from_ref(&no) } else { &[] }, self.waiter)?;
+            let latched = match new {
+                true => mtr.create(no),
+                false => self.pool.optimistic(no).and_then(|root| root.exclusive()),
+            };
+            match latched {
+                Ok(guard) if !new && guard.node().slots() != Ok(0) => return Err(Error::TreeNotEmpty),
+                Ok(mut guard) => {
+                    guard.bytes_mut().copy_from_slice(page);
+                    mtr.commit(&mut [&mut guard]);
+                    return Ok(());
+                }
+                Err(stop) => {
+                    drop(mtr);
+                    self.pool.settle(stop, self.waiter, &mut attempts)?;
+                }
+            }
+        }
+    }
+
+    /// Makes the last node of each level; the topmost is the root.
+    fn finish(&mut self) -> Result<()> {
+        let mut level = 0;
+        loop {
+            let top = level + 1 == self.levels.len();
+            let of_level = &self.levels[level];
+            let count = of_level.entries.len();
+            let fences = Fences { lower: of_level.lower.clone(), upper: None };
+            if of_level.entries.node_bytes(0..count, &fences) > self.pool.page_size() {
+                self.seal_but_last(level, fences.lower)?;
+                (self.levels[level].prefix, self.levels[level].bytes) = (usize::MAX, 0);
+            } else if top {
+                return self.write_node(self.root, level, count, &fences, false);
+            } else {
+                self.make_node(level, count, &fences)?;
+                level += 1;
+            }
+        }
+    }
+
+    fn next_page(&mut self) -> Result<PageNo> {
+        let last = self.runs.last().filter(|run| self.used < run.pages);
+        if last.is_none() {
+            let near = self.runs.last().map(|run| PageNo(run.first.0 + run.pages));
+            self.runs.push(self.alloc.allocate_run(near, RUN_PAGES, self.waiter)?);
+            self.used = 0;
+        }
+        let run = self.runs.last().expect("there is one now");
+        self.used += 1;
+        Ok(PageNo(run.first.0 + self.used - 1))
+    }
+
+    /// Frees the pages that are not in use: those left of the last run, or all if the load failed.
+    fn free_unused(&self, loaded: bool) -> Result<()> {
+        for (index, run) in self.runs.iter().enumerate() {
+            let used = match (loaded, index + 1 == self.runs.len()) {
+                (true, true) => self.used,
+                (true, false) => run.pages,
+                (false, _) => 0,
+            };
+            if used < run.pages {
+                let unused = Run { first: PageNo(run.first.0 + used), pages: run.pages - used };
+                self.alloc.free_run(unused, self.waiter)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn child_of(value: &[u8]) -> u64 {
+    u64::from_le_bytes(value.try_into().expect("an inner node's value has 8 bytes"))
+}

@@ -1,0 +1,71 @@
+//! The way down: optimistic lock coupling.
+//!
+//! A node's version is read, the child's number looked up in it, the child's version read, and then the node's version
+//! validated: so the child was the right one when its version was read, and whoever validates the child later knows
+//! that nothing was changed in between that concerns the key.
+
+use super::Tree;
+use crate::buffer::{OptimisticGuard, Stop};
+use crate::page::Torn;
+use crate::page::node::NODE_HEADER_BYTES;
+
+type Attempt<T> = std::result::Result<T, Stop>;
+
+/// A node and how it was reached.
+pub(super) struct Path<'p> {
+    pub(super) node: OptimisticGuard<'p>,
+    /// The parent, and which of its children the node is; `None` for the root.
+    pub(super) parent: Option<(OptimisticGuard<'p>, usize)>,
+}
+
+/// Slots that are asked for ahead, bytes: a search needs several lines of them one after the other.
+const PREFETCH_BYTES: usize = 640;
+
+impl Tree {
+    /// The leaf where `key` is or belongs.
+    #[inline]
+    pub(super) fn leaf(&self, key: &[u8]) -> Attempt<OptimisticGuard<'_>> {
+        let mut node = self.pool.optimistic(self.root)?;
+        let mut level = node.unchecked(node.node().level())?;
+        while level > 0 {
+            let index = node.unchecked(node.node().child_index(key))?;
+            (node, level) = self.step_down(&node, level, index)?;
+        }
+        Ok(node)
+    }
+
+    /// From a node to its child.
+    #[inline]
+    fn step_down<'p>(
+        &'p self,
+        node: &OptimisticGuard<'p>,
+        level: u8,
+        index: usize,
+    ) -> Attempt<(OptimisticGuard<'p>, u8)> {
+        let child = self.pool.child(node.unchecked(node.node().child(index))?, node)?;
+        child.prefetch(0, NODE_HEADER_BYTES + PREFETCH_BYTES);
+        let child_level = child.unchecked(child.node().level())?;
+        match child_level == level - 1 {
+            true => Ok((child, child_level)),
+            // A level that is not the next one cannot be, unless the child is just being changed.
+            false => child.checked(Err(Torn)),
+        }
+    }
+
+    /// The node of `level` on the way to `key`, and its parent; `None` if the tree is not that high.
+    pub(super) fn path(&self, key: &[u8], target: u8) -> Attempt<Option<Path<'_>>> {
+        let node = self.pool.optimistic(self.root)?;
+        let mut level = node.checked(node.node().level())?;
+        if level < target {
+            return Ok(None);
+        }
+        let mut path = Path { node, parent: None };
+        while level > target {
+            let index = path.node.unchecked(path.node.node().child_index(key))?;
+            let (child, child_level) = self.step_down(&path.node, level, index)?;
+            path = Path { node: child, parent: Some((path.node, index)) };
+            level = child_level;
+        }
+        Ok(Some(path))
+    }
+}

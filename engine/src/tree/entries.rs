@@ -1,0 +1,105 @@
+//! Entries of nodes in private memory, and nodes made from them: what splits, merges and bulk loads share.
+
+use crate::page::edit::{NodeMut, entry_bytes, fixed_bytes};
+use crate::page::node::{Fences, Node};
+use crate::page::{Bytes, PageNo, Torn};
+use std::ops::Range;
+
+/// Keys and values in order.
+#[derive(Default)]
+pub(super) struct Entries {
+    bytes: Vec<u8>,
+    /// End of each entry's key and of its value.
+    ends: Vec<(usize, usize)>,
+}
+
+/// What a node is, besides its entries.
+pub(super) struct NodeKind {
+    pub(super) no: PageNo,
+    pub(super) owner: PageNo,
+    pub(super) level: u8,
+    pub(super) first_child: PageNo,
+}
+
+impl Entries {
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    fn begin(&self, index: usize) -> usize {
+        index.checked_sub(1).map_or(0, |before| self.ends[before].1)
+    }
+
+    pub(super) fn key(&self, index: usize) -> &[u8] {
+        &self.bytes[self.begin(index)..self.ends[index].0]
+    }
+
+    pub(super) fn value(&self, index: usize) -> &[u8] {
+        &self.bytes[self.ends[index].0..self.ends[index].1]
+    }
+
+    /// The value of an inner node's entry.
+    pub(super) fn child(&self, index: usize) -> PageNo {
+        PageNo(u64::from_le_bytes(self.value(index).try_into().expect("an inner node's value has 8 bytes")))
+    }
+
+    pub(super) fn push(&mut self, key: &[u8], value: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        let key_end = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.ends.push((key_end, self.bytes.len()));
+    }
+
+    /// Appends all entries of a node.
+    pub(super) fn push_node<B: Bytes>(&mut self, node: Node<B>) -> Result<(), Torn> {
+        for index in 0..node.slots()? {
+            node.append_prefix(&mut self.bytes)?;
+            node.append_suffix(index, &mut self.bytes)?;
+            let key_end = self.bytes.len();
+            node.append_value(index, &mut self.bytes)?;
+            self.ends.push((key_end, self.bytes.len()));
+        }
+        Ok(())
+    }
+
+    /// Forgets all but the last entry.
+    pub(super) fn keep_last(&mut self) {
+        let last = self.len() - 1;
+        let (begin, (key_end, end)) = (self.begin(last), self.ends[last]);
+        self.bytes.copy_within(begin..end, 0);
+        self.bytes.truncate(end - begin);
+        self.ends.clear();
+        self.ends.push((key_end - begin, end - begin));
+    }
+
+    /// Bytes of a node with these entries and fences.
+    pub(super) fn node_bytes(&self, range: Range<usize>, fences: &Fences) -> usize {
+        let prefix = fences.prefix_len();
+        let entries: usize =
+            range.map(|index| entry_bytes(prefix, self.key(index).len(), self.value(index).len())).sum();
+        fixed_bytes(fences) + entries
+    }
+
+    /// Where to cut so that both sides have about as many bytes; at least one entry on each side if there are two.
+    pub(super) fn middle(&self) -> usize {
+        let weight = |index: usize| self.ends[index].1 + 10 * (index + 1);
+        let half = weight(self.len() - 1) / 2;
+        let cut = (0..self.len()).find(|&index| weight(index) >= half).expect("the last one's is the total");
+        (cut + 1).min(self.len() - 1).max(1)
+    }
+
+    /// Makes `page` a node with the entries `range`; false if they do not fit.
+    pub(super) fn build(&self, range: Range<usize>, kind: &NodeKind, fences: &Fences, page: &mut [u8]) -> bool {
+        if self.node_bytes(range.clone(), fences) > page.len() {
+            return false;
+        }
+        let mut node = NodeMut::format(page, kind.no, kind.owner, kind.level, fences);
+        node.set_first_child(kind.first_child);
+        range.into_iter().all(|index| node.push(self.key(index), self.value(index)))
+    }
+}

@@ -1,0 +1,176 @@
+//! Splitting nodes.
+
+use super::Tree;
+use super::entries::{Entries, NodeKind};
+use crate::buffer::{ExclusiveGuard, Mtr, Stop};
+use crate::error::Result;
+use crate::page::edit::NodeMut;
+use crate::page::node::{CHILD_BYTES, Fences, separator};
+use crate::page::node::AT_FIRST_CHILD;
+use crate::page::{PageNo, read_u64};
+use crate::wait::Waiter;
+
+/// Inserts in a row that each came right after the one before, from which on more of them are expected.
+const ASCENDING_RUN: usize = 4;
+
+#[derive(PartialEq, Eq)]
+enum Outcome {
+    /// The new page is in use.
+    Done,
+    /// The parent has no room for the separator.
+    ParentFull,
+    /// Someone else changed the tree so that there is nothing to do.
+    Moot,
+}
+
+/// Where a node is to be cut.
+struct Cut {
+    left: Vec<u8>,
+    right: Vec<u8>,
+    separator: Vec<u8>,
+}
+
+impl Tree {
+    /// Makes room on the way to `key` at `level`: the caller tries again, and may come back.
+    pub(super) fn split(&self, waiter: &Waiter, key: &[u8], level: u8) -> Result<()> {
+        let near = self.pool.retry(waiter, || Ok(self.path(key, level)?.map(|path| path.node.page())))?;
+        let new = self.alloc.allocate(near, waiter)?;
+        let outcome = self.split_to(waiter, key, level, new);
+        if !matches!(outcome, Ok(Outcome::Done)) {
+            self.alloc.free(new, waiter)?;
+        }
+        match outcome? {
+            Outcome::Done | Outcome::Moot => Ok(()),
+            Outcome::ParentFull => self.split(waiter, key, level + 1),
+        }
+    }
+
+    fn split_to(&self, waiter: &Waiter, key: &[u8], level: u8, new: PageNo) -> Result<Outcome> {
+        let mut attempts = 0;
+        loop {
+            let mtr = Mtr::begin(&self.pool, &[new], waiter)?;
+            match self.try_split(mtr, key, level, new) {
+                Ok(outcome) => return Ok(outcome),
+                Err(stop) => self.pool.settle(stop, waiter, &mut attempts)?,
+            }
+        }
+    }
+
+    fn try_split<'p>(
+        &'p self,
+        mut mtr: Mtr<'p>,
+        key: &[u8],
+        level: u8,
+        new: PageNo,
+    ) -> std::result::Result<Outcome, Stop> {
+        let Some(path) = self.path(key, level)? else { return Ok(Outcome::Moot) };
+        let mut node = path.node.exclusive()?;
+        let Some((parent, index)) = path.parent else {
+            return self.raise(mtr, node, new);
+        };
+        let mut parent = parent.exclusive()?;
+        let Some(cut) = self.cut(&node, key, level, new)? else { return Ok(Outcome::Moot) };
+        if !parent.checked(parent.node().fits(cut.separator.len(), CHILD_BYTES))? {
+            return Ok(Outcome::ParentFull);
+        }
+        // From here on nothing fails.
+        let mut right = mtr.create(new)?;
+        right.bytes_mut().copy_from_slice(&cut.right);
+        node.bytes_mut().copy_from_slice(&cut.left);
+        let placed = NodeMut::new(parent.bytes_mut()).insert(index, &cut.separator, &new.0.to_le_bytes());
+        debug_assert!(placed, "it was asked before whether it fits");
+        mtr.commit(&mut [&mut parent, &mut node, &mut right]);
+        Ok(Outcome::Done)
+    }
+
+    /// The root gets a child that has all that it had.
+    fn raise<'p>(
+        &'p self,
+        mut mtr: Mtr<'p>,
+        mut root: ExclusiveGuard<'p>,
+        new: PageNo,
+    ) -> std::result::Result<Outcome, Stop> {
+        let level = root.checked(root.node().level())?;
+        if level == u8::MAX {
+            return Err(Stop::corrupt(root.page()));
+        }
+        let mut child = mtr.create(new)?;
+        let page = child.bytes_mut();
+        page.copy_from_slice(root.bytes());
+        crate::page::write_u64(page, crate::page::AT_PAGE_NO, new.0);
+        NodeMut::new(root.bytes_mut()).reformat(level + 1, &Fences::all()).set_first_child(new);
+        mtr.commit(&mut [&mut root, &mut child]);
+        Ok(Outcome::Done)
+    }
+
+    /// The two nodes to make of one so that `key` finds room; `None` if it is too small to be cut.
+    fn cut(
+        &self,
+        node: &ExclusiveGuard<'_>,
+        key: &[u8],
+        level: u8,
+        new: PageNo,
+    ) -> std::result::Result<Option<Cut>, Stop> {
+        let mut entries = Entries::default();
+        node.checked(entries.push_node(node.node()))?;
+        if entries.len() < 2 {
+            return Ok(None);
+        }
+        let fences = node.checked(node.node().fences())?;
+        let (at, _) = node.checked(node.node().search(key))?;
+        let (last, run) = node.checked(node.node().insert_pattern())?;
+        let ascending = run >= ASCENDING_RUN && at == last + 1;
+        let first_child = PageNo(read_u64(node.bytes(), AT_FIRST_CHILD));
+        let kinds = [(node.page(), first_child), (new, PageNo(0))]
+            .map(|(no, first_child)| NodeKind { no, owner: self.root, level, first_child });
+        let middle = entries.middle();
+        let cuts = [ascending.then_some((at, key)), Some((middle, entries.key(middle)))];
+        let cut = cuts.into_iter().flatten().find_map(|(at, right_key)| match level {
+            0 => self.cut_leaf(&entries, &fences, &kinds, at, right_key),
+            _ => self.cut_inner(&entries, &fences, &kinds, at.min(entries.len() - 1)),
+        });
+        Ok(cut)
+    }
+
+    /// The right node begins after entry `at - 1`, at `right_key` or before. It may be empty for now.
+    fn cut_leaf(
+        &self,
+        entries: &Entries,
+        fences: &Fences,
+        kinds: &[NodeKind; 2],
+        at: usize,
+        right_key: &[u8],
+    ) -> Option<Cut> {
+        let separator = separator(entries.key(at.checked_sub(1)?), right_key).to_vec();
+        self.build_both(entries, fences, kinds, [0..at, at..entries.len()], separator)
+    }
+
+    /// Entry `at` goes up: its key as separator, its child as the right node's first.
+    fn cut_inner(
+        &self,
+        entries: &Entries,
+        fences: &Fences,
+        [left, right]: &[NodeKind; 2],
+        at: usize,
+    ) -> Option<Cut> {
+        let kinds = [NodeKind { ..*left }, NodeKind { first_child: entries.child(at), ..*right }];
+        let separator = entries.key(at).to_vec();
+        self.build_both(entries, fences, &kinds, [0..at, at + 1..entries.len()], separator)
+    }
+
+    fn build_both(
+        &self,
+        entries: &Entries,
+        fences: &Fences,
+        kinds: &[NodeKind; 2],
+        [left_range, right_range]: [std::ops::Range<usize>; 2],
+        separator: Vec<u8>,
+    ) -> Option<Cut> {
+        let left_fences = Fences { lower: fences.lower.clone(), upper: Some(separator.clone()) };
+        let right_fences = Fences { lower: separator.clone(), upper: fences.upper.clone() };
+        let (mut left, mut right) = (vec![0; self.pool.page_size()], vec![0; self.pool.page_size()]);
+        let fit = entries.build(left_range, &kinds[0], &left_fences, &mut left)
+            && entries.build(right_range, &kinds[1], &right_fences, &mut right);
+        fit.then_some(Cut { left, right, separator })
+    }
+}
