@@ -12,7 +12,6 @@
 
 pub mod cli;
 pub mod clock;
-pub mod engine;
 pub mod error;
 pub mod front;
 pub mod interrupt;

@@ -7,9 +7,9 @@ use flifo_admission::Admission;
 use super::crew::Crew;
 use super::{Driver, Job, Tally};
 use crate::clock;
-use crate::engine::{Database, Session, Tree};
 use crate::error::Error;
 use crate::workload::{Executor, Script};
+use flifo_engine::{Database, Session, Tree};
 
 /// Stack of a client thread: the engine's call depth is small and bounded; only touched pages cost memory.
 const STACK_BYTES: usize = 512 << 10;

@@ -25,10 +25,10 @@ use std::time::Duration;
 use flifo_admission::Admission;
 
 use crate::clock;
-use crate::engine::{Database, Tree};
 use crate::error::Error;
 use crate::workload::Shape;
 use crew::Crew;
+use flifo_engine::{Database, Tree};
 pub use tally::{LATENCY_NS_MAX, Tally};
 
 /// How statements reach the engine.

@@ -7,13 +7,13 @@ use flifo_engine::{EngineStats, WaitReason};
 use histogram::Histogram;
 
 use super::plan::{Plan, Step};
-use crate::engine::Database;
 use crate::error::Error;
 use crate::front::{Front, FrontKind, Tally};
 use crate::interrupt;
 use crate::results::{AdmissionFigures, CellKey, DiskFigures, Fairness, Round};
 use crate::sampler::Sampler;
 use crate::workload::Shape;
+use flifo_engine::Database;
 
 /// What a step is run with, besides its plan.
 pub(super) struct Bench<'a> {

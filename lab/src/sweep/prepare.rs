@@ -17,12 +17,12 @@ use flifo_engine::{EngineConfig, Error as EngineError};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use crate::engine::{Database, Tree};
 use crate::error::Error;
 use crate::interrupt;
 use crate::limits;
 use crate::progress::Progress;
 use crate::workload::{TABLE, row};
+use flifo_engine::{Database, Tree};
 
 const MARK_FILE: &str = "flifo-lab";
 const MARK: &str = "flifo lab data, layout 1";
@@ -257,7 +257,7 @@ fn warm(database: &Database, table: &Tree, wanted: &Wanted<'_>, progress: &Progr
 }
 
 fn count_rows(
-    session: &crate::engine::Session,
+    session: &flifo_engine::Session,
     table: &Tree,
     first: u32,
     last: u32,

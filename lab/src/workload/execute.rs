@@ -5,7 +5,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use crate::engine::{Session, Statement as Running, Tree};
+use flifo_engine::{Session, Statement as Running, Tree};
 
 use super::row::{self, C_BYTES};
 use super::statement::{HEADER_BYTES, Header, Kind, Statement};

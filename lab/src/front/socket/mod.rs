@@ -22,9 +22,9 @@ mod server;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::crew::Crew;
-use crate::engine::{Database, Tree};
 use crate::error::Error;
 use client::EventLoop;
+use flifo_engine::{Database, Tree};
 pub(super) use server::Servers;
 
 /// Most event-loop threads that play clients, on machines of any size.

@@ -8,10 +8,10 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use crate::engine::{Database, Session, Tree};
 use crate::error::Error;
 use crate::workload::Executor;
 use crate::workload::statement::{Header, REQUEST_BYTES, Request};
+use flifo_engine::{Database, Session, Tree};
 
 /// Stack of a server thread: the engine's call depth is small and bounded; only touched pages cost memory.
 const STACK_BYTES: usize = 512 << 10;
