@@ -185,8 +185,8 @@ fn threads_that_cannot_be_started() {
 fn a_buffer_pool_beyond_memory() {
     let temp = tempfile::tempdir().unwrap();
     let mut command = flifo();
-    command.args(["sweep", "--buffer-pool", "15T"]).arg("--data").arg(temp.path().join("data"));
-    fails(&mut command, 4, &["15T", "--buffer-pool"]);
+    command.args(["sweep", "--buffer-pool", "4T"]).arg("--data").arg(temp.path().join("data"));
+    fails(&mut command, 4, &["4T", "--buffer-pool"]);
 }
 
 #[test]
