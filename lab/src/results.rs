@@ -51,6 +51,8 @@ pub struct Results {
 pub struct Settings {
     pub rows: u64,
     pub range_size: u64,
+    /// Processor time that each statement spends inside, besides the engine's.
+    pub statement_work_us: u64,
     pub seed: u64,
     pub rounds: u32,
     pub round_s: f64,
@@ -60,8 +62,6 @@ pub struct Settings {
     pub data_files: u32,
     pub page_size_bytes: u32,
     pub direct_io: bool,
-    /// A read from disk gives up the place in admission.
-    pub disk_wait_leaves_admission: bool,
 }
 
 /// What tells one cell from another.
@@ -81,6 +81,9 @@ pub struct CellKey {
     pub tickets: u32,
     /// Connections.
     pub threads: u32,
+    /// A read from disk gives up the place in admission.
+    #[serde(default)]
+    pub leave_on_read: bool,
 }
 
 /// One setting at one number of threads, with all its rounds.
@@ -128,7 +131,8 @@ pub struct Round {
     /// Statements per second.
     pub throughput_per_s: f64,
     pub transactions_per_s: f64,
-    /// Of a statement, from the client's request to its reply, queueing included.
+    /// Of a statement (point-select) or a transaction (read-only), from the client's first request to its
+    /// last reply, queueing included.
     pub p50_ms: Option<f64>,
     pub p95_ms: Option<f64>,
     pub p99_ms: Option<f64>,

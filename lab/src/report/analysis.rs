@@ -25,7 +25,8 @@ pub struct Curve<'a> {
     pub policy: &'a str,
     pub concurrency: u32,
     pub tickets: u32,
-    /// The policy, and the limit and tickets where the panel has several.
+    pub leave_on_read: bool,
+    /// The policy, and the limit, tickets and waits where the panel has several.
     pub label: String,
     /// Among the curves of the same policy, counted from 0: tells them apart by dash.
     pub variant: usize,
@@ -65,13 +66,15 @@ impl<'a> Panel<'a> {
         if !self.threads.contains(&key.threads) {
             self.threads.push(key.threads);
         }
-        let setting = (key.policy.as_str(), key.concurrency, key.tickets);
-        match self.curves.iter_mut().find(|c| (c.policy, c.concurrency, c.tickets) == setting) {
+        let setting = (key.policy.as_str(), key.concurrency, key.tickets, key.leave_on_read);
+        let of = |c: &Curve<'a>| (c.policy, c.concurrency, c.tickets, c.leave_on_read);
+        match self.curves.iter_mut().find(|curve| of(curve) == setting) {
             Some(curve) => curve.cells.push(cell),
             None => self.curves.push(Curve {
                 policy: &key.policy,
                 concurrency: key.concurrency,
                 tickets: key.tickets,
+                leave_on_read: key.leave_on_read,
                 label: String::new(),
                 variant: 0,
                 cells: vec![cell],
@@ -87,6 +90,7 @@ impl<'a> Panel<'a> {
             limited.any(|value| Some(value) != first)
         };
         let (limits_differ, tickets_differ) = (differ(|c| c.concurrency), differ(|c| c.tickets));
+        let waits_differ = differ(|c| u32::from(c.leave_on_read));
         let mut seen: Vec<&str> = Vec::new();
         for curve in &mut self.curves {
             curve.cells.sort_by_key(|cell| cell.key.threads);
@@ -98,6 +102,9 @@ impl<'a> Panel<'a> {
             }
             if curve.policy != "none" && tickets_differ {
                 curve.label += &format!(" ({} tickets)", curve.tickets);
+            }
+            if curve.policy != "none" && waits_differ && !curve.leave_on_read {
+                curve.label += " (place kept in reads)";
             }
         }
     }
@@ -127,7 +134,12 @@ impl<'a> Panel<'a> {
     pub fn reference(&self, curve: &Curve<'_>, policy: &str) -> Option<&Curve<'a>> {
         let candidates = self.curves.iter().filter(|other| other.policy == policy && curve.policy != policy);
         candidates.min_by_key(|other| {
-            (other.concurrency != curve.concurrency, other.tickets != curve.tickets, other.variant)
+            (
+                other.concurrency != curve.concurrency,
+                other.tickets != curve.tickets,
+                other.leave_on_read != curve.leave_on_read,
+                other.variant,
+            )
         })
     }
 
@@ -237,6 +249,21 @@ mod tests {
         assert_eq!((wide.variant, panels[0].reference(wide, "fifo").unwrap().concurrency), (1, 8));
         assert_eq!(panels[0].reference(wide, "none").unwrap().label, "none");
         assert!(panels[0].reference(wide, "flifo").is_none());
+    }
+
+    #[test]
+    fn leaving_and_staying_in_reads_are_curves_of_their_own() {
+        let mut results = fixture::results();
+        results.cells.retain(|cell| cell.key.workload == "point-select" && cell.key.policy != "none");
+        let mut staying = results.cells.clone();
+        staying.iter_mut().for_each(|cell| cell.key.leave_on_read = false);
+        results.cells.extend(staying);
+        let panels = panels(&results);
+        let labels: Vec<&str> = panels[0].curves.iter().map(|curve| curve.label.as_str()).collect();
+        let kept = ["fifo (place kept in reads)", "flifo (place kept in reads)"];
+        assert_eq!(labels, ["fifo", "flifo", kept[0], kept[1]]);
+        let reference = panels[0].reference(&panels[0].curves[3], "fifo").unwrap();
+        assert_eq!(reference.label, kept[0]);
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub fn results() -> Results {
         data_files: 4,
         page_size_bytes: 16_384,
         direct_io: true,
-        disk_wait_leaves_admission: true,
+        ..Settings::default()
     };
     let mut results = Results::new(
         machine,
@@ -51,6 +51,7 @@ pub fn results() -> Results {
                         concurrency: if policy == "none" { 0 } else { 4 },
                         tickets: 5000,
                         threads,
+                        leave_on_read: true,
                     };
                     results.cell_mut(&key).push(measure(policy, threads, round, scale));
                 }
