@@ -58,7 +58,8 @@ impl Admission {
             left_at_depth: Cell::new(0),
             last_seen: Cell::new(self.core.state()),
             entered_at_ns: Cell::new(NOT_SAMPLED),
-            until_sample: Cell::new(0),
+            // Spread over the sessions, so that many with few entries each are sampled, too.
+            until_sample: Cell::new((number % u64::from(SAMPLE_EVERY)) as u32),
         }
     }
 
