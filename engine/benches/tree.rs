@@ -68,7 +68,12 @@ fn in_memory(c: &mut Criterion) {
     group.bench_function("get, random, two threads, each", |b| {
         b.iter_custom(|gets| {
             std::thread::scope(|scope| {
-                let threads = [2, 3].map(|seed| scope.spawn({ let tree = &tree; move || random_gets(tree, seed, gets) }));
+                let threads = [2, 3].map(|seed| {
+                    scope.spawn({
+                        let tree = &tree;
+                        move || random_gets(tree, seed, gets)
+                    })
+                });
                 threads.map(|thread| thread.join().expect("no panic")).into_iter().max().expect("two")
             })
         })
@@ -98,9 +103,7 @@ fn bulk_load(c: &mut Criterion) {
     group.sample_size(10).throughput(Throughput::Elements(u64::from(ROWS)));
     for (name, pool_bytes) in [("pool of 1 GiB", 1 << 30), ("pool of 40 MiB", 40 << 20)] {
         group.bench_function(name, |b| {
-            b.iter_custom(|loads| {
-                (0..loads).map(|_| load_on_disk(pool_bytes)).sum()
-            })
+            b.iter_custom(|loads| (0..loads).map(|_| load_on_disk(pool_bytes)).sum())
         });
     }
     group.finish();

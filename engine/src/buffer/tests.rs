@@ -113,7 +113,9 @@ fn corrupt_and_never_written_pages_are_refused() {
     space.read(page, buffer.bytes()).unwrap();
     buffer.bytes()[100] ^= 4;
     space.write(page, buffer.bytes()).unwrap();
-    assert!(matches!(first_key(&pool, page, &waiter), Err(Error::CorruptPage { page: found, .. }) if found == page));
+    assert!(
+        matches!(first_key(&pool, page, &waiter), Err(Error::CorruptPage { page: found, .. }) if found == page)
+    );
     buffer.bytes()[100] ^= 4;
     space.write(page, buffer.bytes()).unwrap();
     assert_eq!(first_key(&pool, page, &waiter).unwrap(), page.to_be_bytes());

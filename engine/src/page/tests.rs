@@ -91,7 +91,8 @@ fn garbage_never_panics() {
 
 fn read_everything(node: Node<&[u8]>, random: &mut Random) {
     let key: Vec<u8> = (0..random.below(12)).map(|_| random.next() as u8).collect();
-    let _ = (node.search(&key), node.child_index(b"key-50"), node.fences(), node.used_bytes(), node.fits(9, 9));
+    let _ =
+        (node.search(&key), node.child_index(b"key-50"), node.fences(), node.used_bytes(), node.fits(9, 9));
     let mut out = Vec::new();
     for slot in 0..node.slots().unwrap_or(0).min(100) + 1 {
         let _ = (node.key(slot), node.child(slot), node.append_value(slot, &mut out));

@@ -253,13 +253,12 @@ fn many_threads_on_a_small_pool() {
                     }
                     if n % 100 == 0 {
                         let mut last = Vec::new();
-                        tree
-                            .scan(&waiter, Bound::Unbounded, Bound::Unbounded, |key, _| {
-                                assert!(*last < *key || last.is_empty(), "out of order");
-                                last = key.to_vec();
-                                ControlFlow::Continue(())
-                            })
-                            .unwrap();
+                        tree.scan(&waiter, Bound::Unbounded, Bound::Unbounded, |key, _| {
+                            assert!(*last < *key || last.is_empty(), "out of order");
+                            last = key.to_vec();
+                            ControlFlow::Continue(())
+                        })
+                        .unwrap();
                     }
                 }
             });
@@ -268,8 +267,12 @@ fn many_threads_on_a_small_pool() {
     let mut model = BTreeMap::from([(b"shared".to_vec(), (KEYS - 1).to_be_bytes().to_vec())]);
     for (n, thread) in (0..KEYS).flat_map(|n| (0..THREADS).map(move |thread| (n, thread))) {
         match n % 3 {
-            0 if n + 1 < KEYS => drop(model.insert((n * THREADS + thread).to_be_bytes().to_vec(), vec![thread as u8; 310])),
-            0 | 2 => drop(model.insert((n * THREADS + thread).to_be_bytes().to_vec(), vec![thread as u8; 300])),
+            0 if n + 1 < KEYS => {
+                drop(model.insert((n * THREADS + thread).to_be_bytes().to_vec(), vec![thread as u8; 310]))
+            }
+            0 | 2 => {
+                drop(model.insert((n * THREADS + thread).to_be_bytes().to_vec(), vec![thread as u8; 300]))
+            }
             _ => {}
         }
     }
@@ -312,7 +315,8 @@ fn entries_of_the_largest_size_split_well() {
     let max = f.tree.row_bytes_max();
     let mut model = BTreeMap::new();
     for n in 0..60_u8 {
-        let (mut key, value) = (vec![n.wrapping_mul(37); max - usize::from(n % 3)], vec![n; usize::from(n % 3)]);
+        let (mut key, value) =
+            (vec![n.wrapping_mul(37); max - usize::from(n % 3)], vec![n; usize::from(n % 3)]);
         key[max - 5] = n;
         assert!(f.tree.insert(&f.waiter, &key, &value).unwrap());
         model.insert(key, value);
