@@ -117,7 +117,7 @@ pub struct Config {
 
 impl Config {
     /// The highest `thread_concurrency`: what the state word's field can hold.
-    pub const THREAD_CONCURRENCY_MAX: u32 = 0x7fff;
+    pub const THREAD_CONCURRENCY_MAX: u32 = crate::state::LIMIT_MAX;
 
     /// Says whether the values are possible; [`crate::Admission::new`] asks this too.
     pub fn check(&self) -> Result<(), ConfigError> {

@@ -1,2 +1,46 @@
 //! The command `flifo`.
-fn main() {}
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use flifo::cli::{Cli, Command, ParseOutcome};
+use flifo::error::{EXIT_INTERRUPTED, EXIT_OK, Error};
+use flifo::interrupt;
+use flifo::report::{self, Style};
+use flifo::sweep::{self, Ended};
+
+fn main() -> ExitCode {
+    let code = match Cli::parse_args() {
+        Ok(cli) => match run(&cli.command) {
+            Ok(Ended::Done) => EXIT_OK,
+            Ok(Ended::Interrupted) => EXIT_INTERRUPTED,
+            Err(error) => tell(&error),
+        },
+        Err(ParseOutcome::Help(help)) => {
+            // A reader that went away has read enough.
+            let _ = help.print();
+            EXIT_OK
+        }
+        Err(ParseOutcome::Wrong(error)) => tell(&error),
+    };
+    ExitCode::from(code)
+}
+
+fn run(command: &Command) -> Result<Ended, Error> {
+    match command {
+        Command::Sweep(args) => {
+            interrupt::install()?;
+            sweep::sweep(args)
+        }
+        Command::Report(args) => {
+            let mut out = std::io::stdout();
+            report::run(&args.json, args.html.as_deref(), args.svg.as_deref(), Style::stdout(), &mut out)?;
+            Ok(Ended::Done)
+        }
+    }
+}
+
+fn tell(error: &Error) -> u8 {
+    let _ = writeln!(std::io::stderr(), "flifo: {error}");
+    error.exit_code()
+}

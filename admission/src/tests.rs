@@ -1,0 +1,235 @@
+//! The scheduler as threads see it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::thread;
+
+use crate::{Admission, Config, Policy, Session, Snapshot, WaitKind, WaitMask};
+
+fn admission(policy: Policy, thread_concurrency: u32, concurrency_tickets: u32) -> Arc<Admission> {
+    Admission::new(Config { policy, thread_concurrency, concurrency_tickets, wait_mask: WaitMask::ALL })
+        .unwrap()
+}
+
+fn assert_drained(snapshot: &Snapshot) {
+    assert_eq!((snapshot.inside, snapshot.pending, snapshot.queued), (0, 0, 0));
+}
+
+/// Waits until `queued` threads sit in the queue.
+fn until_queued(admission: &Admission, queued: u32) {
+    while admission.snapshot().queued != queued {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn tickets_are_entries_on_one_place() {
+    let admission = admission(Policy::Fifo, 1, 3);
+    let session = admission.session();
+    (0..7).for_each(|_| session.enter());
+    session.exit();
+    session.exit();
+    let snapshot = admission.snapshot();
+    // Entries 1, 4 and 7 ask, the others are by ticket.
+    assert_eq!((snapshot.entered_at_once, snapshot.entered_by_ticket), (3, 4));
+    assert_drained(&snapshot);
+}
+
+#[test]
+fn a_thread_out_of_tickets_lets_the_queue_go_first() {
+    let admission = admission(Policy::Fifo, 1, 2);
+    let holder = admission.session();
+    holder.enter();
+    thread::scope(|scope| {
+        scope.spawn(|| admission.session().enter());
+        until_queued(&admission, 1);
+        holder.enter(); // Its second ticket: it stays.
+        assert_eq!(admission.snapshot().queued, 1);
+        holder.enter(); // Hands on, and comes back when the other one left.
+        assert!(admission.snapshot().handed_on >= 1);
+    });
+    drop(holder);
+    assert_drained(&admission.snapshot());
+}
+
+#[test]
+fn fifo_is_first_come_first_served_and_lifo_a_stack() {
+    for (policy, expected) in [(Policy::Fifo, [0, 1, 2, 3]), (Policy::Lifo, [3, 2, 1, 0])] {
+        let admission = admission(policy, 1, 1);
+        let holder = admission.session();
+        holder.enter();
+        let turns: [AtomicU32; 4] = Default::default();
+        let turn = AtomicU32::new(0);
+        thread::scope(|scope| {
+            for n in 0..4u32 {
+                let (admission, turns, turn) = (&admission, &turns, &turn);
+                scope.spawn(move || {
+                    let session = admission.session();
+                    let _place = session.place();
+                    turns[turn.fetch_add(1, Ordering::SeqCst) as usize].store(n, Ordering::SeqCst);
+                });
+                until_queued(admission, n + 1);
+            }
+            holder.exit();
+        });
+        assert_eq!(turns.map(AtomicU32::into_inner), expected, "{policy}");
+        assert_drained(&admission.snapshot());
+    }
+}
+
+#[test]
+fn flifo_lets_a_newcomer_in_exactly_while_a_woken_thread_is_pending() {
+    let core = crate::core::Core::new(Policy::Flifo, 1);
+    let node = crate::queue::Node::new();
+    assert!(core.try_enter(core.state()).is_some());
+    assert!(core.try_enter(core.state()).is_none(), "the limit is reached and nobody is pending");
+    node.parker.prepare();
+    assert!(core.join(&node).is_err());
+    assert!(core.try_leave(core.state()).is_none());
+    let crate::core::Wake::Granted(woken) = core.leave_and_wake().0 else { panic!("the head must be woken") };
+    assert!(Arc::ptr_eq(&woken, &node));
+    let (how, _) = core.try_enter(core.state()).expect("the woken thread does not run yet");
+    assert_eq!(how, crate::core::Entered::Lifo);
+    assert!(core.try_enter(core.state()).is_none(), "T - P = L again");
+    core.started();
+    assert_eq!((core.state().places(), core.state().pending()), (2, 0));
+    assert!(core.try_leave(core.state()).is_some(), "repays the overshoot");
+    assert!(core.try_leave(core.state()).is_some());
+    assert_eq!(core.state().places(), 0);
+}
+
+#[test]
+fn a_wait_gives_the_place_up_and_its_end_never_blocks() {
+    let admission = admission(Policy::Fifo, 1, 10);
+    let (first, second) = (admission.session(), admission.session());
+    first.enter();
+    first.wait_begin(WaitKind::RowLock);
+    first.wait_begin(WaitKind::Disk);
+    second.enter(); // Would block if the place were still out.
+    first.wait_end(WaitKind::Disk);
+    assert!(!first.is_inside(), "the outer wait goes on");
+    first.wait_end(WaitKind::RowLock);
+    assert!(first.is_inside());
+    assert_eq!(admission.snapshot().inside, 2, "forced in past the limit");
+    first.enter(); // The one ticket.
+    second.exit();
+    first.exit();
+    let snapshot = admission.snapshot();
+    assert_eq!((snapshot.entered_by_force, snapshot.inside_max), (1, 2));
+    assert_drained(&snapshot);
+}
+
+#[test]
+fn a_wait_outside_the_mask_keeps_the_place() {
+    let admission = Admission::new(Config {
+        thread_concurrency: 1,
+        wait_mask: WaitMask::ALL.without(WaitKind::Disk),
+        ..Config::default()
+    })
+    .unwrap();
+    let session = admission.session();
+    session.enter();
+    session.wait_begin(WaitKind::Disk);
+    assert!(session.is_inside());
+    session.wait_begin(WaitKind::RowLock);
+    assert!(!session.is_inside(), "the inner wait's kind is in the mask");
+    session.wait_end(WaitKind::RowLock);
+    assert!(session.is_inside());
+    session.wait_end(WaitKind::Disk);
+    session.exit();
+    assert_drained(&admission.snapshot());
+}
+
+#[test]
+fn misuse_does_no_harm() {
+    let admission = admission(Policy::Flifo, 2, 4);
+    let session = admission.session();
+    session.exit();
+    session.wait_end(WaitKind::User);
+    session.wait_begin(WaitKind::User);
+    session.wait_end(WaitKind::User);
+    session.enter();
+    session.wait_begin(WaitKind::User);
+    session.exit(); // The statement was killed inside its wait.
+    session.wait_end(WaitKind::User);
+    assert!(!session.is_inside(), "the end of the wait must not bring back what exit gave up");
+    session.enter();
+    drop(session);
+    assert_drained(&admission.snapshot());
+}
+
+/// Many threads under one policy: every statement runs, the bound on threads running holds, and at the end
+/// nothing is out.
+fn storm(policy: Policy, threads: u32, statements: u32) {
+    const LIMIT: u32 = 3;
+    let admission = admission(policy, LIMIT, 4);
+    let (running, running_max) = (AtomicU32::new(0), AtomicU32::new(0));
+    let done = AtomicU64::new(0);
+    let statement = |session: &Session, n: u32| {
+        let _place = session.place();
+        (0..n % 7).for_each(|_| session.enter());
+        if n.is_multiple_of(5) {
+            session.wait_begin(WaitKind::Disk);
+            thread::yield_now();
+            session.wait_end(WaitKind::Disk);
+        } else {
+            running_max.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            if n.is_multiple_of(3) {
+                thread::yield_now();
+            }
+            running.fetch_sub(1, Ordering::SeqCst);
+        }
+        done.fetch_add(1, Ordering::Relaxed);
+    };
+    thread::scope(|scope| {
+        for offset in 0..threads {
+            let (admission, statement) = (&admission, &statement);
+            scope.spawn(move || {
+                let session = admission.session();
+                (0..statements).for_each(|n| statement(&session, n + offset));
+            });
+        }
+    });
+    let snapshot = admission.snapshot();
+    assert_drained(&snapshot);
+    assert_eq!(done.into_inner(), u64::from(threads * statements), "{policy}");
+    // Forced entries add to the limit, at most one for each thread.
+    let bound = if policy == Policy::Flifo { 2 * LIMIT } else { LIMIT } + threads;
+    if policy != Policy::None {
+        assert!(running_max.into_inner() <= bound && snapshot.inside_max <= bound, "{policy}");
+        assert_eq!(snapshot.queued_ns.iter().map(|b| b.count()).sum::<u64>(), snapshot.entered_from_queue);
+    }
+}
+
+#[test]
+fn a_storm_under_every_policy_ends_drained() {
+    for policy in Policy::ALL {
+        // Polling sleeps 10 ms at a time at first: fewer statements there.
+        let statements = if policy == Policy::Sleep { 20 } else { 300 };
+        storm(policy, 32, statements);
+    }
+}
+
+#[test]
+fn a_snapshot_difference_counts_what_happened_between() {
+    let admission = admission(Policy::Fifo, 1, 1);
+    let session = admission.session();
+    drop(session.place());
+    let earlier = admission.snapshot();
+    (0..5).for_each(|_| drop(session.place()));
+    let between = admission.snapshot().since(&earlier);
+    assert_eq!(between.entered_at_once, 5);
+    assert_eq!(earlier.inside_ns.iter().map(|b| b.count()).sum::<u64>(), 1, "the first place is measured");
+    assert_eq!(between.inside_ns.iter().map(|b| b.count()).sum::<u64>(), 0);
+}
+
+#[test]
+fn impossible_configurations_say_what_is_allowed() {
+    let message = |config: Config| Admission::new(config).err().map(|error| error.to_string());
+    let too_high = Config { thread_concurrency: 2048, ..Config::default() };
+    assert_eq!(message(too_high).unwrap(), "thread_concurrency 2048 is too high: at most 2047");
+    let no_ticket = Config { concurrency_tickets: 0, ..Config::default() };
+    assert_eq!(message(no_ticket).unwrap(), "concurrency_tickets must be at least 1");
+    assert!("fliffo".parse::<Policy>().unwrap_err().to_string().contains("unknown policy 'fliffo'"));
+    assert!(Policy::ALL.iter().all(|policy| policy.name().parse() == Ok(*policy)));
+}

@@ -1,0 +1,19 @@
+//! Shows the made-up run of the tests: `cargo run --example page -- DIR` writes its JSON, page and picture.
+use std::path::PathBuf;
+
+use flifo::report::{Style, fixture, show};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let dir = PathBuf::from(std::env::args().nth(1).ok_or("name a directory to write to")?);
+    let results = fixture::results();
+    results.save(&dir.join("fixture.json"))?;
+    let mut out = std::io::stdout();
+    show(
+        &results,
+        Some(&dir.join("fixture.html")),
+        Some(&dir.join("fixture.svg")),
+        Style::stdout(),
+        &mut out,
+    )?;
+    Ok(())
+}

@@ -1,0 +1,371 @@
+//! The command line, and the checks that need no system: what passes here can be planned.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, Parser, Subcommand};
+use flifo_admission::{Config, Policy};
+
+use crate::error::Error;
+use crate::front::FrontKind;
+use crate::workload::Workload;
+
+macro_rules! exit_codes {
+    () => {
+        "Exit codes:
+  0    done
+  1    failed while running
+  2    wrong usage
+  3    the data directory cannot be used (not flifo's, damaged, not writable, disk full)
+  4    a limit of the system is too low (file descriptors, threads, memory)
+  130  interrupted with Ctrl-C; what was measured is printed and saved"
+    };
+}
+
+const EXIT_CODES: &str = exit_codes!();
+
+const SWEEP_EXAMPLES: &str = concat!(
+    "Examples:
+  flifo sweep
+      The published sweep: 1 to 1024 connections, three policies, under 5 minutes
+  flifo sweep --quick --html sweep.html
+      The same in short, with a page to look at
+  flifo sweep --workload read-only --policy fifo,flifo --concurrency 2,4,8 --threads 256,1024
+      Which limit is best for the whole transaction
+  flifo sweep --buffer-pool 40M --leave-on-read yes,no --threads 64
+      A buffer pool of a tenth of the data; waits for the disk in and out of the place
+
+",
+    exit_codes!()
+);
+
+/// Admission scheduling measured: throughput against connections, policy by policy, on an embedded
+/// on-disk B+tree.
+#[derive(Debug, Parser)]
+#[command(name = "flifo", version, after_help = EXIT_CODES, disable_help_subcommand = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Measure throughput against connections under several policies, and draw the curve
+    ///
+    /// Loads a table of the sysbench kind (once; it is kept in --data), then measures every policy at
+    /// every number of connections. At one number of connections the settings take turns (A B C A B C),
+    /// so that what slows the machine for a while slows them all.
+    ///
+    /// The first Ctrl-C ends the running cell, prints and saves what was measured; the second ends at once.
+    #[command(after_help = EXIT_CODES, after_long_help = SWEEP_EXAMPLES)]
+    Sweep(Box<SweepArgs>),
+    /// Show a saved sweep again, and draw its page and picture
+    #[command(after_help = EXIT_CODES)]
+    Report(ReportArgs),
+}
+
+/// Options of `flifo sweep`.
+#[derive(Debug, Args)]
+pub struct SweepArgs {
+    /// Connections, a list [default: 1,2,4,..,1024; with --quick 1,4,16,64,256,1024]
+    #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', value_parser = threads)]
+    pub threads: Vec<u32>,
+
+    /// Admission policies, a list of none, fifo, lifo, flifo, broadcast, sleep
+    ///
+    /// none: no limit. fifo: strictly in order. lifo: the last to come goes first. flifo: in order, but a
+    /// newcomer enters while woken threads do not run yet. broadcast: an exit wakes all. sleep: poll with
+    /// an adaptive delay, as InnoDB does.
+    #[arg(help_heading = "What is measured", long, value_name = "P,..", value_delimiter = ',', value_parser = policy, default_value = "none,fifo,flifo")]
+    pub policy: Vec<Policy>,
+
+    /// Limits of threads inside at a time, a list; policy none has none
+    #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', value_parser = concurrency, default_value = "4")]
+    pub concurrency: Vec<u32>,
+
+    /// Engine entries (rows) on one place before a thread must ask again
+    #[arg(help_heading = "What is measured", long, value_name = "N", value_parser = tickets, default_value = "500")]
+    pub tickets: u32,
+
+    /// What the connections ask for, a list
+    #[arg(
+        help_heading = "What is measured",
+        long,
+        value_name = "W,..",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "point-select"
+    )]
+    pub workload: Vec<Workload>,
+
+    /// Processor time that each statement spends inside besides the engine's, microseconds
+    ///
+    /// The engine is embedded: nothing parses, optimises or converts. A server does all that inside the
+    /// place, some 20 to 50 microseconds a statement; this stands for it.
+    #[arg(help_heading = "What is measured", long, value_name = "US", value_parser = clap::value_parser!(u16).range(..=10_000), default_value = "0")]
+    pub statement_work: u16,
+
+    /// How statements reach the engine
+    #[arg(help_heading = "What is measured", long, value_name = "F", value_enum, default_value = "socket")]
+    pub front: FrontKind,
+
+    /// Whether a read from disk gives up the place in admission: yes, no, or yes,no to measure both
+    #[arg(help_heading = "What is measured", long, value_name = "yes|no,..", value_delimiter = ',', value_parser = yes_no, default_value = "yes")]
+    pub leave_on_read: Vec<bool>,
+
+    /// Seconds measured per cell and round [default: 2; with --quick 0.4]
+    #[arg(help_heading = "What is measured", long, value_name = "SECONDS", value_parser = seconds)]
+    pub time: Option<f64>,
+
+    /// Rounds, of which medians are shown [default: 3; with --quick 2]
+    #[arg(help_heading = "What is measured", long, value_name = "N", value_parser = rounds)]
+    pub rounds: Option<u32>,
+
+    /// Under 45 seconds in all: fewer connections, shorter cells, wider spread
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Directory of the data, made if it is not there
+    ///
+    /// Reused if it holds a complete table of the same size and seed; loaded anew if it is of this
+    /// command's making and does not; never touched if it is something else's.
+    #[arg(help_heading = "Data and engine", long, value_name = "DIR", default_value = "./flifo-data")]
+    pub data: PathBuf,
+
+    /// Rows of the table, about 190 bytes each
+    #[arg(help_heading = "Data and engine", long, value_name = "ROWS", value_parser = table_size, default_value = "2000000")]
+    pub table_size: u32,
+
+    /// Rows of a range in read-only [default: 1000, or the table's size if that is less]
+    #[arg(help_heading = "Data and engine", long, value_name = "ROWS", value_parser = range_size)]
+    pub range_size: Option<u32>,
+
+    /// Files over which new data are striped
+    #[arg(help_heading = "Data and engine", long, value_name = "N", value_parser = small_number, default_value = "4")]
+    pub data_files: u32,
+
+    /// Buffer pool, bytes, or with K, M, G (of 1024)
+    #[arg(help_heading = "Data and engine", long, value_name = "SIZE", value_parser = Bytes::from_str, default_value = "1G")]
+    pub buffer_pool: Bytes,
+
+    /// Buffer pool instances
+    #[arg(help_heading = "Data and engine", long, value_name = "N", value_parser = small_number, default_value = "8")]
+    pub instances: u32,
+
+    /// What makes rows and statements; the same seed gives the same ones
+    #[arg(help_heading = "Data and engine", long, value_name = "N", default_value = "1")]
+    pub seed: u64,
+
+    /// Write the results as JSON (docs/results.md)
+    #[arg(help_heading = "Results", long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Write a self-contained page with the curves
+    #[arg(help_heading = "Results", long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+
+    /// Write the picture of the headline curve
+    #[arg(help_heading = "Results", long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+/// Options of `flifo report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// A file that sweep --json wrote
+    #[arg(value_name = "JSON")]
+    pub json: PathBuf,
+
+    /// Write a self-contained page with the curves
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+
+    /// Write the picture of the headline curve
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+impl Cli {
+    /// The command, or what to print instead: help as it is, an error as one line.
+    pub fn parse_args() -> Result<Cli, ParseOutcome> {
+        Cli::try_parse().map_err(|error| {
+            if error.use_stderr() {
+                ParseOutcome::Wrong(Error::Usage(one_line(&error.render().to_string())))
+            } else {
+                ParseOutcome::Help(error)
+            }
+        })
+    }
+}
+
+/// Why there is no command to run.
+#[derive(Debug)]
+pub enum ParseOutcome {
+    /// Help or version was asked for.
+    Help(clap::Error),
+    /// The command line is wrong.
+    Wrong(Error),
+}
+
+/// clap's message without its frame: what is wrong, what is possible, where to read on.
+fn one_line(rendered: &str) -> String {
+    let told: Vec<&str> = rendered
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
+        .filter(|line| !line.is_empty())
+        .collect();
+    let told = told.join(" ");
+    let told = told.strip_prefix("error: ").unwrap_or(&told);
+    if told.is_empty() || rendered.contains("Commands:") {
+        return "no command given; try 'flifo sweep', or 'flifo --help'".into();
+    }
+    format!("{told}; see 'flifo sweep --help'")
+}
+
+/// A number of bytes on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bytes(pub u64);
+
+impl FromStr for Bytes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong =
+            || format!("'{text}' is no size: use a number of bytes, or one with K, M or G, as in 512M");
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
+            "" | "B" => 0,
+            "K" | "KB" | "KIB" => 10,
+            "M" | "MB" | "MIB" => 20,
+            "G" | "GB" | "GIB" => 30,
+            "T" | "TB" | "TIB" => 40,
+            _ => return Err(wrong()),
+        };
+        let number: u64 = digits.parse().map_err(|_| wrong())?;
+        let bytes = number.checked_mul(1 << shift).ok_or_else(wrong)?;
+        let possible = flifo_engine::EngineConfig::BUFFER_POOL_BYTES;
+        if !possible.contains(&bytes) {
+            return Err(format!(
+                "{} is outside {} to {}",
+                Bytes(bytes),
+                Bytes(*possible.start()),
+                Bytes(*possible.end())
+            ));
+        }
+        Ok(Bytes(bytes))
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
+        match units.iter().find(|(shift, _)| self.0 >> shift > 0) {
+            Some((shift, unit)) => {
+                let value = self.0 as f64 / (1u64 << shift) as f64;
+                write!(f, "{}{unit}", (value * 10.0).round() / 10.0)
+            }
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+fn number(text: &str, what: &str, possible: RangeInclusive<u32>) -> Result<u32, String> {
+    let (least, most) = (possible.start(), possible.end());
+    match text.parse::<u32>() {
+        Ok(number) if possible.contains(&number) => Ok(number),
+        _ => Err(format!("{what} must be a number from {least} to {most}")),
+    }
+}
+
+fn threads(text: &str) -> Result<u32, String> {
+    number(text, "connections", 1..=16_384)
+}
+
+fn concurrency(text: &str) -> Result<u32, String> {
+    if text == "0" {
+        return Err("a limit of 0 lets nobody in: use --policy none for no limit".into());
+    }
+    number(text, "a limit", 1..=Config::THREAD_CONCURRENCY_MAX)
+}
+
+fn tickets(text: &str) -> Result<u32, String> {
+    number(text, "tickets", 1..=1_000_000_000)
+}
+
+fn rounds(text: &str) -> Result<u32, String> {
+    number(text, "rounds", 1..=1_000)
+}
+
+fn table_size(text: &str) -> Result<u32, String> {
+    number(text, "rows", 1..=4_000_000_000)
+}
+
+fn range_size(text: &str) -> Result<u32, String> {
+    number(text, "rows of a range", 1..=100_000)
+}
+
+fn small_number(text: &str) -> Result<u32, String> {
+    number(text, "this", 1..=64)
+}
+
+fn policy(text: &str) -> Result<Policy, String> {
+    text.parse().map_err(|error: flifo_admission::ConfigError| error.to_string())
+}
+
+fn yes_no(text: &str) -> Result<bool, String> {
+    match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("use yes, no, or yes,no".into()),
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.05..=3_600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("seconds must be a number from 0.05 to 3600".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!("64M".parse(), Ok(Bytes(64 << 20)));
+        assert_eq!("1gib".parse(), Ok(Bytes(1 << 30)));
+        assert_eq!("2097152".parse(), Ok(Bytes(2 << 20)));
+        for wrong in ["", "G", "1X", "-1M", "1.5G", "0", "1K", "99999T", "99999999999999999999"] {
+            assert!(wrong.parse::<Bytes>().is_err(), "{wrong}");
+        }
+        assert_eq!(Bytes(1536 << 20).to_string(), "1.5G");
+        assert_eq!(Bytes(512).to_string(), "512");
+    }
+
+    #[test]
+    fn a_wrong_line_becomes_one_line() {
+        for wrong in [
+            &["flifo", "sweep", "--policy", "fast"][..],
+            &["flifo", "sweep", "--workload", "write"],
+            &["flifo", "sweep", "--threads", "0"],
+            &["flifo", "sweep", "--nonsense"],
+            &["flifo"],
+            &["flifo", "dance"],
+        ] {
+            let error = Cli::try_parse_from(wrong).unwrap_err();
+            let line = one_line(&error.render().to_string());
+            assert!(!line.contains('\n') && line.contains("; ") && !line.starts_with("error"), "{line}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Everything that can end a command: one line that says what is wrong and what to do, and an exit code.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::workload::statement::Statement;
+
+/// The command did what it was asked to.
+pub const EXIT_OK: u8 = 0;
+/// Something failed while it ran.
+pub const EXIT_FAILURE: u8 = 1;
+/// The command line is wrong.
+pub const EXIT_USAGE: u8 = 2;
+/// The data directory cannot be used.
+pub const EXIT_DATA: u8 = 3;
+/// The system allows too little: descriptors, threads, memory.
+pub const EXIT_LIMITS: u8 = 4;
+/// Stopped by Ctrl-C; what was measured is printed and saved.
+pub const EXIT_INTERRUPTED: u8 = 130;
+
+/// Why a command ended.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The command line asks for something that cannot be.
+    #[error("{0}")]
+    Usage(String),
+    /// A limit of the system is too low.
+    #[error("{0}")]
+    Limits(String),
+    /// The data directory cannot be used.
+    #[error("{0}")]
+    Data(String),
+    /// The engine said no while a cell ran.
+    #[error("{0}")]
+    Engine(#[from] flifo_engine::Error),
+    /// A file of results could not be written or read.
+    #[error("{0}")]
+    Report(#[from] crate::report::ReportError),
+    /// A row's bytes are no row's.
+    #[error(
+        "row {id} of the table is not a row of sbtest: the data are damaged; remove the data directory to load them anew"
+    )]
+    NotARow {
+        /// The row's id.
+        id: u32,
+    },
+    /// A statement found fewer or more rows than the table has.
+    #[error(
+        "a statement found the wrong number of rows ({statement:?}, {rows} rows): the data are damaged; remove the data directory to load them anew"
+    )]
+    MissingRows {
+        /// What was asked.
+        statement: Statement,
+        /// What came.
+        rows: u32,
+    },
+    /// A server's error, as it came to the client.
+    #[error("{text}")]
+    Server {
+        /// The server's exit code for it.
+        exit_code: u8,
+        /// What it says.
+        text: String,
+    },
+    /// Bytes between client and server that make no sense.
+    #[error("client and server do not understand each other ({0}); please report this")]
+    Protocol(&'static str),
+    /// A connection ended by itself.
+    #[error(
+        "connection {0} was closed by its server thread, which has panicked; please report this with the lines above"
+    )]
+    ConnectionClosed(u32),
+    /// Replies that never came.
+    #[error(
+        "{connections} connections got no reply for {seconds} s: their statements hang; please report this"
+    )]
+    Hang {
+        /// How many wait.
+        connections: usize,
+        /// How long nothing has come.
+        seconds: u64,
+    },
+    /// A client thread panicked.
+    #[error("a client thread panicked ({0}); please report this")]
+    Panicked(String),
+    /// The operating system refused.
+    #[error("{what}: {source}; {advice}")]
+    System {
+        /// What was tried, as in "cannot open a socket pair".
+        what: String,
+        /// Why not.
+        source: io::Error,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// A file could not be written.
+    #[error("cannot write {}: {source}; choose a directory that exists and has room", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Ctrl-C before there was anything to show.
+    #[error("interrupted before the first cell was measured")]
+    Interrupted,
+}
+
+impl Error {
+    /// The system gave no thread after `started` of ours.
+    pub fn thread(started: u64, source: io::Error) -> Self {
+        Error::Limits(format!(
+            "cannot start another thread after {started}: {source}; use fewer --threads or raise the limit (ulimit -u, ulimit -v, cgroup pids.max)"
+        ))
+    }
+
+    /// The system gave no descriptor after `opened` of ours.
+    pub fn descriptors(opened: u64, errno: rustix::io::Errno) -> Self {
+        Error::Limits(format!(
+            "cannot open another socket after {opened}: {errno}; use fewer --threads or raise the limit (ulimit -n)"
+        ))
+    }
+
+    /// The exit code that scripts see.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Error::Usage(_) => EXIT_USAGE,
+            Error::Limits(_) => EXIT_LIMITS,
+            Error::Data(_) | Error::NotARow { .. } | Error::MissingRows { .. } => EXIT_DATA,
+            Error::Engine(error) => engine_exit_code(error),
+            Error::Server { exit_code, .. } => *exit_code,
+            Error::Interrupted => EXIT_INTERRUPTED,
+            Error::System { .. }
+            | Error::Report(_)
+            | Error::Protocol(_)
+            | Error::ConnectionClosed(_)
+            | Error::Hang { .. }
+            | Error::Panicked(_)
+            | Error::Write { .. } => EXIT_FAILURE,
+        }
+    }
+}
+
+/// What the engine found wrong with the files is the data directory's fault, wherever it shows.
+fn engine_exit_code(error: &flifo_engine::Error) -> u8 {
+    use flifo_engine::Error as E;
+    match error {
+        E::OutOfFileDescriptors { .. } => EXIT_LIMITS,
+        E::Stopped { .. } | E::Closed | E::Unsorted { .. } | E::TreeInUse { .. } => EXIT_FAILURE,
+        E::BadOption { .. } => EXIT_USAGE,
+        _ => EXIT_DATA,
+    }
+}

@@ -1,0 +1,193 @@
+//! How statements reach the engine.
+//!
+//! - `socket`: a connection is a server thread of its own and a local socket pair (1:1, as published); a
+//!   few event-loop threads play all clients. A statement is a request and a reply.
+//! - `direct`: every client thread calls the engine itself. It shows the engine without the network.
+//!
+//! Protocol: a [`Front`] lives for one number of connections. For each cell [`Front::begin`] gives every
+//! connection a new session under the cell's scheduler, then all of them begin at once; [`Front::finish`]
+//! waits until the last reply is in. Between the two a [`Window`] says which statements count: those whose
+//! reply came inside it. The threads that play the clients are [`Driver`]s, kept by a `Crew`.
+//!
+//! Failure: the first error of any thread closes the window for all of them and comes out of
+//! [`Front::finish`]. After an error a front is dropped without waiting for its server threads, which
+//! may hang; the command ends then.
+
+mod crew;
+mod direct;
+mod socket;
+mod tally;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use flifo_admission::Admission;
+
+use crate::clock;
+use crate::error::Error;
+use crate::workload::Shape;
+use crew::Crew;
+use flifo_engine::{Database, Tree};
+pub use tally::{LATENCY_NS_MAX, Tally};
+
+/// How statements reach the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub enum FrontKind {
+    /// A server thread per connection behind a local socket, requests and replies.
+    Socket,
+    /// Client threads that call the engine themselves.
+    Direct,
+}
+
+impl FrontKind {
+    /// The name as it is written on a command line and in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            FrontKind::Socket => "socket",
+            FrontKind::Direct => "direct",
+        }
+    }
+
+    /// File descriptors that `connections` connections take.
+    pub fn descriptors(self, connections: u32) -> u64 {
+        match self {
+            FrontKind::Socket => 2 * u64::from(connections) + socket::client_threads() as u64,
+            FrontKind::Direct => 0,
+        }
+    }
+
+    /// Threads that `connections` connections take.
+    pub fn threads(self, connections: u32) -> u64 {
+        match self {
+            FrontKind::Socket => u64::from(connections) + socket::client_threads() as u64,
+            FrontKind::Direct => u64::from(connections),
+        }
+    }
+}
+
+/// The time in which a reply counts: `start <= reply < end`.
+#[derive(Debug)]
+pub struct Window {
+    start_ns: u64,
+    end_ns: AtomicU64,
+}
+
+impl Window {
+    /// From `settle` from now, for `time`.
+    pub fn after(settle: Duration, time: Duration) -> Self {
+        let start_ns = clock::now_ns() + clock::ns(settle);
+        Window { start_ns, end_ns: AtomicU64::new(start_ns + clock::ns(time)) }
+    }
+
+    /// When it opens.
+    #[inline]
+    pub fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
+    /// When it closes; statements are sent until then.
+    #[inline]
+    pub fn end_ns(&self) -> u64 {
+        // Relaxed: the value is all that is passed, and a reply's delay in seeing it costs nothing.
+        self.end_ns.load(Ordering::Relaxed)
+    }
+
+    /// Closes it now, if it is not closed yet.
+    pub fn cut(&self) {
+        self.end_ns.fetch_min(clock::now_ns(), Ordering::Relaxed);
+    }
+}
+
+/// What the drivers are told for one cell.
+#[derive(Clone)]
+pub struct Job {
+    /// The statements.
+    pub shape: Shape,
+    /// With `round` and the connection's number, what fixes the statements.
+    pub seed: u64,
+    /// The cell's round.
+    pub round: u32,
+    /// What counts, and when to stop.
+    pub window: Arc<Window>,
+}
+
+/// A thread that plays clients.
+trait Driver: Send + 'static {
+    /// Gives every connection a new session under `admission`.
+    fn open(&mut self, admission: &Arc<Admission>) -> Result<(), Error>;
+    /// Runs statements until the window closes and the last reply is in.
+    fn run(&mut self, job: &Job) -> Result<Tally, Error>;
+}
+
+/// The connections of one number of threads.
+pub struct Front {
+    crew: Crew,
+    servers: socket::Servers,
+    client_tids: Vec<u32>,
+    broken: bool,
+}
+
+impl Front {
+    /// Opens `connections` connections to the table.
+    pub fn open(kind: FrontKind, connections: u32, database: &Database, table: &Tree) -> Result<Self, Error> {
+        match kind {
+            FrontKind::Socket => {
+                let (servers, crew) = socket::open(connections, database, table)?;
+                let client_tids = crew.tids().to_vec();
+                Ok(Front { crew, servers, client_tids, broken: false })
+            }
+            FrontKind::Direct => {
+                let crew = direct::open(connections, database, table)?;
+                // Client and server are one thread here: its time counts as the server's.
+                let servers = socket::Servers::none();
+                Ok(Front { crew, servers, client_tids: Vec::new(), broken: false })
+            }
+        }
+    }
+
+    /// Kernel ids of the threads that are clients and nothing else.
+    pub fn client_tids(&self) -> &[u32] {
+        &self.client_tids
+    }
+
+    /// Starts a cell: new sessions under `admission`, then statements on all connections at once. The
+    /// window opens after `settle` and stays open for `time`.
+    pub fn begin(
+        &mut self,
+        admission: &Arc<Admission>,
+        (shape, seed, round): (Shape, u64, u32),
+        (settle, time): (Duration, Duration),
+    ) -> Result<Arc<Window>, Error> {
+        self.servers.admit_by(admission);
+        let opened = self.crew.open(admission);
+        self.note(opened)?;
+        let window = Arc::new(Window::after(settle, time));
+        self.crew.start(&Job { shape, seed, round, window: Arc::clone(&window) });
+        Ok(window)
+    }
+
+    /// Waits until the cell's last reply is in.
+    pub fn finish(&mut self) -> Result<Tally, Error> {
+        let finished = self.crew.finish();
+        self.note(finished)
+    }
+
+    fn note<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
+        self.broken |= result.is_err();
+        result
+    }
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        if self.broken {
+            self.crew.abandon();
+            self.servers.abandon();
+        } else {
+            // The clients first: their sockets' ends tell the servers to end.
+            self.crew.close();
+            self.servers.close();
+        }
+    }
+}

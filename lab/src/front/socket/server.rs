@@ -1,0 +1,144 @@
+//! The server's side: a thread per connection that waits for a request, runs it, replies.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+use flifo_admission::Admission;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+use crate::error::Error;
+use crate::workload::Executor;
+use crate::workload::statement::{Header, REQUEST_BYTES, Request};
+use flifo_engine::{Database, Session, Tree};
+
+/// Stack of a server thread: the engine's call depth is small and bounded; only touched pages cost memory.
+const STACK_BYTES: usize = 512 << 10;
+/// Most bytes of a reply in one message, well below a socket's send buffer.
+const MESSAGE_BYTES_MAX: usize = 64 << 10;
+
+/// The server threads of all connections.
+pub(in crate::front) struct Servers {
+    shared: Option<Arc<Shared>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What all server threads know.
+struct Shared {
+    database: Database,
+    table: Tree,
+    /// The scheduler of the cell that comes next: new sessions belong to it.
+    admission: Mutex<Option<Arc<Admission>>>,
+}
+
+impl Servers {
+    /// No threads, for a front without servers.
+    pub(in crate::front) fn none() -> Self {
+        Servers { shared: None, threads: Vec::new() }
+    }
+
+    pub(super) fn new(database: &Database, table: &Tree) -> Self {
+        let (database, table) = (database.clone(), table.clone());
+        let shared = Arc::new(Shared { database, table, admission: Mutex::new(None) });
+        Servers { shared: Some(shared), threads: Vec::new() }
+    }
+
+    /// Starts the thread of one connection.
+    pub(super) fn serve(&mut self, connection: u32, socket: OwnedFd) -> Result<(), Error> {
+        let shared = Arc::clone(self.shared.as_ref().expect("new() made it"));
+        let thread = Builder::new()
+            .name(format!("server-{connection}"))
+            .stack_size(STACK_BYTES)
+            .spawn(move || serve(&shared, &socket))
+            .map_err(|source| Error::thread(u64::from(connection), source))?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// From now on new sessions are under `admission`.
+    pub(in crate::front) fn admit_by(&self, admission: &Arc<Admission>) {
+        if let Some(shared) = &self.shared {
+            *shared.admission.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(admission));
+        }
+    }
+
+    /// Waits for the threads; their clients' ends are closed.
+    pub(in crate::front) fn close(&mut self) {
+        for thread in self.threads.drain(..) {
+            // A thread that panicked closed its socket, which its client has reported.
+            let _ = thread.join();
+        }
+    }
+
+    /// Leaves the threads to themselves: one of them may hang.
+    pub(in crate::front) fn abandon(&mut self) {
+        self.threads.clear();
+    }
+}
+
+/// A connection, until its client closes.
+fn serve(shared: &Shared, socket: &OwnedFd) {
+    let mut session: Option<Session> = None;
+    let mut executor = Executor::default();
+    while let Some(request) = receive(socket) {
+        let sent = match Request::decode(&request) {
+            Some(Request::NewSession) => {
+                let admission = shared.admission.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                session = admission.map(|admission| shared.database.session(&admission));
+                send_all(socket, &Header { body_bytes: 0, rows: Some(0) }.encode())
+            }
+            Some(Request::Run(statement)) => match &session {
+                Some(session) => match executor.run(session, &shared.table, &statement) {
+                    Ok((reply, _)) => send_all(socket, reply),
+                    Err(error) => send_error(socket, &error),
+                },
+                None => send_error(socket, &Error::Protocol("a statement before a session")),
+            },
+            None => send_error(socket, &Error::Protocol("a request of unknown kind")),
+        };
+        if sent.is_err() {
+            // The client is gone; there is nobody to tell.
+            return;
+        }
+    }
+}
+
+/// The next request; `None` when the client has closed.
+fn receive(socket: &OwnedFd) -> Option<[u8; REQUEST_BYTES]> {
+    let mut request = [0; REQUEST_BYTES];
+    let mut filled = 0;
+    while filled < REQUEST_BYTES {
+        match recv(socket, &mut request[filled..], RecvFlags::empty()) {
+            Ok((0, _)) => return None,
+            Ok((bytes, _)) => filled += bytes,
+            Err(Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+    Some(request)
+}
+
+fn send_error(socket: &OwnedFd, error: &Error) -> Result<(), Errno> {
+    let text = error.to_string();
+    let body_bytes = 1 + text.len() as u32;
+    let mut reply = Header { body_bytes, rows: None }.encode().to_vec();
+    reply.push(error.exit_code());
+    reply.extend_from_slice(text.as_bytes());
+    send_all(socket, &reply)
+}
+
+/// Sends a reply; waits for the client while the socket's buffer is full.
+fn send_all(socket: &OwnedFd, reply: &[u8]) -> Result<(), Errno> {
+    for message in reply.chunks(MESSAGE_BYTES_MAX) {
+        let mut sent = 0;
+        while sent < message.len() {
+            match send(socket, &message[sent..], SendFlags::NOSIGNAL) {
+                Ok(bytes) => sent += bytes,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! What one driver counted in a window, and the sum over drivers.
+
+use histogram::Histogram;
+
+use super::Window;
+
+/// Buckets at most 1/128 wide, relative to their value.
+const GROUPING_POWER: u8 = 7;
+const MAX_VALUE_POWER: u8 = 40;
+/// The longest latency that is told apart: 18 minutes.
+pub const LATENCY_NS_MAX: u64 = (1 << MAX_VALUE_POWER) - 1;
+
+/// Counts of one window.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    /// Statements whose reply came inside the window.
+    pub statements: u64,
+    /// Transactions whose last reply did.
+    pub transactions: u64,
+    /// Latency per transaction, which is the statement for a workload of single statements.
+    pub latency_ns: Histogram,
+    /// The longest latency, and the longest wait until the window's end of a transaction that was
+    /// still without its last reply: whoever starves is in here.
+    pub latency_ns_max: u64,
+    /// Statements of each connection, by its number within the driver.
+    pub per_connection: Vec<u64>,
+}
+
+impl Tally {
+    /// Nothing yet, for a driver of so many connections.
+    pub fn new(connections: usize) -> Self {
+        let latency_ns =
+            Histogram::new(GROUPING_POWER, MAX_VALUE_POWER).expect("constants that fit each other");
+        Tally {
+            statements: 0,
+            transactions: 0,
+            latency_ns,
+            latency_ns_max: 0,
+            per_connection: vec![0; connections],
+        }
+    }
+
+    /// Takes note of a reply at `now_ns` if it came inside the window. `begun_ns` is when its transaction
+    /// began, given with the transaction's last reply.
+    #[inline]
+    pub fn reply(&mut self, window: &Window, now_ns: u64, connection: usize, begun_ns: Option<u64>) {
+        if now_ns < window.start_ns() || now_ns >= window.end_ns() {
+            return;
+        }
+        self.statements += 1;
+        self.per_connection[connection] += 1;
+        if let Some(begun_ns) = begun_ns {
+            let latency_ns = now_ns - begun_ns;
+            self.transactions += 1;
+            self.latency_ns_max = self.latency_ns_max.max(latency_ns);
+            // Fails only beyond the histogram's range, which the line keeps it from.
+            let _ = self.latency_ns.increment(latency_ns.min(LATENCY_NS_MAX));
+        }
+    }
+
+    /// Takes note of a transaction that began at `begun_ns` and had no last reply at the window's end.
+    pub fn unanswered(&mut self, window: &Window, begun_ns: u64) {
+        self.latency_ns_max = self.latency_ns_max.max(window.end_ns().saturating_sub(begun_ns));
+    }
+
+    /// Adds another driver's.
+    pub fn add(&mut self, other: Tally) {
+        self.statements += other.statements;
+        self.transactions += other.transactions;
+        self.latency_ns_max = self.latency_ns_max.max(other.latency_ns_max);
+        self.per_connection.extend(other.per_connection);
+        self.latency_ns =
+            self.latency_ns.wrapping_add(&other.latency_ns).expect("all tallies have one histogram shape");
+    }
+
+    /// A quantile (0..=1) of the latency, ms; `None` if nothing was counted.
+    pub fn latency_ms(&self, quantile: f64) -> Option<f64> {
+        let bucket = self.latency_ns.quantile_bucket(quantile).ok().flatten()?;
+        // The middle of the bucket; never beyond the longest that was seen.
+        let middle = bucket.start() + (bucket.end() - bucket.start()) / 2;
+        Some(middle.min(self.latency_ns_max) as f64 / 1e6)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn only_replies_inside_the_window_count() {
+        let window = Window::after(Duration::ZERO, Duration::from_secs(1));
+        let (start, end) = (window.start_ns(), window.end_ns());
+        let mut tally = Tally::new(2);
+        tally.reply(&window, start - 1, 0, Some(start - 10));
+        tally.reply(&window, end, 0, Some(start));
+        assert_eq!((tally.statements, tally.latency_ms(0.5)), (0, None));
+        tally.reply(&window, start, 0, Some(start - 1_000));
+        tally.reply(&window, end - 1, 1, None);
+        assert_eq!((tally.statements, tally.transactions), (2, 1));
+        assert_eq!(tally.per_connection, [1, 1]);
+        assert_eq!(tally.latency_ns_max, 1_000);
+    }
+
+    #[test]
+    fn who_starves_shows_in_the_maximum() {
+        let window = Window::after(Duration::ZERO, Duration::from_secs(1));
+        let mut tally = Tally::new(1);
+        tally.reply(&window, window.start_ns() + 5, 0, Some(window.start_ns()));
+        tally.unanswered(&window, window.start_ns());
+        assert_eq!(tally.latency_ns_max, 1_000_000_000);
+        assert_eq!(tally.transactions, 1);
+    }
+
+    #[test]
+    fn a_cut_window_closes_early_and_never_late() {
+        let window = Window::after(Duration::ZERO, Duration::from_secs(100));
+        window.cut();
+        let end = window.end_ns();
+        assert!(end < window.start_ns() + 100_000_000_000);
+        window.cut();
+        assert_eq!(window.end_ns(), end);
+    }
+
+    #[test]
+    fn tallies_add_up() {
+        let window = Window::after(Duration::ZERO, Duration::from_secs(1));
+        let (mut a, mut b) = (Tally::new(1), Tally::new(1));
+        for tally in [&mut a, &mut b] {
+            tally.reply(&window, window.start_ns() + 1_000, 0, Some(window.start_ns()));
+        }
+        b.reply(&window, window.start_ns() + 2_000_000, 0, Some(window.start_ns()));
+        a.add(b);
+        assert_eq!((a.statements, a.per_connection.clone()), (3, vec![1, 2]));
+        assert_eq!(a.latency_ns_max, 2_000_000);
+        assert!((a.latency_ms(1.0).unwrap() - 2.0).abs() < 0.02);
+    }
+}

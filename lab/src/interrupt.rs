@@ -1,0 +1,50 @@
+//! Ctrl-C: the first asks for an orderly end, the second ends the process at once.
+//!
+//! Everything that waits for long waits here, so that an interrupt ends the wait.
+
+use std::process;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::clock;
+use crate::error::{EXIT_INTERRUPTED, Error};
+
+static INTERRUPTED: Mutex<bool> = Mutex::new(false);
+static ASKED: Condvar = Condvar::new();
+
+/// Takes SIGINT, SIGTERM and SIGHUP.
+pub fn install() -> Result<(), Error> {
+    ctrlc::set_handler(|| {
+        let mut interrupted = INTERRUPTED.lock().unwrap_or_else(PoisonError::into_inner);
+        if *interrupted {
+            process::exit(i32::from(EXIT_INTERRUPTED));
+        }
+        *interrupted = true;
+        ASKED.notify_all();
+    })
+    .map_err(|error| Error::System {
+        what: "cannot take Ctrl-C".into(),
+        source: std::io::Error::other(error),
+        advice: "start flifo from a shell",
+    })
+}
+
+/// Whether the first Ctrl-C has come.
+pub fn is_asked() -> bool {
+    *INTERRUPTED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sleeps until the clock shows what `until_ns` says now; asked again every 100 ms, for it may change.
+/// True if Ctrl-C came.
+pub fn sleep_until(until_ns: impl Fn() -> u64) -> bool {
+    const SLICE: Duration = Duration::from_millis(100);
+    let mut interrupted = INTERRUPTED.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        let left = Duration::from_nanos(until_ns().saturating_sub(clock::now_ns()));
+        if *interrupted || left.is_zero() {
+            return *interrupted;
+        }
+        let waited = ASKED.wait_timeout(interrupted, left.min(SLICE));
+        interrupted = waited.unwrap_or_else(PoisonError::into_inner).0;
+    }
+}

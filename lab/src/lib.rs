@@ -1,0 +1,26 @@
+//! The lab of flifo: measures, and shows what it measured.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `cli` | the command line |
+//! | `workload` | rows, statements, how a statement travels and how it runs |
+//! | `front` | connections: server threads and clients |
+//! | `sweep` | the plan of cells, the data, the run |
+//! | `limits`, `interrupt`, `progress` | what the system allows, Ctrl-C, what the user sees |
+//! | `results`, `statistics`, `sampler` | what is kept of a run |
+//! | `report`, `published` | how it is shown, and what was published before |
+
+pub mod cli;
+pub mod clock;
+pub mod error;
+pub mod front;
+pub mod interrupt;
+pub mod limits;
+pub mod progress;
+pub mod published;
+pub mod report;
+pub mod results;
+pub mod sampler;
+pub mod statistics;
+pub mod sweep;
+pub mod workload;

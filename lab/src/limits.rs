@@ -1,0 +1,208 @@
+//! What the system allows: file descriptors, threads, memory, disk. Asked before a run, so that a run
+//! that cannot end does not begin; what the kernel refuses later all the same is an error of its own.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::cli::Bytes;
+use crate::error::Error;
+
+/// Descriptors beyond the connections' own: data files, standard streams, results, /proc.
+const DESCRIPTORS_SPARE: u64 = 100;
+/// Threads beyond the connections' own: page cleaners, sampler, progress, signals.
+const THREADS_SPARE: u64 = 100;
+
+/// Raises the soft limit of descriptors as far as needed and allowed.
+pub fn descriptors(needed: u64) -> Result<(), Error> {
+    let needed = needed + DESCRIPTORS_SPARE;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|soft| soft >= needed) {
+        return Ok(());
+    }
+    let raised = limit.maximum.map_or(needed, |hard| hard.min(needed));
+    if raised < needed {
+        return Err(Error::Limits(format!(
+            "{needed} file descriptors are needed and {raised} allowed; run 'ulimit -n {needed}' (as root, or raise the hard limit) or use fewer --threads"
+        )));
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum: limit.maximum }).map_err(|errno| {
+        Error::Limits(format!(
+            "cannot raise the limit of file descriptors to {needed}: {errno}; run 'ulimit -n {needed}'"
+        ))
+    })
+}
+
+/// Says no if a known limit of threads is too low.
+pub fn threads(needed: u64) -> Result<(), Error> {
+    let needed = needed + THREADS_SPARE;
+    let mut limits = vec![
+        (
+            "of the machine",
+            "sysctl kernel.threads-max",
+            read_number("/proc/sys/kernel/threads-max"),
+            all_tasks(),
+        ),
+        ("of the cgroup (pids.max)", "raise pids.max", cgroup_room("pids.max", "pids.current"), Some(0)),
+        // A thread's stack and its guard page are two mappings.
+        (
+            "of memory mappings",
+            "sysctl vm.max_map_count",
+            read_number("/proc/sys/vm/max_map_count").map(|n| n / 2),
+            Some(0),
+        ),
+    ];
+    if !may_exceed_user_limit() {
+        let _ = setrlimit_to_hard(Resource::Nproc);
+        limits.push(("of the user", "ulimit -u", getrlimit(Resource::Nproc).current, user_tasks()));
+    }
+    for (whose, remedy, limit, used) in limits {
+        check_threads(needed, whose, remedy, limit, used.unwrap_or(0))?;
+    }
+    Ok(())
+}
+
+fn check_threads(needed: u64, whose: &str, remedy: &str, limit: Option<u64>, used: u64) -> Result<(), Error> {
+    match limit {
+        Some(limit) if used + needed > limit => Err(Error::Limits(format!(
+            "{needed} threads are needed, but the limit {whose} is {limit} and {used} are in use; raise it to {} ({remedy}) or use fewer --threads",
+            used + needed
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Says no if the memory at hand is less than what a run takes.
+pub fn memory(buffer_pool_bytes: u64, replies_bytes: u64) -> Result<(), Error> {
+    let machine = meminfo_bytes("MemAvailable:");
+    let cgroup = cgroup_room("memory.max", "memory.current");
+    let Some(available) = [machine, cgroup].into_iter().flatten().min() else { return Ok(()) };
+    if buffer_pool_bytes > available {
+        return Err(Error::Limits(format!(
+            "a buffer pool of {} does not fit the memory available, {}; use a smaller --buffer-pool",
+            Bytes(buffer_pool_bytes),
+            Bytes(available)
+        )));
+    }
+    if buffer_pool_bytes + replies_bytes > available {
+        return Err(Error::Limits(format!(
+            "buffer pool and replies take {}, but {} are available; use a smaller --range-size or --buffer-pool, or fewer --threads",
+            Bytes(buffer_pool_bytes + replies_bytes),
+            Bytes(available)
+        )));
+    }
+    Ok(())
+}
+
+/// Says no if the file system of `dir` has less than `needed` bytes free.
+pub fn disk(dir: &Path, needed: u64) -> Result<(), Error> {
+    let existing = dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("."));
+    let existing = if existing.as_os_str().is_empty() { Path::new(".") } else { existing };
+    let Ok(stat) = rustix::fs::statvfs(existing) else { return Ok(()) };
+    let free = stat.f_bavail * stat.f_frsize;
+    if free < needed {
+        return Err(Error::Data(format!(
+            "disk full: the table takes {} and {} has {} free; free some space, use another --data or a smaller --table-size",
+            Bytes(needed),
+            existing.display(),
+            Bytes(free)
+        )));
+    }
+    Ok(())
+}
+
+fn setrlimit_to_hard(resource: Resource) -> Result<(), rustix::io::Errno> {
+    let limit = getrlimit(resource);
+    setrlimit(resource, Rlimit { current: limit.maximum, maximum: limit.maximum })
+}
+
+/// The kernel lets a process with CAP_SYS_ADMIN (21) or CAP_SYS_RESOURCE (24), and root, pass RLIMIT_NPROC.
+fn may_exceed_user_limit() -> bool {
+    let capabilities = status_field("self", "CapEff:").and_then(|hex| u64::from_str_radix(&hex, 16).ok());
+    rustix::process::getuid().is_root() || capabilities.is_some_and(|bits| bits & (1 << 21 | 1 << 24) != 0)
+}
+
+/// Threads of this process's user.
+fn user_tasks() -> Option<u64> {
+    let user = rustix::process::getuid().as_raw().to_string();
+    let mut tasks = 0;
+    for entry in fs::read_dir("/proc").ok()?.flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().filter(|name| name.bytes().all(|b| b.is_ascii_digit())) else {
+            continue;
+        };
+        if status_field(pid, "Uid:").is_some_and(|uid| uid == user) {
+            tasks += status_field(pid, "Threads:").and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+        }
+    }
+    Some(tasks)
+}
+
+/// Threads of the machine, from `/proc/loadavg`: "0.00 0.01 0.05 running/all last_pid".
+fn all_tasks() -> Option<u64> {
+    fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().nth(3)?.split('/').nth(1)?.parse().ok()
+}
+
+fn status_field(pid: &str, field: &str) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    Some(line.split_whitespace().next()?.to_owned())
+}
+
+fn meminfo_bytes(field: &str) -> Option<u64> {
+    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
+    let kilobytes = meminfo.lines().find_map(|line| line.strip_prefix(field))?;
+    kilobytes.split_whitespace().next()?.parse::<u64>().ok().map(|kb| kb * 1024)
+}
+
+/// The least room (`max` minus `current`) of this process's cgroup and those above it.
+fn cgroup_room(max: &str, current: &str) -> Option<u64> {
+    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = own.lines().find_map(|line| line.strip_prefix("0::"))?.trim_start_matches('/').to_owned();
+    let root = Path::new("/sys/fs/cgroup");
+    root.join(path)
+        .ancestors()
+        .take_while(|dir| dir.starts_with(root))
+        .filter_map(|dir| {
+            let limit = read_number(dir.join(max))?;
+            Some(limit.saturating_sub(read_number(dir.join(current)).unwrap_or(0)))
+        })
+        .min()
+}
+
+/// A file that is one number; `None` for any other, such as "max".
+fn read_number(path: impl AsRef<Path>) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_counted_against_the_limit() {
+        assert!(check_threads(1_000, "of the user", "ulimit -u", Some(1_010), 10).is_ok());
+        assert!(check_threads(1_000, "of the user", "ulimit -u", None, 10).is_ok());
+        let error = check_threads(1_000, "of the user", "ulimit -u", Some(1_009), 10).unwrap_err();
+        assert_eq!(error.exit_code(), crate::error::EXIT_LIMITS);
+        assert!(error.to_string().contains("raise it to 1010 (ulimit -u)"), "{error}");
+    }
+
+    #[test]
+    fn more_than_there_is_is_refused() {
+        assert!(memory(1 << 20, 0).is_ok());
+        assert!(memory(1 << 60, 0).unwrap_err().to_string().contains("--buffer-pool"));
+        assert!(memory(1 << 20, 1 << 60).unwrap_err().to_string().contains("--range-size"));
+        let here = Path::new("not/there/yet");
+        assert!(disk(here, 1).is_ok());
+        assert!(disk(here, u64::MAX).unwrap_err().to_string().starts_with("disk full"));
+    }
+
+    #[test]
+    fn the_kernel_s_files_are_understood() {
+        assert!(all_tasks().is_some_and(|n| n > 0));
+        assert!(user_tasks().is_some_and(|n| n > 0));
+        assert!(meminfo_bytes("MemAvailable:").is_some_and(|n| n > 1 << 20));
+    }
+}

@@ -1,0 +1,124 @@
+//! What the user sees while it runs: bars on a terminal, finished rows everywhere.
+
+use std::io::{IsTerminal, Write, stderr, stdout};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// The voice of a run. Bars and notes go to standard error, rows to standard output.
+pub struct Progress {
+    is_terminal: bool,
+}
+
+impl Progress {
+    pub fn new() -> Self {
+        Progress { is_terminal: stderr().is_terminal() }
+    }
+
+    /// One line about something that happened.
+    pub fn note(&self, text: &str) {
+        // Nobody left to read it is no reason to stop.
+        let _ = writeln!(stderr(), "flifo: {text}");
+    }
+
+    /// The bar of a load.
+    pub fn load(&self, rows: u32) -> ProgressBar {
+        self.bar(u64::from(rows), "loading {bar:30} {percent}% of {human_len} rows, {eta} left {msg}")
+    }
+
+    /// The bar of the buffer pool's warming.
+    pub fn warm(&self, rows: u32) -> ProgressBar {
+        self.bar(u64::from(rows), "reading {bar:30} {percent}% of {human_len} rows, {eta} left")
+    }
+
+    /// The bar of the whole sweep.
+    pub fn sweep(&self, steps: usize, step: Duration) -> SweepBar {
+        let bar = self.bar(steps as u64, "{bar:30} {pos}/{len}  {msg}");
+        SweepBar { bar, begun: Instant::now(), steps, done: 0, step }
+    }
+
+    fn bar(&self, length: u64, template: &str) -> ProgressBar {
+        let target = if self.is_terminal {
+            ProgressDrawTarget::stderr_with_hz(5)
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let style = ProgressStyle::with_template(template)
+            .expect("the templates above are well formed")
+            .progress_chars("━╸ ");
+        ProgressBar::with_draw_target(Some(length), target).with_style(style)
+    }
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// How far the sweep is.
+pub struct SweepBar {
+    bar: ProgressBar,
+    begun: Instant,
+    steps: usize,
+    done: usize,
+    /// What a step takes at least, for the time left before the first is done.
+    step: Duration,
+}
+
+impl SweepBar {
+    /// Says what runs now.
+    pub fn running(&self, what: &str) {
+        self.bar.set_message(format!("{what}, {} left", minutes(self.left())));
+    }
+
+    /// A step is done.
+    pub fn advance(&mut self) {
+        self.done += 1;
+        self.bar.inc(1);
+    }
+
+    /// Prints a finished row above the bar.
+    pub fn row(&self, row: &str) {
+        self.bar.suspend(|| {
+            // A reader that went away misses rows; the run goes on, for its files are wanted.
+            let _ = writeln!(stdout(), "{row}");
+        });
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn left(&self) -> Duration {
+        let mean = match self.done {
+            0 => self.step,
+            done => self.begun.elapsed() / done as u32,
+        };
+        mean * (self.steps - self.done) as u32
+    }
+}
+
+fn minutes(time: Duration) -> String {
+    let seconds = time.as_secs_f64().round() as u64;
+    format!("{}:{:02}", seconds / 60, seconds % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_read_as_minutes() {
+        assert_eq!(minutes(Duration::from_millis(59_600)), "1:00");
+        assert_eq!(minutes(Duration::from_secs(5)), "0:05");
+        assert_eq!(minutes(Duration::from_secs(3_725)), "62:05");
+    }
+
+    #[test]
+    fn the_time_left_begins_with_the_plan() {
+        let bar = Progress { is_terminal: false }.sweep(10, Duration::from_secs(2));
+        assert_eq!(bar.left(), Duration::from_secs(20));
+    }
+}

@@ -1,0 +1,383 @@
+//! The published figures, and how they compare with what was measured here.
+//!
+//! Only ratios are compared: other processors, another server, another decade. Whether a claim holds is
+//! decided by the rounds alone: on which side of "no difference" they lie, and how far.
+
+use serde::Deserialize;
+
+use crate::report::analysis::{Curve, Panel, ratio, switches_per_s, switches_per_statement, throughput};
+use crate::statistics::Spread;
+
+const FIGURES: &str = include_str!("../published/results.toml");
+
+/// The curve this project exists for: FLIFO against the server as it was.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flifo2009 {
+    pub source: String,
+    pub year: u32,
+    pub server: String,
+    pub workload: String,
+    /// What the source leaves unsaid.
+    pub unsaid: Vec<String>,
+    pub threads: Vec<u32>,
+    pub flifo: PublishedCurve,
+    pub original: PublishedCurve,
+}
+
+/// One line of the published picture, and a line of vmstat.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PublishedCurve {
+    pub label: String,
+    pub transactions_per_s: Vec<f64>,
+    pub context_switches_per_s: f64,
+    pub run_queue: u32,
+    pub cpu_user: f64,
+    pub cpu_system: f64,
+    pub cpu_idle: f64,
+}
+
+/// Why the published figures cannot be used: only a change of the file can cause it.
+#[derive(Debug, thiserror::Error)]
+pub enum PublishedError {
+    #[error("lab/published/results.toml: {0}")]
+    Toml(#[from] toml::de::Error),
+    #[error("lab/published/results.toml: {0}")]
+    Invalid(String),
+}
+
+impl Flifo2009 {
+    /// The figures carried in the program.
+    pub fn load() -> Self {
+        Self::parse(FIGURES).expect("a test reads the file that was compiled in")
+    }
+
+    fn parse(text: &str) -> Result<Self, PublishedError> {
+        #[derive(Deserialize)]
+        struct File {
+            #[serde(rename = "flifo-2009")]
+            flifo_2009: Flifo2009,
+        }
+        let file: File = toml::from_str(text)?;
+        file.flifo_2009.validated()
+    }
+
+    fn validated(self) -> Result<Self, PublishedError> {
+        let invalid = |what: String| Err(PublishedError::Invalid(what));
+        if self.threads.is_empty() || !self.threads.is_sorted_by(|a, b| a < b) {
+            return invalid("flifo-2009.threads must ascend".into());
+        }
+        for (name, curve) in [("flifo", &self.flifo), ("original", &self.original)] {
+            if curve.transactions_per_s.len() != self.threads.len() {
+                return invalid(format!("flifo-2009.{name}: one figure for each number of threads"));
+            }
+            let mut figures = curve.transactions_per_s.iter().chain([&curve.context_switches_per_s]);
+            if !figures.all(|figure| figure.is_finite() && *figure > 0.0) {
+                return invalid(format!("flifo-2009.{name}: every figure must be positive"));
+            }
+            let cpu = curve.cpu_user + curve.cpu_system + curve.cpu_idle;
+            if (cpu - 100.0).abs() > 1.0 {
+                return invalid(format!("flifo-2009.{name}: processor shares add up to {cpu}, not to 100"));
+            }
+        }
+        Ok(self)
+    }
+}
+
+impl PublishedCurve {
+    /// Highest throughput.
+    pub fn peak_per_s(&self) -> f64 {
+        self.transactions_per_s.iter().copied().fold(f64::MIN, f64::max)
+    }
+
+    fn last_per_s(&self) -> f64 {
+        self.transactions_per_s[self.transactions_per_s.len() - 1]
+    }
+
+    /// Throughput at the last point against the peak.
+    pub fn flatness(&self) -> f64 {
+        self.last_per_s() / self.peak_per_s()
+    }
+}
+
+/// What the rounds say of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Every round on the published side, and at least half the published size.
+    Holds,
+    /// Every round on the published side, but a smaller effect.
+    Weaker,
+    /// Rounds on both sides.
+    NotShown,
+    /// Every round on the other side.
+    Fails,
+    /// The run has no cells for it.
+    NotMeasured,
+}
+
+impl Verdict {
+    /// In words, for tables.
+    pub fn words(self) -> &'static str {
+        match self {
+            Verdict::Holds => "holds here",
+            Verdict::Weaker => "holds, but weaker",
+            Verdict::NotShown => "not shown here",
+            Verdict::Fails => "does not hold here",
+            Verdict::NotMeasured => "not measured",
+        }
+    }
+
+    /// For a ratio that is published as `published`, above or below 1.
+    fn of_ratio(measured: Option<Spread>, published: f64) -> Verdict {
+        let Some(measured) = measured else {
+            return Verdict::NotMeasured;
+        };
+        // Logarithms, so that half of an effect means the same above and below 1.
+        let side = published.ln().signum();
+        let (low, high) = (measured.min.ln() * side, measured.max.ln() * side);
+        let (nearest, farthest) = (low.min(high), low.max(high));
+        if farthest <= 0.0 {
+            Verdict::Fails
+        } else if nearest <= 0.0 {
+            Verdict::NotShown
+        } else if measured.median.ln() * side >= published.ln().abs() / 2.0 {
+            Verdict::Holds
+        } else {
+            Verdict::Weaker
+        }
+    }
+
+    /// For "stays constant": the share of the peak that was published is the mark to reach.
+    fn of_constancy(measured: Option<Spread>, published: f64) -> Verdict {
+        match measured {
+            None => Verdict::NotMeasured,
+            Some(share) if share.median >= published => Verdict::Holds,
+            Some(share) if share.max >= published => Verdict::NotShown,
+            Some(_) => Verdict::Fails,
+        }
+    }
+}
+
+/// A published claim beside what was measured.
+#[derive(Debug)]
+pub struct Comparison {
+    pub claim: &'static str,
+    /// `None` where the source prints no such figure.
+    pub published: Option<f64>,
+    pub measured: Option<Spread>,
+    pub verdict: Option<Verdict>,
+    /// The same in a plain sentence.
+    pub sentence: String,
+}
+
+/// Compares a panel with the published curve. Empty if the panel has neither `flifo` nor `fifo`.
+pub fn compare(panel: &Panel<'_>, published: &Flifo2009) -> Vec<Comparison> {
+    let flifo = panel.best("flifo");
+    let fifo = flifo.map_or_else(|| panel.best("fifo"), |curve| panel.reference(curve, "fifo"));
+    if flifo.is_none() && fifo.is_none() {
+        return Vec::new();
+    }
+    let threads = flifo.zip(fifo).and_then(|(a, b)| panel.last_common(a, b));
+    let at_last = |figure| {
+        let (flifo, fifo) = flifo.zip(fifo)?;
+        let threads = threads?;
+        ratio(flifo.at(threads)?, fifo.at(threads)?, figure)
+    };
+    let last = threads.map_or("the last point".to_owned(), |threads| format!("{threads} connections"));
+    vec![
+        gain(at_last(throughput), published, &last),
+        flat(flifo, published),
+        falling(fifo, published),
+        fewer_switches(at_last(switches_per_s), published, &last),
+        switches_each(at_last(switches_per_statement), &last),
+    ]
+}
+
+fn gain(measured: Option<Spread>, published: &Flifo2009, last: &str) -> Comparison {
+    let figure = published.flifo.last_per_s() / published.original.last_per_s();
+    let verdict = Verdict::of_ratio(measured, figure);
+    let tail = match verdict {
+        Verdict::Holds => "FLIFO is clearly faster here too".to_owned(),
+        Verdict::Weaker => "FLIFO is faster here too, by less".to_owned(),
+        Verdict::NotShown => "the rounds here do not tell the two apart".to_owned(),
+        Verdict::Fails => "FLIFO is not faster here".to_owned(),
+        Verdict::NotMeasured => "not measured here: it takes flifo and fifo".to_owned(),
+    };
+    Comparison {
+        claim: "throughput, flifo / fifo, most connections",
+        published: Some(figure),
+        measured,
+        verdict: Some(verdict),
+        sentence: sentence(
+            format!("With {last}, FLIFO does {figure:.2} times FIFO's work as published"),
+            measured,
+            tail,
+        ),
+    }
+}
+
+fn flat(flifo: Option<&Curve<'_>>, published: &Flifo2009) -> Comparison {
+    let figure = published.flifo.flatness();
+    let measured = flifo.and_then(Curve::flatness);
+    let verdict = Verdict::of_constancy(measured, figure);
+    let tail = match verdict {
+        Verdict::Holds | Verdict::Weaker => "it stays level here too",
+        Verdict::NotShown => "some rounds reach the published mark and some do not",
+        Verdict::Fails => "it keeps less of its peak here",
+        Verdict::NotMeasured => "not measured here: it takes flifo",
+    };
+    Comparison {
+        claim: "flifo, last point / peak",
+        published: Some(figure),
+        measured,
+        verdict: Some(verdict),
+        sentence: sentence(
+            format!("FLIFO keeps {figure:.2} of its peak as published"),
+            measured,
+            tail.into(),
+        ),
+    }
+}
+
+fn falling(fifo: Option<&Curve<'_>>, published: &Flifo2009) -> Comparison {
+    let figure = published.original.flatness();
+    let measured = fifo.and_then(Curve::flatness);
+    let verdict = match measured {
+        // The last point is the peak: nothing falls.
+        Some(share) if share.min >= 1.0 => Verdict::Fails,
+        _ => Verdict::of_ratio(measured, figure),
+    };
+    let tail = match verdict {
+        Verdict::Holds => "it collapses here too",
+        Verdict::Weaker => "it falls here too, by less",
+        Verdict::NotShown => "some rounds fall and some do not",
+        Verdict::Fails => "it does not fall here",
+        Verdict::NotMeasured => "not measured here: it takes fifo",
+    };
+    Comparison {
+        claim: "fifo, last point / peak",
+        published: Some(figure),
+        measured,
+        verdict: Some(verdict),
+        sentence: sentence(
+            format!("FIFO falls to {figure:.2} of its peak as published"),
+            measured,
+            tail.into(),
+        ),
+    }
+}
+
+fn fewer_switches(measured: Option<Spread>, published: &Flifo2009, last: &str) -> Comparison {
+    let figure = published.flifo.context_switches_per_s / published.original.context_switches_per_s;
+    let verdict = Verdict::of_ratio(measured, figure);
+    let tail = match verdict {
+        Verdict::Holds => "the machine switches far less here too",
+        Verdict::Weaker => "it switches less here too, by a smaller step",
+        Verdict::NotShown => "the rounds here do not tell the two apart",
+        Verdict::Fails => "it does not switch less in a second here",
+        Verdict::NotMeasured => "not measured here: it takes flifo and fifo",
+    };
+    Comparison {
+        claim: "context switches per second, flifo / fifo",
+        published: Some(figure),
+        measured,
+        verdict: Some(verdict),
+        sentence: sentence(
+            format!("Context switches per second are {figure:.2} of FIFO's as published (with {last} here)"),
+            measured,
+            tail.into(),
+        ),
+    }
+}
+
+fn switches_each(measured: Option<Spread>, last: &str) -> Comparison {
+    Comparison {
+        claim: "context switches per statement, flifo / fifo",
+        published: None,
+        measured,
+        verdict: None,
+        sentence: match measured {
+            Some(share) => format!(
+                "Per statement, with {last}, FLIFO needs {} of FIFO's context switches here; no such figure was published.",
+                with_range(share)
+            ),
+            None => "Context switches per statement were not measured for both here.".into(),
+        },
+    }
+}
+
+fn sentence(published: String, measured: Option<Spread>, tail: String) -> String {
+    match measured {
+        Some(spread) => format!("{published}, {} here: {tail}.", with_range(spread)),
+        None => format!("{published}; {tail}."),
+    }
+}
+
+/// `1.31 (1.28 to 1.35)`.
+pub fn with_range(spread: Spread) -> String {
+    if spread.count < 2 {
+        return format!("{:.2} (one round)", spread.median);
+    }
+    format!("{:.2} ({:.2} to {:.2})", spread.median, spread.min, spread.max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{analysis, fixture};
+
+    fn spread(min: f64, median: f64, max: f64) -> Option<Spread> {
+        Some(Spread { median, min, max, deviation: 0.0, count: 5 })
+    }
+
+    #[test]
+    fn the_file_carried_is_sound_and_says_what_was_printed() {
+        let published = Flifo2009::parse(FIGURES).unwrap();
+        let ratio = published.flifo.last_per_s() / published.original.last_per_s();
+        assert_eq!(format!("{ratio:.1}"), "2.5");
+        assert_eq!(format!("{:.3}", published.flifo.flatness()), "0.887");
+        assert_eq!(format!("{:.3}", published.original.flatness()), "0.387");
+    }
+
+    #[test]
+    fn a_spoilt_file_is_refused_with_the_reason() {
+        let spoil = |from: &str, to: &str| {
+            let text = FIGURES.replacen(from, to, 1);
+            assert_ne!(text, FIGURES);
+            Flifo2009::parse(&text).unwrap_err().to_string()
+        };
+        assert!(spoil("186.22, ", "").contains("one figure for each"));
+        assert!(spoil("186.22", "-1.0").contains("must be positive"));
+        assert!(spoil("[1, 2,", "[2, 1,").contains("must ascend"));
+        assert!(spoil("cpu_idle = 8", "cpu_idle = 80").contains("172"));
+        assert!(spoil("source =", "sauce =").contains("sauce"));
+    }
+
+    #[test]
+    fn verdicts_by_hand() {
+        assert_eq!(Verdict::of_ratio(spread(1.9, 2.0, 2.2), 2.5), Verdict::Holds);
+        assert_eq!(Verdict::of_ratio(spread(1.2, 1.3, 1.4), 2.5), Verdict::Weaker);
+        assert_eq!(Verdict::of_ratio(spread(0.9, 1.3, 1.4), 2.5), Verdict::NotShown);
+        assert_eq!(Verdict::of_ratio(spread(0.8, 0.9, 1.0), 2.5), Verdict::Fails);
+        assert_eq!(Verdict::of_ratio(None, 2.5), Verdict::NotMeasured);
+        // The same effect below 1: 0.28 is 1/3.57, half of it in logarithms is 0.53.
+        assert_eq!(Verdict::of_ratio(spread(0.4, 0.5, 0.6), 0.28), Verdict::Holds);
+        assert_eq!(Verdict::of_ratio(spread(0.5, 0.6, 0.7), 0.28), Verdict::Weaker);
+        assert_eq!(Verdict::of_ratio(spread(1.1, 1.2, 1.3), 0.28), Verdict::Fails);
+        assert_eq!(Verdict::of_constancy(spread(0.8, 0.9, 0.95), 0.887), Verdict::Holds);
+        assert_eq!(Verdict::of_constancy(spread(0.8, 0.85, 0.95), 0.887), Verdict::NotShown);
+        assert_eq!(Verdict::of_constancy(spread(0.7, 0.8, 0.85), 0.887), Verdict::Fails);
+    }
+
+    #[test]
+    fn a_run_without_fifo_says_so() {
+        let mut results = fixture::results();
+        results.cells.retain(|cell| cell.key.policy != "fifo");
+        let panels = analysis::panels(&results);
+        let comparisons = compare(&panels[0], &Flifo2009::load());
+        assert_eq!(comparisons[0].verdict, Some(Verdict::NotMeasured));
+        assert!(comparisons[0].sentence.ends_with("not measured here: it takes flifo and fifo."));
+        assert_eq!(comparisons[1].verdict, Some(Verdict::Holds));
+    }
+}

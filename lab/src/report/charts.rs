@@ -1,0 +1,315 @@
+//! The page's charts, as plotly's specifications. A colour stands in them as `$name$`, so that the page can
+//! put in the light or the dark one.
+
+use serde_json::{Value, json};
+
+use super::analysis::{Curve, Panel, bound, ratio, throughput};
+use super::format;
+use crate::published::{Flifo2009, PublishedCurve};
+use crate::results::{Cell, Round};
+use crate::statistics::Spread;
+
+/// One chart with what stands above it.
+pub(super) struct Chart {
+    pub(super) title: String,
+    pub(super) note: String,
+    /// Takes the page's whole width.
+    pub(super) wide: bool,
+    /// The reader may switch the y axis between linear and logarithmic.
+    pub(super) switchable: bool,
+    pub(super) spec: Value,
+}
+
+/// All charts of a panel, the headline first.
+pub(super) fn charts(panel: &Panel<'_>, published: &Flifo2009) -> Vec<Chart> {
+    let mut charts = vec![headline(panel)];
+    charts.extend(shape(panel, published));
+    charts.extend(latencies(panel));
+    charts.push(switches(panel));
+    charts.extend(wakes(panel));
+    charts.extend(gain(panel));
+    charts.extend(panel.curves.iter().map(|curve| processors(panel, curve)));
+    charts
+}
+
+fn headline(panel: &Panel<'_>) -> Chart {
+    let trace = |curve| line(curve, "statements/s", Cell::throughput);
+    Chart {
+        title: "Throughput".into(),
+        note: "Statements per second; median of the rounds, bars from the lowest to the highest round."
+            .into(),
+        wide: true,
+        switchable: true,
+        spec: spec(panel, panel.curves.iter().map(trace).collect(), "statements per second", true),
+    }
+}
+
+/// Ours and the published curve, each against its own peak.
+fn shape(panel: &Panel<'_>, published: &Flifo2009) -> Option<Chart> {
+    let pairs = [("fifo", &published.original), ("flifo", &published.flifo)];
+    let mut traces = Vec::new();
+    for (policy, curve) in pairs {
+        let Some(ours) = panel.best(policy) else { continue };
+        let peak = ours.peak().throughput()?.median;
+        let scaled = |cell: &Cell| {
+            cell.throughput().map(|t| Spread {
+                median: t.median / peak,
+                min: t.min / peak,
+                max: t.max / peak,
+                ..t
+            })
+        };
+        traces.push(line(ours, "of its peak", scaled));
+        traces.push(published_line(policy, curve, published));
+    }
+    (!traces.is_empty()).then(|| Chart {
+        title: format!("Beside the published curve ({})", published.year),
+        note: format!(
+            "Each line as a share of its own peak. Dashed and pale: {}, {}, {}. Numbers of threads as assumed: the source prints eleven values and no axis.",
+            published.source, published.year, published.server
+        ),
+        wide: true,
+        switchable: false,
+        spec: spec(panel, traces, "share of its own peak", true),
+    })
+}
+
+fn published_line(policy: &str, curve: &PublishedCurve, published: &Flifo2009) -> Value {
+    let peak = curve.peak_per_s();
+    let y: Vec<f64> = curve.transactions_per_s.iter().map(|per_s| per_s / peak).collect();
+    let name = format!("{}: {}", published.year, curve.label);
+    json!({
+        "type": "scatter", "mode": "lines+markers", "name": name, "x": published.threads, "y": y, "opacity": 0.7,
+        "customdata": curve.transactions_per_s,
+        "hovertemplate": "%{y:.2f} of its peak (%{customdata} transactions/s)",
+        "line": {"color": format!("${policy}$"), "width": 1.5, "dash": "dash"},
+        "marker": {"color": format!("${policy}$"), "size": 5, "symbol": format!("{}-open", symbol(policy))},
+    })
+}
+
+fn latencies(panel: &Panel<'_>) -> Vec<Chart> {
+    type Figure = fn(&Round) -> Option<f64>;
+    let percentiles: [(&str, &str, Figure); 4] = [
+        ("Latency, median", "Half took less.", |r| r.p50_ms),
+        ("Latency, 95%", "One in twenty took longer.", |r| r.p95_ms),
+        ("Latency, 99%", "One in a hundred took longer.", |r| r.p99_ms),
+        ("Latency, longest", "The longest of each round: shows who starves.", |r| r.max_ms),
+    ];
+    let chart = |(title, note, figure): (&str, &str, Figure)| {
+        let traces = panel.curves.iter().map(|curve| line(curve, "ms", |cell| cell.spread(figure))).collect();
+        let mut spec = spec(panel, traces, "ms", false);
+        spec["layout"]["yaxis"]["type"] = "log".into();
+        let note = format!("Of a {}, queueing included. {note}", panel.timed());
+        Chart { title: title.into(), note, wide: false, switchable: false, spec }
+    };
+    percentiles.into_iter().map(chart).collect()
+}
+
+fn switches(panel: &Panel<'_>) -> Chart {
+    let figure = |cell: &Cell| cell.spread(|round| round.context_switches_per_statement);
+    let traces = panel.curves.iter().map(|curve| line(curve, "per statement", figure)).collect();
+    Chart {
+        title: "Context switches per statement".into(),
+        note: "Of the whole machine, as vmstat counts them, client included.".into(),
+        wide: false,
+        switchable: false,
+        spec: spec(panel, traces, "switches per statement", true),
+    }
+}
+
+/// W and S of the policies that make anybody wait; nothing for a run without them.
+fn wakes(panel: &Panel<'_>) -> Option<Chart> {
+    let mut traces = Vec::new();
+    for curve in panel.curves.iter().filter(|curve| curve.policy != "none") {
+        let mut woken = line(curve, "us", |cell| cell.spread(|r| r.admission.woken_to_running_p50_us));
+        woken["name"] = format!("W {}", curve.label).into();
+        let mut inside = line(curve, "us", |cell| cell.spread(|r| r.admission.inside_p50_us));
+        inside["name"] = format!("S {}", curve.label).into();
+        inside["line"]["dash"] = "dot".into();
+        inside["marker"]["symbol"] = format!("{}-open", symbol(curve.policy)).into();
+        traces.extend([woken, inside]);
+    }
+    (!traces.is_empty()).then(|| Chart {
+        title: "Waking (W) and working (S)".into(),
+        note: "Solid, W: from the wake-up to running. Dotted, S: work per place. Medians.".into(),
+        wide: false,
+        switchable: false,
+        spec: spec(panel, traces, "µs", true),
+    })
+}
+
+/// What FLIFO gained over FIFO, under the ceiling that W and S allow.
+fn gain(panel: &Panel<'_>) -> Option<Chart> {
+    let flifo = panel.best("flifo")?;
+    let fifo = panel.reference(flifo, "fifo")?;
+    let ratios = |cell: &Cell| ratio(cell, fifo.at(cell.key.threads)?, throughput);
+    let mut measured = line(flifo, "times fifo", ratios);
+    measured["name"] = "flifo / fifo, measured".into();
+    let mut ceiling = line(fifo, "at most", bound);
+    ceiling["name"] = "1 + W/S of fifo".into();
+    ceiling["line"]["dash"] = "dot".into();
+    ceiling["error_y"]["visible"] = false.into();
+    let mut spec = spec(panel, vec![measured, ceiling], "ratio", false);
+    spec["layout"]["shapes"] = json!([{
+        "type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1,
+        "line": {"color": "$muted$", "width": 1},
+    }]);
+    Some(Chart {
+        title: "Gain over fifo, and its ceiling".into(),
+        note: "Round by round. A hand-off that nobody waits for can gain at most about 1 + W/S.".into(),
+        wide: false,
+        switchable: false,
+        spec,
+    })
+}
+
+fn processors(panel: &Panel<'_>, curve: &Curve<'_>) -> Chart {
+    type Figure = fn(&Round) -> Option<f64>;
+    let parts: [(&str, Figure); 5] = [
+        ("user", |r| r.host.cpu_user),
+        ("system", |r| r.host.cpu_system),
+        ("iowait", |r| r.host.cpu_iowait),
+        ("steal", |r| r.host.cpu_steal),
+        ("idle", |r| r.host.cpu_idle),
+    ];
+    let x: Vec<String> = curve.cells.iter().map(|cell| cell.key.threads.to_string()).collect();
+    let medians = |figure: Figure| -> Vec<Option<f64>> {
+        curve.cells.iter().map(|cell| cell.spread(figure).map(|spread| spread.median)).collect()
+    };
+    let mut traces: Vec<Value> = parts
+        .into_iter()
+        .map(|(name, figure)| {
+            json!({
+                "type": "bar", "name": name, "x": x, "y": medians(figure),
+                "hovertemplate": "%{y:.0f}%", "marker": {"color": format!("${name}$")},
+            })
+        })
+        .collect();
+    let sides: [(&str, &str, Figure); 2] = [
+        ("server threads", "solid", |r| r.host.cpu_server),
+        ("client threads", "dot", |r| r.host.cpu_client),
+    ];
+    traces.extend(sides.into_iter().map(|(name, dash, figure)| {
+        json!({
+            "type": "scatter", "mode": "lines+markers", "name": name, "x": x, "y": medians(figure),
+            "hovertemplate": "%{y:.0f}%", "line": {"color": "$ink$", "width": 1.5, "dash": dash},
+            "marker": {"color": "$ink$", "size": 4},
+        })
+    }));
+    let mut spec = spec(panel, traces, "% of all processors", true);
+    spec["layout"]["barmode"] = "stack".into();
+    spec["layout"]["bargap"] = 0.25.into();
+    spec["layout"]["yaxis"]["range"] = json!([0, 100]);
+    spec["layout"]["xaxis"]["type"] = "category".into();
+    for key in ["tickmode", "tickvals", "ticktext", "range"] {
+        if let Some(axis) = spec["layout"]["xaxis"].as_object_mut() {
+            axis.remove(key);
+        }
+    }
+    Chart {
+        title: format!("Processors, {}", curve.label),
+        note: "Medians. Bars: the whole machine. Lines: of it the server's threads and the client's.".into(),
+        wide: false,
+        switchable: false,
+        spec,
+    }
+}
+
+/// A curve with bars from the lowest to the highest round.
+fn line(curve: &Curve<'_>, unit: &str, figure: impl Fn(&Cell) -> Option<Spread>) -> Value {
+    let points: Vec<(u32, Spread)> =
+        curve.cells.iter().filter_map(|cell| Some((cell.key.threads, figure(cell)?))).collect();
+    let column = |value: fn(&Spread) -> f64| -> Vec<f64> { points.iter().map(|(_, s)| value(s)).collect() };
+    let hover: Vec<String> = points
+        .iter()
+        .map(|(_, s)| {
+            let rounds = if s.count == 1 { "1 round".into() } else { format!("{} rounds", s.count) };
+            format!(
+                "{} {unit} ({} to {}, {rounds})",
+                format::count(s.median),
+                format::count(s.min),
+                format::count(s.max)
+            )
+        })
+        .collect();
+    let colour = format!("${}$", curve.policy);
+    let dash = ["solid", "dashdot", "longdash", "dot"][curve.variant % 4];
+    json!({
+        "type": "scatter", "mode": "lines+markers", "name": curve.label,
+        "x": points.iter().map(|(threads, _)| *threads).collect::<Vec<_>>(),
+        "y": column(|s| s.median),
+        "text": hover, "hovertemplate": "%{text}",
+        "error_y": {
+            "type": "data", "symmetric": false, "thickness": 1.2, "width": 3, "color": colour,
+            "array": column(|s| s.max - s.median), "arrayminus": column(|s| s.median - s.min),
+        },
+        "line": {"color": colour, "width": 2.5, "dash": dash},
+        "marker": {"color": colour, "size": 7, "symbol": symbol(curve.policy)},
+    })
+}
+
+/// A second sign beside the colour.
+fn symbol(policy: &str) -> &'static str {
+    match policy {
+        "flifo" => "circle",
+        "fifo" => "square",
+        "none" => "diamond",
+        "lifo" => "triangle-up",
+        "sleep" => "triangle-down",
+        _ => "cross",
+    }
+}
+
+fn spec(panel: &Panel<'_>, data: Vec<Value>, y_title: &str, from_zero: bool) -> Value {
+    let labels: Vec<String> = panel.threads.iter().map(u32::to_string).collect();
+    let ends = panel.threads.first().zip(panel.threads.last());
+    let (first, last) = ends.map_or((0.0, 1.0), |(a, b)| (f64::from(*a).log10(), f64::from(*b).log10()));
+    json!({
+        "data": data,
+        "layout": {
+            "xaxis": {
+                "type": "log", "tickmode": "array", "tickvals": panel.threads, "ticktext": labels,
+                "range": [first - 0.08, last + 0.08], "title": {"text": "connections"},
+            },
+            "yaxis": {"rangemode": if from_zero { "tozero" } else { "normal" }, "title": {"text": y_title}},
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{analysis, fixture};
+
+    #[test]
+    fn every_chart_has_points_and_every_policy_one_colour() {
+        let results = fixture::results();
+        let panels = analysis::panels(&results);
+        let charts = charts(&panels[0], &Flifo2009::load());
+        assert_eq!(charts.len(), 1 + 1 + 4 + 1 + 1 + 1 + 3);
+        for chart in &charts {
+            for trace in chart.spec["data"].as_array().unwrap() {
+                assert!(!trace["y"].as_array().unwrap().is_empty(), "{}: {trace}", chart.title);
+            }
+        }
+        let headline = &charts[0].spec["data"];
+        assert_eq!(headline[2]["line"]["color"], "$flifo$");
+        assert_eq!(headline[2]["x"].as_array().unwrap().len(), 11);
+        let cell = panels[0].curves[2].last();
+        assert_eq!(headline[2]["y"][10].as_f64(), cell.summary.throughput_median_per_s);
+        assert_eq!(charts[1].spec["data"][1]["y"].as_array().unwrap()[10].as_f64(), Some(255.04 / 658.71));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_drawn() {
+        let mut results = fixture::results();
+        results.cells.retain(|cell| cell.key.policy == "none");
+        let panels = analysis::panels(&results);
+        let titles: Vec<String> =
+            charts(&panels[0], &Flifo2009::load()).into_iter().map(|chart| chart.title).collect();
+        assert!(
+            !titles.iter().any(|title| title.contains("published") || title.contains("Gain")),
+            "{titles:?}"
+        );
+    }
+}

@@ -1,0 +1,161 @@
+//! A made-up run, whole in every key: for tests, and for looking at a page without measuring first.
+//! Shapes are as a small machine shows them; no figure in it was measured.
+
+use crate::results::{
+    AdmissionFigures, CellKey, DiskFigures, Fairness, HostFigures, Results, Round, Second, Settings,
+};
+use crate::sampler::{Machine, Samples};
+
+const ROUNDS: u32 = 5;
+
+/// Two workloads, three policies, 1 to 1024 connections, five rounds.
+pub fn results() -> Results {
+    let machine = Machine {
+        cpu_model: "Made-up CPU @ 2.50GHz".into(),
+        cores: 2,
+        memory_bytes: 8 << 30,
+        kernel: "Linux 6.1.0".into(),
+        file_system: "ext4".into(),
+        flifo_version: "0.1.0".into(),
+    };
+    let settings = Settings {
+        rows: 2_000_000,
+        range_size: 1000,
+        seed: 1,
+        rounds: ROUNDS,
+        round_s: 2.0,
+        warmup_s: 0.5,
+        buffer_pool_bytes: 1 << 30,
+        buffer_pool_instances: 4,
+        data_files: 4,
+        page_size_bytes: 16_384,
+        direct_io: true,
+        ..Settings::default()
+    };
+    let mut results = Results::new(
+        machine,
+        settings,
+        "flifo sweep --policy none,fifo,flifo --rounds 5 <made up>".into(),
+        "2026-01-31T12:00:00Z".into(),
+    );
+    results.elapsed_s = 330.5;
+    for (workload, scale) in [("point-select", 1.0), ("read-only", 0.05)] {
+        for round in 0..ROUNDS {
+            for threads in (0..=10).map(|power| 1u32 << power) {
+                for policy in ["none", "fifo", "flifo"] {
+                    let key = CellKey {
+                        target: "engine".into(),
+                        workload: workload.into(),
+                        front: "socket".into(),
+                        policy: policy.into(),
+                        concurrency: if policy == "none" { 0 } else { 4 },
+                        tickets: 5000,
+                        threads,
+                        leave_on_read: true,
+                    };
+                    results.cell_mut(&key).push(measure(policy, threads, round, scale));
+                }
+            }
+        }
+    }
+    results
+}
+
+/// Statements per second as a function of connections, and switches per statement.
+fn shape(policy: &str, threads: u32) -> (f64, f64) {
+    let n = f64::from(threads);
+    let rise = 66_000.0 * n / (n + 1.1);
+    let power = n.log2();
+    match policy {
+        "fifo" => (rise * (1.0 - 0.038 * (power - 4.0).max(0.0).powf(1.25)), 2.1 + 0.16 * power),
+        "flifo" => (rise * (1.0 - 0.005 * (power - 4.0).max(0.0)), 1.9 - 0.03 * power),
+        _ => (rise * (1.0 - 0.026 * (power - 5.0).max(0.0)), 2.0),
+    }
+}
+
+fn measure(policy: &str, threads: u32, round: u32, scale: f64) -> Round {
+    // Noise without a random generator: up to 3 % up or down, the same in every run.
+    let mixed = (u64::from(threads) * 1000 + u64::from(round) * 10 + policy.len() as u64)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let jitter = ((mixed >> 40) % 1000) as f64 / 1000.0 - 0.5;
+    let (shape_per_s, switches) = shape(policy, threads);
+    let throughput = shape_per_s * scale * (1.0 + 0.06 * jitter);
+    let elapsed_s = 2.0;
+    let statements = (throughput * elapsed_s) as u64;
+    let host = HostFigures {
+        context_switches_per_s: Some(throughput * switches),
+        cpu_user: Some(42.0 + 2.0 * jitter),
+        cpu_system: Some(48.0 - 2.0 * jitter),
+        cpu_idle: Some(7.0),
+        cpu_iowait: Some(1.0),
+        cpu_steal: Some(2.0),
+        cpu_server: Some(58.0),
+        cpu_client: Some(30.0),
+        run_queue: Some(if policy == "none" { f64::from(threads).sqrt() + 2.0 } else { 5.0 }),
+        run_queue_max: Some(threads.min(40)),
+    };
+    let seconds = (1..=2).map(|at| second(f64::from(at), &host)).collect();
+    let mut measured = Round::new(round, elapsed_s, statements, 0, Samples { seconds, totals: host });
+    let p50_ms = f64::from(threads) * 1000.0 / throughput;
+    measured.p50_ms = Some(p50_ms);
+    measured.p95_ms = Some(p50_ms * 1.9);
+    measured.p99_ms = Some(p50_ms * 3.0);
+    measured.max_ms = Some(p50_ms * if policy == "flifo" { 14.0 } else { 8.0 } + 2.0);
+    measured.transactions = if scale < 1.0 { statements / 14 } else { statements };
+    measured.transactions_per_s = measured.transactions as f64 / elapsed_s;
+    measured.admission = admission(policy, threads, statements, jitter);
+    let mean = statements / u64::from(threads);
+    measured.fairness = Fairness {
+        connection_statements_min: Some(mean * 8 / 10),
+        connection_statements_max: Some(mean * 12 / 10),
+        connection_variation: Some(if policy == "flifo" { 0.14 } else { 0.05 }),
+    };
+    measured.disk = DiskFigures {
+        disk_reads_per_s: Some(120.0),
+        disk_writes_per_s: Some(0.0),
+        disk_read_p50_us: Some(90.0),
+        disk_read_p99_us: Some(400.0),
+        free_frame_waits_per_s: Some(0.0),
+    };
+    measured
+}
+
+fn second(at_s: f64, host: &HostFigures) -> Second {
+    Second {
+        at_s,
+        context_switches_per_s: host.context_switches_per_s,
+        cpu_user: host.cpu_user,
+        cpu_system: host.cpu_system,
+        cpu_idle: host.cpu_idle,
+        cpu_iowait: host.cpu_iowait,
+        cpu_steal: host.cpu_steal,
+        cpu_server: host.cpu_server,
+        cpu_client: host.cpu_client,
+        run_queue: host.run_queue_max,
+    }
+}
+
+fn admission(policy: &str, threads: u32, statements: u64, jitter: f64) -> AdmissionFigures {
+    let none = policy == "none";
+    let waiting = !none && threads > 4;
+    let wake = |us: f64| waiting.then_some(us * (1.0 + 0.1 * jitter));
+    AdmissionFigures {
+        entered_at_once: if waiting { statements / 2 } else { statements },
+        entered_by_ticket: 0,
+        entered_by_lifo: if policy == "flifo" && waiting { statements / 3 } else { 0 },
+        handed_on: if waiting { statements / 2 } else { 0 },
+        inside_max: if none { threads } else { 6.min(threads) },
+        pending_max: if waiting { 3 } else { 0 },
+        queued_max: if none { 0 } else { threads.saturating_sub(4) },
+        woken_to_running_p50_us: wake(9.0 + f64::from(threads).log2()),
+        woken_to_running_p95_us: wake(40.0),
+        woken_to_running_p99_us: wake(95.0),
+        inside_p50_us: Some(16.0 * (1.0 + 0.05 * jitter)),
+        inside_p95_us: Some(31.0),
+        inside_p99_us: Some(60.0),
+        queued_p50_us: wake(f64::from(threads) * 13.0),
+        queued_p95_us: wake(f64::from(threads) * 24.0),
+        queued_p99_us: wake(f64::from(threads) * 35.0),
+        queued_max_us: wake(f64::from(threads) * 80.0),
+    }
+}

@@ -1,0 +1,89 @@
+//! Shows results: lines while cells finish, tables at the end, a page, a picture.
+
+pub mod analysis;
+mod charts;
+mod conclusion;
+#[doc(hidden)]
+pub mod fixture;
+mod format;
+mod page;
+mod palette;
+mod picture;
+mod text;
+
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+
+pub use conclusion::conclusion;
+pub use page::html;
+pub use picture::svg;
+pub use text::{cell_heading, cell_line, final_report};
+
+use crate::results::{Results, ResultsError, replace_file};
+
+/// How text is dressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Colours, for a terminal only.
+    pub colour: bool,
+    /// Columns at hand.
+    pub width: u16,
+}
+
+impl Style {
+    /// Colour and width of standard output; plain and 120 columns wide if it is no terminal.
+    pub fn stdout() -> Self {
+        let width = terminal_width().filter(|width| *width >= 60);
+        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Style { colour: std::io::stdout().is_terminal() && !no_colour, width: width.unwrap_or(120) }
+    }
+}
+
+/// What `flifo report` does, and what `sweep` does at its end with the results at hand: prints the final
+/// report to `out` and writes the files asked for.
+pub fn show(
+    results: &Results,
+    html_path: Option<&Path>,
+    svg_path: Option<&Path>,
+    style: Style,
+    out: &mut dyn Write,
+) -> Result<(), ReportError> {
+    out.write_all(final_report(results, style).as_bytes())?;
+    if let Some(path) = html_path {
+        replace_file(path, html(results)?.as_bytes())?;
+    }
+    if let Some(path) = svg_path {
+        replace_file(path, svg(results)?.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// [`show`] for a saved file.
+pub fn run(
+    json_path: &Path,
+    html_path: Option<&Path>,
+    svg_path: Option<&Path>,
+    style: Style,
+    out: &mut dyn Write,
+) -> Result<(), ReportError> {
+    show(&Results::load(json_path)?, html_path, svg_path, style, out)
+}
+
+/// Why nothing could be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    #[error(transparent)]
+    Results(#[from] ResultsError),
+    #[error("no cell was measured, so there is nothing to draw: let the run finish at least one round")]
+    Empty,
+    #[error("cannot print: {0}")]
+    Print(#[from] std::io::Error),
+    #[error("cannot draw the picture: {0}")]
+    Draw(String),
+}
+
+/// Columns of the terminal on standard output.
+fn terminal_width() -> Option<u16> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    (size.ws_col > 0).then_some(size.ws_col)
+}

@@ -1,0 +1,311 @@
+//! The self-contained page: style, script, plotly's library, charts and figures in one file.
+//!
+//! Nothing is fetched. The library comes out of the `plotly` crate; what that crate would put around a plot
+//! (MathJax, a content delivery network) is left out, and the page's own security policy forbids every
+//! request, so that a mistake here shows as an error in the tests and not as traffic at the reader's.
+
+use serde_json::{Map, Value, json};
+
+use super::ReportError;
+use super::analysis::{Panel, bound, panels};
+use super::charts::{Chart, charts};
+use super::conclusion::conclusion;
+use super::format;
+use super::palette::COLOURS;
+use crate::published::{Comparison, Flifo2009, Verdict, compare};
+use crate::results::{Cell, Results};
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+const POLICY: &str =
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:";
+
+/// The page as HTML.
+pub fn html(results: &Results) -> Result<String, ReportError> {
+    let panels = panels(results);
+    if panels.is_empty() {
+        return Err(ReportError::Empty);
+    }
+    let published = Flifo2009::load();
+    let mut specs: Vec<Value> = Vec::new();
+    let sections: String = panels.iter().map(|panel| section(panel, &published, &mut specs)).collect();
+    Ok(format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>flifo: {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{head}<main>\n{sections}</main>\n\
+         <footer><div class=\"inner\">Drawn by flifo {version}. Drag over a chart to enlarge, click twice to come back, click a name to hide its line. \
+         This page asks the network for nothing.</div></footer>\n\
+         <script type=\"application/json\" id=\"charts\">{charts}</script>\n\
+         <script type=\"application/json\" id=\"palettes\">{palettes}</script>\n\
+         <script>{library}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+        title = escape(&panels[0].heading()),
+        head = head(results, &panels),
+        version = escape(&results.machine.flifo_version),
+        charts = json_in_script(&Value::Array(specs)),
+        palettes = json_in_script(&palettes()),
+        library = library(),
+    ))
+}
+
+/// Plotly's library alone: the first of the scripts that the crate embeds.
+fn library() -> String {
+    let scripts = plotly::Plot::offline_js_sources();
+    let body = scripts.split_once("</script>").map_or("", |(first, _)| first);
+    body.split_once('>').map_or("", |(_, library)| library).to_owned()
+}
+
+fn palettes() -> Value {
+    let side = |pick: fn(&(&str, &'static str, &'static str)) -> &'static str| -> Map<String, Value> {
+        COLOURS.iter().map(|entry| (entry.0.to_owned(), pick(entry).into())).collect()
+    };
+    json!({"light": side(|c| c.1), "dark": side(|c| c.2)})
+}
+
+fn head(results: &Results, panels: &[Panel<'_>]) -> String {
+    let machine = &results.machine;
+    let settings = &results.settings;
+    let facts = [
+        (
+            "machine",
+            format!(
+                "{}, {} cores, {} memory, {}, {}",
+                machine.cpu_model,
+                machine.cores,
+                format::bytes(machine.memory_bytes),
+                machine.kernel,
+                machine.file_system
+            ),
+        ),
+        (
+            "data",
+            format!(
+                "{} rows, ranges of {}, buffer pool {} in {} instances, {} data files, {}, seed {}",
+                format::count(settings.rows as f64),
+                settings.range_size,
+                format::bytes(settings.buffer_pool_bytes),
+                settings.buffer_pool_instances,
+                settings.data_files,
+                if settings.direct_io { "direct I/O" } else { "buffered I/O" },
+                settings.seed
+            ),
+        ),
+        ("rounds", format!("{} of {} s each, settings interleaved", settings.rounds, settings.round_s)),
+        ("started", format!("{}, took {:.0} s", results.started_at, results.elapsed_s)),
+    ];
+    let facts: String =
+        facts.iter().map(|(name, fact)| format!("<dt>{name}</dt><dd>{}</dd>\n", escape(fact))).collect();
+    let leads: String = panels
+        .iter()
+        .map(|panel| {
+            format!(
+                "<div class=\"lead\"><p class=\"which\">{}</p><p class=\"conclusion\">{}</p></div>\n",
+                escape(&panel.heading()),
+                escape(&conclusion(panel))
+            )
+        })
+        .collect();
+    let warning = if results.interrupted {
+        "<p class=\"warning\">The run was interrupted: some cells have fewer rounds, or none.</p>\n"
+    } else {
+        ""
+    };
+    format!(
+        "<header>\n<div class=\"bar\"><h1>flifo <small>throughput against connections</small></h1>\
+         <button id=\"theme\" type=\"button\">light / dark</button></div>\n{leads}{warning}\
+         <dl class=\"facts\">\n<dt>command</dt><dd><code>{}</code></dd>\n{facts}</dl>\n</header>\n",
+        escape(&results.command_line)
+    )
+}
+
+fn section(panel: &Panel<'_>, published: &Flifo2009, specs: &mut Vec<Value>) -> String {
+    let (wide, small): (Vec<Chart>, Vec<Chart>) = charts(panel, published).into_iter().partition(|c| c.wide);
+    let mut grid = |charts: Vec<Chart>| -> String {
+        let figures: String = charts.into_iter().map(|chart| figure(chart, specs)).collect();
+        format!("<div class=\"grid\">\n{figures}</div>\n")
+    };
+    let (wide, small) = (grid(wide), grid(small));
+    format!(
+        "<section>\n<h2>{}</h2>\n{wide}{}{small}{}</section>\n",
+        escape(&panel.heading()),
+        published_card(&compare(panel, published), published),
+        cell_table(panel)
+    )
+}
+
+fn figure(chart: Chart, specs: &mut Vec<Value>) -> String {
+    let index = specs.len();
+    specs.push(chart.spec);
+    let class = if chart.wide { " class=\"wide\"" } else { "" };
+    let button = if chart.switchable {
+        format!("<button type=\"button\" data-log=\"{index}\" aria-pressed=\"false\">log y</button>")
+    } else {
+        String::new()
+    };
+    let (title, note) = (escape(&chart.title), escape(&chart.note));
+    format!(
+        "<figure{class}><figcaption><h3>{title}</h3>{button}<p>{note}</p></figcaption>\
+         <div class=\"chart\" data-chart=\"{index}\" role=\"img\" aria-label=\"{title}\"></div></figure>\n"
+    )
+}
+
+fn published_card(comparisons: &[Comparison], published: &Flifo2009) -> String {
+    if comparisons.is_empty() {
+        return String::new();
+    }
+    let row = |comparison: &Comparison| {
+        let class = match comparison.verdict {
+            Some(Verdict::Holds) => "holds",
+            Some(Verdict::Fails) => "fails",
+            _ => "between",
+        };
+        format!(
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"{class}\">{}</td></tr>\n",
+            escape(comparison.claim),
+            comparison.published.map_or("-".into(), |p| format!("{p:.2}")),
+            escape(&format::ratio(comparison.measured)),
+            comparison.verdict.map_or("", Verdict::words),
+        )
+    };
+    let rows: String = comparisons.iter().map(row).collect();
+    let sentences: String =
+        comparisons.iter().map(|c| format!("<li>{}</li>\n", escape(&c.sentence))).collect();
+    let unsaid: String =
+        published.unsaid.iter().map(|text| format!("<li>Unsaid there: {}.</li>\n", escape(text))).collect();
+    format!(
+        "<div class=\"card\"><h3>Published, and here</h3>\n<div class=\"scroll\" tabindex=\"0\"><table class=\"words\"><thead><tr>\
+         <th>ratio</th><th>{} ({})</th><th>here: median lowest..highest</th><th></th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n\
+         <ul class=\"plain\">{sentences}</ul>\n\
+         <ul class=\"plain\"><li>Source: {}, {}, {}; {}. Other processors and another server: ratios only.</li>\n{unsaid}</ul></div>\n",
+        published.year,
+        escape(&published.server),
+        escape(&published.source),
+        published.year,
+        escape(&published.server),
+        escape(&published.workload),
+    )
+}
+
+/// Every cell of the panel, in full.
+fn cell_table(panel: &Panel<'_>) -> String {
+    const HEAD: [&str; 21] = [
+        "threads",
+        "policy",
+        "limit",
+        "statements/s",
+        "p50 ms",
+        "p95 ms",
+        "p99 ms",
+        "longest ms",
+        "switches/st",
+        "W µs",
+        "S µs",
+        "1 + W/S",
+        "run queue",
+        "user",
+        "system",
+        "idle",
+        "iowait",
+        "server",
+        "client",
+        "variation",
+        "disk reads/s",
+    ];
+    let head: String = HEAD.iter().map(|name| format!("<th>{name}</th>")).collect();
+    let mut rows = String::new();
+    for &threads in &panel.threads {
+        let mut class = " class=\"group\"";
+        for curve in &panel.curves {
+            let Some(cell) = curve.at(threads) else { continue };
+            let fields: String = cell_fields(cell).iter().map(|field| format!("<td>{field}</td>")).collect();
+            rows += &format!("<tr{class}><td>{threads}</td><td>{}</td>{fields}</tr>\n", escape(&curve.label));
+            class = "";
+        }
+    }
+    format!(
+        "<div class=\"card\"><details open><summary>All cells: medians of the rounds, % of all processors</summary>\n\
+         <div class=\"scroll\" tabindex=\"0\"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div></details></div>\n"
+    )
+}
+
+fn cell_fields(cell: &Cell) -> Vec<String> {
+    let summary = &cell.summary;
+    let median = |figure: fn(&crate::results::Round) -> Option<f64>| cell.spread(figure).map(|s| s.median);
+    let limit = if cell.key.concurrency == 0 { "-".into() } else { cell.key.concurrency.to_string() };
+    let mut fields = vec![limit, format::with_spread(cell.throughput())];
+    fields.extend(
+        [
+            summary.p50_median_ms,
+            summary.p95_median_ms,
+            summary.p99_median_ms,
+            summary.longest_ms,
+            summary.context_switches_median_per_statement,
+            summary.woken_to_running_p50_median_us,
+            summary.inside_p50_median_us,
+            bound(cell).map(|bound| bound.median),
+            median(|r| r.host.run_queue),
+        ]
+        .map(format::maybe),
+    );
+    fields.extend(
+        [
+            median(|r| r.host.cpu_user),
+            median(|r| r.host.cpu_system),
+            median(|r| r.host.cpu_idle),
+            median(|r| r.host.cpu_iowait),
+            median(|r| r.host.cpu_server),
+            median(|r| r.host.cpu_client),
+        ]
+        .map(format::percent),
+    );
+    fields.extend(
+        [summary.connection_variation_median, median(|r| r.disk.disk_reads_per_s)].map(format::maybe),
+    );
+    fields
+}
+
+/// Text for an element or an attribute.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// JSON that cannot end the script element it stands in.
+fn json_in_script(value: &Value) -> String {
+    value.to_string().replace('<', "\\u003c")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn the_page_is_whole_and_fetches_nothing() {
+        let page = html(&fixture::results()).unwrap();
+        assert!(page.contains("plotly.js v") && page.ends_with("</html>\n"));
+        assert!(
+            !page.contains("MathJax.js") && !page.contains("tex-svg"),
+            "MathJax is 2 MB that nobody reads"
+        );
+        let own = page.replace(&library(), "");
+        assert!(!own.contains("http://") && !own.contains("https://"), "an address outside the library");
+        assert!(!own.contains("<link") && !own.contains("src="));
+    }
+
+    #[test]
+    fn what_a_user_typed_stays_text() {
+        let mut results = fixture::results();
+        results.command_line = "flifo --data '</script><script>alert(1)</script>'".into();
+        results.cells[0].key.policy = "</script><b>".into();
+        let page = html(&results).unwrap();
+        assert!(!page.contains("<script>alert") && !page.contains("</script><b>"));
+        assert!(page.contains("&lt;/script&gt;&lt;script&gt;alert(1)"));
+    }
+
+    #[test]
+    fn nothing_measured_is_an_error_that_says_so() {
+        let mut results = fixture::results();
+        results.cells.clear();
+        assert!(html(&results).unwrap_err().to_string().contains("nothing to draw"));
+    }
+}

@@ -1,0 +1,29 @@
+//! One colour per policy, everywhere. From Okabe and Ito's set, which the colour-blind can tell apart; the
+//! dark theme's are the same hues, lighter. Marks differ too, so that colour never stands alone.
+
+/// Name, on light, on dark.
+pub(super) const COLOURS: [(&str, &str, &str); 16] = [
+    ("none", "#6b7280", "#a9b2bf"),
+    ("fifo", "#d55e00", "#f3924d"),
+    ("lifo", "#aa4499", "#dd8ccf"),
+    ("flifo", "#0072b2", "#56b4e9"),
+    ("broadcast", "#8f6b00", "#e6c34d"),
+    ("sleep", "#00785a", "#4cc79a"),
+    ("other", "#333333", "#dddddd"),
+    ("user", "#4a5a8a", "#7d90c9"),
+    ("system", "#97a5cf", "#4d5c8c"),
+    ("iowait", "#d9a520", "#d9a520"),
+    ("steal", "#b4575d", "#c77a80"),
+    ("idle", "#e9ecf1", "#262e39"),
+    ("ink", "#1c2430", "#e6eaf0"),
+    ("muted", "#8a94a3", "#76818f"),
+    ("grid", "#e3e7ec", "#2c3541"),
+    ("card", "#ffffff", "#1a2029"),
+];
+
+/// A colour that stands on white and on near-black, for a picture that knows no theme.
+pub(super) fn neutral(policy: &str) -> (u8, u8, u8) {
+    let (_, light, _) = COLOURS.iter().find(|(name, ..)| *name == policy).unwrap_or(&COLOURS[6]);
+    let part = |from: usize| u8::from_str_radix(&light[from..from + 2], 16).unwrap_or(0);
+    (part(1), part(3), part(5))
+}

@@ -1,0 +1,217 @@
+//! The headline as a still picture (SVG), for a README: opaque, so that it stands on light and dark pages.
+
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::ReportError;
+use super::analysis::{Curve, Panel, panels};
+use super::format;
+use super::palette::neutral;
+use crate::results::{Cell, Results};
+use crate::statistics::Spread;
+
+const SIZE: (u32, u32) = (900, 480);
+const PAPER: RGBColor = RGBColor(252, 252, 253);
+const INK: RGBColor = RGBColor(28, 36, 48);
+const SOFT: RGBColor = RGBColor(91, 102, 117);
+const GRID: RGBColor = RGBColor(227, 231, 236);
+/// Width of a character of the labels at the lines, a little more than most.
+const LABEL_CHARACTER_PX: u32 = 8;
+/// Labels at the lines keep this distance.
+const LABEL_STEP_PX: i32 = 18;
+
+type Drawing<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
+/// Throughput against connections, of the run's first panel: a line per policy through the medians, and a
+/// band from the lowest to the highest round.
+pub fn svg(results: &Results) -> Result<String, ReportError> {
+    let panels = panels(results);
+    let panel = panels.first().ok_or(ReportError::Empty)?;
+    let mut picture = String::new();
+    draw(panel, results, &mut picture).map_err(|error| ReportError::Draw(error.to_string()))?;
+    Ok(picture)
+}
+
+fn draw(
+    panel: &Panel<'_>,
+    results: &Results,
+    picture: &mut String,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let root = SVGBackend::with_string(picture, SIZE).into_drawing_area();
+    root.fill(&PAPER)?;
+    headings(&root, panel, results)?;
+    let power = |threads: Option<&u32>| threads.map_or(0.0, |threads| f64::from(*threads).log2());
+    let (first, last) = (power(panel.threads.first()), power(panel.threads.last()));
+    let top = panel.curves.iter().flat_map(|c| &c.cells).filter_map(|c| c.throughput()).map(|t| t.max);
+    let top = top.fold(1.0, f64::max) * 1.08;
+    let mut chart = ChartBuilder::on(&root)
+        .margin_left(14)
+        .margin_right(labels_px(panel))
+        .margin_top(74)
+        .margin_bottom(10)
+        .x_label_area_size(44)
+        .y_label_area_size(66)
+        .build_cartesian_2d(first - 0.15..last.max(first + 1.0) + 0.05, 0.0..top)?;
+    let label = ("sans-serif", 13).into_font().color(&SOFT);
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(GRID)
+        .axis_style(SOFT)
+        .label_style(label.clone())
+        .axis_desc_style(label)
+        .x_labels((last - first) as usize + 2)
+        .y_labels(6)
+        .x_label_formatter(&|power| power_label(*power))
+        .y_label_formatter(&|per_s| if *per_s == 0.0 { "0".into() } else { format::count(*per_s) })
+        .x_desc("connections (each step doubles)")
+        .y_desc("statements per second")
+        .draw()?;
+    for curve in &panel.curves {
+        draw_curve(&mut chart, curve)?;
+    }
+    labels(&root, &chart, panel)?;
+    drop(chart);
+    root.present()?;
+    Ok(())
+}
+
+/// Whole powers of two only; the axis may have steps between.
+fn power_label(power: f64) -> String {
+    if power < 0.0 || (power - power.round()).abs() > 1e-6 {
+        return String::new();
+    }
+    format!("{:.0}", power.exp2())
+}
+
+fn headings(
+    root: &Drawing<'_>,
+    panel: &Panel<'_>,
+    results: &Results,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let title = ("sans-serif", 20).into_font().style(FontStyle::Bold).color(&INK);
+    root.draw(&Text::new("Throughput against connections", (20, 18), title))?;
+    let machine = &results.machine;
+    let rounds = panel.curves.iter().flat_map(|c| &c.cells).map(|c| c.rounds.len()).max().unwrap_or(0);
+    let below = format!(
+        "{}; {} cores, {}; median of {rounds} rounds, band from the lowest to the highest",
+        panel.heading(),
+        machine.cores,
+        machine.cpu_model
+    );
+    root.draw(&Text::new(below, (20, 46), ("sans-serif", 13).into_font().color(&SOFT)))?;
+    Ok(())
+}
+
+fn points(curve: &Curve<'_>) -> Vec<(f64, Spread)> {
+    let point = |cell: &&Cell| Some((f64::from(cell.key.threads).log2(), cell.throughput()?));
+    curve.cells.iter().filter_map(point).collect()
+}
+
+fn draw_curve(chart: &mut Chart<'_>, curve: &Curve<'_>) -> Result<(), Box<dyn std::error::Error>> {
+    let (r, g, b) = neutral(curve.policy);
+    let colour = RGBColor(r, g, b);
+    let points = points(curve);
+    let upper = points.iter().map(|(x, t)| (*x, t.max));
+    let lower = points.iter().rev().map(|(x, t)| (*x, t.min));
+    chart.draw_series([Polygon::new(upper.chain(lower).collect::<Vec<_>>(), colour.mix(0.16).filled())])?;
+    let medians: Vec<(f64, f64)> = points.iter().map(|(x, t)| (*x, t.median)).collect();
+    let width = if curve.policy == "flifo" { 3 } else { 2 };
+    chart.draw_series(LineSeries::new(medians.clone(), colour.stroke_width(width)))?;
+    chart.draw_series(medians.into_iter().map(|point| Circle::new(point, 4, colour.filled())))?;
+    Ok(())
+}
+
+fn label_text(curve: &Curve<'_>, last: Spread) -> String {
+    format!("{} {}", curve.label, format::count(last.median))
+}
+
+/// Room on the right for the labels.
+fn labels_px(panel: &Panel<'_>) -> u32 {
+    let texts = panel.curves.iter().filter_map(|c| Some(label_text(c, c.last().throughput()?)));
+    let longest = texts.map(|text| text.chars().count() as u32).max().unwrap_or(0);
+    (longest * LABEL_CHARACTER_PX + 10).min(SIZE.0 / 3)
+}
+
+/// Names the lines at their right ends, pushed apart where they would overlap.
+fn labels(
+    root: &Drawing<'_>,
+    chart: &Chart<'_>,
+    panel: &Panel<'_>,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let mut ends: Vec<(i32, i32, &Curve<'_>, Spread)> = panel
+        .curves
+        .iter()
+        .filter_map(|curve| {
+            let (x, last) = *points(curve).last()?;
+            let (x_px, y_px) = chart.plotting_area().map_coordinate(&(x, last.median));
+            Some((x_px, y_px, curve, last))
+        })
+        .collect();
+    ends.sort_by_key(|(_, y_px, ..)| *y_px);
+    let mut y_px_min = i32::MIN;
+    for (x_px, y_px, curve, last) in ends {
+        let y_px = y_px.max(y_px_min);
+        y_px_min = y_px.saturating_add(LABEL_STEP_PX);
+        let (r, g, b) = neutral(curve.policy);
+        let style = ("sans-serif", 14)
+            .into_font()
+            .style(FontStyle::Bold)
+            .color(&RGBColor(r, g, b))
+            .pos(Pos::new(HPos::Left, VPos::Center));
+        let text = label_text(curve, last);
+        root.draw(&Text::new(text, (x_px + 10, y_px), style))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{analysis, fixture};
+
+    #[test]
+    fn the_picture_names_its_lines_axes_and_machine() {
+        let results = fixture::results();
+        let picture = svg(&results).unwrap();
+        for wanted in [
+            "connections",
+            "statements per second",
+            "Throughput",
+            "Made-up CPU",
+            "1024",
+            "#0072B2",
+            "#D55E00",
+        ] {
+            assert!(picture.contains(wanted), "{wanted} is missing");
+        }
+        let panels = analysis::panels(&results);
+        for curve in &panels[0].curves {
+            let end = format::count(curve.last().throughput().unwrap().median);
+            assert!(picture.contains(&format!("{} {end}", curve.label)), "{}", curve.label);
+        }
+        assert!(picture.matches("<polyline").count() >= 3);
+        assert_eq!(picture.matches("<polygon").count(), 3);
+        // A mark for each point: three policies at eleven numbers of connections.
+        assert_eq!(picture.matches("<circle").count(), 33);
+        assert!(!picture.contains("href"), "a picture loads nothing");
+    }
+
+    #[test]
+    fn one_point_is_drawn_and_none_is_an_error() {
+        let mut results = fixture::results();
+        results.cells.truncate(1);
+        assert_eq!(svg(&results).unwrap().matches("<circle").count(), 1);
+        results.cells.clear();
+        assert!(matches!(svg(&results), Err(ReportError::Empty)));
+    }
+
+    #[test]
+    fn axis_labels_are_whole_powers() {
+        assert_eq!((power_label(10.0), power_label(0.0)), ("1024".into(), "1".into()));
+        assert_eq!((power_label(0.5), power_label(-1.0)), (String::new(), String::new()));
+    }
+}

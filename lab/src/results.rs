@@ -1,0 +1,419 @@
+//! What a run of the lab writes and reads back: JSON, schema 1.
+//!
+//! Every key carries its unit as its last word and is explained in `docs/results.md` (a test compares the
+//! two). Keys stay: a later version adds keys and never renames or drops one. Reading ignores keys it does
+//! not know and takes a missing figure as "not measured", so that old and new files can be read by both.
+//!
+//! A figure that could not be measured is `null`, never 0.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::sampler::{Machine, Samples};
+use crate::statistics::Spread;
+
+/// The version of the layout described in `docs/results.md`.
+pub const SCHEMA: u32 = 1;
+
+/// A whole run: where, with what, and what came out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The command as it was typed.
+    #[serde(default)]
+    pub command_line: String,
+    /// UTC, as `2026-01-31T12:00:00Z`.
+    #[serde(default)]
+    pub started_at: String,
+    /// Seconds from the start to the last cell, loading included.
+    #[serde(default)]
+    pub elapsed_s: f64,
+    /// Stopped before every cell had all its rounds.
+    #[serde(default)]
+    pub interrupted: bool,
+    /// The machine it ran on.
+    #[serde(default)]
+    pub machine: Machine,
+    /// What holds for every cell.
+    #[serde(default)]
+    pub settings: Settings,
+    /// One for each combination of setting and number of threads.
+    pub cells: Vec<Cell>,
+}
+
+/// What holds for every cell of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    pub rows: u64,
+    pub range_size: u64,
+    /// Processor time that each statement spends inside, besides the engine's.
+    pub statement_work_us: u64,
+    pub seed: u64,
+    pub rounds: u32,
+    pub round_s: f64,
+    pub warmup_s: f64,
+    pub buffer_pool_bytes: u64,
+    pub buffer_pool_instances: u32,
+    pub data_files: u32,
+    pub page_size_bytes: u32,
+    pub direct_io: bool,
+}
+
+/// What tells one cell from another.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct CellKey {
+    /// What was measured: `engine` for the embedded engine.
+    pub target: String,
+    /// `point-select`, `read-only`.
+    pub workload: String,
+    /// `socket` or `direct`.
+    pub front: String,
+    /// `none`, `fifo`, `lifo`, `flifo`, `broadcast`, `sleep`.
+    pub policy: String,
+    /// The limit; 0 for none.
+    pub concurrency: u32,
+    /// Engine entries on one place.
+    pub tickets: u32,
+    /// Connections.
+    pub threads: u32,
+    /// A read from disk gives up the place in admission.
+    #[serde(default)]
+    pub leave_on_read: bool,
+}
+
+/// One setting at one number of threads, with all its rounds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    #[serde(flatten)]
+    pub key: CellKey,
+    pub rounds: Vec<Round>,
+    #[serde(flatten, default)]
+    pub summary: Summary,
+}
+
+/// The rounds of a cell in one figure each. Written for scripts; always computed from the rounds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Summary {
+    pub throughput_median_per_s: Option<f64>,
+    pub throughput_min_per_s: Option<f64>,
+    pub throughput_max_per_s: Option<f64>,
+    /// Median of the absolute deviations from the median.
+    pub throughput_deviation_per_s: Option<f64>,
+    pub transactions_median_per_s: Option<f64>,
+    pub p50_median_ms: Option<f64>,
+    pub p95_median_ms: Option<f64>,
+    pub p99_median_ms: Option<f64>,
+    /// The longest of all rounds, not a median: one starved statement counts.
+    pub longest_ms: Option<f64>,
+    pub context_switches_median_per_s: Option<f64>,
+    pub context_switches_median_per_statement: Option<f64>,
+    pub woken_to_running_p50_median_us: Option<f64>,
+    pub inside_p50_median_us: Option<f64>,
+    pub connection_variation_median: Option<f64>,
+}
+
+/// One round of one cell.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Round {
+    /// Counts from 0. Rounds of the same number ran close to each other in time: ratios pair them.
+    pub round: u32,
+    /// The measured window.
+    pub elapsed_s: f64,
+    pub statements: u64,
+    pub transactions: u64,
+    /// Statements per second.
+    pub throughput_per_s: f64,
+    pub transactions_per_s: f64,
+    /// Of a statement (point-select) or a transaction (read-only), from the client's first request to its
+    /// last reply, queueing included.
+    pub p50_ms: Option<f64>,
+    pub p95_ms: Option<f64>,
+    pub p99_ms: Option<f64>,
+    pub max_ms: Option<f64>,
+    pub context_switches_per_statement: Option<f64>,
+    #[serde(flatten)]
+    pub host: HostFigures,
+    #[serde(flatten)]
+    pub admission: AdmissionFigures,
+    #[serde(flatten)]
+    pub fairness: Fairness,
+    #[serde(flatten)]
+    pub disk: DiskFigures,
+    /// The same round second by second.
+    pub seconds: Vec<Second>,
+}
+
+/// What the machine did during a round. Percentages are of all processors together.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostFigures {
+    pub context_switches_per_s: Option<f64>,
+    pub cpu_user: Option<f64>,
+    pub cpu_system: Option<f64>,
+    pub cpu_idle: Option<f64>,
+    pub cpu_iowait: Option<f64>,
+    /// Taken by the hypervisor.
+    pub cpu_steal: Option<f64>,
+    /// This process without the client threads.
+    pub cpu_server: Option<f64>,
+    /// The client threads.
+    pub cpu_client: Option<f64>,
+    /// Mean of the samples of `procs_running`, which vmstat shows as `r`.
+    pub run_queue: Option<f64>,
+    pub run_queue_max: Option<u32>,
+}
+
+/// One sample: the second that ends at `at_s`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Second {
+    /// Seconds since the round's start.
+    pub at_s: f64,
+    pub context_switches_per_s: Option<f64>,
+    pub cpu_user: Option<f64>,
+    pub cpu_system: Option<f64>,
+    pub cpu_idle: Option<f64>,
+    pub cpu_iowait: Option<f64>,
+    pub cpu_steal: Option<f64>,
+    pub cpu_server: Option<f64>,
+    pub cpu_client: Option<f64>,
+    pub run_queue: Option<u32>,
+}
+
+/// What admission counted during a round.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AdmissionFigures {
+    pub entered_at_once: u64,
+    pub entered_by_ticket: u64,
+    pub entered_by_lifo: u64,
+    pub handed_on: u64,
+    /// Highest number of places out.
+    pub inside_max: u32,
+    /// Highest number of threads woken and not running yet.
+    pub pending_max: u32,
+    /// Longest queue.
+    pub queued_max: u32,
+    /// W: from the wake to running.
+    pub woken_to_running_p50_us: Option<f64>,
+    pub woken_to_running_p95_us: Option<f64>,
+    pub woken_to_running_p99_us: Option<f64>,
+    /// S: work per place.
+    pub inside_p50_us: Option<f64>,
+    pub inside_p95_us: Option<f64>,
+    pub inside_p99_us: Option<f64>,
+    pub queued_p50_us: Option<f64>,
+    pub queued_p95_us: Option<f64>,
+    pub queued_p99_us: Option<f64>,
+    pub queued_max_us: Option<f64>,
+}
+
+/// How evenly the connections were served.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Fairness {
+    /// Statements of the connection that got fewest.
+    pub connection_statements_min: Option<u64>,
+    pub connection_statements_max: Option<u64>,
+    /// Standard deviation divided by the mean of statements per connection.
+    pub connection_variation: Option<f64>,
+}
+
+/// What the buffer pool asked of the disk.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DiskFigures {
+    pub disk_reads_per_s: Option<f64>,
+    pub disk_writes_per_s: Option<f64>,
+    pub disk_read_p50_us: Option<f64>,
+    pub disk_read_p99_us: Option<f64>,
+    pub free_frame_waits_per_s: Option<f64>,
+}
+
+impl Results {
+    /// An empty run.
+    pub fn new(machine: Machine, settings: Settings, command_line: String, started_at: String) -> Self {
+        Results {
+            schema: SCHEMA,
+            command_line,
+            started_at,
+            elapsed_s: 0.0,
+            interrupted: false,
+            machine,
+            settings,
+            cells: Vec::new(),
+        }
+    }
+
+    /// The cell of `key`, made if it is not there yet. Cells stand in the order of their first round.
+    pub fn cell_mut(&mut self, key: &CellKey) -> &mut Cell {
+        let index = self.cells.iter().position(|cell| cell.key == *key).unwrap_or_else(|| {
+            self.cells.push(Cell::new(key.clone()));
+            self.cells.len() - 1
+        });
+        &mut self.cells[index]
+    }
+
+    /// Pretty JSON with a newline at its end.
+    pub fn to_json(&self) -> String {
+        let mut json =
+            serde_json::to_string_pretty(self).expect("plain data with string keys is always JSON");
+        json.push('\n');
+        json
+    }
+
+    /// Reads what [`Results::to_json`] wrote, in this or another version.
+    pub fn from_json(json: &str) -> Result<Self, ResultsError> {
+        #[derive(Deserialize)]
+        struct Head {
+            schema: u32,
+        }
+        let head: Head = serde_json::from_str(json)?;
+        if head.schema != SCHEMA {
+            return Err(ResultsError::Schema(head.schema));
+        }
+        let mut results: Results = serde_json::from_str(json)?;
+        for cell in &mut results.cells {
+            cell.summarise();
+        }
+        Ok(results)
+    }
+
+    /// Writes beside the file and renames, so that a reader never meets half a file.
+    pub fn save(&self, path: &Path) -> Result<(), ResultsError> {
+        replace_file(path, self.to_json().as_bytes())
+    }
+
+    /// Reads a file that [`Results::save`] wrote.
+    pub fn load(path: &Path) -> Result<Self, ResultsError> {
+        let json = fs::read_to_string(path).map_err(|source| ResultsError::read(path, source))?;
+        Self::from_json(&json)
+    }
+}
+
+/// Writes `bytes` beside `path`, then renames: a reader, or a full disk, never leaves half a file there.
+pub fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), ResultsError> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let beside = path.with_file_name(name);
+    let written = fs::File::create(&beside)
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&beside, path));
+    written.map_err(|source| {
+        let _ = fs::remove_file(&beside);
+        ResultsError::Write { path: path.to_owned(), source }
+    })
+}
+
+impl Cell {
+    /// A cell without rounds.
+    pub fn new(key: CellKey) -> Self {
+        Cell { key, rounds: Vec::new(), summary: Summary::default() }
+    }
+
+    /// Adds a round and brings the summary up to date.
+    pub fn push(&mut self, round: Round) {
+        self.rounds.push(round);
+        self.summarise();
+    }
+
+    /// Median, lowest and highest throughput; `None` before the first round.
+    pub fn throughput(&self) -> Option<Spread> {
+        self.spread(|round| Some(round.throughput_per_s))
+    }
+
+    /// The spread of any figure over the rounds that have it.
+    pub fn spread(&self, figure: impl Fn(&Round) -> Option<f64>) -> Option<Spread> {
+        Spread::of(self.rounds.iter().filter_map(figure))
+    }
+
+    fn summarise(&mut self) {
+        let median = |figure: fn(&Round) -> Option<f64>| self.spread(figure).map(|spread| spread.median);
+        let throughput = self.throughput();
+        self.summary = Summary {
+            throughput_median_per_s: throughput.map(|t| t.median),
+            throughput_min_per_s: throughput.map(|t| t.min),
+            throughput_max_per_s: throughput.map(|t| t.max),
+            throughput_deviation_per_s: throughput.map(|t| t.deviation),
+            transactions_median_per_s: median(|r| Some(r.transactions_per_s)),
+            p50_median_ms: median(|r| r.p50_ms),
+            p95_median_ms: median(|r| r.p95_ms),
+            p99_median_ms: median(|r| r.p99_ms),
+            longest_ms: self.spread(|r| r.max_ms).map(|spread| spread.max),
+            context_switches_median_per_s: median(|r| r.host.context_switches_per_s),
+            context_switches_median_per_statement: median(|r| r.context_switches_per_statement),
+            woken_to_running_p50_median_us: median(|r| r.admission.woken_to_running_p50_us),
+            inside_p50_median_us: median(|r| r.admission.inside_p50_us),
+            connection_variation_median: median(|r| r.fairness.connection_variation),
+        };
+    }
+}
+
+impl Round {
+    /// Fills what follows from counts, time and samples; latencies, admission, fairness and disk are the
+    /// caller's to set afterwards.
+    pub fn new(round: u32, elapsed_s: f64, statements: u64, transactions: u64, samples: Samples) -> Self {
+        let per_s = |count: u64| if elapsed_s > 0.0 { count as f64 / elapsed_s } else { 0.0 };
+        let throughput_per_s = per_s(statements);
+        let context_switches_per_statement = samples
+            .totals
+            .context_switches_per_s
+            .filter(|_| throughput_per_s > 0.0)
+            .map(|switches_per_s| switches_per_s / throughput_per_s);
+        Round {
+            round,
+            elapsed_s,
+            statements,
+            transactions,
+            throughput_per_s,
+            transactions_per_s: per_s(transactions),
+            context_switches_per_statement,
+            host: samples.totals,
+            seconds: samples.seconds,
+            ..Round::default()
+        }
+    }
+}
+
+impl Fairness {
+    /// From the statements of each connection.
+    pub fn of(statements: &[u64]) -> Self {
+        if statements.is_empty() {
+            return Fairness::default();
+        }
+        let count = statements.len() as f64;
+        let mean = statements.iter().map(|&n| n as f64).sum::<f64>() / count;
+        let variance = statements.iter().map(|&n| (n as f64 - mean).powi(2)).sum::<f64>() / count;
+        Fairness {
+            connection_statements_min: statements.iter().min().copied(),
+            connection_statements_max: statements.iter().max().copied(),
+            connection_variation: (mean > 0.0).then(|| variance.sqrt() / mean),
+        }
+    }
+}
+
+/// Why a results file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ResultsError {
+    #[error("cannot read {}: {source}", path.display())]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("cannot write {}: {source}; choose a directory that exists and has room", path.display())]
+    Write { path: PathBuf, source: std::io::Error },
+    #[error("not a results file of flifo: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("results of schema {0}, but this flifo reads schema {SCHEMA}: use the version that wrote them")]
+    Schema(u32),
+}
+
+impl ResultsError {
+    fn read(path: &Path, source: std::io::Error) -> Self {
+        ResultsError::Read { path: path.to_owned(), source }
+    }
+}

@@ -1,0 +1,107 @@
+//! What the machine is, for the head of a report.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// The machine and the program, so that figures can be compared later.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Machine {
+    pub cpu_model: String,
+    /// Processors this process may use.
+    pub cores: u32,
+    pub memory_bytes: u64,
+    pub kernel: String,
+    /// Type of the file system that holds the data directory, such as `ext4`.
+    pub file_system: String,
+    pub flifo_version: String,
+}
+
+impl Machine {
+    /// Asks the kernel. `data_dir` may not exist yet. What cannot be found out reads `unknown`, or 0.
+    pub fn detect(data_dir: &Path) -> Self {
+        let read = |path| fs::read_to_string(path).unwrap_or_default();
+        let known = |text: Option<String>| text.unwrap_or_else(|| "unknown".into());
+        let kernel = rustix::system::uname();
+        let kernel = format!("{} {}", kernel.sysname().to_string_lossy(), kernel.release().to_string_lossy());
+        Machine {
+            cpu_model: known(cpu_model(&read("/proc/cpuinfo"))),
+            cores: std::thread::available_parallelism().map_or(0, |n| n.get() as u32),
+            memory_bytes: memory_bytes(&read("/proc/meminfo")).unwrap_or(0),
+            kernel,
+            file_system: known(file_system(&read("/proc/self/mountinfo"), &existing(data_dir))),
+            flifo_version: env!("CARGO_PKG_VERSION").into(),
+        }
+    }
+}
+
+/// The nearest ancestor that exists, absolute: the data directory is made there.
+fn existing(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    absolute.ancestors().find_map(|ancestor| ancestor.canonicalize().ok()).unwrap_or(absolute)
+}
+
+/// x86 says `model name`; ARM has none, and some others say `cpu`.
+fn cpu_model(cpuinfo: &str) -> Option<String> {
+    ["model name", "cpu", "Processor"].iter().find_map(|wanted| {
+        let value = cpuinfo.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            (name.trim() == *wanted).then(|| value.trim())
+        })?;
+        Some(value.split_whitespace().collect::<Vec<_>>().join(" "))
+    })
+}
+
+fn memory_bytes(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
+}
+
+/// The type of the deepest mount above `path`; of two mounts on one point the later one is seen.
+fn file_system(mountinfo: &str, path: &Path) -> Option<String> {
+    let mounts = mountinfo.lines().filter_map(|line| {
+        let (mount, filesystem) = line.split_once(" - ")?;
+        // The kernel writes a space in a path as \040.
+        let point = mount.split(' ').nth(4)?.replace("\\040", " ");
+        let kind = filesystem.split(' ').next()?;
+        path.starts_with(&point).then(|| (point.len(), kind.to_owned()))
+    });
+    mounts.max_by_key(|(depth, _)| *depth).map(|(_, kind)| kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_deepest_mount_counts() {
+        let mountinfo = "\
+            27 1 254:0 / / rw,relatime shared:1 - ext4 /dev/root rw\n\
+            30 27 0:30 / /srv/my\\040data rw - xfs /dev/vdb rw\n\
+            31 27 0:31 / /srv/my rw - tmpfs tmpfs rw\n\
+            32 27 0:32 / / rw - btrfs /dev/vdc rw\n";
+        let kind = |path: &str| file_system(mountinfo, Path::new(path));
+        assert_eq!(kind("/srv/my data/flifo").as_deref(), Some("xfs"));
+        assert_eq!(kind("/srv/my/flifo").as_deref(), Some("tmpfs"));
+        assert_eq!(kind("/srv/mystery").as_deref(), Some("btrfs"), "a name's beginning is no parent");
+        assert_eq!(file_system("", Path::new("/")), None);
+    }
+
+    #[test]
+    fn cpu_and_memory() {
+        let cpuinfo = "processor\t: 0\nmodel name\t: Some(R)  CPU @ 2.50GHz\n";
+        assert_eq!(cpu_model(cpuinfo).as_deref(), Some("Some(R) CPU @ 2.50GHz"));
+        assert_eq!(cpu_model("processor\t: 0\nBogoMIPS\t: 50\n"), None);
+        assert_eq!(memory_bytes("MemTotal:       2048 kB\nMemFree: 1 kB\n"), Some(2 << 20));
+    }
+
+    #[test]
+    fn this_machine_says_something() {
+        let machine = Machine::detect(Path::new("not/there/yet"));
+        assert!(machine.cores > 0 && machine.memory_bytes > 0, "{machine:?}");
+        assert!(machine.kernel.starts_with("Linux "), "{machine:?}");
+        assert_ne!(machine.file_system, "unknown", "{machine:?}");
+    }
+}

@@ -1,0 +1,210 @@
+//! Reads the machine's counters beside a running cell.
+//!
+//! Protocol: [`Sampler::start`] takes a first reading and starts one thread that takes another every second;
+//! [`Sampler::finish`] stops it at once and takes the last reading, so that a cell shorter than a second has
+//! figures too. Totals are differences between the first and the last reading; the rows lie between.
+//! Call `finish` **before the client threads end**: their CPU time is read from `/proc/self/task`, and a
+//! thread that has ended is no longer there. (Its last reading is then used.)
+//!
+//! Cost: two small files and one per client thread each second. Client threads are a handful.
+//!
+//! Failure: a counter that cannot be read makes its figures `None`; a cell never fails for it.
+
+mod machine;
+mod procfs;
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+pub use machine::Machine;
+
+use crate::results::{HostFigures, Second};
+use procfs::Reading;
+
+/// Time between samples, as vmstat's usual `1`.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// What was seen while a cell ran.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Samples {
+    /// One row a second, and one for the rest at the end.
+    pub seconds: Vec<Second>,
+    /// From start to finish.
+    pub totals: HostFigures,
+}
+
+/// A running sampler. Dropped without [`Sampler::finish`], its thread ends by itself.
+pub struct Sampler {
+    stop: mpsc::Sender<()>,
+    /// `None` if the machine would not give a thread: then there are totals, but no rows between.
+    thread: Option<JoinHandle<Vec<Reading>>>,
+    first: Reading,
+    client_tids: Vec<u32>,
+}
+
+impl Sampler {
+    /// Takes the first reading and starts the thread. `client_tids` are the kernel's thread ids
+    /// (`rustix::thread::gettid`) of this process's client threads.
+    pub fn start(client_tids: Vec<u32>) -> Self {
+        let (stop, stopped) = mpsc::channel();
+        let first = Reading::now(&client_tids, None);
+        let mut readings = vec![first.clone()];
+        let tids = client_tids.clone();
+        let thread = std::thread::Builder::new()
+            .name("sampler".into())
+            .stack_size(64 << 10)
+            .spawn(move || {
+                let mut next = Instant::now() + INTERVAL;
+                while stopped.recv_timeout(next.saturating_duration_since(Instant::now()))
+                    == Err(RecvTimeoutError::Timeout)
+                {
+                    let reading = Reading::now(&tids, readings.last());
+                    readings.push(reading);
+                    next += INTERVAL;
+                }
+                readings
+            })
+            .ok();
+        Sampler { stop, thread, first, client_tids }
+    }
+
+    /// Stops and adds up. Call it while the client threads still live.
+    pub fn finish(self) -> Samples {
+        // Fails only without a thread, and then there is nothing to stop.
+        let _ = self.stop.send(());
+        let rows = self.thread.and_then(|thread| thread.join().ok());
+        let mut readings = rows.unwrap_or_else(|| vec![self.first]);
+        readings.push(Reading::now(&self.client_tids, readings.last()));
+        summarise(&readings)
+    }
+}
+
+fn summarise(readings: &[Reading]) -> Samples {
+    let (Some(first), Some(last)) = (readings.first(), readings.last()) else {
+        return Samples::default();
+    };
+    let seconds: Vec<Second> = readings.windows(2).map(|pair| second(first, &pair[0], &pair[1])).collect();
+    let whole = second(first, first, last);
+    // The reading at the start saw the machine before the load: its run queue is left out.
+    let queue: Vec<u32> = seconds.iter().filter_map(|second| second.run_queue).collect();
+    let mean = queue.iter().map(|&n| f64::from(n)).sum::<f64>() / queue.len() as f64;
+    let totals = HostFigures {
+        context_switches_per_s: whole.context_switches_per_s,
+        cpu_user: whole.cpu_user,
+        cpu_system: whole.cpu_system,
+        cpu_idle: whole.cpu_idle,
+        cpu_iowait: whole.cpu_iowait,
+        cpu_steal: whole.cpu_steal,
+        cpu_server: whole.cpu_server,
+        cpu_client: whole.cpu_client,
+        run_queue: (!queue.is_empty()).then_some(mean),
+        run_queue_max: queue.iter().max().copied(),
+    };
+    Samples { seconds, totals }
+}
+
+/// What happened between two readings.
+fn second(start: &Reading, from: &Reading, to: &Reading) -> Second {
+    let elapsed_s = to.at.saturating_duration_since(from.at).as_secs_f64();
+    let mut second = Second {
+        at_s: to.at.saturating_duration_since(start.at).as_secs_f64(),
+        run_queue: to.stat.as_ref().map(|stat| stat.running),
+        ..Second::default()
+    };
+    let (Some(before), Some(after)) = (&from.stat, &to.stat) else {
+        return second;
+    };
+    let ticks = after.ticks().saturating_sub(before.ticks());
+    // The kernel lets idle and iowait step back a little at times: a difference below 0 is 0.
+    let percent =
+        |from: u64, to: u64| (ticks > 0).then(|| 100.0 * to.saturating_sub(from) as f64 / ticks as f64);
+    second.cpu_user = percent(before.user, after.user);
+    second.cpu_system = percent(before.system, after.system);
+    second.cpu_idle = percent(before.idle, after.idle);
+    second.cpu_iowait = percent(before.iowait, after.iowait);
+    second.cpu_steal = percent(before.steal, after.steal);
+    if elapsed_s > 0.0 {
+        let switches = after.context_switches.saturating_sub(before.context_switches);
+        second.context_switches_per_s = Some(switches as f64 / elapsed_s);
+        let share = |ns: u64| 100.0 * ns as f64 / (elapsed_s * 1e9 * f64::from(after.processors));
+        let process_ns = to.process_ns.saturating_sub(from.process_ns);
+        let pairs = from.client_ns.iter().zip(&to.client_ns);
+        let client_ns: u64 = pairs.map(|(before, after)| after.saturating_sub(*before)).sum();
+        second.cpu_client = Some(share(client_ns));
+        second.cpu_server = Some(share(process_ns.saturating_sub(client_ns)));
+    }
+    second
+}
+
+#[cfg(test)]
+mod tests {
+    use super::procfs::Stat;
+    use super::*;
+
+    fn reading(start: Instant, at_s: f64, factor: u64, running: u32) -> Reading {
+        let stat = Stat {
+            user: 60 * factor,
+            system: 20 * factor,
+            idle: 100 * factor,
+            iowait: 16 * factor,
+            steal: 4 * factor,
+            context_switches: 5000 * factor,
+            running,
+            processors: 2,
+        };
+        Reading {
+            at: start + Duration::from_secs_f64(at_s),
+            stat: Some(stat),
+            process_ns: 1_500_000_000 * factor,
+            client_ns: vec![200_000_000 * factor, 300_000_000 * factor],
+        }
+    }
+
+    #[test]
+    fn two_seconds_by_hand() {
+        let start = Instant::now();
+        let samples =
+            summarise(&[reading(start, 0.0, 0, 90), reading(start, 1.0, 1, 4), reading(start, 2.0, 2, 8)]);
+        assert_eq!(samples.seconds.len(), 2);
+        let row = &samples.seconds[1];
+        // 200 ticks a second on 2 processors; the process ran 1.5 s of 2, half a second of it in clients.
+        assert_eq!((row.at_s, row.context_switches_per_s), (2.0, Some(5000.0)));
+        assert_eq!((row.cpu_user, row.cpu_system, row.cpu_idle), (Some(30.0), Some(10.0), Some(50.0)));
+        assert_eq!((row.cpu_iowait, row.cpu_steal), (Some(8.0), Some(2.0)));
+        assert_eq!((row.cpu_server, row.cpu_client), (Some(50.0), Some(25.0)));
+        assert_eq!(samples.totals.context_switches_per_s, Some(5000.0));
+        assert_eq!((samples.totals.run_queue, samples.totals.run_queue_max), (Some(6.0), Some(8)));
+    }
+
+    #[test]
+    fn counters_that_cannot_be_read_are_none_not_zero() {
+        let start = Instant::now();
+        let mut blind = reading(start, 1.0, 1, 4);
+        blind.stat = None;
+        let samples = summarise(&[reading(start, 0.0, 0, 1), blind]);
+        assert_eq!(samples.totals, HostFigures::default());
+    }
+
+    #[test]
+    fn the_client_is_told_from_the_server() {
+        let (send_tid, tid) = mpsc::channel();
+        let (stop, stopped) = mpsc::channel::<()>();
+        let client = std::thread::spawn(move || {
+            send_tid.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
+            let mut sum = 0u64;
+            while stopped.try_recv() == Err(mpsc::TryRecvError::Empty) {
+                sum = std::hint::black_box(sum.wrapping_add(1));
+            }
+        });
+        let sampler = Sampler::start(vec![tid.recv().unwrap()]);
+        std::thread::sleep(Duration::from_millis(80));
+        let samples = sampler.finish();
+        drop(stop);
+        client.join().unwrap();
+        assert_eq!(samples.seconds.len(), 1, "a cell shorter than a second has one row");
+        let totals = samples.totals;
+        assert!(totals.cpu_client.unwrap() > 0.0, "{totals:?}");
+        assert!(totals.context_switches_per_s.unwrap() > 0.0, "{totals:?}");
+    }
+}

@@ -1,0 +1,8 @@
+//! `flifo sweep`: plan the cells, prepare the data, run, show.
+
+mod cell;
+pub mod plan;
+pub mod prepare;
+mod run;
+
+pub use run::{Ended, sweep};

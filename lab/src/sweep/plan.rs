@@ -1,0 +1,229 @@
+//! What is measured, in which order.
+//!
+//! Connections are the outer loop, for opening a thousand takes time. At one number of connections the
+//! settings take turns within a round and the rounds follow each other (A B C A B C): what slows the
+//! machine for a while slows all settings, and figures of one round can be paired.
+
+use std::time::Duration;
+
+use flifo_admission::{Config, Policy, WaitKind, WaitMask};
+
+use crate::cli::SweepArgs;
+use crate::error::Error;
+use crate::workload::Workload;
+
+/// What competes: one curve of the picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Setting {
+    /// Who goes first.
+    pub policy: Policy,
+    /// The limit; 0 under policy none.
+    pub concurrency: u32,
+    /// A read from disk gives up the place.
+    pub leave_on_read: bool,
+}
+
+/// One round of one cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// Connections.
+    pub threads: u32,
+    /// What they ask for.
+    pub workload: Workload,
+    /// Under which setting.
+    pub setting: Setting,
+    /// Counts from 0.
+    pub round: u32,
+    /// Its setting's last round at this number of connections.
+    pub is_last_round: bool,
+}
+
+/// Everything a sweep measures.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Numbers of connections, in the order in which they are measured.
+    pub threads: Vec<u32>,
+    /// Workloads.
+    pub workloads: Vec<Workload>,
+    /// Settings, in the order of their turns.
+    pub settings: Vec<Setting>,
+    /// Engine entries on one place.
+    pub tickets: u32,
+    /// Rounds.
+    pub rounds: u32,
+    /// Measured per step.
+    pub time: Duration,
+    /// Run before a step is measured.
+    pub settle: Duration,
+    /// Rows of a range.
+    pub range_size: u32,
+    /// Processor time of a statement besides the engine's, microseconds.
+    pub statement_work_us: u16,
+}
+
+const QUICK_THREADS: [u32; 6] = [1, 4, 16, 64, 256, 1024];
+
+impl Plan {
+    /// The plan of a command line.
+    pub fn new(args: &SweepArgs) -> Result<Self, Error> {
+        let doublings = || (0..=10).map(|power| 1 << power).collect();
+        let threads = match (&args.threads[..], args.quick) {
+            ([], true) => QUICK_THREADS.to_vec(),
+            ([], false) => doublings(),
+            (given, _) => without_repeats(given),
+        };
+        let range_size = args.range_size.unwrap_or(args.table_size.min(1_000));
+        if range_size > args.table_size {
+            return Err(Error::Usage(format!(
+                "a range of {range_size} rows does not fit a table of {}; use a smaller --range-size",
+                args.table_size
+            )));
+        }
+        let time = Duration::from_secs_f64(args.time.unwrap_or(if args.quick { 0.4 } else { 2.0 }));
+        Ok(Plan {
+            threads,
+            workloads: without_repeats(&args.workload),
+            settings: settings(&args.policy, &args.concurrency, &args.leave_on_read),
+            tickets: args.tickets,
+            rounds: args.rounds.unwrap_or(if args.quick { 2 } else { 3 }),
+            time,
+            // The start is a burst, which must have passed before anything is measured.
+            settle: (time / 8).clamp(Duration::from_millis(100), Duration::from_millis(500)),
+            range_size,
+            statement_work_us: args.statement_work,
+        })
+    }
+
+    /// All steps of one number of connections, in their order.
+    pub fn steps(&self, threads: u32) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for &workload in &self.workloads {
+            for round in 0..self.rounds {
+                for &setting in &self.settings {
+                    let is_last_round = round + 1 == self.rounds;
+                    steps.push(Step { threads, workload, setting, round, is_last_round });
+                }
+            }
+        }
+        steps
+    }
+
+    /// How many steps there are in all.
+    pub fn steps_total(&self) -> usize {
+        self.threads.len() * self.workloads.len() * self.settings.len() * self.rounds as usize
+    }
+
+    /// The highest number of connections.
+    pub fn threads_max(&self) -> u32 {
+        self.threads.iter().copied().max().unwrap_or(0)
+    }
+
+    /// A scheduler's configuration for the setting.
+    pub fn admission(&self, setting: &Setting) -> Config {
+        let all = WaitMask::ALL;
+        Config {
+            policy: setting.policy,
+            thread_concurrency: setting.concurrency,
+            concurrency_tickets: self.tickets,
+            wait_mask: if setting.leave_on_read { all } else { all.without(WaitKind::Disk) },
+        }
+    }
+}
+
+/// Policy none has no limit and no place to give up: it comes once.
+fn settings(policies: &[Policy], limits: &[u32], leave_on_read: &[bool]) -> Vec<Setting> {
+    let mut settings = Vec::new();
+    for &policy in policies {
+        for &concurrency in limits {
+            for &leave_on_read in leave_on_read {
+                settings.push(match policy {
+                    Policy::None => Setting { policy, concurrency: 0, leave_on_read: true },
+                    _ => Setting { policy, concurrency, leave_on_read },
+                });
+            }
+        }
+    }
+    without_repeats(&settings)
+}
+
+/// The first of each.
+fn without_repeats<T: Copy + PartialEq>(all: &[T]) -> Vec<T> {
+    let mut unique = Vec::new();
+    for item in all {
+        if !unique.contains(item) {
+            unique.push(*item);
+        }
+    }
+    unique
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn plan(line: &str) -> Result<Plan, Error> {
+        let words = ["flifo", "sweep"].into_iter().chain(line.split_whitespace());
+        match Cli::try_parse_from(words).unwrap().command {
+            Command::Sweep(args) => Plan::new(&args),
+            Command::Report(_) => unreachable!("sweep was given"),
+        }
+    }
+
+    #[test]
+    fn settings_take_turns() {
+        let plan = plan("--threads 1,8 --policy none,fifo,flifo --rounds 2").unwrap();
+        let order: Vec<(u32, &str, bool)> = plan
+            .steps(8)
+            .iter()
+            .map(|step| (step.round, step.setting.policy.name(), step.is_last_round))
+            .collect();
+        let round = |n, last| [(n, "none", last), (n, "fifo", last), (n, "flifo", last)];
+        assert_eq!(order, [round(0, false), round(1, true)].concat());
+        assert_eq!(plan.steps_total(), 12);
+    }
+
+    #[test]
+    fn the_default_is_the_published_sweep() {
+        let plan = plan("").unwrap();
+        assert_eq!(plan.threads, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]);
+        assert_eq!((plan.rounds, plan.tickets, plan.range_size), (3, 500, 1000));
+        // What is measured leaves a minute of five for the load and the rest.
+        let measured = (plan.time + plan.settle) * plan.steps_total() as u32;
+        assert!(measured < Duration::from_secs(240), "{measured:?}");
+    }
+
+    #[test]
+    fn quick_leaves_half_its_time_for_the_load() {
+        let plan = plan("--quick").unwrap();
+        assert!((plan.time + plan.settle) * (plan.steps_total() as u32) < Duration::from_secs(23));
+        assert!(plan.rounds >= 2 && plan.threads_max() == 1024);
+    }
+
+    #[test]
+    fn policy_none_comes_once_whatever_the_limits() {
+        let plan = plan("--policy none,flifo --concurrency 2,4 --leave-on-read yes,no").unwrap();
+        let of = |policy| plan.settings.iter().filter(|s| s.policy == policy).count();
+        assert_eq!((of(Policy::None), of(Policy::Flifo)), (1, 4));
+    }
+
+    #[test]
+    fn leaving_on_a_read_is_the_wait_mask() {
+        let plan = plan("--policy fifo --leave-on-read yes,no").unwrap();
+        let leaves = |n: usize| plan.admission(&plan.settings[n]).wait_mask.contains(WaitKind::Disk);
+        assert!(leaves(0) && !leaves(1));
+    }
+
+    #[test]
+    fn repeats_are_measured_once_and_order_is_kept() {
+        assert_eq!(plan("--threads 8,1,8").unwrap().threads, [8, 1]);
+    }
+
+    #[test]
+    fn ranges_fit_the_table() {
+        assert_eq!(plan("--table-size 10").unwrap().range_size, 10);
+        assert!(plan("--table-size 10 --range-size 11").is_err());
+    }
+}

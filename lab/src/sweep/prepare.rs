@@ -1,0 +1,322 @@
+//! The data: found, or made.
+//!
+//! ```text
+//! DIR/flifo-lab   the mark that DIR is ours, whose first line names the layout; locked while in use
+//! DIR/sbtest/     the engine's database
+//! ```
+//! Only `DIR/sbtest` is ever removed, and only beside our mark. A load is complete when the property
+//! `complete` is in the database and the database was closed or checkpointed since; anything less is
+//! loaded anew. A damaged database is an error: the user says what becomes of it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use flifo_admission::{Admission, Config, Policy};
+use flifo_engine::{EngineConfig, Error as EngineError};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use crate::error::Error;
+use crate::interrupt;
+use crate::limits;
+use crate::progress::Progress;
+use crate::workload::{TABLE, row};
+use flifo_engine::{Database, Tree};
+
+const MARK_FILE: &str = "flifo-lab";
+const MARK: &str = "flifo lab data, layout 1";
+const DATABASE_DIR: &str = "sbtest";
+/// Bytes of disk per row, the tree's own pages and some air included.
+const DISK_BYTES_PER_ROW: u64 = 230;
+const DISK_BYTES_BASE: u64 = 64 << 20;
+
+/// What the data shall be.
+pub struct Wanted<'a> {
+    /// Where.
+    pub dir: &'a Path,
+    /// Rows of the table.
+    pub rows: u32,
+    /// What makes the rows.
+    pub seed: u64,
+    /// How the engine is opened.
+    pub config: EngineConfig,
+}
+
+/// Data ready to be measured.
+pub struct Prepared {
+    pub database: Database,
+    pub table: Tree,
+    /// Holds the lock on the directory.
+    _mark: File,
+}
+
+/// Finds or makes the data and warms the buffer pool.
+pub fn prepare(wanted: &Wanted<'_>, progress: &Progress) -> Result<Prepared, Error> {
+    let mark = claim(wanted.dir)?;
+    let home = wanted.dir.join(DATABASE_DIR);
+    let found = match look(&home, wanted)? {
+        Found::Ready(database) => Some(database),
+        Found::Nothing => None,
+        Found::Stale(why) => {
+            progress.note(&format!("{why}: loading anew"));
+            fs::remove_dir_all(&home).map_err(|error| cannot("remove", &home, &error))?;
+            None
+        }
+    };
+    let database = match found {
+        Some(database) => database,
+        None => make(&home, wanted, progress)?,
+    };
+    if !database.stats().direct_io {
+        progress.note(
+            "this file system has no O_DIRECT: what the buffer pool misses may come from the page cache",
+        );
+    }
+    let table = database.tree(TABLE)?;
+    warm(&database, &table, wanted, progress)?;
+    Ok(Prepared { database, table, _mark: mark })
+}
+
+enum Found {
+    Nothing,
+    Ready(Database),
+    Stale(String),
+}
+
+/// Makes sure that the directory is ours, or empty and now ours, and nobody else's at this time.
+fn claim(dir: &Path) -> Result<File, Error> {
+    fs::create_dir_all(dir).map_err(|error| cannot("create", dir, &error))?;
+    let path = dir.join(MARK_FILE);
+    let is_new = match fs::read_to_string(&path) {
+        Ok(text) if text.is_empty() || text.lines().next() == Some(MARK) => text.is_empty(),
+        Ok(text) if text.starts_with("flifo lab data") => {
+            return Err(Error::Data(format!(
+                "{} was made by another version of flifo; use that one, or another --data",
+                dir.display()
+            )));
+        }
+        Ok(_) => return Err(not_ours(dir)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let mut entries = fs::read_dir(dir).map_err(|error| cannot("read", dir, &error))?;
+            if entries.next().is_some() {
+                return Err(not_ours(dir));
+            }
+            true
+        }
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(not_ours(dir)),
+        Err(error) => return Err(cannot("read", &path, &error)),
+    };
+    let open = OpenOptions::new().create(true).read(true).write(true).truncate(false).open(&path);
+    let mut mark = open.map_err(|error| cannot("write to", dir, &error))?;
+    match flock(&mark, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => {
+            return Err(Error::Data(format!(
+                "{} is in use by another flifo; wait for it, or use another --data",
+                dir.display()
+            )));
+        }
+        Err(errno) => return Err(cannot("lock", &path, &errno.into())),
+    }
+    if is_new {
+        let text =
+            format!("{MARK}\nWhat is beside this file may be removed and made anew by 'flifo sweep'.\n");
+        mark.write_all(text.as_bytes()).map_err(|error| cannot("write to", dir, &error))?;
+    }
+    Ok(mark)
+}
+
+fn not_ours(dir: &Path) -> Error {
+    Error::Data(format!(
+        "{} is not empty and not flifo's, so it is left alone; use another --data",
+        dir.display()
+    ))
+}
+
+fn cannot(what: &str, path: &Path, error: &io::Error) -> Error {
+    let advice = match error.kind() {
+        io::ErrorKind::StorageFull => "free some space, or use another --data",
+        _ => "use a --data directory that this user may write to",
+    };
+    Error::Data(format!("cannot {what} {}: {error}; {advice}", path.display()))
+}
+
+/// What is in the database's directory.
+fn look(home: &Path, wanted: &Wanted<'_>) -> Result<Found, Error> {
+    if !home.exists() {
+        return Ok(Found::Nothing);
+    }
+    let database = match Database::open(home, wanted.config.clone()) {
+        Ok(database) => database,
+        Err(
+            EngineError::NotClosedCleanly { .. }
+            | EngineError::HalfCreated { .. }
+            | EngineError::NoDatabase { .. },
+        ) => return Ok(Found::Stale(format!("the load of {} was not completed", home.display()))),
+        Err(error) => return Err(damaged(home, error)),
+    };
+    for (name, want) in properties(wanted) {
+        let found = database.property(name).map_err(|error| damaged(home, error))?;
+        let found = found.map(|value| String::from_utf8_lossy(&value).into_owned());
+        if found.as_deref() != Some(&want) {
+            let found = found.unwrap_or_else(|| "unknown".into());
+            return stale(&database, home, name, &found, &want);
+        }
+    }
+    // An open database has as many files as it has, whatever the configuration asks for.
+    let (found, want) = (database.stats().data_files, wanted.config.data_files);
+    if found != want {
+        return stale(&database, home, "data_files", &found.to_string(), &want.to_string());
+    }
+    Ok(Found::Ready(database))
+}
+
+/// A sound database of other data than wanted: closed, to be made anew.
+fn stale(database: &Database, home: &Path, name: &str, found: &str, want: &str) -> Result<Found, Error> {
+    database.close()?;
+    Ok(Found::Stale(format!("the data in {} have {name} = {found}, not {want}", home.display())))
+}
+
+/// What a complete load notes in the database; `complete` comes last.
+fn properties(wanted: &Wanted<'_>) -> [(&'static str, String); 4] {
+    [
+        ("row_format", row::FORMAT_VERSION.to_string()),
+        ("rows", wanted.rows.to_string()),
+        ("seed", wanted.seed.to_string()),
+        ("complete", "yes".into()),
+    ]
+}
+
+fn damaged(home: &Path, error: EngineError) -> Error {
+    match error {
+        EngineError::OutOfFileDescriptors { .. } | EngineError::BadOption { .. } => Error::Engine(error),
+        error => Error::Data(format!("{error} (to load anew: remove {})", home.display())),
+    }
+}
+
+/// Loads the table; what a failed or interrupted load leaves is removed.
+fn make(home: &PathBuf, wanted: &Wanted<'_>, progress: &Progress) -> Result<Database, Error> {
+    limits::disk(wanted.dir, u64::from(wanted.rows) * DISK_BYTES_PER_ROW + DISK_BYTES_BASE)?;
+    let made = load(home, wanted, progress);
+    if made.is_err() {
+        // The error that made it fail says more than one about the clearing away.
+        let _ = fs::remove_dir_all(home);
+    }
+    made
+}
+
+fn load(home: &PathBuf, wanted: &Wanted<'_>, progress: &Progress) -> Result<Database, Error> {
+    let database = Database::create(home, wanted.config.clone())?;
+    let table = database.create_tree(TABLE)?;
+    let bar = progress.load(wanted.rows);
+    // Every 4096 rows is often enough for Ctrl-C and costs nothing.
+    let goes_on = |id: &u32| !id.is_multiple_of(4096) || !interrupt::is_asked();
+    let rows = (1..=wanted.rows)
+        .take_while(goes_on)
+        .map(|id| (row::key(id), row::value(wanted.seed, id, wanted.rows)));
+    let loaded = database.bulk_load(&table, rows, |rows| bar.set_position(rows))?;
+    if loaded != u64::from(wanted.rows) {
+        return Err(Error::Interrupted);
+    }
+    bar.set_message("writing to disk");
+    for (name, value) in properties(wanted) {
+        database.set_property(name, value)?;
+    }
+    database.checkpoint()?;
+    bar.finish_and_clear();
+    Ok(database)
+}
+
+/// Reads the table from its start until it, or the buffer pool, ends: what is measured is the steady
+/// state, not the first reads.
+fn warm(database: &Database, table: &Tree, wanted: &Wanted<'_>, progress: &Progress) -> Result<(), Error> {
+    let bar = progress.warm(wanted.rows);
+    let admission = Admission::new(Config { policy: Policy::None, ..Config::default() })
+        .expect("a default configuration is possible");
+    let session = database.session(&admission);
+    let fit = wanted.config.buffer_pool_bytes / row::VALUE_BYTES as u64;
+    let rows = u32::try_from(fit).unwrap_or(u32::MAX).min(wanted.rows);
+    const BATCH: u32 = 10_000;
+    for first in (1..=rows).step_by(BATCH as usize) {
+        if interrupt::is_asked() {
+            return Err(Error::Interrupted);
+        }
+        let last = first.saturating_add(BATCH - 1).min(rows);
+        let found = count_rows(&session, table, first, last)?;
+        if found != last - first + 1 {
+            return Err(Error::Data(format!(
+                "the table has {found} rows from {first} to {last}: the data are damaged; remove {} to load them anew",
+                wanted.dir.join(DATABASE_DIR).display()
+            )));
+        }
+        bar.set_position(last.into());
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+fn count_rows(
+    session: &flifo_engine::Session,
+    table: &Tree,
+    first: u32,
+    last: u32,
+) -> Result<u32, EngineError> {
+    use std::ops::{Bound, ControlFlow};
+    let mut found = 0;
+    let (from, to) = (row::key(first), row::key(last));
+    session.statement().scan(table, Bound::Included(&from), Bound::Included(&to), |_, _| {
+        found += 1;
+        ControlFlow::Continue(())
+    })?;
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claimed(dir: &Path) -> String {
+        claim(dir).map(drop).map_or_else(|error| error.to_string(), |()| "ours".into())
+    }
+
+    #[test]
+    fn an_empty_directory_becomes_ours_and_stays_so() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path().join("a/b");
+        assert_eq!(claimed(&dir), "ours");
+        assert_eq!(claimed(&dir), "ours");
+    }
+
+    #[test]
+    fn what_is_not_ours_is_left_alone() {
+        let temp = tempfile::tempdir().unwrap();
+        fs::write(temp.path().join("thesis.tex"), "x").unwrap();
+        assert!(claimed(temp.path()).contains("not flifo's"));
+        assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 1);
+        let other = tempfile::tempdir().unwrap();
+        fs::write(other.path().join(MARK_FILE), "something else\n").unwrap();
+        assert!(claimed(other.path()).contains("not flifo's"));
+        fs::write(other.path().join(MARK_FILE), "flifo lab data, layout 99\n").unwrap();
+        assert!(claimed(other.path()).contains("another version"));
+        fs::write(other.path().join(MARK_FILE), [0xff, 0xfe]).unwrap();
+        assert!(claimed(other.path()).contains("not flifo's"));
+    }
+
+    #[test]
+    fn one_at_a_time() {
+        let temp = tempfile::tempdir().unwrap();
+        let first = claim(temp.path()).unwrap();
+        assert!(claimed(temp.path()).contains("in use"));
+        drop(first);
+        assert_eq!(claimed(temp.path()), "ours");
+    }
+
+    #[test]
+    fn a_file_is_no_directory() {
+        let temp = tempfile::tempdir().unwrap();
+        let file = temp.path().join("file");
+        fs::write(&file, "x").unwrap();
+        assert!(claimed(&file).starts_with("cannot create"));
+    }
+}

@@ -1,0 +1,107 @@
+//! The row of `sbtest`, as sysbench's OLTP tests have it, and its bytes in the tree.
+//!
+//! ```text
+//! key   (4 bytes)    id, big-endian, so that byte order is number order
+//! value (184 bytes)  k    4 bytes, little-endian
+//!                    c    120 bytes, ten groups of eleven digits joined by '-', one space
+//!                    pad   60 bytes, five groups of eleven digits joined by '-', one space
+//! ```
+//! A row is a pure function of (seed, id): it can be checked without being kept.
+
+use super::rng::{SplitMix64, stream};
+
+/// Bytes of a key.
+pub const KEY_BYTES: usize = 4;
+/// Bytes of column `c`.
+pub const C_BYTES: usize = 120;
+/// Bytes of column `pad`.
+pub const PAD_BYTES: usize = 60;
+/// Bytes of a value.
+pub const VALUE_BYTES: usize = 4 + C_BYTES + PAD_BYTES;
+/// Changes whenever the bytes above change: data of another version are loaded anew.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// The key of row `id`.
+#[inline]
+pub fn key(id: u32) -> [u8; KEY_BYTES] {
+    id.to_be_bytes()
+}
+
+/// The bytes of row `id`; `rows` bounds `k` as it bounds `id`.
+pub fn value(seed: u64, id: u32, rows: u32) -> [u8; VALUE_BYTES] {
+    let mut rng = stream(seed, u64::from(id));
+    let mut bytes = [b' '; VALUE_BYTES];
+    bytes[..4].copy_from_slice(&rng.one_to(rows).to_le_bytes());
+    digit_groups(&mut rng, &mut bytes[4..4 + C_BYTES]);
+    digit_groups(&mut rng, &mut bytes[4 + C_BYTES..]);
+    bytes
+}
+
+/// Column `k` of a row's value; `None` if these are not a row's bytes.
+#[inline]
+pub fn k(value: &[u8]) -> Option<u32> {
+    (value.len() == VALUE_BYTES).then(|| u32::from_le_bytes([value[0], value[1], value[2], value[3]]))
+}
+
+/// Column `c` of a row's value; `None` if these are not a row's bytes.
+#[inline]
+pub fn c(value: &[u8]) -> Option<&[u8; C_BYTES]> {
+    if value.len() != VALUE_BYTES {
+        return None;
+    }
+    value[4..].first_chunk()
+}
+
+/// Fills `column` but its last byte with groups of eleven digits and a dash between two.
+fn digit_groups(rng: &mut SplitMix64, column: &mut [u8]) {
+    let text = column.len() - 1;
+    for group in column[..text].chunks_mut(12) {
+        // Eleven digits of one draw: 10^11 is far below 2^64.
+        let mut number = rng.next_u64() % 100_000_000_000;
+        for digit in group[..11].iter_mut().rev() {
+            *digit = b'0' + (number % 10) as u8;
+            number /= 10;
+        }
+        if let Some(dash) = group.get_mut(11) {
+            *dash = b'-';
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_what_sysbench_makes() {
+        let value = value(42, 1_000, 2_000_000);
+        let k = k(&value).unwrap();
+        assert!((1..=2_000_000).contains(&k));
+        let c = std::str::from_utf8(c(&value).unwrap()).unwrap();
+        let groups: Vec<&str> = c.trim_end().split('-').collect();
+        assert_eq!(groups.len(), 10);
+        assert!(groups.iter().all(|g| g.len() == 11 && g.bytes().all(|b| b.is_ascii_digit())), "{c}");
+        let pad = std::str::from_utf8(&value[4 + C_BYTES..]).unwrap();
+        assert_eq!(pad.trim_end().split('-').count(), 5);
+        assert_eq!(pad.trim_end().len(), 59);
+    }
+
+    #[test]
+    fn a_row_depends_on_seed_and_id_alone() {
+        assert_eq!(value(1, 7, 100), value(1, 7, 100));
+        assert_ne!(value(1, 7, 100), value(1, 8, 100));
+        assert_ne!(value(1, 7, 100), value(2, 7, 100));
+    }
+
+    #[test]
+    fn keys_sort_as_numbers() {
+        assert!(key(255) < key(256));
+        assert!(key(65_535) < key(65_536));
+    }
+
+    #[test]
+    fn other_bytes_are_no_row() {
+        assert_eq!(k(b"short"), None);
+        assert_eq!(c(&[0; VALUE_BYTES + 1]), None);
+    }
+}

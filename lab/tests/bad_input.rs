@@ -1,0 +1,199 @@
+//! Whatever is wrong: one line that says what and what to do, the documented exit code, nothing harmed.
+
+mod common;
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use common::{TINY, fails, flifo, succeeds, tiny};
+
+#[test]
+fn the_command_line() {
+    let temp = tempfile::tempdir().unwrap();
+    let wrong: &[(&[&str], &str)] = &[
+        (&["--policy", "fast"], "none, fifo, lifo, flifo"),
+        (&["--workload", "write"], "point-select"),
+        (&["--front", "pigeon"], "socket"),
+        (&["--threads", "0"], "1 to 16384"),
+        (&["--threads", "1,x"], "1 to 16384"),
+        (&["--threads", "100000"], "1 to 16384"),
+        (&["--concurrency", "0"], "--policy none"),
+        (&["--concurrency", "40000"], "a limit must be a number from 1 to"),
+        (&["--tickets", "0"], "tickets"),
+        (&["--time", "0"], "0.05"),
+        (&["--time", "nan"], "0.05"),
+        (&["--rounds", "0"], "rounds"),
+        (&["--buffer-pool", "1K"], "1M"),
+        (&["--buffer-pool", "lots"], "512M"),
+        (&["--instances", "0"], "1 to 64"),
+        (&["--data-files", "65"], "1 to 64"),
+        (&["--table-size", "0"], "rows"),
+        (&["--table-size", "10", "--range-size", "11"], "--range-size"),
+        (&["--leave-on-read", "maybe"], "yes"),
+        (&["--seed", "x"], "seed"),
+        (&["--json", "/nowhere/at/all.json"], "/nowhere/at/all.json"),
+        (&["--nonsense"], "--nonsense"),
+    ];
+    for (arguments, told) in wrong {
+        let mut command = flifo();
+        command.arg("sweep").args(*arguments).arg("--data").arg(temp.path().join("data"));
+        fails(&mut command, 2, &[told]);
+    }
+    fails(&mut flifo(), 2, &["flifo sweep"]);
+    fails(flifo().arg("dance"), 2, &["dance"]);
+    assert!(!temp.path().join("data").exists(), "a wrong line touches nothing");
+}
+
+#[test]
+fn help_tells_the_exit_codes() {
+    for line in [&["--help"][..], &["sweep", "--help"], &["sweep", "-h"]] {
+        let output = flifo().args(line).output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains("130  interrupted") && text.contains("4    a limit"), "{text}");
+    }
+}
+
+#[test]
+fn a_directory_that_is_not_ours_is_left_alone() {
+    let temp = tempfile::tempdir().unwrap();
+    let thesis = temp.path().join("thesis.tex");
+    fs::write(&thesis, "all my work").unwrap();
+    fails(&mut tiny(temp.path()), 3, &["not flifo's", "--data"]);
+    assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 1);
+    assert_eq!(fs::read_to_string(&thesis).unwrap(), "all my work");
+    fails(&mut tiny(&thesis), 3, &["thesis.tex"]);
+}
+
+#[test]
+fn a_directory_that_cannot_be_made() {
+    fails(&mut tiny(Path::new("/proc/flifo-data")), 3, &["/proc/flifo-data", "may write to"]);
+}
+
+#[test]
+fn data_of_another_version() {
+    let temp = tempfile::tempdir().unwrap();
+    fs::write(temp.path().join("flifo-lab"), "flifo lab data, layout 99\n").unwrap();
+    fails(&mut tiny(temp.path()), 3, &["another version"]);
+}
+
+/// A sound database, and the data files in it, largest first.
+fn sound() -> (tempfile::TempDir, Vec<PathBuf>) {
+    let temp = tempfile::tempdir().unwrap();
+    succeeds(&mut tiny(temp.path()));
+    let entries = fs::read_dir(temp.path().join("sbtest")).unwrap();
+    let mut files: Vec<PathBuf> = entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("data"))
+        .collect();
+    files.sort_by_key(|path| std::cmp::Reverse(path.metadata().unwrap().len()));
+    assert_eq!(files.len(), 2, "{files:?}");
+    (temp, files)
+}
+
+#[test]
+fn a_missing_stripe() {
+    let (temp, files) = sound();
+    fs::remove_file(&files[1]).unwrap();
+    fails(&mut tiny(temp.path()), 3, &["missing", "remove"]);
+    assert!(files[0].exists(), "damaged data are the user's to remove");
+}
+
+#[test]
+fn a_truncated_stripe() {
+    let (temp, files) = sound();
+    let file = OpenOptions::new().write(true).open(&files[0]).unwrap();
+    file.set_len(4096).unwrap();
+    fails(&mut tiny(temp.path()), 3, &["truncated"]);
+}
+
+#[test]
+fn corrupt_pages() {
+    let (temp, files) = sound();
+    for path in &files {
+        let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+        // Beyond the file's header: the middle of every page after it.
+        let bytes = file.metadata().unwrap().len();
+        for offset in (3 * 8192..bytes).step_by(16384) {
+            file.write_all_at(&[0x5a; 64], offset).unwrap();
+        }
+    }
+    fails(&mut tiny(temp.path()), 3, &["corrupt"]);
+}
+
+#[test]
+fn a_disk_that_is_too_small() {
+    let temp = tempfile::tempdir().unwrap();
+    let stat = rustix::fs::statvfs(temp.path()).unwrap();
+    let rows = 4_000_000_000u64;
+    if stat.f_bavail * stat.f_frsize >= rows * 230 {
+        eprintln!("not tested: the largest table fits this disk");
+        return;
+    }
+    let mut command = flifo();
+    command.args(["sweep", "--table-size", "4000000000"]).arg("--data").arg(temp.path().join("data"));
+    fails(&mut command, 3, &["disk full", "free some space"]);
+    assert!(!temp.path().join("data/sbtest").exists());
+}
+
+/// A sweep of many connections under a shell's limits.
+fn limited(limit: &str, more: &[&str]) -> Command {
+    let mut command = Command::new("sh");
+    let script = format!("{limit} && exec \"$0\" \"$@\"");
+    command.arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_flifo")).arg("sweep").args(more);
+    command.stdin(Stdio::null());
+    command
+}
+
+#[test]
+fn too_few_descriptors() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut command = limited("ulimit -n 200", &["--threads", "1000"]);
+    fails(command.arg("--data").arg(temp.path()), 4, &["ulimit -n 2", "--threads"]);
+    // The direct front needs none of them, and a low soft limit is raised.
+    let mut soft = limited("ulimit -S -n 20", TINY);
+    succeeds(soft.arg("--data").arg(temp.path()));
+}
+
+#[test]
+fn threads_that_cannot_be_started() {
+    let temp = tempfile::tempdir().unwrap();
+    // Address space for the pool and some stacks, not for all.
+    let more = [
+        "--threads",
+        "4000",
+        "--front",
+        "direct",
+        "--table-size",
+        "2000",
+        "--buffer-pool",
+        "16M",
+        "--instances",
+        "1",
+        "--time",
+        "0.1",
+        "--rounds",
+        "1",
+    ];
+    let mut command = limited("ulimit -v 1500000", &more);
+    fails(command.arg("--data").arg(temp.path()), 4, &["cannot start another thread", "fewer --threads"]);
+}
+
+#[test]
+fn a_buffer_pool_beyond_memory() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut command = flifo();
+    command.args(["sweep", "--buffer-pool", "4T"]).arg("--data").arg(temp.path().join("data"));
+    fails(&mut command, 4, &["4T", "--buffer-pool"]);
+}
+
+#[test]
+fn a_file_that_is_no_result() {
+    let temp = tempfile::tempdir().unwrap();
+    let file = temp.path().join("x.json");
+    fails(flifo().arg("report").arg(&file), 1, &["x.json"]);
+    fs::write(&file, "{}").unwrap();
+    fails(flifo().arg("report").arg(&file), 1, &["not a results file"]);
+}

@@ -1,0 +1,136 @@
+//! The results file as scripts meet it: documented keys, nothing lost on the way, bad files refused.
+
+use std::collections::BTreeSet;
+
+use flifo::report::{ReportError, Style, fixture, run};
+use flifo::results::{CellKey, Fairness, Results, Round};
+use flifo::sampler::{Machine, Samples};
+use serde_json::Value;
+
+const DOCUMENTATION: &str = include_str!("../../docs/results.md");
+const PLAIN: Style = Style { colour: false, width: 120 };
+
+fn keys(value: &Value, into: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(object) => {
+            for (key, value) in object {
+                into.insert(key.clone());
+                keys(value, into);
+            }
+        }
+        Value::Array(array) => array.iter().for_each(|value| keys(value, into)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_key_is_documented_and_every_documented_key_is_written() {
+    let mut written = BTreeSet::new();
+    keys(&serde_json::from_str(&fixture::results().to_json()).unwrap(), &mut written);
+    let rows = DOCUMENTATION.lines().filter_map(|line| line.strip_prefix("| `"));
+    let documented: BTreeSet<String> =
+        rows.filter_map(|row| Some(row.split_once('`')?.0.to_owned())).collect();
+    assert!(written.len() > 70, "{written:?}");
+    assert_eq!(written, documented);
+}
+
+#[test]
+fn what_is_saved_is_read_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("results.json");
+    let results = fixture::results();
+    results.save(&path).unwrap();
+    // Not assert_eq: a difference would print a megabyte.
+    assert!(Results::load(&path).unwrap() == results, "a figure changed on the way to the file and back");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
+}
+
+#[test]
+fn unknown_keys_are_skipped_and_missing_figures_are_not_measured() {
+    let json = r#"{"schema": 1, "from_the_future": {"a": [1]}, "cells": [{"target": "engine",
+        "workload": "point-select", "front": "socket", "policy": "flifo", "concurrency": 4, "tickets": 1,
+        "threads": 2, "colour_of_the_sky": "blue", "throughput_median_per_s": 1.0,
+        "rounds": [{"throughput_per_s": 10, "new_key": null}, {"round": 1, "throughput_per_s": 30}]}]}"#;
+    let results = Results::from_json(json).unwrap();
+    let cell = &results.cells[0];
+    assert_eq!(cell.summary.throughput_median_per_s, Some(20.0), "computed from the rounds, not believed");
+    assert_eq!((cell.rounds[0].p50_ms, cell.rounds[0].host.cpu_user), (None, None));
+    assert_eq!(cell.rounds[0].admission.woken_to_running_p50_us, None);
+}
+
+#[test]
+fn bad_files_are_refused_in_one_line_that_says_why() {
+    let refuse = |json: &str| {
+        let message = Results::from_json(json).unwrap_err().to_string();
+        assert!(!message.contains('\n'), "{message}");
+        message
+    };
+    assert!(refuse("{").starts_with("not a results file of flifo"));
+    assert!(refuse(r#"{"cells": []}"#).contains("schema"));
+    assert!(refuse(r#"{"schema": 2, "cells": []}"#).contains("reads schema 1"));
+    assert!(refuse(r#"{"schema": 1, "cells": [{"rounds": []}]}"#).contains("missing field"));
+}
+
+#[test]
+fn report_shows_a_saved_file_and_draws_what_is_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    fixture::results().save(&path("r.json")).unwrap();
+    let mut out = Vec::new();
+    run(&path("r.json"), Some(&path("r.html")), Some(&path("r.svg")), PLAIN, &mut out).unwrap();
+    assert!(String::from_utf8(out).unwrap().contains("With 1024 connections, flifo (limit 4) is "));
+    assert!(std::fs::read_to_string(path("r.html")).unwrap().starts_with("<!doctype html>"));
+    assert!(std::fs::read_to_string(path("r.svg")).unwrap().starts_with("<svg"));
+}
+
+#[test]
+fn report_names_the_file_that_cannot_be_read_or_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let saved = dir.path().join("r.json");
+    let nowhere = dir.path().join("no/such/place");
+    let fail = |json, html| run(json, html, None, PLAIN, &mut Vec::new()).unwrap_err();
+    let error = fail(&nowhere, None);
+    assert!(
+        matches!(error, ReportError::Results(_)) && error.to_string().contains("no/such/place"),
+        "{error}"
+    );
+    fixture::results().save(&saved).unwrap();
+    let error = fail(&saved, Some(&nowhere));
+    assert!(
+        error.to_string().starts_with("cannot write ") && error.to_string().contains("no/such/place"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_round_follows_from_counts_and_samples() {
+    let mut samples = Samples::default();
+    samples.totals.context_switches_per_s = Some(3000.0);
+    let round = Round::new(2, 2.0, 3000, 30, samples);
+    assert_eq!((round.throughput_per_s, round.transactions_per_s), (1500.0, 15.0));
+    assert_eq!(round.context_switches_per_statement, Some(2.0));
+    let idle = Round::new(0, 2.0, 0, 0, Samples::default());
+    assert_eq!((idle.throughput_per_s, idle.context_switches_per_statement), (0.0, None));
+}
+
+#[test]
+fn fairness_by_hand() {
+    // Mean 5, variance ((2-5)^2 + (4-5)^2 + (4-5)^2 + (10-5)^2) / 4 = 9, so 3 / 5.
+    let fairness = Fairness::of(&[2, 4, 4, 10]);
+    assert_eq!((fairness.connection_statements_min, fairness.connection_statements_max), (Some(2), Some(10)));
+    assert_eq!(fairness.connection_variation, Some(0.6));
+    assert_eq!(Fairness::of(&[0, 0]).connection_variation, None);
+    assert_eq!(Fairness::of(&[]), Fairness::default());
+}
+
+#[test]
+fn cells_stand_in_the_order_of_their_first_round() {
+    let mut results = Results::new(Machine::default(), Default::default(), String::new(), String::new());
+    let key = |threads| CellKey { threads, ..CellKey::default() };
+    for (threads, per_s) in [(8, 10.0), (2, 1.0), (8, 30.0)] {
+        results.cell_mut(&key(threads)).push(Round { throughput_per_s: per_s, ..Round::default() });
+    }
+    let seen: Vec<(u32, usize)> = results.cells.iter().map(|c| (c.key.threads, c.rounds.len())).collect();
+    assert_eq!(seen, [(8, 2), (2, 1)]);
+    assert_eq!(results.cells[0].summary.throughput_max_per_s, Some(30.0));
+}
