@@ -130,3 +130,39 @@ fn rows_change_while_pages_come_and_go() {
         }
     }
 }
+
+/// All threads want the same cold pages at once, and nothing is ever evicted: a reader whose wake-up is lost
+/// would wait for ever.
+#[test]
+fn all_who_wait_for_a_load_are_woken() {
+    let disk = MemoryDisk::default();
+    let config = EngineConfig { buffer_pool_bytes: 8 << 20, ..tenth() };
+    let db = Database::create_on(Arc::new(disk.clone()), config.clone()).unwrap();
+    let tree = db.create_tree("t").unwrap();
+    db.bulk_load(&tree, rows(2000), |_| {}).unwrap();
+    drop(tree);
+    db.close().unwrap();
+    disk.set_latency(Duration::from_micros(300), Duration::ZERO);
+    let mut page_loads = 0;
+    for _ in 0..20 {
+        let db = Database::open_on(Arc::new(disk.clone()), config.clone()).unwrap();
+        let tree = db.tree("t").unwrap();
+        let admission = limit_4(Policy::Flifo);
+        thread::scope(|scope| {
+            for _ in 0..32 {
+                let (session, tree) = (db.session(&admission), &tree);
+                scope.spawn(move || {
+                    let mut found = Vec::new();
+                    for row in (0..2000).step_by(50) {
+                        assert!(session.statement().get(tree, &key(row), &mut found).unwrap());
+                        assert_eq!(found, value(row));
+                    }
+                });
+            }
+        });
+        let stats = db.stats();
+        assert_eq!(stats.pool.evictions, 0);
+        page_loads += stats.waits.count(WaitReason::PageLoad);
+    }
+    assert!(page_loads > 100, "{page_loads}");
+}

@@ -63,10 +63,9 @@ impl Sleep {
 
 impl Bell {
     pub(super) fn ring(&self) {
-        if !self.rung.load(Ordering::Relaxed) && !self.rung.swap(true, Ordering::AcqRel) {
-            if let Some(target) = &*self.target.lock().unwrap_or_else(PoisonError::into_inner) {
-                target.wake();
-            }
+        let first = !self.rung.load(Ordering::Relaxed) && !self.rung.swap(true, Ordering::AcqRel);
+        if first && let Some(target) = &*self.target.lock().unwrap_or_else(PoisonError::into_inner) {
+            target.wake();
         }
     }
 

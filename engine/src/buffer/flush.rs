@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::BufferPool;
 use super::frames::PageBuffer;
-use super::latch::{DIRTY, EXCLUSIVE, WRITING};
+use super::latch::{DIRTY, EXCLUSIVE, VERSION, WRITING};
 use crate::error::{Error, Result};
 use crate::metrics::WaitReason;
 use crate::page::{PageNo, seal, verify};
@@ -73,14 +73,16 @@ impl BufferPool {
     /// Reads a clean page's image from disk and verifies it; a page that is dirty or written is not looked at.
     pub(crate) fn verify_on_disk(&self, page: PageNo, buf: &mut [u8], waiter: &Waiter) -> Result<()> {
         let entry = self.entry(page)?;
-        let unwritten = || entry.state.load(Ordering::Acquire) & (DIRTY | WRITING) != 0;
-        if unwritten() {
+        let writes =
+            || (entry.state.load(Ordering::Acquire) & (VERSION | DIRTY | WRITING), self.stats().writes);
+        let before = writes();
+        if before.0 & (DIRTY | WRITING) != 0 {
             return Ok(());
         }
         waiter.wait(WaitReason::DiskRead, || self.space().read(page.0, buf))?;
         match verify(buf, page) {
-            // It was written while it was read.
-            Err(_) if unwritten() => Ok(()),
+            // It may have been written while it was read.
+            Err(_) if writes() != before => Ok(()),
             result => result,
         }
     }

@@ -387,3 +387,6 @@ impl BufferPool {
         stats
     }
 }
+
+#[cfg(test)]
+mod tests;

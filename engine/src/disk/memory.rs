@@ -244,8 +244,8 @@ impl Change {
     fn maybe_apply(&self, durable: &mut Vec<u8>, random: &mut Random) {
         match self {
             Change::Length(length) => {
-                if random.below(2) == 0 && durable.len() < *length {
-                    durable.resize(*length, 0);
+                if random.below(2) == 0 {
+                    lengthen(durable, *length);
                 }
             }
             Change::Write { offset, bytes } => {
@@ -261,16 +261,23 @@ impl Change {
 
     fn apply(&self, durable: &mut Vec<u8>) {
         match self {
-            Change::Length(length) => durable.resize(durable.len().max(*length), 0),
+            Change::Length(length) => lengthen(durable, *length),
             Change::Write { offset, bytes } => write_into(durable, *offset, bytes),
         }
     }
 }
 
-fn write_into(content: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
-    if content.len() < offset + bytes.len() {
-        content.resize(offset + bytes.len(), 0);
+/// In one piece from the allocator, since `resize` goes byte by byte in debug builds.
+fn lengthen(content: &mut Vec<u8>, length: usize) {
+    if content.len() < length {
+        let mut longer = vec![0; length];
+        longer[..content.len()].copy_from_slice(content);
+        *content = longer;
     }
+}
+
+fn write_into(content: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
+    lengthen(content, offset + bytes.len());
     content[offset..offset + bytes.len()].copy_from_slice(bytes);
 }
 

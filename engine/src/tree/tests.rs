@@ -1,1 +1,350 @@
+use super::*;
+use crate::buffer::PoolConfig;
+use crate::disk::{MemoryDisk, Tablespace};
+use crate::metrics::Waits;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
 
+/// A tree on a simulated disk, with cleaners that stop when it goes.
+struct Fixture {
+    tree: Tree,
+    alloc: Arc<PageAllocator>,
+    pool: Arc<BufferPool>,
+    waiter: Waiter,
+}
+
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        self.pool.stop_cleaners();
+    }
+}
+
+fn fixture(frames: u64, instances: u32) -> Fixture {
+    let space = Tablespace::create(&MemoryDisk::default(), 2, 4096).unwrap();
+    let config = PoolConfig { bytes: frames * 4096, instances };
+    let pool = BufferPool::new(Arc::new(space), config, Waits::new()).unwrap();
+    pool.start_cleaners().unwrap();
+    let waiter = Waiter::background();
+    let alloc = PageAllocator::create(&pool, &waiter).unwrap();
+    let tree = Tree::create(&pool, &alloc, &waiter).unwrap();
+    Fixture { tree, alloc, pool, waiter }
+}
+
+impl Fixture {
+    fn rows(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut rows = Vec::new();
+        self.tree
+            .scan(&self.waiter, from, to, |key, value| {
+                rows.push((key.to_vec(), value.to_vec()));
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        rows
+    }
+
+    fn check_against(&self, model: &BTreeMap<Vec<u8>, Vec<u8>>) {
+        let stats = self.tree.check(&self.waiter).unwrap();
+        assert_eq!(stats.rows, model.len() as u64);
+        let rows = self.rows(Bound::Unbounded, Bound::Unbounded);
+        assert!(rows.iter().map(|(key, value)| (key, value)).eq(model), "the scan differs from the model");
+        // Nothing leaks: page 0, the bitmap, and the tree.
+        let used = self.alloc.used_pages(&self.waiter).unwrap();
+        assert_eq!(used, 2 + stats.leaf_pages + stats.inner_pages);
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Insert(Vec<u8>, Vec<u8>),
+    Update(Vec<u8>, Vec<u8>),
+    Upsert(Vec<u8>, Vec<u8>),
+    Delete(Vec<u8>),
+    DeleteRange(Vec<u8>, usize),
+    Get(Vec<u8>),
+    Scan(Vec<u8>, Vec<u8>, bool),
+    InsertRow(u16, usize),
+}
+
+fn key() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        Just(Vec::new()),
+        proptest::collection::vec(0..4_u8, 0..6),
+        (0..3_usize, 0..300_u16).prop_map(|(prefix, n)| {
+            let mut key = vec![b'p'; [0, 40, 700][prefix]];
+            key.extend(n.to_be_bytes());
+            key
+        }),
+        (0..840_usize).prop_map(|len| vec![b'q'; len]),
+    ]
+}
+
+fn value() -> impl Strategy<Value = Vec<u8>> {
+    (0..=60_usize, any::<u8>(), 0..10_u8)
+        .prop_map(|(len, byte, big)| vec![byte; if big == 0 { len * 2 } else { len }])
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => (key(), value()).prop_map(|(key, value)| Op::Insert(key, value)),
+        3 => (key(), value()).prop_map(|(key, value)| Op::Update(key, value)),
+        3 => (key(), value()).prop_map(|(key, value)| Op::Upsert(key, value)),
+        4 => key().prop_map(Op::Delete),
+        1 => (key(), 1..80_usize).prop_map(|(key, rows)| Op::DeleteRange(key, rows)),
+        2 => key().prop_map(Op::Get),
+        1 => (key(), key(), any::<bool>()).prop_map(|(from, to, excluded)| Op::Scan(from, to, excluded)),
+        2 => (any::<u16>(), 1..60_usize).prop_map(|(first, rows)| Op::InsertRow(first, rows)),
+    ]
+}
+
+fn apply(f: &Fixture, model: &mut BTreeMap<Vec<u8>, Vec<u8>>, op: Op) {
+    let (tree, waiter) = (&f.tree, &f.waiter);
+    match op {
+        Op::Insert(key, value) => {
+            assert_eq!(tree.insert(waiter, &key, &value).unwrap(), !model.contains_key(&key));
+            model.entry(key).or_insert(value);
+        }
+        Op::Update(key, value) => {
+            assert_eq!(tree.update(waiter, &key, &value).unwrap(), model.contains_key(&key));
+            model.entry(key).and_modify(|old| *old = value);
+        }
+        Op::Upsert(key, value) => {
+            assert_eq!(tree.upsert(waiter, &key, &value).unwrap(), !model.contains_key(&key));
+            model.insert(key, value);
+        }
+        Op::Delete(key) => {
+            assert_eq!(tree.delete(waiter, &key).unwrap(), model.remove(&key).is_some());
+        }
+        Op::DeleteRange(from, rows) => {
+            let keys: Vec<_> = model.range(from..).take(rows).map(|(key, _)| key.clone()).collect();
+            for key in keys {
+                assert!(tree.delete(waiter, &key).unwrap());
+                model.remove(&key);
+            }
+        }
+        Op::Get(key) => {
+            let mut out = vec![1];
+            assert_eq!(tree.get(waiter, &key, &mut out).unwrap(), model.contains_key(&key));
+            assert_eq!(&out, model.get(&key).unwrap_or(&Vec::new()));
+        }
+        Op::Scan(a, b, excluded) => {
+            let (from, to) = if a <= b { (a, b) } else { (b, a) };
+            let expected = model.iter().filter(|(key, _)| match excluded {
+                true => **key > from && **key < to,
+                false => **key >= from && **key <= to,
+            });
+            let rows = match excluded {
+                true => f.rows(Bound::Excluded(&from), Bound::Excluded(&to)),
+                false => f.rows(Bound::Included(&from), Bound::Included(&to)),
+            };
+            assert!(rows.iter().map(|(key, value)| (key, value)).eq(expected));
+        }
+        Op::InsertRow(first, rows) => {
+            for n in 0..rows {
+                let key = (u32::from(first) + n as u32).to_be_bytes().to_vec();
+                assert_eq!(tree.insert(waiter, &key, &[5; 100]).unwrap(), !model.contains_key(&key));
+                model.entry(key).or_insert(vec![5; 100]);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn does_what_a_map_does(ops in proptest::collection::vec(op(), 1..250)) {
+        let f = fixture(32, 2);
+        let mut model = BTreeMap::new();
+        for op in ops {
+            apply(&f, &mut model, op);
+        }
+        f.check_against(&model);
+        // Down to nothing, so that nodes of all kinds are merged.
+        for key in model.keys() {
+            assert!(f.tree.delete(&f.waiter, key).unwrap());
+        }
+        f.check_against(&BTreeMap::new());
+    }
+
+    #[test]
+    fn a_bulk_load_does_what_inserts_do(
+        rows in proptest::collection::btree_map(key(), value(), 0..600),
+        fill in 0.5..1.0_f64,
+    ) {
+        let f = fixture(32, 2);
+        let loaded = f.tree.bulk_load(&f.waiter, &rows, fill, |_| {}).unwrap();
+        prop_assert_eq!(loaded, rows.len() as u64);
+        f.check_against(&rows);
+    }
+}
+
+#[test]
+fn random_inserts_and_deletes_of_many_rows() {
+    let f = fixture(48, 3);
+    let mut model = BTreeMap::new();
+    let mut x = 1_u32;
+    for _ in 0..12_000 {
+        x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let key = (x >> 19).to_be_bytes().to_vec();
+        let value = vec![x as u8; (x >> 8) as usize % 150];
+        match x % 5 {
+            0 | 1 => {
+                f.tree.delete(&f.waiter, &key).unwrap();
+                model.remove(&key);
+            }
+            _ => {
+                f.tree.upsert(&f.waiter, &key, &value).unwrap();
+                model.insert(key, value);
+            }
+        }
+    }
+    f.check_against(&model);
+    assert!(f.pool.stats().evictions > 0, "the pool is meant to be too small");
+    let keys: Vec<_> = model.keys().cloned().collect();
+    for (index, key) in keys.iter().enumerate() {
+        assert!(f.tree.delete(&f.waiter, key).unwrap());
+        model.remove(key);
+        if index % 1000 == 0 {
+            f.check_against(&model);
+        }
+    }
+    f.check_against(&model);
+    assert_eq!(f.tree.check(&f.waiter).unwrap().height, 1);
+}
+
+#[test]
+fn ascending_inserts_fill_their_pages() {
+    let f = fixture(256, 2);
+    for id in 0..5000_u32 {
+        assert!(f.tree.insert(&f.waiter, &id.to_be_bytes(), &[1; 90]).unwrap());
+    }
+    let stats = f.tree.check(&f.waiter).unwrap();
+    let fill = stats.leaf_bytes_used as f64 / (stats.leaf_pages * 4096) as f64;
+    assert!(fill > 0.9, "{fill}");
+}
+
+/// Threads on a pool of a tenth of the data, each with keys of its own and some that all share.
+#[test]
+fn many_threads_on_a_small_pool() {
+    const THREADS: u32 = 8;
+    const KEYS: u32 = 600;
+    let f = fixture(64, 2);
+    let tree = &f.tree;
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            scope.spawn(move || {
+                let waiter = Waiter::background();
+                let mut out = Vec::new();
+                for n in 0..KEYS {
+                    // Neighbours of other threads' keys, so that they meet in leaves and splits.
+                    let key = (n * THREADS + thread).to_be_bytes();
+                    assert!(tree.insert(&waiter, &key, &[thread as u8; 300]).unwrap());
+                    tree.upsert(&waiter, b"shared", &n.to_be_bytes()).unwrap();
+                    assert!(tree.get(&waiter, &key, &mut out).unwrap());
+                    assert_eq!(out, [thread as u8; 300]);
+                    if n % 3 == 2 {
+                        let key = ((n - 1) * THREADS + thread).to_be_bytes();
+                        assert!(tree.delete(&waiter, &key).unwrap());
+                    }
+                    if n % 3 == 1 {
+                        let key = ((n - 1) * THREADS + thread).to_be_bytes();
+                        assert!(tree.update(&waiter, &key, &[thread as u8; 310]).unwrap());
+                    }
+                    if n % 100 == 0 {
+                        let mut last = Vec::new();
+                        tree.scan(&waiter, Bound::Unbounded, Bound::Unbounded, |key, _| {
+                            assert!(*last < *key || last.is_empty(), "out of order");
+                            last = key.to_vec();
+                            ControlFlow::Continue(())
+                        })
+                        .unwrap();
+                    }
+                }
+            });
+        }
+    });
+    let mut model = BTreeMap::from([(b"shared".to_vec(), (KEYS - 1).to_be_bytes().to_vec())]);
+    for (n, thread) in (0..KEYS).flat_map(|n| (0..THREADS).map(move |thread| (n, thread))) {
+        match n % 3 {
+            0 if n + 1 < KEYS => {
+                drop(model.insert((n * THREADS + thread).to_be_bytes().to_vec(), vec![thread as u8; 310]))
+            }
+            0 | 2 => {
+                drop(model.insert((n * THREADS + thread).to_be_bytes().to_vec(), vec![thread as u8; 300]))
+            }
+            _ => {}
+        }
+    }
+    let last = f.rows(Bound::Included(b"shared"), Bound::Unbounded).pop().unwrap().1;
+    model.insert(b"shared".to_vec(), last);
+    f.check_against(&model);
+    assert!(f.pool.stats().evictions > 0);
+}
+
+#[test]
+fn bulk_load_refuses_what_it_must_and_leaves_nothing() {
+    let f = fixture(64, 2);
+    let ids = |ids: &[u32]| ids.iter().map(|id| (id.to_be_bytes(), [0; 2000])).collect::<Vec<_>>();
+    let unsorted = (0..500_u32).chain([3]).map(|id| (id.to_be_bytes(), [0; 200]));
+    let error = f.tree.bulk_load(&f.waiter, unsorted, 1.0, |_| {}).unwrap_err();
+    assert!(matches!(error, Error::Unsorted { row: 500 }));
+    f.check_against(&BTreeMap::new());
+    let error = f.tree.bulk_load(&f.waiter, ids(&[1]), 1.0, |_| {}).unwrap_err();
+    assert!(matches!(error, Error::EntryTooLarge { size: 2004, .. }));
+    f.tree.insert(&f.waiter, b"k", b"v").unwrap();
+    let error = f.tree.bulk_load(&f.waiter, [(b"a", b"b")], 1.0, |_| {}).unwrap_err();
+    assert!(matches!(error, Error::TreeNotEmpty));
+    f.check_against(&BTreeMap::from([(b"k".to_vec(), b"v".to_vec())]));
+}
+
+#[test]
+fn bulk_load_tells_its_progress_and_destroy_frees_it_all() {
+    let f = fixture(64, 2);
+    let (mut told, rows) = (Vec::new(), (0..5000_u32).map(|id| (id.to_be_bytes(), [7; 100])));
+    assert_eq!(f.tree.bulk_load(&f.waiter, rows, 0.9, |rows| told.push(rows)).unwrap(), 5000);
+    assert!(told.len() > 5 && told.is_sorted() && told.last() == Some(&5000));
+    assert_eq!(f.tree.check(&f.waiter).unwrap().rows, 5000);
+    f.tree.clone().destroy(&f.waiter).unwrap();
+    assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 2);
+}
+
+#[test]
+fn entries_of_the_largest_size_split_well() {
+    let f = fixture(64, 1);
+    let max = f.tree.row_bytes_max();
+    let mut model = BTreeMap::new();
+    for n in 0..60_u8 {
+        let (mut key, value) =
+            (vec![n.wrapping_mul(37); max - usize::from(n % 3)], vec![n; usize::from(n % 3)]);
+        key[max - 5] = n;
+        assert!(f.tree.insert(&f.waiter, &key, &value).unwrap());
+        model.insert(key, value);
+    }
+    f.check_against(&model);
+    assert!(matches!(f.tree.insert(&f.waiter, &vec![0; max + 1], b""), Err(Error::EntryTooLarge { .. })));
+    for key in model.keys() {
+        assert!(f.tree.delete(&f.waiter, key).unwrap());
+    }
+    f.check_against(&BTreeMap::new());
+}
+
+/// A scan's callback may use the tree, even scan.
+#[test]
+fn a_scan_holds_nothing_while_it_gives_rows() {
+    let f = fixture(64, 1);
+    for id in 0..300_u32 {
+        f.tree.insert(&f.waiter, &id.to_be_bytes(), &[1; 50]).unwrap();
+    }
+    let mut seen = 0;
+    f.tree
+        .scan(&f.waiter, Bound::Unbounded, Bound::Unbounded, |key, _| {
+            assert_eq!(crate::buffer::latch::held(), 0);
+            assert!(f.tree.update(&f.waiter, key, &[2; 60]).unwrap());
+            assert_eq!(f.rows(Bound::Included(key), Bound::Included(key)).len(), 1);
+            seen += 1;
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!(seen, 300);
+}

@@ -1,0 +1,225 @@
+use super::*;
+use crate::disk::{DiskCall, Fault, MemoryDisk};
+use crate::page::edit::NodeMut;
+use crate::page::node::Fences;
+use std::time::{Duration, Instant};
+
+const PAGE: usize = 4096;
+
+fn pool_on(disk: &MemoryDisk, frames: u64, instances: u32) -> Arc<BufferPool> {
+    let space = Tablespace::create(disk, 1, PAGE).unwrap();
+    space.grow(1024).unwrap();
+    let config = PoolConfig { bytes: frames * PAGE as u64, instances };
+    BufferPool::new(Arc::new(space), config, Waits::new()).unwrap()
+}
+
+fn make(pool: &BufferPool, page: u64, waiter: &Waiter) -> Result<()> {
+    let no = PageNo(page);
+    let mut attempts = 0;
+    loop {
+        let mut mtr = Mtr::begin(pool, &[no], waiter)?;
+        match mtr.create(no) {
+            Ok(mut guard) => {
+                NodeMut::format(guard.bytes_mut(), no, no, 0, &Fences::all()).push(&page.to_be_bytes(), b"v");
+                mtr.commit(&mut [&mut guard]);
+                return Ok(());
+            }
+            Err(stop) => {
+                drop(mtr);
+                pool.settle(stop, waiter, &mut attempts)?;
+            }
+        }
+    }
+}
+
+fn first_key(pool: &BufferPool, page: u64, waiter: &Waiter) -> Result<Vec<u8>> {
+    pool.retry(waiter, || {
+        let guard = pool.optimistic(PageNo(page))?;
+        guard.checked(guard.node().key(0))
+    })
+}
+
+fn change(pool: &BufferPool, page: u64, value: &[u8], waiter: &Waiter) -> Result<()> {
+    pool.retry(waiter, || {
+        let mut guard = pool.optimistic(PageNo(page))?.exclusive()?;
+        NodeMut::new(guard.bytes_mut()).replace(0, &page.to_be_bytes(), value).unwrap();
+        Mtr::in_place(pool).commit(&mut [&mut guard]);
+        Ok(())
+    })
+}
+
+/// Makes pages 2.. and writes them, with a cleaner that the test steps.
+fn filled(disk: &MemoryDisk, frames: u64, pages: u64) -> (Arc<BufferPool>, Waiter) {
+    let (pool, waiter) = (pool_on(disk, frames, 1), Waiter::background());
+    let mut cleaner = Cleaner::new(&pool, 0, 1);
+    for page in 2..2 + pages {
+        make(&pool, page, &waiter).unwrap();
+        cleaner.step(Instant::now());
+    }
+    pool.flush_all(&waiter).unwrap();
+    (pool, waiter)
+}
+
+#[test]
+fn more_pages_than_frames_come_back_as_they_were() {
+    let (pool, waiter) = filled(&MemoryDisk::default(), 16, 200);
+    for page in (2..202).chain(2..202) {
+        assert_eq!(first_key(&pool, page, &waiter).unwrap(), page.to_be_bytes());
+    }
+    let stats = pool.stats();
+    assert_eq!(stats.dirty_pages, 0);
+    assert!(stats.reads >= 2 * 200 - 16 && stats.evictions >= stats.reads - 16);
+    assert_eq!(latch::held(), 0);
+}
+
+#[test]
+fn a_step_fills_the_stock_and_changes_survive_it() {
+    let (pool, waiter) = filled(&MemoryDisk::default(), 32, 100);
+    let mut cleaner = Cleaner::new(&pool, 0, 1);
+    for page in 2..102 {
+        change(&pool, page, b"w", &waiter).unwrap();
+        while cleaner.step(Instant::now()) == Wake::Now {}
+        assert!(pool.stats().free_frames >= 2);
+    }
+    for page in 2..102 {
+        let value = pool.retry(&waiter, || {
+            let (guard, mut out) = (pool.optimistic(PageNo(page))?, Vec::new());
+            guard.checked(guard.node().append_value(0, &mut out))?;
+            Ok(out)
+        });
+        assert_eq!(value.unwrap(), b"w");
+    }
+}
+
+#[test]
+fn a_failed_read_is_an_error_and_the_next_one_may_succeed() {
+    let disk = MemoryDisk::default();
+    let (pool, waiter) = filled(&disk, 16, 100);
+    disk.fail_nth(Some(DiskCall::Read), 1, Fault::Io);
+    let page = (2..102).find(|&page| pool.table.get(PageNo(page)).unwrap().evictable().is_none()).unwrap();
+    assert!(first_key(&pool, page, &waiter).is_err());
+    let free = pool.stats().free_frames;
+    assert_eq!(first_key(&pool, page, &waiter).unwrap(), page.to_be_bytes());
+    assert!(pool.stats().free_frames <= free, "the failed read gave its frame back");
+}
+
+#[test]
+fn corrupt_and_never_written_pages_are_refused() {
+    let disk = MemoryDisk::default();
+    let (pool, waiter) = filled(&disk, 16, 100);
+    let page = (2..102).find(|&page| pool.table.get(PageNo(page)).unwrap().evictable().is_none()).unwrap();
+    let space = pool.space();
+    let mut buffer = PageBuffer::new(PAGE);
+    space.read(page, buffer.bytes()).unwrap();
+    buffer.bytes()[100] ^= 4;
+    space.write(page, buffer.bytes()).unwrap();
+    assert!(
+        matches!(first_key(&pool, page, &waiter), Err(Error::CorruptPage { page: found, .. }) if found == page)
+    );
+    buffer.bytes()[100] ^= 4;
+    space.write(page, buffer.bytes()).unwrap();
+    assert_eq!(first_key(&pool, page, &waiter).unwrap(), page.to_be_bytes());
+    let error = first_key(&pool, 500, &waiter).unwrap_err().to_string();
+    assert!(error.contains("never written"), "{error}");
+    assert!(matches!(first_key(&pool, u64::MAX, &waiter), Err(Error::CorruptPage { .. })));
+}
+
+#[test]
+fn a_write_error_is_kept() {
+    let disk = MemoryDisk::default();
+    let (pool, waiter) = filled(&disk, 16, 100);
+    assert!(first_key(&pool, 2, &waiter).is_ok());
+    change(&pool, 2, b"x", &waiter).unwrap();
+    disk.fail_nth(Some(DiskCall::Write), 1, Fault::Io);
+    assert!(pool.flush_all(&waiter).is_err());
+    assert!(pool.flush_all(&waiter).is_err(), "never again, though the disk is well");
+    assert_eq!(pool.stats().dirty_pages, 1);
+    // What can be read still is, and who finds all dirty gets the error instead of waiting for ever.
+    for page in 3..50 {
+        assert!(first_key(&pool, page, &waiter).is_ok());
+    }
+    let error = (3..102).find_map(|page| {
+        let read = first_key(&pool, page, &waiter).and_then(|_| change(&pool, page, b"x", &waiter));
+        read.err()
+    });
+    assert!(error.is_some());
+}
+
+/// Slow reads and writes, a pool a tenth of the pages, cleaners at work: `wait_while` and `Waiter::wait` assert that
+/// no latch is held, and here all kinds of waits happen.
+#[test]
+fn nobody_waits_with_a_latch_held() {
+    let disk = MemoryDisk::default();
+    let pool = pool_on(&disk, 32, 2);
+    pool.start_cleaners().unwrap();
+    let waiter = Waiter::background();
+    (2..302).for_each(|page| make(&pool, page, &waiter).unwrap());
+    disk.set_latency(Duration::from_micros(200), Duration::from_micros(200));
+    std::thread::scope(|scope| {
+        for thread in 0..8_u64 {
+            let (pool, waits) = (&pool, &pool.waits);
+            scope.spawn(move || {
+                let waiter = Waiter::background().recording(waits);
+                for n in 0..150 {
+                    let page = 2 + (n * 7 + thread % 4) % 300;
+                    assert_eq!(first_key(pool, page, &waiter).unwrap(), page.to_be_bytes());
+                    change(pool, page, b"y", &waiter).unwrap();
+                    assert_eq!(latch::held(), 0);
+                }
+            });
+        }
+    });
+    pool.flush_all(&waiter).unwrap();
+    let waits = pool.waits.snapshot();
+    for reason in [WaitReason::DiskRead, WaitReason::PageLoad, WaitReason::DiskWrite] {
+        assert!(waits.count(reason) > 0, "{}", reason.name());
+    }
+    pool.stop_cleaners();
+    assert_eq!(pool.stats().dirty_pages, 0);
+}
+
+#[cfg(debug_assertions)]
+#[test]
+#[should_panic(expected = "latch")]
+fn waiting_with_a_latch_held_is_caught() {
+    let (pool, waiter) = filled(&MemoryDisk::default(), 16, 4);
+    let _held = pool.optimistic(PageNo(2)).ok().unwrap().shared().ok().unwrap();
+    pool.entry(PageNo(3)).unwrap().wait_while(&waiter, WaitReason::PageLatch, |_| false);
+}
+
+#[test]
+fn latches_exclude_each_other() {
+    let (pool, _) = filled(&MemoryDisk::default(), 16, 4);
+    let guard = || pool.optimistic(PageNo(2));
+    let shared = guard().ok().unwrap().shared().ok().unwrap();
+    let again = guard().ok().unwrap().shared().ok().unwrap();
+    assert!(matches!(guard().ok().unwrap().exclusive(), Err(Stop::Latched(PageNo(2)))));
+    drop((shared, again));
+    let before = guard().ok().unwrap();
+    let mut exclusive = before.exclusive().ok().unwrap();
+    assert!(matches!(guard(), Err(Stop::Latched(PageNo(2)))));
+    exclusive.bytes_mut()[200] = 1;
+    Mtr::in_place(&pool).commit(&mut [&mut exclusive]);
+    drop(exclusive);
+    assert!(matches!(before.validate(), Err(Stop::Changed)));
+    assert!(matches!(before.shared(), Err(Stop::Changed)));
+    assert!(guard().ok().unwrap().validate().is_ok());
+}
+
+#[test]
+fn who_waits_for_a_latch_is_woken() {
+    let (pool, _) = filled(&MemoryDisk::default(), 16, 4);
+    let held = pool.optimistic(PageNo(2)).ok().unwrap().exclusive().ok().unwrap();
+    std::thread::scope(|scope| {
+        let waiters: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| change(&pool, 2, b"z", &Waiter::background().recording(&pool.waits))))
+            .collect();
+        let entry = pool.entry(PageNo(2)).unwrap();
+        while entry.state.load(Ordering::Relaxed) & latch::WAITERS == 0 {
+            std::thread::yield_now();
+        }
+        drop(held);
+        waiters.into_iter().for_each(|thread| thread.join().unwrap().unwrap());
+    });
+    assert!(pool.waits.snapshot().count(WaitReason::PageLatch) > 0);
+}
