@@ -95,22 +95,24 @@ impl Core {
         }
     }
 
-    /// Leaves: hands the place on, or gives it back. For `guess` see [`Core::try_enter`]; the caller's own
-    /// place must be in it. Also returns the word if nobody is to be woken.
+    /// Gives the place back, if nobody is to be woken: the word as it is then, else `None`, and
+    /// [`Core::leave_and_wake`] is to be called. For `guess` see [`Core::try_enter`]; the caller's own
+    /// place must be in it.
     #[inline]
-    pub(crate) fn leave(&self, guess: State) -> (Wake, State) {
+    pub(crate) fn try_leave(&self, guess: State) -> Option<State> {
         let mut old = guess;
         while !self.must_wake(old) {
             match self.swap(old, old.left()) {
-                Ok(new) => return (Wake::Nobody, new),
+                Ok(new) => return Some(new),
                 Err(seen) => old = seen,
             }
         }
-        self.leave_and_wake()
+        None
     }
 
+    /// Leaves: hands the place on, or gives it back if nobody is to be woken after all.
     #[cold]
-    fn leave_and_wake(&self) -> (Wake, State) {
+    pub(crate) fn leave_and_wake(&self) -> (Wake, State) {
         let mut queue = lock(&self.queue.0);
         let mut old = self.state();
         let new = loop {

@@ -13,7 +13,7 @@ use histogram::{AtomicHistogram, Histogram};
 use crate::state::{SESSIONS_MAX, State};
 
 /// One entry in so many has its time inside measured: two clock readings cost more than an entry.
-pub(crate) const SAMPLE_EVERY: u32 = 32;
+pub(crate) const SAMPLE_EVERY: u32 = 64;
 
 /// Buckets of 3% from 1 ns up to 2^42 ns (73 minutes); a longer time counts as that.
 const GROUPING_POWER: u8 = 5;
@@ -219,7 +219,7 @@ pub struct Snapshot {
     pub queued_ns: Histogram,
     /// W: time from being handed a place to running, ns, of every hand-off.
     pub woken_to_running_ns: Histogram,
-    /// S: time from entering to leaving, ns, of one place in 32.
+    /// S: time from entering to leaving, ns, of one place in 64.
     pub inside_ns: Histogram,
 }
 

@@ -202,7 +202,10 @@ mod random_schedules {
                 }
                 Step::Leave if model.inside.contains(&thread) => {
                     let expected = model.leave(thread);
-                    let woken: Vec<usize> = match core.leave(core.state()).0 {
+                    let woken = core
+                        .try_leave(core.state())
+                        .map_or_else(|| core.leave_and_wake().0, |_| Wake::Nobody);
+                    let woken: Vec<usize> = match woken {
                         Wake::Nobody => vec![],
                         Wake::Granted(node) => {
                             let woken = index(&nodes, &node);

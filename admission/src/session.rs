@@ -15,6 +15,8 @@ use crate::{Config, ConfigError, Policy, WaitKind};
 /// A scheduler: shared by all sessions that compete for the same processors.
 pub struct Admission {
     config: Config,
+    /// Nobody is counted and nobody queues.
+    unlimited: bool,
     core: Core,
     delay: SleepDelay,
     metrics: Metrics,
@@ -25,6 +27,7 @@ impl Admission {
     pub fn new(config: Config) -> Result<Arc<Self>, ConfigError> {
         config.check()?;
         Ok(Arc::new(Admission {
+            unlimited: config.policy == Policy::None || config.thread_concurrency == 0,
             core: Core::new(config.policy, config.thread_concurrency),
             config,
             delay: SleepDelay::new(),
@@ -62,10 +65,6 @@ impl Admission {
     /// Counters, T, P and Q, and histograms of time.
     pub fn snapshot(&self) -> Snapshot {
         self.metrics.snapshot(self.core.state())
-    }
-
-    fn unlimited(&self) -> bool {
-        self.config.policy == Policy::None || self.config.thread_concurrency == 0
     }
 }
 
@@ -179,7 +178,7 @@ impl Session {
             return; // Inside a wait; its end brings the place back.
         }
         if self.place.get() != Held::No {
-            if self.admission.unlimited() || self.admission.core.may_stay() {
+            if self.admission.unlimited || self.admission.core.may_stay() {
                 self.settle_tickets();
                 self.give_tickets(self.admission.config.concurrency_tickets);
                 add(&self.counters.entered_at_once, 1);
@@ -193,17 +192,17 @@ impl Session {
     /// Asks for a place and comes back with one.
     fn ask(&self) {
         let admission = &*self.admission;
-        if admission.unlimited() {
+        if admission.unlimited {
             add(&self.counters.entered_at_once, 1);
             return self.take(Held::Uncounted, admission.config.concurrency_tickets);
         }
-        let state = if let Some((how, state)) = admission.core.try_enter(self.last_seen.get()) {
-            self.count(how);
-            state
-        } else if admission.config.policy == Policy::Sleep {
-            self.poll()
-        } else {
-            self.queue()
+        let state = match admission.core.try_enter(self.last_seen.get()) {
+            Some((how, state)) => {
+                self.count(how);
+                state
+            }
+            None if admission.config.policy == Policy::Sleep => self.poll(),
+            None => self.queue(),
         };
         self.last_seen.set(state);
         admission.metrics.saw_places(state);
@@ -265,7 +264,7 @@ impl Session {
 
     fn enter_by_force(&self) {
         add(&self.counters.entered_by_force, 1);
-        if self.admission.unlimited() {
+        if self.admission.unlimited {
             return self.take(Held::Uncounted, 2);
         }
         let state = self.admission.core.enter_by_force();
@@ -298,21 +297,21 @@ impl Session {
         if self.place.replace(Held::No) == Held::Uncounted {
             return;
         }
-        let (wake, state) = self.admission.core.leave(self.last_seen.get());
-        self.last_seen.set(state);
-        match wake {
-            Wake::Nobody => {}
-            wake => self.wake(wake),
+        match self.admission.core.try_leave(self.last_seen.get()) {
+            Some(state) => self.last_seen.set(state),
+            None => self.leave_and_wake(),
         }
     }
 
     #[cold]
-    fn wake(&self, wake: Wake) {
+    fn leave_and_wake(&self) {
+        let (wake, state) = self.admission.core.leave_and_wake();
+        self.last_seen.set(state);
         match wake {
             Wake::Nobody => {}
             Wake::Granted(node) => {
                 add(&self.counters.handed_on, 1);
-                self.admission.metrics.saw_pending(self.last_seen.get());
+                self.admission.metrics.saw_pending(state);
                 node.granted_at_ns.store(self.admission.metrics.now_ns(), Ordering::Relaxed);
                 node.parker.wake(Verdict::Granted);
             }

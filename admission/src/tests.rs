@@ -85,17 +85,16 @@ fn flifo_lets_a_newcomer_in_exactly_while_a_woken_thread_is_pending() {
     assert!(core.try_enter(core.state()).is_none(), "the limit is reached and nobody is pending");
     node.parker.prepare();
     assert!(core.join(&node).is_err());
-    let crate::core::Wake::Granted(woken) = core.leave(core.state()).0 else {
-        panic!("the head must be woken")
-    };
+    assert!(core.try_leave(core.state()).is_none());
+    let crate::core::Wake::Granted(woken) = core.leave_and_wake().0 else { panic!("the head must be woken") };
     assert!(Arc::ptr_eq(&woken, &node));
     let (how, _) = core.try_enter(core.state()).expect("the woken thread does not run yet");
     assert_eq!(how, crate::core::Entered::Lifo);
     assert!(core.try_enter(core.state()).is_none(), "T - P = L again");
     core.started();
     assert_eq!((core.state().places(), core.state().pending()), (2, 0));
-    assert!(matches!(core.leave(core.state()).0, crate::core::Wake::Nobody), "repays the overshoot");
-    assert!(matches!(core.leave(core.state()).0, crate::core::Wake::Nobody));
+    assert!(core.try_leave(core.state()).is_some(), "repays the overshoot");
+    assert!(core.try_leave(core.state()).is_some());
     assert_eq!(core.state().places(), 0);
 }
 

@@ -83,11 +83,6 @@ impl Flifo2009 {
         }
         Ok(self)
     }
-
-    /// `published 2009: 8-core x86, MySQL 5.0.84`, for headings.
-    pub fn caption(&self) -> String {
-        format!("published {}, {}", self.year, self.server)
-    }
 }
 
 impl PublishedCurve {

@@ -15,8 +15,8 @@ const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chro
 /// What the fixture's page must show: two workloads with twelve charts each.
 const CHARTS: usize = 2 * 12;
 /// Lines of a workload: throughput, beside the published, four latencies, switches, W and S, gain, and the
-/// client's part in three charts of processors.
-const LINES: usize = 2 * (3 + 4 + 4 * 3 + 3 + 4 + 2 + 3);
+/// server's and the client's part in three charts of processors.
+const LINES: usize = 2 * (3 + 4 + 4 * 3 + 3 + 4 + 2 + 3 * 2);
 /// Their points: eleven each, but nobody waits for a wake-up below 8 connections (two W, one bound).
 const POINTS: usize = 11 * LINES - 2 * 3 * 3;
 /// Five parts of the processors' time, for three policies, at eleven numbers of connections.
@@ -45,6 +45,25 @@ fn the_page_is_drawn_in_light_and_in_dark() {
         assert!(dom.contains(&format!("stroke: {flifo_colour}")), "{theme}: flifo's colour");
         assert_eq!(count(" src=\"http") + count("<link"), 0, "{theme}: something to fetch");
     }
+}
+
+#[test]
+fn the_reader_switches_theme_and_axis() {
+    let Some(browser) = browser() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("page.html");
+    let reader = "<script>addEventListener('load', () => {
+        document.getElementById('theme').click();
+        document.querySelector('[data-log]').click();
+        const chart = document.querySelector('.chart');
+        chart.on('plotly_afterplot', () => { chart.dataset.axis = chart._fullLayout.yaxis.type; });
+    });</script></body>";
+    let read = html(&fixture::results()).unwrap().replace("</body>", reader);
+    std::fs::write(&page, read).unwrap();
+    let dom = dump(&browser, &page, 1, dir.path());
+    assert!(!dom.contains("data-error"), "the page reports an error");
+    assert!(dom.contains("data-theme=\"dark\"") && dom.contains("stroke: rgb(86, 180, 233)"), "theme");
+    assert!(dom.contains("aria-pressed=\"true\"") && dom.contains("data-axis=\"log\""), "logarithmic axis");
 }
 
 /// A page that does ask the network must be caught by what the test above relies on: the page's policy

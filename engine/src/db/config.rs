@@ -23,7 +23,7 @@ pub struct EngineConfig {
 
 impl EngineConfig {
     /// What `buffer_pool_bytes` may be, if the machine has that much memory.
-    pub const BUFFER_POOL_BYTES: RangeInclusive<u64> = 1 << 20..=1 << 42;
+    pub const BUFFER_POOL_BYTES: RangeInclusive<u64> = 256 << 10..=1 << 42;
     /// What `buffer_pool_instances` may be.
     pub const BUFFER_POOL_INSTANCES: RangeInclusive<u32> = 1..=64;
     /// What `data_files` may be.

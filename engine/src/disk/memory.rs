@@ -160,6 +160,11 @@ impl MemoryDisk {
         lock(&self.shared.plan).faults.clear();
     }
 
+    /// How many of the planned faults have yet to strike for the first time.
+    pub fn faults_to_come(&self) -> usize {
+        lock(&self.shared.plan).faults.iter().filter(|planned| planned.countdown > 0).count()
+    }
+
     /// Makes every read and every write take at least that long.
     pub fn set_latency(&self, read: Duration, write: Duration) {
         let mut plan = lock(&self.shared.plan);

@@ -115,8 +115,7 @@ impl Level {
         let prefix = common_prefix(&self.lower, key);
         if prefix != self.prefix {
             let entries = &self.entries;
-            let of_entry =
-                |index| entry_bytes(prefix, entries.key(index).len(), entries.value(index).len());
+            let of_entry = |index| entry_bytes(prefix, entries.key(index).len(), entries.value(index).len());
             self.bytes = (0..entries.len()).map(of_entry).sum();
             self.prefix = prefix;
         }
@@ -133,7 +132,9 @@ impl Level {
 
 impl Loader<'_> {
     fn add(&mut self, level: usize, key: &[u8], value: &[u8]) -> Result<()> {
-        while self.levels[level].bytes_with(key, value) > self.fill_bytes && self.levels[level].entries.len() > 0 {
+        while self.levels[level].bytes_with(key, value) > self.fill_bytes
+            && self.levels[level].entries.len() > 0
+        {
             self.seal(level, Some((key, value)))?;
             if level > 0 && self.levels[level].lower == key {
                 // It went up, and its child became the new node's first.
@@ -214,7 +215,8 @@ impl Loader<'_> {
         assert!(built, "a node in the making is sealed while it fits");
         let mut attempts = 0;
         loop {
-            let mut mtr = Mtr::begin(self.pool, if new { std::slice::from_ref(&no) } else { &[] }, self.waiter)?;
+            let mut mtr =
+                Mtr::begin(self.pool, if new { std::slice::from_ref(&no) } else { &[] }, self.waiter)?;
             let latched = match new {
                 true => mtr.create(no),
                 false => self.pool.optimistic(no).and_then(|root| root.exclusive()),

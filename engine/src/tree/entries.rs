@@ -94,7 +94,13 @@ impl Entries {
     }
 
     /// Makes `page` a node with the entries `range`; false if they do not fit.
-    pub(super) fn build(&self, range: Range<usize>, kind: &NodeKind, fences: &Fences, page: &mut [u8]) -> bool {
+    pub(super) fn build(
+        &self,
+        range: Range<usize>,
+        kind: &NodeKind,
+        fences: &Fences,
+        page: &mut [u8],
+    ) -> bool {
         if self.node_bytes(range.clone(), fences) > page.len() {
             return false;
         }

@@ -5,8 +5,8 @@ use super::entries::{Entries, NodeKind};
 use crate::buffer::{ExclusiveGuard, Mtr, Stop};
 use crate::error::Result;
 use crate::page::edit::NodeMut;
-use crate::page::node::{CHILD_BYTES, Fences, separator};
 use crate::page::node::AT_FIRST_CHILD;
+use crate::page::node::{CHILD_BYTES, Fences, separator};
 use crate::page::{PageNo, read_u64};
 use crate::wait::Waiter;
 
@@ -121,8 +121,12 @@ impl Tree {
         let (last, run) = node.checked(node.node().insert_pattern())?;
         let ascending = run >= ASCENDING_RUN && at == last + 1;
         let first_child = PageNo(read_u64(node.bytes(), AT_FIRST_CHILD));
-        let kinds = [(node.page(), first_child), (new, PageNo(0))]
-            .map(|(no, first_child)| NodeKind { no, owner: self.root, level, first_child });
+        let kinds = [(node.page(), first_child), (new, PageNo(0))].map(|(no, first_child)| NodeKind {
+            no,
+            owner: self.root,
+            level,
+            first_child,
+        });
         let middle = entries.middle();
         let cuts = [ascending.then_some((at, key)), Some((middle, entries.key(middle)))];
         let cut = cuts.into_iter().flatten().find_map(|(at, right_key)| match level {

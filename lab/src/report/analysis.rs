@@ -124,6 +124,11 @@ impl<'a> Panel<'a> {
         format!("{}, {}: {setting}", self.workload, self.front)
     }
 
+    /// What a latency is of: `point-select` times each statement, the others a whole transaction.
+    pub fn timed(&self) -> &'static str {
+        if self.workload == "point-select" { "statement" } else { "transaction" }
+    }
+
     /// The curve of `policy` that compares best with `curve`: same limit and tickets, else same limit, else
     /// any. `none` knows no limit. Never `curve` itself.
     pub fn reference(&self, curve: &Curve<'_>, policy: &str) -> Option<&Curve<'a>> {

@@ -90,16 +90,17 @@ fn published_line(policy: &str, curve: &PublishedCurve, published: &Flifo2009) -
 fn latencies(panel: &Panel<'_>) -> Vec<Chart> {
     type Figure = fn(&Round) -> Option<f64>;
     let percentiles: [(&str, &str, Figure); 4] = [
-        ("Latency, median", "Half of the statements took less.", |r| r.p50_ms),
-        ("Latency, 95%", "One statement in twenty took longer.", |r| r.p95_ms),
-        ("Latency, 99%", "One statement in a hundred took longer.", |r| r.p99_ms),
-        ("Latency, longest", "The longest statement of each round: shows who starves.", |r| r.max_ms),
+        ("Latency, median", "Half took less.", |r| r.p50_ms),
+        ("Latency, 95%", "One in twenty took longer.", |r| r.p95_ms),
+        ("Latency, 99%", "One in a hundred took longer.", |r| r.p99_ms),
+        ("Latency, longest", "The longest of each round: shows who starves.", |r| r.max_ms),
     ];
     let chart = |(title, note, figure): (&str, &str, Figure)| {
         let traces = panel.curves.iter().map(|curve| line(curve, "ms", |cell| cell.spread(figure))).collect();
         let mut spec = spec(panel, traces, "ms", false);
         spec["layout"]["yaxis"]["type"] = "log".into();
-        Chart { title: title.into(), note: note.into(), wide: false, switchable: false, spec }
+        let note = format!("Of a {}, queueing included. {note}", panel.timed());
+        Chart { title: title.into(), note, wide: false, switchable: false, spec }
     };
     percentiles.into_iter().map(chart).collect()
 }
@@ -184,10 +185,16 @@ fn processors(panel: &Panel<'_>, curve: &Curve<'_>) -> Chart {
             })
         })
         .collect();
-    traces.push(json!({
-        "type": "scatter", "mode": "lines+markers", "name": "of it the client", "x": x,
-        "y": medians(|r| r.host.cpu_client), "hovertemplate": "%{y:.0f}%",
-        "line": {"color": "$ink$", "width": 1.5}, "marker": {"color": "$ink$", "size": 4},
+    let sides: [(&str, &str, Figure); 2] = [
+        ("server threads", "solid", |r| r.host.cpu_server),
+        ("client threads", "dot", |r| r.host.cpu_client),
+    ];
+    traces.extend(sides.into_iter().map(|(name, dash, figure)| {
+        json!({
+            "type": "scatter", "mode": "lines+markers", "name": name, "x": x, "y": medians(figure),
+            "hovertemplate": "%{y:.0f}%", "line": {"color": "$ink$", "width": 1.5, "dash": dash},
+            "marker": {"color": "$ink$", "size": 4},
+        })
     }));
     let mut spec = spec(panel, traces, "% of all processors", true);
     spec["layout"]["barmode"] = "stack".into();
@@ -201,7 +208,7 @@ fn processors(panel: &Panel<'_>, curve: &Curve<'_>) -> Chart {
     }
     Chart {
         title: format!("Processors, {}", curve.label),
-        note: "Medians; the whole machine.".into(),
+        note: "Medians. Bars: the whole machine. Lines: of it the server's threads and the client's.".into(),
         wide: false,
         switchable: false,
         spec,

@@ -2,12 +2,14 @@
 
 use crate::statistics::Spread;
 
-/// `61,312`; below 100 with as many decimals as three figures need.
+/// `61,312`; below 100 with as many decimals as two or three figures need.
 pub(crate) fn count(value: f64) -> String {
     match value.abs() {
         v if !v.is_finite() => "-".into(),
         v if v >= 99.95 => grouped(value),
         v if v >= 9.995 => format!("{value:.1}"),
+        0.0 => "0".into(),
+        v if v < 0.0995 => format!("{value:.3}"),
         _ => format!("{value:.2}"),
     }
 }
@@ -77,6 +79,7 @@ mod tests {
             ("1,000".into(), "100".into(), "-4,200".into())
         );
         assert_eq!((count(99.99), count(12.345), count(0.5)), ("100".into(), "12.3".into(), "0.50".into()));
+        assert_eq!((count(0.0), count(0.0318)), ("0".into(), "0.032".into()));
         assert_eq!((count(f64::NAN), maybe(None)), ("-".into(), "-".into()));
     }
 

@@ -28,7 +28,8 @@
     const axis = { gridcolor: colours.grid, zerolinecolor: colours.grid, linecolor: colours.grid, automargin: true };
     const y = { ...axis, ...layout.yaxis };
     if (logarithmic.has(index)) y.type = "log";
-    if (y.type === "log") Object.assign(y, { dtick: 1, exponentformat: "none", minor: { showgrid: true, gridcolor: colours.grid, griddash: "dot" } });
+    y.title.standoff = 10;
+    if (y.type === "log") y.exponentformat = "none";
     const narrow = place.clientWidth < 520;
     return Plotly.react(place, data, {
       ...layout,

@@ -119,15 +119,16 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
 }
 
 fn section(panel: &Panel<'_>, published: &Flifo2009, specs: &mut Vec<Value>) -> String {
-    let mut figures = String::new();
-    for chart in charts(panel, published) {
-        figures += &figure(chart, specs);
-    }
-    let comparisons = compare(panel, published);
+    let (wide, small): (Vec<Chart>, Vec<Chart>) = charts(panel, published).into_iter().partition(|c| c.wide);
+    let mut grid = |charts: Vec<Chart>| -> String {
+        let figures: String = charts.into_iter().map(|chart| figure(chart, specs)).collect();
+        format!("<div class=\"grid\">\n{figures}</div>\n")
+    };
+    let (wide, small) = (grid(wide), grid(small));
     format!(
-        "<section>\n<h2>{}</h2>\n<div class=\"grid\">\n{figures}</div>\n{}{}</section>\n",
+        "<section>\n<h2>{}</h2>\n{wide}{}{small}{}</section>\n",
         escape(&panel.heading()),
-        published_card(&comparisons, published),
+        published_card(&compare(panel, published), published),
         cell_table(panel)
     )
 }
@@ -167,11 +168,10 @@ fn published_card(comparisons: &[Comparison], published: &Flifo2009) -> String {
         )
     };
     let rows: String = comparisons.iter().map(row).collect();
-    let items = |texts: &mut dyn Iterator<Item = &str>| -> String {
-        texts.map(|text| format!("<li>{}</li>\n", escape(text))).collect()
-    };
-    let sentences = items(&mut comparisons.iter().map(|c| c.sentence.as_str()));
-    let unsaid = items(&mut published.unsaid.iter().map(String::as_str));
+    let sentences: String =
+        comparisons.iter().map(|c| format!("<li>{}</li>\n", escape(&c.sentence))).collect();
+    let unsaid: String =
+        published.unsaid.iter().map(|text| format!("<li>Unsaid there: {}.</li>\n", escape(text))).collect();
     format!(
         "<div class=\"card\"><h3>Published, and here</h3>\n<div class=\"scroll\" tabindex=\"0\"><table class=\"words\"><thead><tr>\
          <th>ratio</th><th>{} ({})</th><th>here: median lowest..highest</th><th></th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n\

@@ -50,16 +50,15 @@ pub fn final_report(results: &Results, style: Style) -> String {
         return "Nothing was measured: no cell has a round.\n".into();
     }
     for panel in &panels {
+        let latency_title =
+            format!("Latency of a {} (ms), and how evenly connections are served", panel.timed());
         let sections = [
             (
                 "Statements per second: median of the rounds, lowest and highest round",
                 throughput_table(panel, style),
             ),
             ("Against the others, round by round: median, lowest..highest", ratio_table(panel, style)),
-            (
-                "Latency of a statement (ms), and how evenly connections are served",
-                latency_table(panel, style),
-            ),
+            (&latency_title, latency_table(panel, style)),
             ("Why: wake-ups, work per place, processors (% of all)", cause_table(panel, style)),
         ];
         let _ = writeln!(text, "\n{}", bold(&panel.heading(), style));

@@ -37,7 +37,9 @@ pub struct Samples {
 /// A running sampler. Dropped without [`Sampler::finish`], its thread ends by itself.
 pub struct Sampler {
     stop: mpsc::Sender<()>,
-    thread: JoinHandle<Vec<Reading>>,
+    /// `None` if the machine would not give a thread: then there are totals, but no rows between.
+    thread: Option<JoinHandle<Vec<Reading>>>,
+    first: Reading,
     client_tids: Vec<u32>,
 }
 
@@ -46,7 +48,8 @@ impl Sampler {
     /// (`rustix::thread::gettid`) of this process's client threads.
     pub fn start(client_tids: Vec<u32>) -> Self {
         let (stop, stopped) = mpsc::channel();
-        let mut readings = vec![Reading::now(&client_tids, None)];
+        let first = Reading::now(&client_tids, None);
+        let mut readings = vec![first.clone()];
         let tids = client_tids.clone();
         let thread = std::thread::Builder::new()
             .name("sampler".into())
@@ -62,15 +65,16 @@ impl Sampler {
                 }
                 readings
             })
-            .expect("a thread for the sampler");
-        Sampler { stop, thread, client_tids }
+            .ok();
+        Sampler { stop, thread, first, client_tids }
     }
 
     /// Stops and adds up. Call it while the client threads still live.
     pub fn finish(self) -> Samples {
-        // The thread holds the receiver until it returns, so this only fails if it has panicked: see below.
+        // Fails only without a thread, and then there is nothing to stop.
         let _ = self.stop.send(());
-        let mut readings = self.thread.join().unwrap_or_default();
+        let rows = self.thread.and_then(|thread| thread.join().ok());
+        let mut readings = rows.unwrap_or_else(|| vec![self.first]);
         readings.push(Reading::now(&self.client_tids, readings.last()));
         summarise(&readings)
     }
