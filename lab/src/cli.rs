@@ -119,9 +119,9 @@ pub struct SweepArgs {
     #[arg(help_heading = "What is measured", long, value_name = "SECONDS", value_parser = seconds)]
     pub time: Option<f64>,
 
-    /// Rounds, of which medians are shown [default: 3; with --quick 2]
-    #[arg(help_heading = "What is measured", long, value_name = "N", value_parser = rounds)]
-    pub rounds: Option<u32>,
+    /// Rounds, of which medians are shown
+    #[arg(help_heading = "What is measured", long, value_name = "N", value_parser = rounds, default_value = "3")]
+    pub rounds: u32,
 
     /// Under 45 seconds in all: fewer connections, shorter cells, wider spread
     #[arg(long)]

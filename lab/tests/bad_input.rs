@@ -25,7 +25,7 @@ fn the_command_line() {
         (&["--time", "0"], "0.05"),
         (&["--time", "nan"], "0.05"),
         (&["--rounds", "0"], "rounds"),
-        (&["--buffer-pool", "1K"], "1M"),
+        (&["--buffer-pool", "1K"], "1K is outside"),
         (&["--buffer-pool", "lots"], "512M"),
         (&["--instances", "0"], "1 to 64"),
         (&["--data-files", "65"], "1 to 64"),
