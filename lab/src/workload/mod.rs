@@ -12,7 +12,7 @@ pub mod statement;
 pub mod work;
 
 pub use execute::{Executor, TABLE};
-pub use rng::{SplitMix64, stream};
+pub use rng::{Random, stream};
 use statement::{Kind, Statement};
 
 /// The statements of a connection.
@@ -68,7 +68,7 @@ pub struct Shape {
 #[derive(Debug, Clone)]
 pub struct Script {
     shape: Shape,
-    rng: SplitMix64,
+    rng: Random,
     step: usize,
 }
 

@@ -1,28 +1,29 @@
-//! The lab's random numbers: SplitMix64, ours so that a seed means the same data and the same
-//! statements in every version of flifo (a library's generator may change under its name).
+//! The lab's random numbers: SplitMix64 from `rand_xoshiro`, a generator with a fixed definition, so that a
+//! seed means the same data and the same statements in every version of flifo.
+
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
 
 /// A small generator; one per connection, one per row.
 #[derive(Debug, Clone)]
-pub struct SplitMix64(u64);
+pub struct Random(rand_xoshiro::SplitMix64);
 
 /// The stream of one purpose: any change of seed or of purpose gives unrelated numbers.
-pub fn stream(seed: u64, purpose: u64) -> SplitMix64 {
-    let mut mixed = SplitMix64(seed);
-    let base = mixed.next_u64();
-    let mut rng = SplitMix64(base ^ purpose.wrapping_mul(0xd6e8_feb8_6659_fd93));
+pub fn stream(seed: u64, purpose: u64) -> Random {
+    let base = Random::new(seed).next_u64();
+    let mut rng = Random::new(base ^ purpose.wrapping_mul(0xd6e8_feb8_6659_fd93));
     rng.next_u64();
     rng
 }
 
-impl SplitMix64 {
+impl Random {
+    fn new(seed: u64) -> Self {
+        Random(rand_xoshiro::SplitMix64::seed_from_u64(seed))
+    }
+
     /// The next 64 bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     /// A uniform number in `1..=max`. The bias, below 2^-32, is far under what a sweep can see.
@@ -39,7 +40,7 @@ mod tests {
     #[test]
     fn known_numbers() {
         // The reference outputs of SplitMix64 from seed 1234567.
-        let mut rng = SplitMix64(1_234_567);
+        let mut rng = Random::new(1_234_567);
         assert_eq!(rng.next_u64(), 6_457_827_717_110_365_317);
         assert_eq!(rng.next_u64(), 3_203_168_211_198_807_973);
     }

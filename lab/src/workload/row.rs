@@ -8,7 +8,7 @@
 //! ```
 //! A row is a pure function of (seed, id): it can be checked without being kept.
 
-use super::rng::{SplitMix64, stream};
+use super::rng::{Random, stream};
 
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 4;
@@ -53,7 +53,7 @@ pub fn c(value: &[u8]) -> Option<&[u8; C_BYTES]> {
 }
 
 /// Fills `column` but its last byte with groups of eleven digits and a dash between two.
-fn digit_groups(rng: &mut SplitMix64, column: &mut [u8]) {
+fn digit_groups(rng: &mut Random, column: &mut [u8]) {
     let text = column.len() - 1;
     for group in column[..text].chunks_mut(12) {
         // Eleven digits of one draw: 10^11 is far below 2^64.
