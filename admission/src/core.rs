@@ -164,12 +164,14 @@ impl Core {
         State(self.state.0.fetch_sub(ONE_QUEUED, Ordering::Relaxed)).queued() - 1
     }
 
+    #[inline]
     fn must_wake(&self, state: State) -> bool {
-        match self.policy {
-            Policy::Sleep | Policy::None => false,
-            Policy::Broadcast => state.queued() > 0,
-            Policy::Fifo | Policy::Lifo | Policy::Flifo => state.hands_on(),
-        }
+        state.queued() > 0
+            && match self.policy {
+                Policy::Sleep | Policy::None => false,
+                Policy::Broadcast => true,
+                Policy::Fifo | Policy::Lifo | Policy::Flifo => state.hands_on(),
+            }
     }
 
     /// Acquire: what earlier holders of places did is visible. Release: what this one did will be.

@@ -74,6 +74,8 @@ impl Admission {
 enum Held {
     /// Nothing: it is outside.
     No,
+    /// Nothing for now: a wait gave the place up, and its end brings it back.
+    Waiting,
     /// It is inside without a limit, and T does not count it.
     Uncounted,
     /// One of the places that T counts.
@@ -97,7 +99,7 @@ pub struct Session {
     place: Cell<Held>,
     /// Waits begun and not ended.
     wait_depth: Cell<u32>,
-    /// The depth of the wait that gave up the place; 0 if none did.
+    /// While `Held::Waiting`: the depth of the wait that gave up the place.
     left_at_depth: Cell<u32>,
     /// The state word as this session last saw it: the guess for its next step.
     last_seen: Cell<State>,
@@ -124,9 +126,10 @@ impl Session {
     /// Call it at the end of a statement, before its reply is sent.
     #[inline]
     pub fn exit(&self) {
-        self.left_at_depth.set(0);
-        if self.place.get() != Held::No {
-            self.leave();
+        match self.place.get() {
+            Held::No => {}
+            Held::Waiting => self.place.set(Held::No),
+            Held::Uncounted | Held::Place => self.leave(),
         }
     }
 
@@ -139,7 +142,7 @@ impl Session {
 
     /// Whether this session is inside.
     pub fn is_inside(&self) -> bool {
-        self.place.get() != Held::No
+        matches!(self.place.get(), Held::Uncounted | Held::Place)
     }
 
     /// The scheduler it belongs to.
@@ -152,8 +155,9 @@ impl Session {
     pub fn wait_begin(&self, kind: WaitKind) {
         let depth = self.wait_depth.get() + 1;
         self.wait_depth.set(depth);
-        if self.place.get() != Held::No && self.admission.config.wait_mask.contains(kind) {
+        if self.is_inside() && self.admission.config.wait_mask.contains(kind) {
             self.leave();
+            self.place.set(Held::Waiting);
             self.left_at_depth.set(depth);
         }
     }
@@ -167,27 +171,31 @@ impl Session {
         if depth != 0 {
             self.wait_depth.set(depth - 1);
         }
-        if depth != 0 && depth == self.left_at_depth.get() {
-            self.left_at_depth.set(0);
+        if self.place.get() == Held::Waiting && depth == self.left_at_depth.get() {
             self.enter_by_force();
         }
     }
 
     #[inline(never)]
     fn enter_without_ticket(&self) {
-        if self.left_at_depth.get() != 0 {
-            return; // Inside a wait; its end brings the place back.
+        match self.place.get() {
+            Held::No => self.ask(),
+            Held::Waiting => {}
+            Held::Uncounted | Held::Place => self.renew(),
         }
-        if self.place.get() != Held::No {
-            if self.admission.unlimited || self.admission.core.may_stay() {
-                self.settle_tickets();
-                self.give_tickets(self.admission.config.concurrency_tickets);
-                add(&self.counters.entered_at_once, 1);
-                return;
-            }
+    }
+
+    /// Out of tickets on the place it holds: new ones at once if nobody waits, else it asks again.
+    #[cold]
+    fn renew(&self) {
+        if self.admission.unlimited || self.admission.core.may_stay() {
+            self.settle_tickets();
+            self.give_tickets(self.admission.config.concurrency_tickets);
+            add(&self.counters.entered_at_once, 1);
+        } else {
             self.leave();
+            self.ask();
         }
-        self.ask();
     }
 
     /// Asks for a place and comes back with one.

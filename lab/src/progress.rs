@@ -86,6 +86,13 @@ impl SweepBar {
         });
     }
 
+    /// Prints a row that a later one replaces: on a terminal only.
+    pub fn row_for_who_looks_on(&self, row: &str) {
+        if !self.bar.is_hidden() {
+            self.row(row);
+        }
+    }
+
     /// Takes the bar away.
     pub fn finish(&self) {
         self.bar.finish_and_clear();

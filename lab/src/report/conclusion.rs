@@ -18,12 +18,12 @@ pub fn conclusion(panel: &Panel<'_>) -> String {
         && let Some((a, b)) = flifo.at(common).zip(fifo.at(common))
     {
         threads = common;
-        gains.extend(ratio(a, b, throughput).map(|gain| format!("{} fifo", compared(gain))));
+        gains.extend(ratio(a, b, throughput).map(|gain| compared(gain, "fifo")));
         switches = ratio(a, b, switches_per_statement);
     }
     let none = panel.reference(flifo, "none").and_then(|none| none.at(threads));
     if let Some((a, b)) = flifo.at(threads).zip(none) {
-        gains.extend(ratio(a, b, throughput).map(|gain| format!("{} no limit", compared(gain))));
+        gains.extend(ratio(a, b, throughput).map(|gain| compared(gain, "no limit")));
     }
     let mut text = String::new();
     if !gains.is_empty() {
@@ -52,14 +52,12 @@ pub fn conclusion(panel: &Panel<'_>) -> String {
     text
 }
 
-/// `1.31 (1.28 to 1.35) times as fast as`, or that there is no telling.
-fn compared(gain: Spread) -> String {
+/// `1.31 (1.28 to 1.35) times as fast as fifo`, or that the rounds do not agree on which is faster.
+fn compared(gain: Spread, other: &str) -> String {
     let range = with_range(gain);
-    if gain.count > 1 && gain.min <= 1.0 && gain.max >= 1.0 {
-        format!("not to be told from (ratio {range})")
-    } else {
-        format!("{range} times as fast as")
-    }
+    let doubt =
+        if gain.count > 1 && gain.min <= 1.0 && gain.max >= 1.0 { ", rounds on both sides" } else { "" };
+    format!("{range} times as fast as {other}{doubt}")
 }
 
 fn without_flifo(panel: &Panel<'_>) -> String {
@@ -94,9 +92,11 @@ mod tests {
     }
 
     #[test]
-    fn rounds_on_both_sides_are_no_difference() {
-        assert!(compared(Spread::of([0.9, 1.0, 1.1]).unwrap()).starts_with("not to be told from"));
-        assert!(compared(Spread::of([0.8, 0.9]).unwrap()).ends_with("times as fast as"));
+    fn rounds_on_both_sides_are_told() {
+        assert!(
+            compared(Spread::of([0.9, 1.0, 1.1]).unwrap(), "fifo").ends_with("as fifo, rounds on both sides")
+        );
+        assert!(compared(Spread::of([0.8, 0.9]).unwrap(), "fifo").ends_with("times as fast as fifo"));
     }
 
     #[test]

@@ -90,6 +90,10 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
                 settings.seed
             ),
         ),
+        (
+            "statement",
+            format!("{} us of processor time inside besides the engine's own", settings.statement_work_us),
+        ),
         ("rounds", format!("{} of {} s each, settings interleaved", settings.rounds, settings.round_s)),
         ("started", format!("{}, took {:.0} s", results.started_at, results.elapsed_s)),
     ];

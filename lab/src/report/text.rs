@@ -49,6 +49,10 @@ pub fn final_report(results: &Results, style: Style) -> String {
     if panels.is_empty() {
         return "Nothing was measured: no cell has a round.\n".into();
     }
+    let work_us = results.settings.statement_work_us;
+    if work_us > 0 {
+        text += &format!("Each statement spends {work_us} us inside besides the engine's own time.\n\n");
+    }
     for panel in &panels {
         let latency_title =
             format!("Latency of a {} (ms), and how evenly connections are served", panel.timed());

@@ -1,8 +1,8 @@
 //! What is measured, in which order.
 //!
-//! Connections are the outer loop, for opening a thousand takes time. At one number of connections the
-//! settings take turns within a round and the rounds follow each other (A B C A B C): what slows the
-//! machine for a while slows all settings, and figures of one round can be paired.
+//! A round is one pass over everything: all numbers of connections, and at each the settings in turn
+//! (A B C A B C). What slows the machine for a while slows neighbours alike, so that figures of one round
+//! can be paired, also across numbers of connections.
 
 use std::time::Duration;
 
@@ -34,8 +34,6 @@ pub struct Step {
     pub setting: Setting,
     /// Counts from 0.
     pub round: u32,
-    /// Its setting's last round at this number of connections.
-    pub is_last_round: bool,
 }
 
 /// Everything a sweep measures.
@@ -94,14 +92,14 @@ impl Plan {
         })
     }
 
-    /// All steps of one number of connections, in their order.
-    pub fn steps(&self, threads: u32) -> Vec<Step> {
-        let mut steps = Vec::new();
-        for &workload in &self.workloads {
-            for round in 0..self.rounds {
-                for &setting in &self.settings {
-                    let is_last_round = round + 1 == self.rounds;
-                    steps.push(Step { threads, workload, setting, round, is_last_round });
+    /// All steps in their order.
+    pub fn steps(&self) -> Vec<Step> {
+        let mut steps = Vec::with_capacity(self.steps_total());
+        for round in 0..self.rounds {
+            for &threads in &self.threads {
+                for &workload in &self.workloads {
+                    let step = |&setting| Step { threads, workload, setting, round };
+                    steps.extend(self.settings.iter().map(step));
                 }
             }
         }
@@ -173,16 +171,13 @@ mod tests {
     }
 
     #[test]
-    fn settings_take_turns() {
-        let plan = plan("--threads 1,8 --policy none,fifo,flifo --rounds 2").unwrap();
-        let order: Vec<(u32, &str, bool)> = plan
-            .steps(8)
-            .iter()
-            .map(|step| (step.round, step.setting.policy.name(), step.is_last_round))
-            .collect();
-        let round = |n, last| [(n, "none", last), (n, "fifo", last), (n, "flifo", last)];
-        assert_eq!(order, [round(0, false), round(1, true)].concat());
-        assert_eq!(plan.steps_total(), 12);
+    fn a_round_is_one_pass_over_everything() {
+        let plan = plan("--threads 1,8 --policy none,flifo --rounds 2").unwrap();
+        let order: Vec<(u32, u32, &str)> =
+            plan.steps().iter().map(|step| (step.round, step.threads, step.setting.policy.name())).collect();
+        let round = |n| [(n, 1, "none"), (n, 1, "flifo"), (n, 8, "none"), (n, 8, "flifo")];
+        assert_eq!(order, [round(0), round(1)].concat());
+        assert_eq!(plan.steps_total(), order.len());
     }
 
     #[test]

@@ -86,20 +86,30 @@ fn measure(
         Bench { database: &data.database, rows: args.table_size, seed: args.seed, front_kind: args.front };
     let mut bar = progress.sweep(plan.steps_total(), plan.settle + plan.time);
     bar.row(&report::cell_heading(Style::stdout()));
-    for &threads in &plan.threads {
-        let mut front = Front::open(args.front, threads, &data.database, &data.table)?;
-        for step in plan.steps(threads) {
-            bar.running(&describe(&step, plan));
-            let Some(round) = cell::run(&bench, plan, &step, &mut front)? else {
-                bar.finish();
-                return Ok(Ended::Interrupted);
-            };
-            let measured = results.cell_mut(&cell::key(&step, plan, bench.front_kind));
-            measured.push(round);
-            bar.advance();
-            if step.is_last_round {
-                bar.row(&report::cell_line(measured, Style::stdout()));
+    let mut open: Option<(u32, Front)> = None;
+    for step in plan.steps() {
+        let front = match &mut open {
+            Some((threads, front)) if *threads == step.threads => front,
+            _ => {
+                // The old connections first: the limits were checked for the most at a time.
+                drop(open.take());
+                let front = Front::open(args.front, step.threads, &data.database, &data.table)?;
+                &mut open.insert((step.threads, front)).1
             }
+        };
+        bar.running(&describe(&step, plan));
+        let Some(round) = cell::run(&bench, plan, &step, front)? else {
+            bar.finish();
+            return Ok(Ended::Interrupted);
+        };
+        let measured = results.cell_mut(&cell::key(&step, plan, bench.front_kind));
+        measured.push(round);
+        bar.advance();
+        // The first round fills the table for who looks on, the last one has the medians.
+        if step.round + 1 == plan.rounds {
+            bar.row(&report::cell_line(measured, Style::stdout()));
+        } else if step.round == 0 {
+            bar.row_for_who_looks_on(&report::cell_line(measured, Style::stdout()));
         }
     }
     bar.finish();
