@@ -13,6 +13,8 @@ use flifo_engine::disk::{FileDisk, MemoryDisk, Tablespace};
 use flifo_engine::space::PageAllocator;
 use flifo_engine::tree::Tree;
 use flifo_engine::{Waiter, Waits};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
 
 const ROWS: u32 = 2_000_000;
 const VALUE_BYTES: usize = 184;
@@ -33,22 +35,21 @@ fn load(tree: &Tree) {
     tree.bulk_load(&Waiter::background(), rows, 15.0 / 16.0, |_| {}).expect("a load");
 }
 
-/// SplitMix64.
-struct Random(u64);
+struct Random(SplitMix64);
 
 impl Random {
+    fn new(seed: u64) -> Self {
+        Random(SplitMix64::seed_from_u64(seed))
+    }
+
     fn below(&mut self, bound: u32) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((u128::from(z ^ (z >> 31)) * u128::from(bound)) >> 64) as u32
+        ((u128::from(self.0.next_u64()) * u128::from(bound)) >> 64) as u32
     }
 }
 
 /// Time of `gets` random gets.
 fn random_gets(tree: &Tree, seed: u64, gets: u64) -> Duration {
-    let (waiter, mut random, mut value) = (Waiter::background(), Random(seed), Vec::new());
+    let (waiter, mut random, mut value) = (Waiter::background(), Random::new(seed), Vec::new());
     let begun = Instant::now();
     for _ in 0..gets {
         let found = tree.get(&waiter, &random.below(ROWS).to_be_bytes(), &mut value);
@@ -78,7 +79,7 @@ fn in_memory(c: &mut Criterion) {
             })
         })
     });
-    let (waiter, mut random) = (Waiter::background(), Random(4));
+    let (waiter, mut random) = (Waiter::background(), Random::new(4));
     group.throughput(Throughput::Elements(1000));
     group.bench_function("range of 1000 rows, summed", |b| {
         b.iter(|| {

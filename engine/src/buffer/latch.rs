@@ -1,7 +1,7 @@
 //! The state word of a page: latch, version, residency.
 //!
 //! # Rules
-//! - No thread waits while it holds a latch. A latch is waited for with nothing held ([`PageEntry::wait_while`]);
+//! - No thread waits while it holds a latch. A latch is waited for with nothing held (`PageEntry::wait_while`);
 //!   whoever holds one only tries for the next, and on failure lets go of all and starts again. So there is
 //!   no order among latches, and no deadlock. [`held`] counts in debug builds; waiting asserts that it is 0.
 //! - A reader that needs no latch reads the version, reads the page, and looks whether the version is the same.

@@ -1,14 +1,14 @@
 //! The buffer pool: pages in memory, more or fewer than the data has.
 //!
 //! # A hit
-//! [`table`](table) has an entry per page: one word with version, latch, residency and clock bit, and the frame's
+//! The page table has an entry per page: one word with version, latch, residency and clock bit, and the frame's
 //! number. A reader takes the version, reads the frame, and looks whether the version is the same: it writes to no
 //! shared memory (but the clock bit, if it is not set).
 //!
 //! # A miss
 //! The thread lets go of everything, claims the entry (evicted to loading), gets a frame from the free list or by
 //! evicting a clean page, reads and verifies, and starts its operation again. Others wait for the load. Users never
-//! write: if all is dirty they wait for a cleaner ([`cleaner`]). A failed read leaves the page evicted.
+//! write: if all is dirty they wait for a cleaner ([`Cleaner`]). A failed read leaves the page evicted.
 //!
 //! # Instances
 //! Frames are divided among instances by page number / 64. An instance has a free list, a clock's hand, counts,

@@ -12,6 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
+
 use rustix::io::Errno;
 
 use super::{Disk, DiskFile, DiskLock, assert_aligned};
@@ -115,17 +117,23 @@ enum Change {
     Length(usize),
 }
 
-/// SplitMix64: enough to choose faults, and the same everywhere for a seed.
-#[derive(Default, Clone)]
-struct Random(u64);
+/// Chooses faults: the same everywhere for a seed.
+#[derive(Clone)]
+struct Random(rand_xoshiro::SplitMix64);
+
+impl Default for Random {
+    fn default() -> Self {
+        Random::new(0)
+    }
+}
 
 impl Random {
+    fn new(seed: u64) -> Self {
+        Random(rand_xoshiro::SplitMix64::seed_from_u64(seed))
+    }
+
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     fn below(&mut self, bound: u64) -> u64 {
@@ -141,7 +149,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl MemoryDisk {
     /// A disk whose power can be cut; it keeps every file twice.
     pub fn with_power_cuts(seed: u64) -> Self {
-        let plan = Mutex::new(Plan { random: Random(seed), ..Plan::default() });
+        let plan = Mutex::new(Plan { random: Random::new(seed), ..Plan::default() });
         MemoryDisk { shared: Arc::new(Shared { plan, power_cuts: true, ..Shared::default() }) }
     }
 

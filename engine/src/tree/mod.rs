@@ -1,11 +1,11 @@
 //! Index-organised B+trees of byte strings.
 //!
 //! # Protocol
-//! The root's page never moves. Reading goes down with optimistic lock coupling and holds nothing ([`descend`](self));
+//! The root's page never moves. Reading goes down with optimistic lock coupling and holds nothing (`descend`);
 //! changing a leaf latches that leaf alone, if it is still as it was read. What changes more than one node (split, merge)
 //! is a mini-transaction of its own before or after: it reserves what it needs, then latches at most three nodes,
 //! each only tried for. Every attempt that meets a latched, changed or missing page drops all, waits, and starts
-//! again from the root ([`crate::buffer::BufferPool::retry`]). So no thread waits with a latch held.
+//! again from the root (`BufferPool::retry`). So no thread waits with a latch held.
 //!
 //! # Shape
 //! A node has the keys in `[lower fence, upper fence)`, its own copies of both, and no pointers to its neighbours: a scan

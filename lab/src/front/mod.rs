@@ -7,7 +7,7 @@
 //! Protocol: a [`Front`] lives for one number of connections. For each cell [`Front::begin`] gives every
 //! connection a new session under the cell's scheduler, then all of them begin at once; [`Front::finish`]
 //! waits until the last reply is in. Between the two a [`Window`] says which statements count: those whose
-//! reply came inside it. The threads that play the clients are [`Driver`]s, kept by a `Crew`.
+//! reply came inside it. The threads that play the clients are `Driver`s, kept by a `Crew`.
 //!
 //! Failure: the first error of any thread closes the window for all of them and comes out of
 //! [`Front::finish`]. After an error a front is dropped without waiting for its server threads, which
