@@ -201,8 +201,14 @@ impl<B: Bytes> Node<B> {
     #[inline]
     pub fn append_suffix(&self, index: usize, out: &mut Vec<u8>) -> Result<(), Torn> {
         let slot = self.slot(index)?;
-        out.extend_from_slice(&slot.head.to_be_bytes()[..slot.suffix_len.min(HEAD_BYTES)]);
-        self.0.append_to(slot.at + 2, slot.rest_len(), out)
+        let end = out.len() + slot.suffix_len.min(HEAD_BYTES);
+        // All four bytes and a cut: a copy of fixed length is a store, one of variable length a call.
+        out.extend_from_slice(&slot.head.to_be_bytes());
+        out.truncate(end);
+        match slot.rest_len() {
+            0 => Ok(()),
+            rest_len => self.0.append_to(slot.at + 2, rest_len, out),
+        }
     }
 
     /// Appends the prefix of all keys to `out`.
