@@ -96,8 +96,12 @@ fn headings(
     root.draw(&Text::new("Throughput against connections", (20, 18), title))?;
     let machine = &results.machine;
     let rounds = panel.curves.iter().flat_map(|c| &c.cells).map(|c| c.rounds.len()).max().unwrap_or(0);
+    let work = match results.settings.statement_work_us {
+        0 => String::new(),
+        work_us => format!(", statements of {work_us} us"),
+    };
     let below = format!(
-        "{}; {} cores, {}; median of {rounds} rounds, band from the lowest to the highest",
+        "{}{work}; {} cores, {}; median of {rounds} rounds, band from lowest to highest",
         panel.heading(),
         machine.cores,
         machine.cpu_model
