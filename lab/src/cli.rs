@@ -55,8 +55,8 @@ pub enum Command {
     /// Measure throughput against connections under several policies, and draw the curve
     ///
     /// Loads a table of the sysbench kind (once; it is kept in --data), then measures every policy at
-    /// every number of connections. At one number of connections the settings take turns (A B C A B C),
-    /// so that what slows the machine for a while slows them all.
+    /// every number of connections. Each round is one pass over all of them, policies taking turns
+    /// (A B C A B C), so that what slows the machine for a while slows neighbours alike.
     ///
     /// The first Ctrl-C ends the running cell, prints and saves what was measured; the second ends at once.
     #[command(after_help = EXIT_CODES, after_long_help = SWEEP_EXAMPLES)]
