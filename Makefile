@@ -19,7 +19,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 DOCDIR     ?= $(PREFIX)/share/doc/flifo
 DOCS       = docs/c-api.md LICENSE-MIT LICENSE-APACHE $(CAPI)/examples/pool.c $(CAPI)/examples/guard.cc
 
-.PHONY: help run test unit models lint deny bench docs setup capi header install uninstall cost tsan
+.PHONY: help run test unit models lint deny bench docs setup capi header install uninstall tsan
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "%-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,7 @@ deny: ## licences of everything that is linked (needs cargo-deny)
 
 bench: ## the figures of docs/benchmarks.md that are not a sweep
 	$(CARGO) bench -p flifo-admission
+	$(CARGO) bench -p flifo-admission-c
 	$(CARGO) bench -p flifo-engine
 
 docs: ## the crates' documentation
@@ -75,13 +76,6 @@ uninstall: ## takes away what install has put there
 	cd "$(DESTDIR)$(LIBDIR)" && rm -f libflifo.a libflifo.so libflifo.so.$(ABI) $(SO)
 	cd "$(DESTDIR)$(DOCDIR)" && rm -f $(notdir $(DOCS))
 	rmdir "$(DESTDIR)$(DOCDIR)"
-
-cost: capi ## what an entry costs through C
-	cc -O2 -I $(CAPI)/include $(CAPI)/examples/cost.c "$(BUILT)/libflifo_c.a" -pthread -lm -ldl -o "$(BUILT)/cost-static"
-	cc -O2 -I $(CAPI)/include $(CAPI)/examples/cost.c "$(BUILT)/libflifo_c.so" -pthread -o "$(BUILT)/cost-shared"
-	ln -sf libflifo_c.so "$(BUILT)/libflifo.so.$(ABI)"
-	@echo static; "$(BUILT)/cost-static"
-	@echo shared; LD_LIBRARY_PATH="$(BUILT)" "$(BUILT)/cost-shared"
 
 tsan: ## data races: the scheduler, and the C library with its examples, under ThreadSanitizer
 	tools/tsan

@@ -170,6 +170,8 @@ impl flifo_config_t {
             return Err(invalid("auto_floor without auto_ceiling: set both, or none"));
         }
         let auto = AutoLimit { floor: self.auto_floor, ceiling: self.auto_ceiling };
+        // The scheduler may have settings that C cannot say yet.
+        #[allow(clippy::needless_update)]
         let config = Config {
             policy: policy_of(self.policy)?,
             thread_concurrency: self.thread_concurrency,
