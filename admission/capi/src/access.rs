@@ -39,7 +39,7 @@ pub(crate) struct ThreadId(pub(crate) usize);
 impl ThreadId {
     /// The calling thread: the address of its control block.
     #[inline(always)]
-    #[cfg(all(target_os = "linux", target_arch = "x86_64", not(any(miri, loom))))]
+    #[cfg(all(not(loom), target_os = "linux", target_arch = "x86_64", not(miri)))]
     pub(crate) fn mine() -> Self {
         let address: usize;
         // SAFETY: the ABI of x86-64 has the thread control block's own address in its first word, at fs:0. A
@@ -51,7 +51,7 @@ impl ThreadId {
     }
 
     /// The calling thread: the address of something of its own.
-    #[cfg(not(all(target_os = "linux", target_arch = "x86_64", not(any(miri, loom)))))]
+    #[cfg(all(not(loom), not(all(target_os = "linux", target_arch = "x86_64", not(miri)))))]
     pub(crate) fn mine() -> Self {
         std::thread_local!(static MINE: u64 = const { 0 });
         MINE.with(|mine| ThreadId(std::ptr::from_ref(mine).addr()))

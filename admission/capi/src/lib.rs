@@ -18,7 +18,7 @@
 //! # What is safe against what
 //!
 //! - A handle is an index, a generation and a kind, never an address: any 64 bits are sound to pass.
-//! - Sessions are used through [`access`]: two threads in one session at a time is an error, not a race.
+//! - Sessions are used through `access`: two threads in one session at a time is an error, not a race.
 //! - Everything that could panic runs under `catch_unwind`.
 //! - What cannot be told: a pointer that is neither null nor valid, and text without its NUL.
 
