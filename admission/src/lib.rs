@@ -52,6 +52,7 @@
 #![warn(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod auto;
 mod config;
 mod core;
 mod delay;

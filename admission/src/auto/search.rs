@@ -1,0 +1,128 @@
+//! Where to look next: a pattern search over the logarithm of the limit.
+//!
+//! From the held limit try one step up; if that does not gain, one down; if neither, halve the step. A move
+//! keeps its direction, and gains that repeat double the step. Below the smallest step the search is over:
+//! the limit is *settled*, and single probes of random direction and step look after it from then on.
+//! (R. Hooke, T. A. Jeeves, "Direct search solution of numerical and statistical problems", J. ACM 8, 1961.)
+//!
+//! The pattern keeps wide steps until they fail. On a curve that only saturates, the gain of a small step
+//! falls below what can be told long before the gains that are left are small.
+
+use super::trial::Verdict;
+
+/// The first step, ln 2: twice or half the limit.
+const STEP: f64 = std::f64::consts::LN_2;
+/// The widest step: four times.
+const STEP_MAX: f64 = 2.0 * STEP;
+/// The smallest step: a fifth more.
+const STEP_MIN: f64 = STEP / 4.0;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Searching,
+    /// One comparison, then back to rest unless it gains.
+    Probing,
+    Settled,
+}
+
+#[derive(Debug)]
+pub(super) struct Search {
+    mode: Mode,
+    up: bool,
+    step: f64,
+    /// The other direction failed at this step, or is where we came from.
+    other_failed: bool,
+    gains: u32,
+    /// Challengers that failed against the held limit: with small limits several steps name the same one.
+    failed: Vec<u32>,
+    /// What moves to smaller limits may have lost since the last proven gain, a log ratio.
+    pub(super) given_away: f64,
+}
+
+impl Search {
+    pub(super) fn new() -> Self {
+        let (mode, failed) = (Mode::Searching, Vec::new());
+        Search { mode, up: true, step: STEP, other_failed: false, gains: 0, failed, given_away: 0.0 }
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        self.mode == Mode::Settled
+    }
+
+    pub(super) fn is_searching(&self) -> bool {
+        self.mode == Mode::Searching
+    }
+
+    /// Opens the search again. What was given away stays on the account, or false alarms would add up.
+    pub(super) fn reopen(&mut self, up: bool) {
+        *self = Search { up, given_away: self.given_away, ..Search::new() };
+    }
+
+    /// Begins one probe, of the `size`-th of three steps.
+    pub(super) fn probe(&mut self, up: bool, size: u32) {
+        self.reopen(up);
+        self.mode = Mode::Probing;
+        self.step = STEP / f64::from(1 << (size % 3));
+    }
+
+    /// The limit to compare `held` with, between `floor` and `ceiling`; nothing when settled.
+    pub(super) fn challenger(&mut self, held: u32, floor: u32, ceiling: u32) -> Option<u32> {
+        while self.mode != Mode::Settled {
+            let moved = f64::from(held) * if self.up { self.step.exp() } else { (-self.step).exp() };
+            let moved = moved.round() as u32;
+            let moved = if self.up {
+                moved.max(held.saturating_add(1)).min(ceiling)
+            } else {
+                moved.min(held.saturating_sub(1)).max(floor)
+            };
+            let ahead = if self.up { moved > held } else { moved < held };
+            if ahead && !self.failed.contains(&moved) {
+                return Some(moved);
+            }
+            self.turn();
+        }
+        None
+    }
+
+    /// Takes the verdict on `challenger`; whether it becomes the held limit.
+    pub(super) fn judge(&mut self, challenger: u32, verdict: Verdict) -> bool {
+        match verdict {
+            Verdict::Better(gain) => {
+                self.given_away = (self.given_away - gain).max(0.0);
+                self.gains += 1;
+                if self.gains > 1 {
+                    self.step = (2.0 * self.step).min(STEP_MAX);
+                }
+                self.mode = Mode::Searching;
+            }
+            Verdict::Smaller(loss) => {
+                self.given_away += loss;
+                self.gains = 0;
+            }
+            Verdict::Worse => {
+                self.failed.push(challenger);
+                self.turn();
+                return false;
+            }
+        }
+        self.other_failed = true;
+        self.failed.clear();
+        true
+    }
+
+    fn turn(&mut self) {
+        self.gains = 0;
+        if self.mode == Mode::Probing {
+            self.mode = Mode::Settled;
+        } else if !self.other_failed {
+            self.up = !self.up;
+            self.other_failed = true;
+        } else {
+            self.step /= 2.0;
+            self.other_failed = false;
+            if self.step < STEP_MIN * 0.99 {
+                self.mode = Mode::Settled;
+            }
+        }
+    }
+}
