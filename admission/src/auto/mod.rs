@@ -70,13 +70,15 @@ const SETTLE_STAYS: f64 = 2.0;
 /// Work that a first block should hold.
 const BLOCK_WORK: f64 = 64.0;
 /// Settle times that a block should be long.
-const BLOCK_SETTLES: u64 = 3;
+const BLOCK_SETTLES: u64 = 1;
 /// The length of a block while the limit is held.
 const HOLD_BLOCK_NS: u64 = 250_000_000;
-/// A comparison of the search that does not tell ends after so many times the longest block.
-const SEARCH_BLOCKS: u64 = 6;
-/// A probe of a settled limit is given more: its two limits lie close together, so it costs little.
-const PROBE_BLOCKS: u64 = 30;
+/// A comparison of the search that does not tell ends after so much time in its blocks.
+const SEARCH_NS: u64 = 4_000_000_000;
+const SEARCH_WORK: f64 = 1000.0;
+/// A probe of a settled limit is given more: when it does not tell, its two limits do nearly the same work.
+const PROBE_NS: u64 = 60_000_000_000;
+const PROBE_WORK: f64 = 20_000.0;
 
 /// What a [`Controller`] is told. `AutoConfig::default()` suits most.
 #[derive(Debug, Clone, PartialEq)]
@@ -111,8 +113,8 @@ impl Default for AutoConfig {
             loss_max: 0.01,
             block_min: Duration::from_millis(20),
             block_max: Duration::from_secs(1),
-            probe_after: Duration::from_secs(4),
-            probe_after_max: Duration::from_secs(60),
+            probe_after: Duration::from_secs(3),
+            probe_after_max: Duration::from_secs(30),
         }
     }
 }
@@ -261,13 +263,14 @@ impl Controller {
         let resumes = self.block.is_none();
         if self.limit == self.held {
             self.block = Some(block);
-            if self.watch.add(&block) {
-                self.watch.reset();
-                self.trial = None;
-                self.probe_after_ns = nanoseconds(self.config.probe_after);
-                let up = self.coin();
-                self.search.reopen(up);
-            }
+        }
+        let close = self.trial.as_ref().is_some_and(Trial::is_close);
+        if (self.limit == self.held || close) && self.watch.add(&block) {
+            self.watch.reset();
+            self.trial = None;
+            self.probe_after_ns = nanoseconds(self.config.probe_after);
+            let up = self.coin();
+            self.search.reopen(up);
         }
         let coin = self.coin();
         match &mut self.trial {
@@ -306,8 +309,8 @@ impl Controller {
     /// Begins the next comparison if there is one to make; returns the limit to measure next.
     fn look_around(&mut self) -> u32 {
         if self.search.is_settled() && self.rested_ns >= self.probe_after_ns {
-            let (up, size) = (self.coin(), (self.random.next_u64() >> 32) as u32 % 3);
-            self.search.probe(up, size);
+            let coin = self.coin();
+            self.search.probe(coin);
             self.rested_ns = 0;
         }
         let Some(block) = self.block else { return self.held };
@@ -316,14 +319,13 @@ impl Controller {
         let Some(challenger) = self.search.challenger(self.held, self.config.floor, ceiling) else {
             return self.held;
         };
-        let (block_ns, block_ns_max) = (self.block_ns(&block), nanoseconds(self.config.block_max));
-        let blocks = if self.search.is_searching() { SEARCH_BLOCKS } else { PROBE_BLOCKS };
+        let (time_ns, work) =
+            if self.search.is_searching() { (SEARCH_NS, SEARCH_WORK) } else { (PROBE_NS, PROBE_WORK) };
         let terms = Terms {
             gain_min: self.config.gain_min.ln_1p(),
             loss_max: -(-self.config.loss_max).ln_1p() - self.search.given_away,
-            block_ns,
-            block_ns_max,
-            patience_ns: block_ns_max.saturating_mul(blocks),
+            block_ns: self.block_ns(&block),
+            patience_ns: time_ns.max((work / block.log_rate().exp()) as u64),
         };
         let trial = Trial::new(self.held, challenger, terms, self.coin());
         let limit = trial.limit();
@@ -334,7 +336,7 @@ impl Controller {
     /// Starts the meter on the limit in force.
     fn measure(&mut self, now: Sample, changed: bool) {
         let length_ns = match (&self.trial, self.block) {
-            (Some(trial), Some(_)) => trial.length_ns(),
+            (Some(trial), Some(_)) => trial.block_ns(),
             // The first block of all, or the first after a freeze: just long enough to know the rate.
             (_, None) => nanoseconds(self.config.block_min),
             (None, Some(_)) => HOLD_BLOCK_NS,

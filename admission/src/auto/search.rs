@@ -14,6 +14,8 @@ use super::trial::Verdict;
 const STEP: f64 = std::f64::consts::LN_2;
 /// The widest step: four times.
 const STEP_MAX: f64 = 2.0 * STEP;
+/// Steps there are, each half of the one before.
+const STEPS: u32 = 4;
 /// The smallest step: a fifth more.
 const STEP_MIN: f64 = STEP / 4.0;
 
@@ -33,6 +35,8 @@ pub(super) struct Search {
     /// The other direction failed at this step, or is where we came from.
     other_failed: bool,
     gains: u32,
+    /// Probes since the search was over.
+    probes: u32,
     /// Challengers that failed against the held limit: with small limits several steps name the same one.
     failed: Vec<u32>,
     /// What moves to smaller limits may have lost since the last proven gain, a log ratio.
@@ -42,7 +46,16 @@ pub(super) struct Search {
 impl Search {
     pub(super) fn new() -> Self {
         let (mode, failed) = (Mode::Searching, Vec::new());
-        Search { mode, up: true, step: STEP, other_failed: false, gains: 0, failed, given_away: 0.0 }
+        Search {
+            mode,
+            up: true,
+            step: STEP,
+            other_failed: false,
+            gains: 0,
+            probes: 0,
+            failed,
+            given_away: 0.0,
+        }
     }
 
     pub(super) fn is_settled(&self) -> bool {
@@ -58,11 +71,15 @@ impl Search {
         *self = Search { up, given_away: self.given_away, ..Search::new() };
     }
 
-    /// Begins one probe, of the `size`-th of three steps.
-    pub(super) fn probe(&mut self, up: bool, size: u32) {
+    /// Begins one probe. Probes go through all steps, the widest first, in one direction and then the other;
+    /// `coin` says which is first.
+    pub(super) fn probe(&mut self, coin: bool) {
+        let probes = self.probes;
+        let up = if probes % 2 == 0 { coin } else { !self.up };
         self.reopen(up);
         self.mode = Mode::Probing;
-        self.step = STEP / f64::from(1 << (size % 3));
+        self.step = STEP_MAX / f64::from(1 << (probes / 2 % STEPS));
+        self.probes = probes + 1;
     }
 
     /// The limit to compare `held` with, between `floor` and `ceiling`; nothing when settled.

@@ -82,3 +82,22 @@ fn table() {
         );
     }
 }
+
+#[test]
+#[ignore]
+fn trace() {
+    let at: usize = std::env::var("AT").unwrap().parse().unwrap();
+    let seed: u64 = std::env::var("SEED").unwrap().parse().unwrap();
+    let scenario = &scenarios()[at];
+    let o = run(scenario, &AutoConfig::default(), seed);
+    println!("{} {} {:?} {:?}", scenario.name, o.regret, o.settled_regret, o.found_s);
+    let mut last = 0.0;
+    for (a, b) in &o.held {
+        println!("{a:8.2} held {b}");
+        last = *a;
+    }
+    for m in o.limits.iter().take(400) {
+        println!("   {:8.3} {}", m.at_s, m.limit);
+    }
+    _ = last;
+}

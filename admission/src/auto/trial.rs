@@ -3,23 +3,26 @@
 //! Four blocks make a *quad*, A B B A or B A A B by the toss of a coin: a load that rises or falls steadily
 //! cancels out within the quad, one that swings in step with the quads cancels out over the tosses. A quad
 //! gives two pairs of neighbouring blocks, and each pair a log ratio; what neighbours share (a slow swing of
-//! the load, a burst of stolen processor time) drops out of it. The verdict is asked after 3, 4, 6, 8, 12,
-//! 16 and 24 quads only, since every look at the data is a chance to err.
+//! the load, a burst of stolen processor time) drops out of it. So blocks stay short, and where a few do not
+//! tell, more of them do: a difference of half shows in a tenth of a second, one of 1 % in ten.
 //!
-//! When eight quads do not tell, blocks become four times as long and the series begins anew: short blocks
-//! find a doubling of throughput in a tenth of a second, long ones average what noise they can.
+//! Forty-eight log ratios are the most that are kept: then neighbours are averaged, two and two, and each
+//! further entry stands for twice as much. (Batch means, doubled: the cost of a verdict stays the same however
+//! long the series.) The verdict is asked at a few sizes only, since every look at the data is a chance to err.
 
 use super::meter::Block;
-use super::walsh::{self, Interval};
+use super::walsh;
 
-const QUADS_MAX: usize = 24;
-/// Quads after which blocks are lengthened, if they can be.
-const QUADS_PER_LENGTH: usize = 8;
-const LENGTHEN: u64 = 4;
+/// Entries kept, at most.
+const ENTRIES_MAX: usize = 48;
+/// No comparison ends undecided before.
+const QUADS_MIN: u32 = 6;
 /// A log ratio that both pairs of one quad must fall below, for a challenger that is given up at once.
 const DISASTER: f64 = -0.3;
-/// A log ratio that all pairs of two quads must pass, for a challenger that is taken or left at once. With
-/// little work in a block it takes more: what a Poisson count of that size scatters.
+/// A log ratio that both pairs of one quad must pass, for a challenger that is taken at once ...
+const OBVIOUS: f64 = 0.4;
+/// ... and one that all pairs of two quads must pass, for a challenger that is taken or left at once. With
+/// little work in a block both take more, by what a Poisson count of that size scatters.
 const EVIDENT: f64 = 0.08;
 
 /// What a comparison may cost and what counts as a gain.
@@ -30,7 +33,6 @@ pub(super) struct Terms {
     /// Log ratio that a smaller limit may lose and still be taken.
     pub(super) loss_max: f64,
     pub(super) block_ns: u64,
-    pub(super) block_ns_max: u64,
     /// No new quad begins after so long.
     pub(super) patience_ns: u64,
 }
@@ -60,9 +62,13 @@ pub(super) struct Trial {
     swapped: bool,
     quad: [f64; 4],
     filled: usize,
-    pairs: Vec<f64>,
+    quads: u32,
+    /// The log ratios of pairs, or means of `per_entry` of them.
+    entries: Vec<f64>,
+    per_entry: usize,
+    /// Pairs on their way to an entry.
+    partial: Vec<f64>,
     averages: Vec<f64>,
-    length_ns: u64,
     spent_ns: u64,
     /// The least work of a block.
     work_min: u64,
@@ -70,7 +76,6 @@ pub(super) struct Trial {
 
 impl Trial {
     pub(super) fn new(held: u32, challenger: u32, terms: Terms, coin: bool) -> Self {
-        let length_ns = terms.block_ns;
         Trial {
             held,
             challenger,
@@ -78,9 +83,11 @@ impl Trial {
             swapped: coin,
             quad: [0.0; 4],
             filled: 0,
-            pairs: Vec::with_capacity(2 * QUADS_MAX),
+            quads: 0,
+            entries: Vec::with_capacity(ENTRIES_MAX),
+            per_entry: 1,
+            partial: Vec::new(),
             averages: Vec::new(),
-            length_ns,
             spent_ns: 0,
             work_min: u64::MAX,
         }
@@ -92,8 +99,13 @@ impl Trial {
         if inner == self.swapped { self.held } else { self.challenger }
     }
 
-    pub(super) fn length_ns(&self) -> u64 {
-        self.length_ns
+    pub(super) fn block_ns(&self) -> u64 {
+        self.terms.block_ns
+    }
+
+    /// Whether it has gone on so long that the two limits must be near in what they do.
+    pub(super) fn is_close(&self) -> bool {
+        self.quads >= 4
     }
 
     /// Takes back the blocks of the quad in progress: the last one was void.
@@ -112,57 +124,64 @@ impl Trial {
             return Next::Limit(self.limit());
         }
         let sign = if self.swapped { -1.0 } else { 1.0 };
-        self.pairs.push(sign * (self.quad[1] - self.quad[0]));
-        self.pairs.push(sign * (self.quad[2] - self.quad[3]));
+        let pairs = [sign * (self.quad[1] - self.quad[0]), sign * (self.quad[2] - self.quad[3])];
         self.restart_quad(coin);
-        match self.judge() {
+        self.quads += 1;
+        let looks = self.enter(pairs);
+        match self.evident(pairs).or_else(|| self.judge(looks)) {
             Some(verdict) => Next::Verdict(verdict),
             None => Next::Limit(self.limit()),
         }
     }
 
-    fn judge(&mut self) -> Option<Verdict> {
-        let quads = self.pairs.len() / 2;
-        let (low, high) = self.pairs.iter().fold((f64::MAX, f64::MIN), |(l, h), &x| (l.min(x), h.max(x)));
-        if quads == 1 {
-            return (high < DISASTER).then_some(Verdict::Worse);
+    /// Enters a quad's pairs; whether it is time to look.
+    fn enter(&mut self, pairs: [f64; 2]) -> bool {
+        self.partial.extend(pairs);
+        let mut looks = false;
+        while self.partial.len() >= self.per_entry {
+            let mean = self.partial.drain(..self.per_entry).sum::<f64>() / self.per_entry as f64;
+            self.entries.push(mean);
+            looks |= matches!(self.entries.len(), 6 | 8 | 12 | 16 | 24 | 34 | 48);
         }
-        if quads == 2 {
-            let evident = EVIDENT.max(1.0 / (self.work_min.max(1) as f64).sqrt());
-            return (low > evident)
-                .then_some(Verdict::Better(low))
-                .or((high < -evident).then_some(Verdict::Worse));
-        }
-        let out_of_patience = self.spent_ns >= self.terms.patience_ns && quads >= 6;
-        let last = quads >= QUADS_MAX || out_of_patience;
-        if last || matches!(quads, 3 | 4 | 6 | 8 | 12 | 16) {
-            let interval = walsh::interval(&self.pairs, &mut self.averages);
-            if let Some(verdict) = self.verdict(interval) {
-                return Some(verdict);
-            }
-        }
-        if last {
-            return Some(Verdict::Worse);
-        }
-        if quads >= QUADS_PER_LENGTH && self.length_ns < self.terms.block_ns_max {
-            self.length_ns = (self.length_ns * LENGTHEN).min(self.terms.block_ns_max);
-            self.pairs.clear();
-        }
-        None
+        looks
     }
 
-    /// What the interval says; nothing while it does not tell.
-    fn verdict(&self, Interval { low, estimate, high }: Interval) -> Option<Verdict> {
+    /// The verdict on differences that need no statistics.
+    fn evident(&self, pairs: [f64; 2]) -> Option<Verdict> {
+        let scatter = 1.0 / (self.work_min.max(1) as f64).sqrt();
+        let seen: &[f64] = if self.quads == 1 { &pairs } else { &self.entries };
+        let (low, high) = seen.iter().fold((f64::MAX, f64::MIN), |(l, h), &x| (l.min(x), h.max(x)));
+        let (better, worse) = match self.quads {
+            1 => (OBVIOUS.max(2.5 * scatter), DISASTER),
+            2 => (EVIDENT.max(scatter), -EVIDENT.max(scatter)),
+            _ => return None,
+        };
+        (low > better).then_some(Verdict::Better(low)).or((high < worse).then_some(Verdict::Worse))
+    }
+
+    fn judge(&mut self, looks: bool) -> Option<Verdict> {
+        let last = self.spent_ns >= self.terms.patience_ns && self.quads >= QUADS_MIN;
+        let verdict = if looks || last { self.look() } else { None };
+        if self.entries.len() >= ENTRIES_MAX {
+            self.entries = self.entries.chunks(2).map(|two| (two[0] + two[1]) / 2.0).collect();
+            self.per_entry *= 2;
+        }
+        verdict.or(last.then_some(Verdict::Worse))
+    }
+
+    /// What the intervals say; nothing while they do not tell.
+    fn look(&mut self) -> Option<Verdict> {
         let Terms { gain_min, loss_max, .. } = self.terms;
-        if low > 0.0 && estimate >= gain_min {
-            return Some(Verdict::Better(low));
+        let found = walsh::interval(&self.entries, &mut self.averages);
+        if found.surely_above > 0.0 && found.estimate >= gain_min {
+            return Some(Verdict::Better(found.surely_above));
         }
         if self.challenger > self.held {
-            return (high < gain_min).then_some(Verdict::Worse);
+            return (found.likely_below < gain_min).then_some(Verdict::Worse);
         }
-        if low > -loss_max {
-            return Some(Verdict::Smaller((-low).max(0.0)));
+        if found.surely_above > -loss_max {
+            return Some(Verdict::Smaller((-found.surely_above).max(0.0)));
         }
-        (high < -loss_max).then_some(Verdict::Worse)
+        (found.likely_below < -loss_max).then_some(Verdict::Worse)
     }
 }
