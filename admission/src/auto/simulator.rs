@@ -179,16 +179,18 @@ pub(super) fn run(scenario: &Scenario, config: &AutoConfig, seed: u64) -> Outcom
         inside += (most - inside) * (1.0 - (-tick_s * able / inside.max(1.0)).exp());
         let mut rate = phase.curve.rate(inside.max(1.0)) * weather;
         let best = (best * weather).min(phase.offered);
+        // After a cut threads stay until they are done; a raise lets others in at once.
+        let mut inside_now = most.max(inside.round()) as u32;
         let queued = if phase.offered.is_finite() {
-            let could = rate * tick_s;
             backlog += phase.offered * tick_s;
-            if backlog < could {
+            if backlog < rate * tick_s {
                 rate = backlog / tick_s;
+                inside_now = (inside * rate / able.max(1e-9)).ceil() as u32;
             }
             backlog -= rate * tick_s;
             (backlog as u32).min(phase.clients)
         } else {
-            phase.clients - most as u32
+            phase.clients.saturating_sub(inside_now)
         };
         work += random.poisson(rate * tick_s);
 
@@ -218,11 +220,6 @@ pub(super) fn run(scenario: &Scenario, config: &AutoConfig, seed: u64) -> Outcom
 
         let was_without_queue = without_queue_s > 0.1;
         without_queue_s = if queued == 0 { without_queue_s + tick_s } else { 0.0 };
-        let inside_now = if queued == 0 && phase.offered.is_finite() {
-            (inside * rate / able.max(1e-9)).ceil() as u32
-        } else {
-            inside.round() as u32
-        };
         let now_ns = (now_s * 1e9) as u64;
         if let Some(next) = controller.observe(now_ns, work, queued, inside_now) {
             assert!((config.floor..=config.ceiling).contains(&next), "{} seed {seed}: {next}", scenario.name);

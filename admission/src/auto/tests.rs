@@ -96,7 +96,12 @@ fn trace() {
         println!("{a:8.2} held {b}");
         last = *a;
     }
-    for m in o.limits.iter().take(400) {
+    for m in o
+        .limits
+        .iter()
+        .filter(|m| m.at_s >= std::env::var("FROM").map_or(0.0, |s| s.parse().unwrap()))
+        .take(200)
+    {
         println!("   {:8.3} {}", m.at_s, m.limit);
     }
     _ = last;

@@ -15,6 +15,8 @@ use super::walsh;
 
 /// Entries kept, at most.
 const ENTRIES_MAX: usize = 48;
+/// A comparison that goes on has blocks of this length, so that the limit changes less often.
+const BLOCK_NS_LONG: u64 = 40_000_000;
 /// No comparison ends undecided before.
 const QUADS_MIN: u32 = 6;
 /// A log ratio that both pairs of one quad must fall below, for a challenger that is given up at once.
@@ -165,6 +167,7 @@ impl Trial {
         if self.entries.len() >= ENTRIES_MAX {
             self.entries = self.entries.chunks(2).map(|two| (two[0] + two[1]) / 2.0).collect();
             self.per_entry *= 2;
+            self.terms.block_ns = (2 * self.terms.block_ns).min(self.terms.block_ns.max(BLOCK_NS_LONG));
         }
         verdict.or(last.then_some(Verdict::Worse))
     }

@@ -18,9 +18,9 @@ const REFERENCE: usize = 8;
 /// Deviations count up to this many units of scatter.
 const CLIP: f64 = 3.0;
 /// The allowance per window, units of scatter.
-const ALLOWANCE: f64 = 1.0;
-/// The sum that is an alarm: five windows of the deepest deviation.
-const ALARM: f64 = 9.5;
+const ALLOWANCE: f64 = 0.75;
+/// The sum that is an alarm: four windows of the deepest deviation.
+const ALARM: f64 = 8.0;
 /// Scatter is never taken for less: a change below 3 % is none.
 const SCATTER_MIN: f64 = 0.02;
 /// The weight of a new window in the reference and in its scatter.
