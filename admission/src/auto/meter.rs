@@ -1,6 +1,7 @@
 //! One block: after a change of the limit let it settle, then count the work done over a while, and say
 //! whether a queue stood all the time. Without a queue the load bounds the work, not the limit: such a
-//! block says nothing about the limit and is void.
+//! block says nothing about the limit and is void. (Not so under a larger limit on trial: if it lets in all
+//! who queue under the held one, that is its merit.)
 
 /// What a block says when it is over.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +44,8 @@ pub(super) struct Sample {
 pub(super) struct Meter {
     settled_ns: u64,
     length_ns: u64,
+    /// Whether the block is void without a queue.
+    needs_queue: bool,
     /// Where the count began, once the settle time is over.
     from: Option<Sample>,
     samples: u32,
@@ -52,16 +55,16 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub(super) fn new(now: Sample, settle_ns: u64, length_ns: u64) -> Self {
+    pub(super) fn new(now: Sample, settle_ns: u64, length_ns: u64, needs_queue: bool) -> Self {
         let from = (settle_ns == 0).then_some(now);
         let settled_ns = now.now_ns.saturating_add(settle_ns);
-        Meter { settled_ns, length_ns, from, samples: 0, empty: 0, inside: 0, demand: 0 }
+        Meter { settled_ns, length_ns, needs_queue, from, samples: 0, empty: 0, inside: 0, demand: 0 }
     }
 
     pub(super) fn observe(&mut self, sample: Sample) -> Reading {
         // Also while it settles: a limit that lets the queue run empty is given up at once.
         self.samples += 1;
-        self.empty += u32::from(sample.queued == 0);
+        self.empty += u32::from(self.needs_queue && sample.queued == 0);
         self.inside += u64::from(sample.inside);
         self.demand += u64::from(sample.inside) + u64::from(sample.queued);
         // One empty sample may be a moment between two threads. One in eight is not.

@@ -63,14 +63,13 @@ use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
 use std::time::Duration;
 
-/// The shortest settle time after a change of the limit.
+/// The shortest settle time after a change of the limit, and the longest.
 const SETTLE_NS_MIN: u64 = 5_000_000;
+const SETTLE_NS_MAX: u64 = 10_000_000_000;
 /// Settle for so many times the time that a thread stays inside.
-const SETTLE_STAYS: f64 = 2.0;
+const SETTLE_STAYS: f64 = 1.5;
 /// Work that a first block should hold.
 const BLOCK_WORK: f64 = 64.0;
-/// Settle times that a block should be long.
-const BLOCK_SETTLES: u64 = 1;
 /// The length of a block while the limit is held.
 const HOLD_BLOCK_NS: u64 = 250_000_000;
 /// A comparison of the search that does not tell ends after so much time in its blocks.
@@ -95,7 +94,7 @@ pub struct AutoConfig {
     pub loss_max: f64,
     /// The shortest block of a comparison.
     pub block_min: Duration,
-    /// The longest block of a comparison.
+    /// The longest block of a comparison. Blocks are longer only where a thread stays inside for longer.
     pub block_max: Duration,
     /// A settled limit is probed after so long; each probe that finds nothing makes it half as long again,
     pub probe_after: Duration,
@@ -197,7 +196,7 @@ impl Controller {
             limit,
             held: limit,
             last: None,
-            meter: Meter::new(Sample { now_ns: 0, work: 0, queued: 0, inside: 0 }, 0, 0),
+            meter: Meter::new(Sample { now_ns: 0, work: 0, queued: 0, inside: 0 }, 0, 0, true),
             trial: None,
             search: Search::new(),
             watch: Watch::default(),
@@ -248,14 +247,10 @@ impl Controller {
     fn freeze(&mut self) -> u32 {
         self.block = None;
         let coin = self.coin();
-        if self.limit != self.held {
-            self.conclude(Verdict::Worse)
-        } else {
-            if let Some(trial) = &mut self.trial {
-                trial.restart_quad(coin);
-            }
-            self.held
+        if let Some(trial) = &mut self.trial {
+            trial.restart_quad(coin);
         }
+        self.held
     }
 
     /// Takes a valid block; returns the limit to measure next.
@@ -314,8 +309,8 @@ impl Controller {
             self.rested_ns = 0;
         }
         let Some(block) = self.block else { return self.held };
-        // More places than threads cannot tell: there would be no queue.
-        let ceiling = self.config.ceiling.min((block.demand - 1.0).max(0.0) as u32).max(self.held);
+        // More places than threads are never of use.
+        let ceiling = self.config.ceiling.min(block.demand.ceil() as u32).max(self.held);
         let Some(challenger) = self.search.challenger(self.held, self.config.floor, ceiling) else {
             return self.held;
         };
@@ -342,22 +337,21 @@ impl Controller {
             (None, Some(_)) => HOLD_BLOCK_NS,
         };
         let settle_ns = if changed { self.settle_ns() } else { 0 };
-        self.meter = Meter::new(now, settle_ns, length_ns);
+        self.meter = Meter::new(now, settle_ns, length_ns, self.limit <= self.held);
     }
 
     /// How long the effect of a change takes: threads inside at the old limit must have left. A thread stays
     /// for `inside / rate` (Little's law).
     fn settle_ns(&self) -> u64 {
         let stay_ns = self.block.map_or(0.0, |block| block.inside / block.log_rate().exp());
-        let most_ns = nanoseconds(self.config.block_max).max(SETTLE_NS_MIN);
-        ((stay_ns * SETTLE_STAYS) as u64).clamp(SETTLE_NS_MIN, most_ns)
+        ((stay_ns * SETTLE_STAYS) as u64).clamp(SETTLE_NS_MIN, SETTLE_NS_MAX)
     }
 
-    /// The first length of a comparison's blocks: enough work to count, and settle times stay a small part.
+    /// The first length of a comparison's blocks: enough work to count, and not shorter than the settle time.
     fn block_ns(&self, block: &Block) -> u64 {
+        let (least, most) = (nanoseconds(self.config.block_min), nanoseconds(self.config.block_max));
         let counted_ns = (BLOCK_WORK / block.log_rate().exp()) as u64;
-        let least_ns = nanoseconds(self.config.block_min);
-        counted_ns.max(BLOCK_SETTLES * self.settle_ns()).clamp(least_ns, nanoseconds(self.config.block_max))
+        counted_ns.clamp(least, most).max(self.settle_ns())
     }
 
     fn coin(&mut self) -> bool {

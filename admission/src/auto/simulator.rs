@@ -94,7 +94,7 @@ pub(super) struct Outcome {
     pub(super) limits: Vec<Mark>,
     /// Per phase: seconds from its beginning until ten seconds in a row did 95 % of the best work.
     pub(super) found_s: Vec<Option<f64>>,
-    /// Changes of the limit in the course of stretches in which the queue had been empty for 0.1 s.
+    /// Times the limit left the held one although the queue had been empty for 0.1 s.
     pub(super) changes_without_queue: u32,
 }
 
@@ -223,7 +223,8 @@ pub(super) fn run(scenario: &Scenario, config: &AutoConfig, seed: u64) -> Outcom
         let now_ns = (now_s * 1e9) as u64;
         if let Some(next) = controller.observe(now_ns, work, queued, inside_now) {
             assert!((config.floor..=config.ceiling).contains(&next), "{} seed {seed}: {next}", scenario.name);
-            outcome.changes_without_queue += u32::from(was_without_queue && queued == 0);
+            let leaves = next != controller.held;
+            outcome.changes_without_queue += u32::from(was_without_queue && queued == 0 && leaves);
             limit = next;
             outcome.limits.push(Mark { at_s: now_s, limit });
         }

@@ -39,7 +39,30 @@ fn scenarios() -> Vec<Scenario> {
             phases: vec![phase(0.0, sharp), phase(200.0, peak(8_000.0, 8.0, 0.0)), phase(400.0, sharp)],
             ..scenario("steps: 64, 8, 64", 4, sharp)
         },
-        Scenario { length_s: 3600.0, ..scenario("20 statements/s, peak at 12", 8, peak(20.0, 12.0, 0.05)) },
+        Scenario {
+            phases: vec![Phase { clients: 10, ..phase(0.0, sharp) }],
+            ..scenario("10 clients, peak at 64", 4, sharp)
+        },
+        Scenario {
+            phases: vec![Phase { offered: 32_000.0, ..phase(0.0, sharp) }],
+            ..scenario("80 % of the peak offered", 4, sharp)
+        },
+        Scenario {
+            phases: (0..10)
+                .map(|i| Phase {
+                    offered: if i % 2 == 1 { 2000.0 } else { f64::INFINITY },
+                    ..phase(60.0 * i as f64, sharp)
+                })
+                .collect(),
+            ..scenario("an idle minute in two", 4, sharp)
+        },
+        Scenario {
+            noise: Noise { swing: 0.1, swing_s: 1.0, steal_time: 0.15, steal: 0.3, steal_s: 4.0 },
+            ..scenario("rough host, peak at 64", 4, sharp)
+        },
+        Scenario { length_s: 3600.0, ..scenario("20 statements/s, from 2", 2, peak(20.0, 12.0, 0.05)) },
+        Scenario { length_s: 3600.0, ..scenario("20 statements/s, from 8", 8, peak(20.0, 12.0, 0.05)) },
+        Scenario { length_s: 3600.0, ..scenario("20 statements/s, from 64", 64, peak(20.0, 12.0, 0.05)) },
     ]
 }
 
@@ -67,8 +90,9 @@ fn table() {
             })
             .collect();
         println!(
-            "| {:28} | {:.2} / {:.2} / {:.2} | {:.2} / {:.2} | {} | {:.0} {:.0} {:.0} | {:.0} |",
+            "| {:28} | {} | {:.2} / {:.2} / {:.2} | {:.2} / {:.2} | {} | {:.0} {:.0} {:.0} | {:.0} |",
             scenario.name,
+            outcomes.iter().map(|o| o.changes_without_queue).max().unwrap(),
             quantile(&mut regret, 0.5),
             quantile(&mut regret, 0.95),
             quantile(&mut regret, 1.0),

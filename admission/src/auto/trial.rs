@@ -25,7 +25,7 @@ const DISASTER: f64 = -0.3;
 const OBVIOUS: f64 = 0.4;
 /// ... and one that all pairs of two quads must pass, for a challenger that is taken or left at once. With
 /// little work in a block both take more, by what a Poisson count of that size scatters.
-const EVIDENT: f64 = 0.08;
+const EVIDENT: f64 = 0.12;
 
 /// What a comparison may cost and what counts as a gain.
 #[derive(Debug, Clone, Copy)]

@@ -13,13 +13,13 @@
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Interval {
     pub(super) estimate: f64,
-    /// The truth lies below with a probability of 0.1 %. It takes eleven pairs to say so.
+    /// The truth lies below with a probability of 0.05 %. It takes twelve pairs to say so.
     pub(super) surely_above: f64,
     /// The truth lies above with a probability of 2 %. It takes six pairs.
     pub(super) likely_below: f64,
 }
 
-const SURELY: f64 = 3.09;
+const SURELY: f64 = 3.29;
 const LIKELY: f64 = 2.05;
 
 /// The shift of `pairs`. `averages` is room to work in, so that a caller that asks often allocates once.
@@ -42,7 +42,7 @@ pub(super) fn interval(pairs: &[f64], averages: &mut Vec<f64>) -> Interval {
     let (last, half) = (averages.len() - 1, averages.len() / 2);
     Interval {
         estimate: (averages[half] + averages[last - half]) / 2.0,
-        surely_above: outside(SURELY, 11.0).map_or(f64::NEG_INFINITY, |out| averages[out]),
+        surely_above: outside(SURELY, 12.0).map_or(f64::NEG_INFINITY, |out| averages[out]),
         likely_below: outside(LIKELY, 6.0).map_or(f64::INFINITY, |out| averages[last - out]),
     }
 }
