@@ -176,10 +176,13 @@ impl Trial {
     fn look(&mut self) -> Option<Verdict> {
         let Terms { gain_min, loss_max, .. } = self.terms;
         let found = walsh::interval(&self.entries, &mut self.averages);
-        if found.surely_above > 0.0 && found.estimate >= gain_min {
-            return Some(Verdict::Better(found.surely_above));
+        // A rise must be certain: on a flat curve nothing else keeps the limit from wandering up.
+        let rises = self.challenger > self.held;
+        let above = if rises { found.certainly_above } else { found.surely_above };
+        if above > 0.0 && found.estimate >= gain_min {
+            return Some(Verdict::Better(above));
         }
-        if self.challenger > self.held {
+        if rises {
             return (found.likely_below < gain_min).then_some(Verdict::Worse);
         }
         if found.surely_above > -loss_max {
