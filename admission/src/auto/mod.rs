@@ -276,7 +276,7 @@ impl Controller {
                 Next::Verdict(verdict) => self.conclude(verdict),
             },
             None => {
-                self.rested_ns += block.span_ns;
+                self.rested_ns = self.rested_ns.saturating_add(block.span_ns);
                 self.look_around()
             }
         }

@@ -143,3 +143,52 @@ impl Search {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_grow_while_gains_repeat_and_shrink_at_the_top() {
+        let (mut search, mut held, mut tried) = (Search::new(), 4, Vec::new());
+        // The nearer to 64 the better.
+        let distance = |limit: u32| (f64::from(limit) / 64.0).ln().abs();
+        while let Some(challenger) = search.challenger(held, 1, 1000) {
+            tried.push(challenger);
+            let gain = distance(held) - distance(challenger);
+            let verdict = if gain > 0.01 { Verdict::Better(gain) } else { Verdict::Worse };
+            if search.judge(challenger, verdict) {
+                held = challenger;
+            }
+        }
+        assert_eq!(held, 64);
+        assert_eq!(tried, [8, 16, 64, 256, 128, 32, 45, 91, 76, 54], "each limit is tried once");
+        assert!(search.is_settled());
+    }
+
+    #[test]
+    fn probes_take_turns_and_end_at_once() {
+        let mut search = Search::new();
+        search.mode = Mode::Settled;
+        let tried: Vec<_> = (0..8)
+            .map(|i| {
+                search.probe(i % 4 == 0);
+                let challenger = search.challenger(64, 1, 1000).unwrap();
+                assert!(!search.judge(challenger, Verdict::Worse) && search.is_settled());
+                challenger
+            })
+            .collect();
+        assert_eq!(tried, [256, 16, 32, 128, 91, 45, 54, 76]);
+    }
+
+    #[test]
+    fn what_is_given_away_stays_on_the_account() {
+        let mut search = Search::new();
+        assert!(search.judge(4, Verdict::Smaller(0.004)));
+        search.reopen(true);
+        assert!(search.judge(2, Verdict::Smaller(0.004)));
+        assert_eq!(search.given_away, 0.008);
+        assert!(search.judge(4, Verdict::Better(0.1)));
+        assert_eq!(search.given_away, 0.0);
+    }
+}

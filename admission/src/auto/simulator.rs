@@ -75,13 +75,6 @@ pub(super) struct Scenario {
     pub(super) tick_s: f64,
 }
 
-/// One change of the limit, or the state at a moment.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Mark {
-    pub(super) at_s: f64,
-    pub(super) limit: u32,
-}
-
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     /// Work that was not done, as a share of what the best limit of each phase would have done.
@@ -90,24 +83,12 @@ pub(super) struct Outcome {
     pub(super) settled_regret: f64,
     /// Every held limit, from when on.
     pub(super) held: Vec<(f64, u32)>,
-    /// Every limit, in order.
-    pub(super) limits: Vec<Mark>,
+    /// Limits set, the first one too.
+    pub(super) changes: u32,
     /// Per phase: seconds from its beginning until ten seconds in a row did 95 % of the best work.
     pub(super) found_s: Vec<Option<f64>>,
     /// Times the limit left the held one although the queue had been empty for 0.1 s.
-    pub(super) changes_without_queue: u32,
-}
-
-impl Outcome {
-    /// The limit that was in force for most of the time since `from_s`.
-    pub(super) fn mostly(&self, from_s: f64, until_s: f64) -> u32 {
-        let mut time = std::collections::BTreeMap::new();
-        for (i, mark) in self.limits.iter().enumerate() {
-            let end = self.limits.get(i + 1).map_or(until_s, |next| next.at_s);
-            *time.entry(mark.limit).or_insert(0.0) += (end - mark.at_s.max(from_s)).max(0.0);
-        }
-        time.into_iter().max_by(|a, b| f64::total_cmp(&a.1, &b.1)).map_or(0, |(limit, _)| limit)
-    }
+    pub(super) left_without_queue: u32,
 }
 
 struct Random(SplitMix64);
@@ -219,14 +200,16 @@ pub(super) fn run(scenario: &Scenario, config: &AutoConfig, seed: u64) -> Outcom
         }
 
         let was_without_queue = without_queue_s > 0.1;
-        without_queue_s = if queued == 0 { without_queue_s + tick_s } else { 0.0 };
+        // A larger limit on trial may well let in all who queue.
+        let idle = queued == 0 && limit <= controller.held;
+        without_queue_s = if idle { without_queue_s + tick_s } else { 0.0 };
         let now_ns = (now_s * 1e9) as u64;
         if let Some(next) = controller.observe(now_ns, work, queued, inside_now) {
             assert!((config.floor..=config.ceiling).contains(&next), "{} seed {seed}: {next}", scenario.name);
             let leaves = next != controller.held;
-            outcome.changes_without_queue += u32::from(was_without_queue && queued == 0 && leaves);
+            outcome.left_without_queue += u32::from(was_without_queue && idle && leaves);
             limit = next;
-            outcome.limits.push(Mark { at_s: now_s, limit });
+            outcome.changes += 1;
         }
         if outcome.held.last().is_none_or(|held| held.1 != controller.held) {
             outcome.held.push((now_s, controller.held));

@@ -120,7 +120,7 @@ impl Trial {
     pub(super) fn record(&mut self, block: &Block, coin: bool) -> Next {
         self.quad[self.filled] = block.log_rate();
         self.filled += 1;
-        self.spent_ns += block.span_ns;
+        self.spent_ns = self.spent_ns.saturating_add(block.span_ns);
         self.work_min = self.work_min.min(block.work);
         if self.filled < 4 {
             return Next::Limit(self.limit());
@@ -189,5 +189,38 @@ impl Trial {
             return Some(Verdict::Smaller((-found.surely_above).max(0.0)));
         }
         (found.likely_below < -loss_max).then_some(Verdict::Worse)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Compares 8 with `challenger` where the held limit does 1000 per block and the challenger `work`, both
+    /// on top of a load that grows by a tenth per block; returns the verdict and the quads it took.
+    fn compare(challenger: u32, work: u64) -> (Verdict, u32) {
+        let terms = Terms { gain_min: 0.01, loss_max: 0.01, block_ns: 20, patience_ns: 1_000_000 };
+        let mut trial = Trial::new(8, challenger, terms, true);
+        for block in 0u32.. {
+            let work = if trial.limit() == 8 { 1000 } else { work } as f64 * 1.1f64.powi(block as i32 % 400);
+            let block = Block { work: (work * 1e3) as u64, span_ns: 20, inside: 8.0, demand: 99.0 };
+            if let Next::Verdict(verdict) = trial.record(&block, block.work % 2 == 0) {
+                return (verdict, trial.quads);
+            }
+        }
+        unreachable!("a comparison ends when its patience does")
+    }
+
+    #[test]
+    fn a_steady_growth_of_the_load_cancels_out() {
+        assert!(matches!(compare(16, 1000), (Verdict::Worse, _)), "a tie stays with the smaller");
+        assert!(matches!(compare(4, 1000), (Verdict::Smaller(_), _)), "a tie goes to the smaller");
+    }
+
+    #[test]
+    fn large_differences_are_seen_at_once() {
+        assert!(matches!(compare(16, 2000), (Verdict::Better(_), 1)));
+        assert!(matches!(compare(16, 500), (Verdict::Worse, 1)));
+        assert!(matches!(compare(4, 600), (Verdict::Worse, 1)));
     }
 }
