@@ -72,9 +72,11 @@ const SETTLE_STAYS: f64 = 1.5;
 const BLOCK_WORK: f64 = 64.0;
 /// The length of a block while the limit is held.
 const HOLD_BLOCK_NS: u64 = 250_000_000;
-/// A comparison of the search that does not tell ends after so much time in its blocks.
-const SEARCH_NS: u64 = 4_000_000_000;
-const SEARCH_WORK: f64 = 1000.0;
+/// A comparison of the search that does not tell ends after so much time in its blocks and so much work, at
+/// the widest step; at half the step after twice of both. A wide step that ties has a top in between: go and
+/// look there. A small one that does not tell costs little.
+const SEARCH_NS: u64 = 2_000_000_000;
+const SEARCH_WORK: f64 = 500.0;
 /// A probe of a settled limit is given more: when it does not tell, its two limits do nearly the same work.
 const PROBE_NS: u64 = 60_000_000_000;
 const PROBE_WORK: f64 = 20_000.0;
@@ -314,8 +316,12 @@ impl Controller {
         let Some(challenger) = self.search.challenger(self.held, self.config.floor, ceiling) else {
             return self.held;
         };
-        let (time_ns, work) =
-            if self.search.is_searching() { (SEARCH_NS, SEARCH_WORK) } else { (PROBE_NS, PROBE_WORK) };
+        let (time_ns, work) = if self.search.is_searching() {
+            let halvings = self.search.halvings();
+            (SEARCH_NS << halvings, SEARCH_WORK * f64::from(1 << halvings))
+        } else {
+            (PROBE_NS, PROBE_WORK)
+        };
         let terms = Terms {
             gain_min: self.config.gain_min.ln_1p(),
             loss_max: -(-self.config.loss_max).ln_1p() - self.search.given_away,

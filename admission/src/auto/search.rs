@@ -66,6 +66,11 @@ impl Search {
         self.mode == Mode::Searching
     }
 
+    /// How often the widest step was halved to make this one.
+    pub(super) fn halvings(&self) -> u32 {
+        (STEP_MAX / self.step).log2().round() as u32
+    }
+
     /// Opens the search again. What was given away stays on the account, or false alarms would add up.
     pub(super) fn reopen(&mut self, up: bool) {
         *self = Search { up, given_away: self.given_away, ..Search::new() };

@@ -48,7 +48,7 @@ fn steady(length_s: f64) -> Vec<(Scenario, f64)> {
         (scenario("peak at 3, from 32", 32, peak(5_000.0, 3.0, 0.0)), 3.0),
         (scenario("peak at 400, broad, from 8", 8, peak(100_000.0, 400.0, 0.02)), 3.0),
         (scenario("saturating, from 8", 8, SATURATING), 3.0),
-        (scenario("saturating, from 1000", 1000, SATURATING), 3.0),
+        (scenario("saturating, from 800", 800, SATURATING), 3.0),
         (scenario("linear, 50/s per place, from 8", 8, linear()), 3.0),
         (scenario("cliff after 40, from 4", 4, cliff()), 3.0),
         (few_clients(length_s), 3.0),
@@ -159,11 +159,11 @@ fn a_flat_curve_moves_the_limit_down_a_little_or_not_at_all() {
 
 #[test]
 fn ties_never_give_away_more_than_the_account_holds() {
-    // Every halving loses more than the one before; from the ceiling down they cost at most `loss_max` in all,
+    // Every halving loses more than the one before; from 800 down they cost at most `loss_max` in all,
     // and some noise.
-    let scenario = Scenario { tick_s: 0.02, ..scenario("", 1000, 600.0, SATURATING) };
+    let scenario = Scenario { tick_s: 0.02, ..scenario("", 800, 600.0, SATURATING) };
     let outcomes = run_all(&scenario, 50);
-    let best = SATURATING.rate(1000.0);
+    let best = SATURATING.rate(800.0);
     let lost =
         quantile(&outcomes, 0.95, |o| 1.0 - SATURATING.rate(f64::from(o.held.last().unwrap().1)) / best);
     assert!(lost < 0.015, "{lost}");
