@@ -80,7 +80,7 @@ impl Search {
     /// `coin` says which is first.
     pub(super) fn probe(&mut self, coin: bool) {
         let probes = self.probes;
-        let up = if probes % 2 == 0 { coin } else { !self.up };
+        let up = if probes.is_multiple_of(2) { coin } else { !self.up };
         self.reopen(up);
         self.mode = Mode::Probing;
         self.step = STEP_MAX / f64::from(1 << (probes / 2 % STEPS));

@@ -124,7 +124,8 @@ pub(super) fn run(scenario: &Scenario, config: &AutoConfig, seed: u64) -> Outcom
     let mut random = Random(SplitMix64::seed_from_u64(seed ^ 0x5eed));
     let Noise { swing, swing_s, steal_time, steal, steal_s } = scenario.noise;
     let mut outcome = Outcome { found_s: vec![None; scenario.phases.len()], ..Outcome::default() };
-    let (mut now_s, mut work, mut backlog, mut inside) = (0.0, 0u64, 0.0, 1.0f64);
+    let (mut now_s, mut work, mut inside) = (0.0, 0u64, 1.0f64);
+    let (mut backlog, mut best_backlog) = (0.0, 0.0);
     let (mut noise, mut stealing, mut without_queue_s) = (0.0, false, 0.0);
     let (mut done, mut possible, mut done_late, mut possible_late) = (0.0, 0.0, 0.0, 0.0);
     let mut limit = scenario.start;
@@ -159,7 +160,10 @@ pub(super) fn run(scenario: &Scenario, config: &AutoConfig, seed: u64) -> Outcom
         let able = phase.curve.rate(inside.max(1.0)) * weather;
         inside += (most - inside) * (1.0 - (-tick_s * able / inside.max(1.0)).exp());
         let mut rate = phase.curve.rate(inside.max(1.0)) * weather;
-        let best = (best * weather).min(phase.offered);
+        // What the best limit does, with a backlog of its own.
+        best_backlog += if phase.offered.is_finite() { phase.offered * tick_s } else { f64::INFINITY };
+        let best = best_backlog.min(best * weather * tick_s);
+        best_backlog = if phase.offered.is_finite() { best_backlog - best } else { 0.0 };
         // After a cut threads stay until they are done; a raise lets others in at once.
         let mut inside_now = most.max(inside.round()) as u32;
         let queued = if phase.offered.is_finite() {
@@ -175,7 +179,7 @@ pub(super) fn run(scenario: &Scenario, config: &AutoConfig, seed: u64) -> Outcom
         };
         work += random.poisson(rate * tick_s);
 
-        let (did, could) = (rate * tick_s, best * tick_s);
+        let (did, could) = (rate * tick_s, best);
         done += did;
         possible += could;
         if now_s >= late_s {
