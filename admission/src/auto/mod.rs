@@ -98,9 +98,9 @@ pub struct AutoConfig {
     pub block_min: Duration,
     /// The longest block of a comparison. Blocks are longer only where a thread stays inside for longer.
     pub block_max: Duration,
-    /// A settled limit is probed after so long; each probe that finds nothing makes it half as long again,
+    /// A settled limit is probed after so long; each probe that finds nothing makes that half as long again.
     pub probe_after: Duration,
-    /// up to this.
+    /// The longest time between two probes.
     pub probe_after_max: Duration,
 }
 

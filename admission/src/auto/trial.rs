@@ -204,7 +204,7 @@ mod tests {
         for block in 0u32.. {
             let work = if trial.limit() == 8 { 1000 } else { work } as f64 * 1.1f64.powi(block as i32 % 400);
             let block = Block { work: (work * 1e3) as u64, span_ns: 20, inside: 8.0, demand: 99.0 };
-            if let Next::Verdict(verdict) = trial.record(&block, block.work % 2 == 0) {
+            if let Next::Verdict(verdict) = trial.record(&block, block.work.is_multiple_of(2)) {
                 return (verdict, trial.quads);
             }
         }
