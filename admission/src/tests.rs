@@ -249,3 +249,41 @@ fn impossible_configurations_say_what_is_allowed() {
     assert!("fliffo".parse::<Policy>().unwrap_err().to_string().contains("unknown policy 'fliffo'"));
     assert!(Policy::ALL.iter().all(|policy| policy.name().parse() == Ok(*policy)));
 }
+
+#[test]
+fn a_limit_that_finds_itself_stays_between_its_bounds() {
+    use crate::AutoLimit;
+    use std::time::{Duration, Instant};
+    let admission = Admission::new(Config {
+        policy: Policy::Fifo,
+        thread_concurrency: 4,
+        auto: Some(AutoLimit { floor: 2, ceiling: 6 }),
+        watchdog: false,
+        ..Config::default()
+    })
+    .unwrap();
+    let holders: Vec<Session> = (0..6).map(|_| admission.session()).collect();
+    holders.iter().take(4).for_each(|holder| holder.enter().unwrap());
+    thread::scope(|scope| {
+        let queued = admission.session();
+        scope.spawn(move || queued.enter().unwrap());
+        until_queued(&admission, 1);
+        let mut seen = vec![];
+        let begin = Instant::now();
+        for step in 0..3000 {
+            admission.step(begin + Duration::from_millis(10 * step));
+            seen.push(admission.thread_concurrency());
+            if admission.snapshot().queued == 0 {
+                break;
+            }
+        }
+        assert!(seen.iter().all(|limit| (2..=6).contains(limit)), "{seen:?}");
+        assert!(seen.iter().any(|limit| *limit != 4), "it never tried another limit");
+        // What the user did not change stays with the controller.
+        let now = admission.thread_concurrency();
+        admission.reconfigure(Config { concurrency_tickets: 7, ..admission.config() }).unwrap();
+        assert_eq!(admission.thread_concurrency(), now);
+        drop(holders);
+    });
+    assert_drained(&admission.snapshot());
+}
