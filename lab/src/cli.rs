@@ -8,6 +8,7 @@ use std::str::FromStr;
 use clap::{Args, Parser, Subcommand};
 use flifo_admission::{Config, Policy};
 
+use crate::bench::args::BenchCommand;
 use crate::error::Error;
 use crate::front::FrontKind;
 use crate::workload::Workload;
@@ -61,7 +62,13 @@ pub enum Command {
     /// The first Ctrl-C ends the running cell, prints and saves what was measured; the second ends at once.
     #[command(after_help = EXIT_CODES, after_long_help = SWEEP_EXAMPLES)]
     Sweep(Box<SweepArgs>),
-    /// Show a saved sweep again, and draw its page and picture
+    /// Measure a part by itself
+    #[command(after_help = EXIT_CODES)]
+    Bench {
+        #[command(subcommand)]
+        what: BenchCommand,
+    },
+    /// Show a saved run again, and draw its page and picture
     #[command(after_help = EXIT_CODES)]
     Report(ReportArgs),
 }
@@ -175,7 +182,7 @@ pub struct SweepArgs {
 /// Options of `flifo report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// A file that sweep --json wrote
+    /// A file that --json wrote
     #[arg(value_name = "JSON")]
     pub json: PathBuf,
 
@@ -183,7 +190,7 @@ pub struct ReportArgs {
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 
-    /// Write the picture of the headline curve
+    /// Write the picture of the headline curve; of a bench, a picture per load into a directory
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 }
@@ -296,7 +303,7 @@ fn tickets(text: &str) -> Result<u32, String> {
     number(text, "tickets", 1..=1_000_000_000)
 }
 
-fn rounds(text: &str) -> Result<u32, String> {
+pub(crate) fn rounds(text: &str) -> Result<u32, String> {
     number(text, "rounds", 1..=1_000)
 }
 
@@ -312,7 +319,7 @@ fn small_number(text: &str) -> Result<u32, String> {
     number(text, "this", 1..=64)
 }
 
-fn policy(text: &str) -> Result<Policy, String> {
+pub(crate) fn policy(text: &str) -> Result<Policy, String> {
     text.parse().map_err(|error: flifo_admission::ConfigError| error.to_string())
 }
 
@@ -324,7 +331,7 @@ fn yes_no(text: &str) -> Result<bool, String> {
     }
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.05..=3_600.0).contains(&seconds) => Ok(seconds),
         _ => Err("seconds must be a number from 0.05 to 3600".into()),

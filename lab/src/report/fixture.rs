@@ -52,6 +52,7 @@ pub fn results() -> Results {
                         tickets: 5000,
                         threads,
                         leave_on_read: true,
+                        ..CellKey::default()
                     };
                     results.cell_mut(&key).push(measure(policy, threads, round, scale));
                 }
@@ -108,6 +109,8 @@ fn measure(policy: &str, threads: u32, round: u32, scale: f64) -> Round {
     measured.fairness = Fairness {
         connection_statements_min: Some(mean * 8 / 10),
         connection_statements_max: Some(mean * 12 / 10),
+        connection_fewest_share: Some(0.8),
+        connection_most_share: Some(1.2),
         connection_variation: Some(if policy == "flifo" { 0.14 } else { 0.05 }),
     };
     measured.disk = DiskFigures {
@@ -140,13 +143,13 @@ fn admission(policy: &str, threads: u32, statements: u64, jitter: f64) -> Admiss
     let waiting = !none && threads > 4;
     let wake = |us: f64| waiting.then_some(us * (1.0 + 0.1 * jitter));
     AdmissionFigures {
-        entered_at_once: if waiting { statements / 2 } else { statements },
-        entered_by_ticket: 0,
-        entered_by_lifo: if policy == "flifo" && waiting { statements / 3 } else { 0 },
-        handed_on: if waiting { statements / 2 } else { 0 },
-        inside_max: if none { threads } else { 6.min(threads) },
-        pending_max: if waiting { 3 } else { 0 },
-        queued_max: if none { 0 } else { threads.saturating_sub(4) },
+        entered_at_once: Some(if waiting { statements / 2 } else { statements }),
+        entered_by_ticket: Some(0),
+        entered_by_lifo: Some(if policy == "flifo" && waiting { statements / 3 } else { 0 }),
+        handed_on: Some(if waiting { statements / 2 } else { 0 }),
+        inside_max: Some(if none { threads } else { 6.min(threads) }),
+        pending_max: Some(if waiting { 3 } else { 0 }),
+        queued_max: Some(if none { 0 } else { threads.saturating_sub(4) }),
         woken_to_running_p50_us: wake(9.0 + f64::from(threads).log2()),
         woken_to_running_p95_us: wake(40.0),
         woken_to_running_p99_us: wake(95.0),

@@ -10,6 +10,7 @@ mod page;
 mod palette;
 mod picture;
 mod text;
+mod versus;
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -18,6 +19,7 @@ pub use conclusion::conclusion;
 pub use page::html;
 pub use picture::svg;
 pub use text::{cell_heading, cell_line, final_report};
+pub use versus::text::{entry_heading, entry_line};
 
 use crate::results::{Results, ResultsError, replace_file};
 
@@ -48,7 +50,9 @@ pub fn show(
     style: Style,
     out: &mut dyn Write,
 ) -> Result<(), ReportError> {
-    out.write_all(final_report(results, style).as_bytes())?;
+    let is_bench = analysis::is_bench(results);
+    let text = if is_bench { versus::text::report(results, style) } else { final_report(results, style) };
+    out.write_all(text.as_bytes())?;
     if let Some(path) = html_path {
         replace_file(path, html(results)?.as_bytes())?;
     }

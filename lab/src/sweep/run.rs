@@ -128,7 +128,7 @@ fn keep(args: &SweepArgs, results: &Results) -> Result<(), Error> {
     Ok(report::show(results, args.html.as_deref(), args.svg.as_deref(), Style::stdout(), &mut out)?)
 }
 
-fn command_line() -> String {
+pub(crate) fn command_line() -> String {
     std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
 
@@ -190,7 +190,7 @@ fn replies_bytes(front: FrontKind, plan: &Plan, threads: u32) -> u64 {
 }
 
 /// Says no now rather than after minutes of measuring.
-fn check_writable(file: &Path) -> Result<(), Error> {
+pub(crate) fn check_writable(file: &Path) -> Result<(), Error> {
     let dir = match file.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
         _ => Path::new("."),
