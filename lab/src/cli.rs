@@ -25,7 +25,8 @@ macro_rules! exit_codes {
     };
 }
 
-const EXIT_CODES: &str = exit_codes!();
+pub(crate) const EXIT_CODES: &str = exit_codes!();
+pub(crate) use exit_codes;
 
 const SWEEP_EXAMPLES: &str = concat!(
     "Examples:
@@ -200,7 +201,7 @@ impl Cli {
     pub fn parse_args() -> Result<Cli, ParseOutcome> {
         Cli::try_parse().map_err(|error| {
             if error.use_stderr() {
-                ParseOutcome::Wrong(Error::Usage(one_line(&error.render().to_string())))
+                ParseOutcome::Wrong(Error::Usage(one_line(&error.render().to_string(), helpful_command())))
             } else {
                 ParseOutcome::Help(error)
             }
@@ -217,8 +218,17 @@ pub enum ParseOutcome {
     Wrong(Error),
 }
 
+/// Whose help to point to.
+fn helpful_command() -> &'static str {
+    match std::env::args_os().nth(1) {
+        Some(word) if word == "bench" => "flifo bench admission",
+        Some(word) if word == "report" => "flifo report",
+        _ => "flifo sweep",
+    }
+}
+
 /// clap's message without its frame: what is wrong, what is possible, where to read on.
-fn one_line(rendered: &str) -> String {
+fn one_line(rendered: &str, command: &str) -> String {
     let told: Vec<&str> = rendered
         .lines()
         .map(str::trim)
@@ -228,9 +238,9 @@ fn one_line(rendered: &str) -> String {
     let told = told.join(" ");
     let told = told.strip_prefix("error: ").unwrap_or(&told);
     if told.is_empty() || rendered.contains("Commands:") {
-        return "no command given; try 'flifo sweep', or 'flifo --help'".into();
+        return format!("no command given; try '{command}', or 'flifo --help'");
     }
-    format!("{told}; see 'flifo sweep --help'")
+    format!("{told}; see '{command} --help'")
 }
 
 /// A number of bytes on the command line.
@@ -372,7 +382,7 @@ mod tests {
             &["flifo", "dance"],
         ] {
             let error = Cli::try_parse_from(wrong).unwrap_err();
-            let line = one_line(&error.render().to_string());
+            let line = one_line(&error.render().to_string(), "flifo sweep");
             assert!(!line.contains('\n') && line.contains("; ") && !line.starts_with("error"), "{line}");
         }
     }

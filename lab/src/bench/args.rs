@@ -8,7 +8,20 @@ use flifo_admission::{Config, Policy};
 
 use super::limiter::Peer;
 use super::load::Load;
-use crate::cli::{policy, rounds, seconds};
+use crate::cli::{EXIT_CODES, exit_codes, policy, rounds, seconds};
+
+const EXAMPLES: &str = concat!(
+    "Examples:
+  flifo bench admission
+      Six loads, 16 to 4096 threads, policies and peers in turn: under 10 minutes
+  flifo bench admission --quick --html bench.html
+      Under a minute, with a page to look at
+  flifo bench admission --load work-20 --concurrency cores,8 --threads 1024 --policy fifo,quantum
+      How much the limit matters
+
+",
+    exit_codes!()
+);
 
 /// What can be measured by itself.
 #[derive(Debug, Subcommand)]
@@ -20,18 +33,9 @@ pub enum BenchCommand {
     /// what slows the machine for a while slows neighbours alike.
     ///
     /// The first Ctrl-C ends the running cell, prints and saves what was measured; the second ends at once.
+    #[command(after_help = EXIT_CODES, after_long_help = EXAMPLES)]
     Admission(Box<AdmissionArgs>),
 }
-
-/// The examples of the long help.
-pub(crate) const EXAMPLES: &str = "Examples:
-  flifo bench admission
-      Six loads, 16 to 4096 threads, policies and peers in turn: under 10 minutes
-  flifo bench admission --quick --html bench.html
-      Under a minute, with a page to look at
-  flifo bench admission --load work-20 --concurrency cores,8 --threads 1024 --policy fifo,quantum
-      How much the limit matters
-";
 
 /// Options of `flifo bench admission`.
 #[derive(Debug, Args)]
@@ -145,9 +149,9 @@ fn by_name<T: Copy, const N: usize>(
     all: [T; N],
     name_of: fn(T) -> &'static str,
 ) -> Result<T, String> {
-    all.into_iter().find(|one| name_of(*one) == name).ok_or_else(|| {
-        format!("unknown {what} '{name}': use {}, or all", all.map(name_of).join(", "))
-    })
+    all.into_iter()
+        .find(|one| name_of(*one) == name)
+        .ok_or_else(|| format!("unknown {what} '{name}': use {}, or all", all.map(name_of).join(", ")))
 }
 
 impl<T: Named> FromStr for Listed<T> {
@@ -195,7 +199,9 @@ impl FromStr for Limit {
             format!("a limit must be a number from 1 to {max}, cores, or a multiple of them such as 2xcores")
         };
         match text {
-            "auto" => Err("a limit that finds itself is not built yet: use a number, cores, or 2xcores".into()),
+            "auto" => {
+                Err("a limit that finds itself is not built yet: use a number, cores, or 2xcores".into())
+            }
             "0" => Err("a limit of 0 lets nobody in: use --peer none for no limit".into()),
             "cores" => Ok(Limit::PerCore(1)),
             _ => {

@@ -153,9 +153,7 @@ pub(super) fn run(plan: &Plan, step: &Step, rig: &mut Rig) -> Result<Option<Roun
 /// Until every thread stands at the start, or one has failed.
 fn wait_for_all(control: &Control, participants: u32) {
     let patience_ns = clock::now_ns() + ARRIVE_S * 1_000_000_000;
-    while control.arrived() < participants
-        && control.phase() != Phase::Over
-        && clock::now_ns() < patience_ns
+    while control.arrived() < participants && control.phase() != Phase::Over && clock::now_ns() < patience_ns
     {
         std::thread::sleep(Duration::from_millis(1));
     }

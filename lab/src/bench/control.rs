@@ -76,9 +76,8 @@ impl Control {
     /// For so many threads.
     pub(super) fn new(threads: u32, verify: bool) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
-        let histogram = || {
-            AtomicHistogram::new(GROUPING_POWER, MAX_VALUE_POWER).expect("constants that fit each other")
-        };
+        let histogram =
+            || AtomicHistogram::new(GROUPING_POWER, MAX_VALUE_POWER).expect("constants that fit each other");
         Control {
             phase: Line(AtomicU8::new(Phase::Settle as u8)),
             arrived: Line(AtomicU32::new(0)),

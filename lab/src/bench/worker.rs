@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use super::control::{Control, Phase, Slot};
-use super::limiter::{
-    AsyncLock, Counted, Futex, Gate, Limiter, MutexCondvar, Ours, Tokio, Unlimited,
-};
+use super::limiter::{AsyncLock, Counted, Futex, Gate, Limiter, MutexCondvar, Ours, Tokio, Unlimited};
 use super::load::{Actor, Scene, Sockets};
 use crate::clock;
 use crate::crew::Driver;

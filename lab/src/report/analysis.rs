@@ -81,8 +81,10 @@ fn by_load<'a>(cells: &[&'a Cell]) -> Vec<Panel<'a>> {
             threads: Vec::new(),
             curves: Vec::new(),
         };
-        let members = |other: &&&&'a Cell| limit == Some(other.key.concurrency) || !is_limited(other);
-        let members: Vec<&'a Cell> = cells.iter().filter(|c| load(c)).filter(|c| members(&c)).copied().collect();
+        let belongs = |other: &&&Cell| limit == Some(other.key.concurrency) || !is_limited(other);
+        let mut members: Vec<&'a Cell> = cells.iter().filter(load).filter(belongs).copied().collect();
+        // Policies, peers, and who knows no limit, whatever the order of their first rounds.
+        members.sort_by_key(|cell| (!is_limited(cell), cell.key.target == "peer"));
         members.into_iter().for_each(|cell| panel.add(cell));
         panels.push(panel);
     }

@@ -42,7 +42,8 @@ impl Style {
 }
 
 /// What `flifo report` does, and what `sweep` does at its end with the results at hand: prints the final
-/// report to `out` and writes the files asked for.
+/// report to `out` and writes the files asked for. The picture of a bench is one per load, and its path a
+/// directory.
 pub fn show(
     results: &Results,
     html_path: Option<&Path>,
@@ -57,7 +58,13 @@ pub fn show(
         replace_file(path, html(results)?.as_bytes())?;
     }
     if let Some(path) = svg_path {
-        replace_file(path, svg(results)?.as_bytes())?;
+        if is_bench {
+            for (name, picture) in picture::of_loads(results)? {
+                replace_file(&path.join(name), picture.as_bytes())?;
+            }
+        } else {
+            replace_file(path, svg(results)?.as_bytes())?;
+        }
     }
     Ok(())
 }

@@ -133,9 +133,7 @@ impl Gate {
             Contender::Peer(Peer::AsyncLock) => {
                 Gate::AsyncLock(Arc::new(async_lock::Semaphore::new(permits)))
             }
-            Contender::Peer(Peer::MutexCondvar) => {
-                Gate::MutexCondvar(Arc::new(MutexCondvarGate::new(limit)))
-            }
+            Contender::Peer(Peer::MutexCondvar) => Gate::MutexCondvar(Arc::new(MutexCondvarGate::new(limit))),
             Contender::Peer(Peer::Futex) => Gate::Futex(Arc::new(FutexGate::new(limit))),
             Contender::Peer(Peer::None) => Gate::Open,
         })

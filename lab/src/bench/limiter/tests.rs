@@ -76,7 +76,8 @@ fn a_count_that_is_passed_is_seen() {
     }
     use std::sync::atomic::Ordering;
     let (broken, running) = (Broken(AtomicU32::new(0)), Running::default());
-    let (a, b) = (Counted { limiter: &broken, running: &running }, Counted { limiter: &broken, running: &running });
+    let (a, b) =
+        (Counted { limiter: &broken, running: &running }, Counted { limiter: &broken, running: &running });
     a.enter();
     b.enter();
     a.exit();

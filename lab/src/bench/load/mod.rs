@@ -96,7 +96,7 @@ pub(super) enum Scene {
     Work(u16),
     ContendedMutex(Mutex<()>),
     Socket(Sockets),
-    HotRow(LockSystem),
+    HotRow(Box<LockSystem>),
     Disk,
 }
 
@@ -122,7 +122,7 @@ impl Scene {
             Load::Work(work_us) => Scene::Work(work_us),
             Load::ContendedMutex => Scene::ContendedMutex(Mutex::new(())),
             Load::Socket => Scene::Socket(Sockets::open(threads)?),
-            Load::HotRow => Scene::HotRow(LockSystem::default()),
+            Load::HotRow => Scene::HotRow(Box::default()),
             Load::Disk => Scene::Disk,
         })
     }

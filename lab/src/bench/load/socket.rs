@@ -87,8 +87,7 @@ impl Sockets {
     /// Sends the reply.
     #[inline]
     pub(in crate::bench) fn reply(&self, thread: usize) -> Result<(), Error> {
-        write(&self.servers[thread], RUN)
-            .map_err(|errno| system("cannot send a reply", errno))
+        write(&self.servers[thread], RUN).map_err(|errno| system("cannot send a reply", errno))
     }
 }
 
