@@ -2,28 +2,48 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// Who enters when the limit is reached, and who goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
 pub enum Policy {
     /// No limit at all: every thread enters at once.
-    None,
+    None = 0,
     /// Strictly in order: a place is handed to the head of the queue, newcomers queue behind.
-    Fifo,
+    Fifo = 1,
     /// The queue is a stack: the last to come is the first to go in.
-    Lifo,
+    Lifo = 2,
     /// FIFO hand-off, but a newcomer enters at once while woken threads do not run yet (2009).
-    Flifo,
+    Flifo = 3,
     /// An exit wakes every queued thread and lets them race: the thundering herd, for comparison.
-    Broadcast,
+    Broadcast = 4,
     /// No queue: poll with an adaptive delay, as InnoDB 5.6 to 8 does, for comparison.
-    Sleep,
+    Sleep = 5,
+    /// The set of threads inside changes by time: a place is handed on once in a [`Config::lease`];
+    /// until then those who are in keep coming back.
+    Lease = 6,
+    /// A place goes to a woken thread only when that thread really runs; newcomers may take it first.
+    Summon = 7,
+    /// Round robin with a quantum: a thread that came in through the queue may come back at once until it
+    /// has used its [`Config::quantum`]; then its place goes to the head, and itself to the tail. The
+    /// default.
+    Quantum = 8,
 }
 
 impl Policy {
-    /// All policies, in the order in which they are documented.
-    pub const ALL: [Policy; 6] =
-        [Policy::None, Policy::Fifo, Policy::Lifo, Policy::Flifo, Policy::Broadcast, Policy::Sleep];
+    /// All policies, in the order of their numbers.
+    pub const ALL: [Policy; 9] = [
+        Policy::None,
+        Policy::Fifo,
+        Policy::Lifo,
+        Policy::Flifo,
+        Policy::Broadcast,
+        Policy::Sleep,
+        Policy::Lease,
+        Policy::Summon,
+        Policy::Quantum,
+    ];
 
     /// The name as it is written on a command line.
     pub fn name(self) -> &'static str {
@@ -34,6 +54,9 @@ impl Policy {
             Policy::Flifo => "flifo",
             Policy::Broadcast => "broadcast",
             Policy::Sleep => "sleep",
+            Policy::Lease => "lease",
+            Policy::Summon => "summon",
+            Policy::Quantum => "quantum",
         }
     }
 }
@@ -76,6 +99,32 @@ pub enum WaitKind {
     User = 6,
 }
 
+impl WaitKind {
+    /// All kinds, in the order of their numbers.
+    pub const ALL: [WaitKind; 7] = [
+        WaitKind::RowLock,
+        WaitKind::TableLock,
+        WaitKind::Disk,
+        WaitKind::Network,
+        WaitKind::LogSync,
+        WaitKind::Sleep,
+        WaitKind::User,
+    ];
+
+    /// The name as it is printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            WaitKind::RowLock => "row lock",
+            WaitKind::TableLock => "table lock",
+            WaitKind::Disk => "disk",
+            WaitKind::Network => "network",
+            WaitKind::LogSync => "log sync",
+            WaitKind::Sleep => "sleep",
+            WaitKind::User => "user",
+        }
+    }
+}
+
 /// A set of [`WaitKind`]s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitMask(u8);
@@ -85,6 +134,16 @@ impl WaitMask {
     pub const ALL: WaitMask = WaitMask(0x7f);
     /// No wait gives up the place.
     pub const NONE: WaitMask = WaitMask(0);
+
+    /// The set whose bit `1 << kind` says that `kind` is in it; `None` if other bits are set.
+    pub const fn from_bits(bits: u8) -> Option<Self> {
+        if bits & !Self::ALL.0 == 0 { Some(WaitMask(bits)) } else { None }
+    }
+
+    /// A bit for each kind in the set, `1 << kind`.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
 
     /// The set with `kind` added.
     pub const fn with(self, kind: WaitKind) -> Self {
@@ -102,17 +161,62 @@ impl WaitMask {
     }
 }
 
-/// How a scheduler behaves. `Config::default()` is FLIFO with a limit of twice the processors.
+/// Bounds for a limit that finds itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AutoLimit {
+    /// The lowest limit tried; at least 1.
+    pub floor: u32,
+    /// The highest limit tried; at most [`Config::THREAD_CONCURRENCY_MAX`].
+    pub ceiling: u32,
+}
+
+/// How a scheduler behaves. Everything can be changed at run time with [`crate::Admission::reconfigure`].
+///
+/// `Config::default()` is the policy [`Policy::Quantum`] with a limit of twice the processors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Who goes first.
     pub policy: Policy,
-    /// Threads inside at a time; 0 means no limit. At most [`Config::THREAD_CONCURRENCY_MAX`].
+    /// Threads inside at a time; 0 means no limit. At most [`Config::THREAD_CONCURRENCY_MAX`]. With
+    /// [`Config::auto`] the limit to begin with.
     pub thread_concurrency: u32,
+    /// The limit finds itself between these bounds; `None`: it stays as it is set.
+    pub auto: Option<AutoLimit>,
     /// Engine entries a thread makes on one place before it must ask again; at least 1.
     pub concurrency_tickets: u32,
     /// The waits that give up the place.
     pub wait_mask: WaitMask,
+    /// Disk waits that give up their places at a time; one more keeps its place, so that no more reads
+    /// pile up on the disks than they do well with. 0: any number.
+    pub io_depth: u32,
+    /// When so many sessions wait for row locks, only sessions of [`crate::Class::First`] are let in, and
+    /// of the others one at a time: the search for deadlocks costs more the longer the lock queues are.
+    /// 0: any number.
+    pub lock_waiters_max: u32,
+    /// Sessions in the queue at a time; one more is refused with [`crate::Refused::QueueFull`]. 0: any
+    /// number.
+    pub queue_limit: u32,
+    /// So long a session waits in the queue at most; then it is refused with
+    /// [`crate::Refused::Timeout`].
+    pub queue_timeout: Option<Duration>,
+    /// When the head of the queue has waited so long, newcomers overtake it no more until it runs. With a
+    /// long queue every head is older than a small tau, and every policy is FIFO then; so `None` by
+    /// default.
+    pub tau: Option<Duration>,
+    /// When somebody waits and nobody has entered or left for so long, one more is admitted past the limit:
+    /// those inside wait for something that nobody declared.
+    pub stall_after: Option<Duration>,
+    /// After so long in the queue a session of [`crate::Class::Normal`] is promoted past the first class,
+    /// with every fourth place at the most.
+    pub promote_after: Duration,
+    /// Time inside after which a session goes to the queue's tail ([`Policy::Quantum`]).
+    pub quantum: Duration,
+    /// Time between two changes of the set of threads inside ([`Policy::Lease`]).
+    pub lease: Duration,
+    /// Whether the scheduler has a thread of its own for what depends on time alone (tau, the stall
+    /// breaker, deadlines of async tasks, `auto`). It sleeps while nobody waits. Without it, call
+    /// [`crate::Admission::step`] every few milliseconds.
+    pub watchdog: bool,
 }
 
 impl Config {
@@ -127,27 +231,56 @@ impl Config {
         if self.concurrency_tickets == 0 {
             return Err(ConfigError::Tickets);
         }
-        Ok(())
+        if let Some(AutoLimit { floor, ceiling }) = self.auto
+            && !(1 <= floor && floor <= ceiling && ceiling <= Self::THREAD_CONCURRENCY_MAX)
+        {
+            return Err(ConfigError::Auto { floor, ceiling });
+        }
+        let positive = [
+            ("tau", self.tau),
+            ("stall_after", self.stall_after),
+            ("quantum", Some(self.quantum)),
+            ("lease", Some(self.lease)),
+        ];
+        match positive.into_iter().find(|(_, time)| *time == Some(Duration::ZERO)) {
+            Some((name, _)) => Err(ConfigError::Zero(name)),
+            None => Ok(()),
+        }
     }
+}
+
+/// Processors this process may use.
+pub(crate) fn processors() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
 }
 
 impl Default for Config {
     fn default() -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         Config {
-            policy: Policy::Flifo,
-            thread_concurrency: 2 * processors,
+            policy: Policy::Quantum,
+            thread_concurrency: (2 * processors()).min(Self::THREAD_CONCURRENCY_MAX),
+            auto: None,
             concurrency_tickets: 5000,
             wait_mask: WaitMask::ALL,
+            io_depth: 0,
+            lock_waiters_max: 0,
+            queue_limit: 0,
+            queue_timeout: None,
+            tau: None,
+            stall_after: Some(Duration::from_millis(100)),
+            promote_after: Duration::from_millis(50),
+            quantum: Duration::from_micros(100),
+            lease: Duration::from_micros(500),
+            watchdog: true,
         }
     }
 }
 
 /// A configuration that cannot be.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ConfigError {
     /// No policy of that name.
-    #[error("unknown policy '{0}': use none, fifo, lifo, flifo, broadcast or sleep")]
+    #[error("unknown policy '{0}': use one of {names}", names = names())]
     UnknownPolicy(String),
     /// The limit does not fit the state word.
     #[error("thread_concurrency {0} is too high: at most {max}", max = Config::THREAD_CONCURRENCY_MAX)]
@@ -155,4 +288,28 @@ pub enum ConfigError {
     /// A place without a ticket lets nobody in.
     #[error("concurrency_tickets must be at least 1")]
     Tickets,
+    /// The bounds of a limit that finds itself.
+    #[error("auto needs 1 <= floor <= ceiling <= {max}, not {floor} and {ceiling}", max = Config::THREAD_CONCURRENCY_MAX)]
+    Auto {
+        /// The lower bound given.
+        floor: u32,
+        /// The upper bound given.
+        ceiling: u32,
+    },
+    /// A time that must be longer than nothing.
+    #[error("{0} must be longer than 0")]
+    Zero(&'static str),
+    /// A tenant's weight.
+    #[error("a tenant's weight must be a finite number above 0, not {0}")]
+    Weight(f64),
+    /// Too many tenants.
+    #[error("at most {max} tenants", max = crate::Tenant::MAX)]
+    Tenants,
+    /// The watchdog's thread could not be started.
+    #[error("cannot start the watchdog thread: {0}; set watchdog to false and call step()")]
+    Watchdog(String),
+}
+
+fn names() -> String {
+    Policy::ALL.map(Policy::name).join(", ")
 }

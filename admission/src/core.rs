@@ -1,15 +1,19 @@
-//! The scheduler itself: the state word and the queue. Free of parking and of time: every step returns at
-//! once and says whom to wake, so that threads, async tasks and model checkers run the same code.
+//! The scheduler itself: the state word and the queue. Free of parking and of clocks: every step returns at
+//! once and says whom to wake, and is told the time if it needs it, so that threads, async tasks,
+//! simulators and model checkers run the same code.
 //!
 //! # Protocol
 //!
 //! The word changes by compare-and-swap, each step one transition of [`State`]. Q changes only under the
-//! queue's lock, together with the list, so Q is the list's length whenever the lock is free.
+//! queue's lock, together with the lists, so Q is the number of nodes linked whenever the lock is free.
+//! The same holds for L, the policy and the other flags.
 //!
 //! - *No lost wake-up.* A thread joins under the lock, with a swap from a word that does not admit it. A
 //!   place given back before that swap makes it fail, and the thread looks again; a place given back
-//!   after it finds Q > 0 and is handed on.
-//! - *No idle place.* A place is given back (T - 1) only from a word with Q = 0 or T > L.
+//!   after it finds Q > 0 and looks at the queue.
+//! - *No idle place* (all policies but `lease`, `summon` and `quantum`): a place is given back (T - 1) only
+//!   from a word with Q = 0 or T > L. Those three give places back within a lease or quantum while
+//!   min(L, processors) others run on, and hand places on after it.
 //! - *Wakes happen after unlocking*, so that the woken thread does not run into the lock.
 //!
 //! Lock order: the queue's lock is the only one here, and nothing is called while it is held.
@@ -17,9 +21,11 @@
 use std::sync::Arc;
 
 use crate::Policy;
-use crate::queue::{Node, Queue};
-use crate::state::{ONE_PENDING, ONE_PLACE, ONE_QUEUED, State};
-use crate::sync::{AtomicU64, CacheAligned, Mutex, Ordering, lock};
+use crate::queue::{List, Node, Request};
+use crate::rule::{AtExit, End, Exit};
+use crate::state::{Caller, ONE_PENDING, ONE_PLACE, State};
+use crate::sync::{AtomicU64, CacheAligned, Mutex, MutexGuard, Ordering, lock};
+use crate::waiting::Waiting;
 
 /// How a thread came in without queueing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,44 +36,81 @@ pub(crate) enum Entered {
     Lifo,
 }
 
-/// Whom the caller must wake now.
+/// What came of joining the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Joined {
+    /// A place became free meanwhile.
+    Entered(Entered, State),
+    /// It is in the queue.
+    Queued(State),
+    /// As many are in the queue as may be.
+    Full,
+    /// Somebody cancelled it before.
+    Cancelled,
+}
+
+/// Whom the caller must wake now. Each node is out of the queue.
 #[must_use]
 pub(crate) enum Wake {
     Nobody,
-    /// It holds a place, and is pending until it calls [`Core::started`].
-    Granted(Arc<Node>),
+    /// They hold places, and are pending until they call [`Core::started`].
+    Granted(List),
+    /// It holds nothing, and is pending until it calls [`Core::arrive`].
+    Summoned(List),
     /// They hold nothing and may try again.
-    Retry(Queue),
+    Retry(List),
+}
+
+impl Wake {
+    fn granted(list: List) -> Self {
+        if list.is_empty() { Wake::Nobody } else { Wake::Granted(list) }
+    }
+}
+
+/// What the queue is told at run time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    pub(crate) promote_after_ns: u64,
+    pub(crate) tau_ns: u64,
+    pub(crate) lock_waiters_max: u32,
 }
 
 pub(crate) struct Core {
-    policy: Policy,
     /// See [`crate::state`] for its bits and the invariants between them.
     state: CacheAligned<AtomicU64>,
-    queue: CacheAligned<Mutex<Queue>>,
+    waiting: CacheAligned<Mutex<Waiting>>,
+    /// So many threads inside keep the machine busy: an exit leaves no fewer while others wait.
+    processors: u32,
 }
 
 impl Core {
-    pub(crate) fn new(policy: Policy, limit: u32) -> Self {
+    pub(crate) fn new(policy: Policy, limit: u32, processors: u32) -> Self {
         Core {
-            policy,
             state: CacheAligned(AtomicU64::new(State::idle(policy, limit).0)),
-            queue: CacheAligned(Mutex::new(Queue::new())),
+            waiting: CacheAligned(Mutex::new(Waiting::new())),
+            processors: processors.max(1),
         }
     }
 
+    #[inline]
     pub(crate) fn state(&self) -> State {
         State(self.state.0.load(Ordering::Relaxed))
     }
 
-    /// Enters if the policy lets a newcomer in now.
+    /// As [`Core::state`], but ordered after the caller's sequentially consistent stores, and before a
+    /// join that comes later in that order.
+    pub(crate) fn state_after_all(&self) -> State {
+        State(self.state.0.fetch_or(0, Ordering::SeqCst))
+    }
+
+    /// Enters if the policy lets this caller in now.
     ///
     /// `guess` is what the caller believes the word to be, such as what it last saw: a right guess saves
     /// the load, which would stall behind the caller's previous swap; a wrong one costs a failed swap.
     #[inline]
-    pub(crate) fn try_enter(&self, guess: State) -> Option<(Entered, State)> {
-        let mut old = if guess.admits() { guess } else { self.state() };
-        while old.admits() {
+    pub(crate) fn try_enter(&self, guess: State, caller: Caller) -> Option<(Entered, State)> {
+        let mut old = if guess.admits(caller) { guess } else { self.state() };
+        while old.admits(caller) {
             match self.swap(old, old.entered()) {
                 Ok(new) => return Some((how(old), new)),
                 Err(seen) => old = seen,
@@ -77,22 +120,39 @@ impl Core {
     }
 
     /// Joins the queue, or enters after all if a place became free meanwhile. The caller has prepared the
-    /// node's parker, and parks when this returns `Err`.
-    pub(crate) fn join(&self, node: &Arc<Node>) -> Result<(Entered, State), State> {
-        let mut queue = lock(&self.queue.0);
+    /// node's parker, and parks when it is queued.
+    ///
+    /// A caller that may not overtake can find places free that others gave back within their quantum:
+    /// those go to the head of the queue, whoever that is.
+    pub(crate) fn join(
+        &self,
+        node: &Arc<Node>,
+        request: Request,
+        (caller, end): (Caller, End),
+        queue_limit: u32,
+    ) -> (Joined, Wake) {
+        let mut waiting = lock(&self.waiting.0);
+        // Acquire: what the canceller did before is visible. Set before the lock is taken to look for the
+        // node, so either it is seen here or the canceller finds the node linked.
+        if node.cancelled.load(Ordering::Acquire) {
+            return (Joined::Cancelled, Wake::Nobody);
+        }
         let mut old = self.state();
-        loop {
-            let admitted = old.admits();
+        let queued = loop {
+            let admitted = old.admits(caller);
+            if !admitted && queue_limit != 0 && old.queued() >= queue_limit {
+                return (Joined::Full, Wake::Nobody);
+            }
             let new = if admitted { old.entered() } else { old.joined() };
             match self.swap(old, new) {
-                Ok(new) if admitted => return Ok((how(old), new)),
-                Ok(new) => {
-                    queue.push_back(node);
-                    return Err(new);
-                }
+                Ok(new) if admitted => return (Joined::Entered(how(old), new), Wake::Nobody),
+                Ok(new) => break new,
                 Err(seen) => old = seen,
             }
-        }
+        };
+        waiting.push(Arc::clone(node), request, end);
+        let granted = self.fill(&mut waiting, request.queued_at_ns);
+        (Joined::Queued(queued), Wake::granted(granted))
     }
 
     /// Gives the place back, if nobody is to be woken: the word as it is then, else `None`, and
@@ -101,7 +161,7 @@ impl Core {
     #[inline]
     pub(crate) fn try_leave(&self, guess: State) -> Option<State> {
         let mut old = guess;
-        while !self.must_wake(old) {
+        while !old.exit_looks_at_queue() {
             match self.swap(old, old.left()) {
                 Ok(new) => return Some(new),
                 Err(seen) => old = seen,
@@ -110,35 +170,121 @@ impl Core {
         None
     }
 
-    /// Leaves: hands the place on, or gives it back if nobody is to be woken after all.
-    #[cold]
-    pub(crate) fn leave_and_wake(&self) -> (Wake, State) {
-        let mut queue = lock(&self.queue.0);
+    /// Leaves while somebody waits: hands the place on as the policy says, or gives it back.
+    pub(crate) fn leave_and_wake(
+        &self,
+        in_quantum: bool,
+        lease_over: &dyn Fn() -> bool,
+        now_ns: &dyn Fn() -> u64,
+    ) -> (Wake, State) {
         let mut old = self.state();
-        let new = loop {
-            let wakes = self.must_wake(old);
-            let new = match self.policy {
-                _ if !wakes => old.left(),
-                Policy::Broadcast => old.left_and_dispersed(),
-                _ => old.handed_on(),
-            };
-            match self.swap(old, new) {
-                Ok(new) if !wakes => return (Wake::Nobody, new),
-                Ok(new) => break new,
+        let asked = loop {
+            if !old.exit_looks_at_queue() {
+                match self.swap(old, old.left()) {
+                    Ok(new) => return (Wake::Nobody, new),
+                    Err(seen) => old = seen,
+                }
+                continue;
+            }
+            let rule = old.policy().rule();
+            let asked = rule.at_exit(&Exit { state: old, in_quantum, lease_over });
+            if asked != AtExit::GiveBack || rule.grants() && self.must_hand_on(old) {
+                break if asked == AtExit::GiveBack { AtExit::HandOn } else { asked };
+            }
+            match self.swap(old, old.left()) {
+                Ok(new) => return (Wake::Nobody, new),
                 Err(seen) => old = seen,
             }
         };
-        let next = match self.policy {
-            Policy::Broadcast => return (Wake::Retry(std::mem::replace(&mut *queue, Queue::new())), new),
-            Policy::Lifo => queue.pop_back(),
-            _ => queue.pop_front(),
+        self.leave_under_lock(asked, now_ns())
+    }
+
+    /// Whether giving the place back would leave too few running, or somebody waits too long.
+    fn must_hand_on(&self, state: State) -> bool {
+        state.closed() || state.places() <= state.limit().min(self.processors)
+    }
+
+    #[cold]
+    fn leave_under_lock(&self, asked: AtExit, now_ns: u64) -> (Wake, State) {
+        let mut waiting = lock(&self.waiting.0);
+        let mut old = self.state();
+        let (new, to) = loop {
+            let to = match old.exit_looks_at_queue() && self.serves(&waiting, old) {
+                true => asked,
+                false => AtExit::GiveBack,
+            };
+            let new = match to {
+                AtExit::GiveBack => old.left(),
+                AtExit::HandOn => old.handed_on(),
+                AtExit::Summon => old.left_and_summoned(),
+                AtExit::Disperse => old.left().dispersed(),
+            };
+            match self.swap(old, new) {
+                Ok(new) => break (new, to),
+                Err(seen) => old = seen,
+            }
         };
-        (Wake::Granted(next.expect("Q > 0 under the lock, so the list has a node")), new)
+        let end = new.policy().rule().end();
+        let wake = match to {
+            AtExit::GiveBack => Wake::Nobody,
+            AtExit::Disperse => Wake::Retry(waiting.take_all()),
+            AtExit::Summon => Wake::Summoned(single(waiting.pop(end, now_ns))),
+            AtExit::HandOn => {
+                let mut granted = single(waiting.pop(end, now_ns));
+                self.fill_into(&mut granted, &mut waiting, now_ns);
+                Wake::Granted(granted)
+            }
+        };
+        self.reopen(&mut waiting, now_ns);
+        (wake, new)
+    }
+
+    /// Whether the place of a thread that leaves may go to one of those who wait: in congestion, not
+    /// while others run, unless a holder of locks waits.
+    fn serves(&self, waiting: &Waiting, state: State) -> bool {
+        !state.congested() || waiting.has_first() || state.places() <= 1
+    }
+
+    /// Hands free places to those who wait.
+    fn fill(&self, waiting: &mut Waiting, now_ns: u64) -> List {
+        let mut granted = List::new();
+        self.fill_into(&mut granted, waiting, now_ns);
+        granted
+    }
+
+    fn fill_into(&self, granted: &mut List, waiting: &mut Waiting, now_ns: u64) {
+        let mut old = self.state();
+        while old.queued() > 0
+            && old.policy().rule().grants()
+            && old.places() < old.limit_for(waiting.has_first())
+        {
+            match self.swap(old, old.granted()) {
+                Ok(new) => {
+                    let next = waiting.pop(new.policy().rule().end(), now_ns);
+                    granted.push_back(next.expect("Q > 0 under the lock, so a node is linked"));
+                    old = new;
+                }
+                Err(seen) => old = seen,
+            }
+        }
     }
 
     /// A woken thread runs: it is pending no more. Its first step after waking.
     pub(crate) fn started(&self) -> State {
         State(self.state.0.fetch_sub(ONE_PENDING, Ordering::AcqRel)).started()
+    }
+
+    /// A summoned thread runs: it is pending no more, and enters if there is a place.
+    pub(crate) fn arrive(&self, caller: Caller) -> Option<State> {
+        let mut old = self.state();
+        loop {
+            let started = old.started();
+            let free = started.unlimited() || started.places() < started.limit_for(caller.first);
+            match self.swap(old, if free { started.entered() } else { started }) {
+                Ok(new) => return free.then_some(new),
+                Err(seen) => old = seen,
+            }
+        }
     }
 
     /// Enters whatever the word says: the end of a wait, where blocking could deadlock the caller. The
@@ -154,24 +300,126 @@ impl Core {
         state.queued() == 0 && state.places() <= state.limit()
     }
 
-    /// One more thread polls (`sleep` has no list, so Q needs no lock there).
-    pub(crate) fn poll_begin(&self) -> State {
-        State(self.state.0.fetch_add(ONE_QUEUED, Ordering::Relaxed)).joined()
+    /// Takes a node out of the queue; false if it is not there (any more).
+    pub(crate) fn withdraw(&self, node: &Node) -> bool {
+        let mut waiting = lock(&self.waiting.0);
+        let removed = waiting.remove(node).is_some();
+        if removed {
+            self.change(State::unqueued);
+        }
+        removed
     }
 
-    /// One thread less polls; says how many are left.
-    pub(crate) fn poll_end(&self) -> u32 {
-        State(self.state.0.fetch_sub(ONE_QUEUED, Ordering::Relaxed)).queued() - 1
+    /// Takes those out whose deadline has passed.
+    pub(crate) fn withdraw_overdue(&self, now_ns: u64) -> List {
+        let mut waiting = lock(&self.waiting.0);
+        let (mut left, mut overdue) = (waiting.take_overdue(now_ns), List::new());
+        while let Some(node) = left.pop_front() {
+            self.change(State::unqueued);
+            overdue.push_back(node);
+        }
+        overdue
     }
 
-    #[inline]
-    fn must_wake(&self, state: State) -> bool {
-        state.queued() > 0
-            && match self.policy {
-                Policy::Sleep | Policy::None => false,
-                Policy::Broadcast => true,
-                Policy::Fifo | Policy::Lifo | Policy::Flifo => state.hands_on(),
+    /// Sets policy and limit. Raising the limit wakes as many as now fit; another policy, or no limit,
+    /// sends everybody in the queue to ask again.
+    pub(crate) fn set_rule(&self, policy: Policy, limit: u32, now_ns: u64) -> (Wake, State) {
+        let mut waiting = lock(&self.waiting.0);
+        // Policy and flags change under the lock only, so what is seen now stays so.
+        let idle = State::idle(policy, limit);
+        if idle.unlimited() || self.state().policy() != policy {
+            let state = self.change(|state| state.with_rule(policy, limit).dispersed());
+            return (Wake::Retry(waiting.take_all()), state);
+        }
+        let after = self.change(|state| state.with_rule(policy, limit));
+        let granted = self.fill(&mut waiting, now_ns);
+        (Wake::granted(granted), after)
+    }
+
+    /// Sets what does not stand in the word.
+    pub(crate) fn set_terms(&self, terms: Terms, now_ns: u64) -> Wake {
+        let mut waiting = lock(&self.waiting.0);
+        waiting.promote_after_ns = terms.promote_after_ns;
+        waiting.tau_ns = terms.tau_ns;
+        waiting.lock_waiters_max = terms.lock_waiters_max;
+        self.reopen(&mut waiting, now_ns);
+        self.note_congestion(&mut waiting, now_ns)
+    }
+
+    /// One more tenant; its number.
+    pub(crate) fn add_tenant(&self, weight: f64) -> u32 {
+        lock(&self.waiting.0).add_tenant(weight)
+    }
+
+    /// One more, or one less, waits for a row lock.
+    pub(crate) fn lock_wait(&self, begins: bool, now_ns: u64) -> Wake {
+        let mut waiting = lock(&self.waiting.0);
+        waiting.lock_waiters = match begins {
+            true => waiting.lock_waiters + 1,
+            false => waiting.lock_waiters.saturating_sub(1),
+        };
+        self.note_congestion(&mut waiting, now_ns)
+    }
+
+    fn note_congestion(&self, waiting: &mut MutexGuard<'_, Waiting>, now_ns: u64) -> Wake {
+        let congested = waiting.lock_waiters_max != 0 && waiting.lock_waiters >= waiting.lock_waiters_max;
+        if self.state().congested() == congested {
+            return Wake::Nobody;
+        }
+        self.change(|state| state.with_congested(congested));
+        Wake::granted(self.fill(waiting, now_ns))
+    }
+
+    /// Closes the gate to newcomers if the one that waits longest has waited for tau; true while it is closed.
+    pub(crate) fn close_gate(&self, now_ns: u64) -> bool {
+        let mut waiting = lock(&self.waiting.0);
+        if head_is_old(&waiting, now_ns) && !self.state().closed() {
+            self.change(|state| state.with_closed(true));
+        }
+        self.reopen(&mut waiting, now_ns);
+        self.state().closed()
+    }
+
+    /// Opens the gate again once nobody waits too long.
+    fn reopen(&self, waiting: &mut MutexGuard<'_, Waiting>, now_ns: u64) {
+        if self.state().closed() && !head_is_old(waiting, now_ns) {
+            self.change(|state| state.with_closed(false));
+        }
+    }
+
+    /// Nothing moves: admits the next past the limit. The stall breaker.
+    pub(crate) fn break_stall(&self, now_ns: u64) -> Wake {
+        let mut waiting = lock(&self.waiting.0);
+        let mut old = self.state();
+        // P < L: if those woken last do not run, one more would not either.
+        while old.queued() > 0 && old.pending() < old.limit() && old.policy() != Policy::Summon {
+            match self.swap(old, old.granted()) {
+                Ok(new) => {
+                    let next = waiting.pop(new.policy().rule().end(), now_ns);
+                    self.reopen(&mut waiting, now_ns);
+                    return Wake::Granted(single(next));
+                }
+                Err(seen) => old = seen,
             }
+        }
+        Wake::Nobody
+    }
+
+    /// Promotions by age so far, and sessions in row-lock waits now.
+    pub(crate) fn promoted_and_lock_waiters(&self) -> (u64, u32) {
+        let waiting = lock(&self.waiting.0);
+        (waiting.promoted, waiting.lock_waiters)
+    }
+
+    /// A change that is possible in every state; the caller holds the lock.
+    fn change(&self, transition: impl Fn(State) -> State) -> State {
+        let mut old = self.state();
+        loop {
+            match self.swap(old, transition(old)) {
+                Ok(new) => return new,
+                Err(seen) => old = seen,
+            }
+        }
     }
 
     /// Acquire: what earlier holders of places did is visible. Release: what this one did will be.
@@ -185,6 +433,18 @@ impl Core {
     }
 }
 
+fn head_is_old(waiting: &Waiting, now_ns: u64) -> bool {
+    // Asked on every hand-off, so the common case, no tau, must cost nothing.
+    waiting.tau_ns != u64::MAX
+        && waiting.oldest_ns().is_some_and(|at_ns| now_ns.saturating_sub(at_ns) > waiting.tau_ns)
+}
+
+fn single(node: Option<Arc<Node>>) -> List {
+    let mut list = List::new();
+    list.push_back(node.expect("Q > 0 under the lock, so a node is linked"));
+    list
+}
+
 fn how(before: State) -> Entered {
-    if before.places() < before.limit() { Entered::AtOnce } else { Entered::Lifo }
+    if before.places() < before.limit() || before.unlimited() { Entered::AtOnce } else { Entered::Lifo }
 }

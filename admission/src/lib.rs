@@ -19,16 +19,16 @@
 //! // One session per connection; it may move between threads, but serves one at a time.
 //! let session = admission.session();
 //! {
-//!     let _place = session.place();         // queues if four threads are inside
+//!     let _place = session.place()?;        // queues if four threads are inside
 //!     for _row in 0..1000 {
-//!         session.enter();                  // a ticket: no atomic, about a nanosecond
+//!         session.enter()?;                 // a ticket: no atomic, about a nanosecond
 //!     }
 //!     session.wait_begin(WaitKind::Disk);   // the place goes to the head of the queue ...
 //!     session.wait_end(WaitKind::Disk);     // ... and this thread is back at once, with one ticket
 //! }                                         // leaves
 //!
 //! assert_eq!(admission.snapshot().inside, 0);
-//! # Ok::<(), flifo_admission::ConfigError>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Rooms
@@ -52,19 +52,33 @@
 #![warn(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod admission;
+mod asking;
+mod cancel;
 mod config;
 mod core;
 mod delay;
 mod metrics;
 mod parker;
+mod quantum;
 mod queue;
+mod refusal;
+mod rule;
 mod session;
 mod state;
 mod sync;
+mod task;
+mod waiting;
+mod waits;
+mod watchdog;
 
-pub use crate::config::{Config, ConfigError, Policy, WaitKind, WaitMask};
+pub use crate::admission::{Admission, Tenant};
+pub use crate::cancel::Canceller;
+pub use crate::config::{AutoLimit, Config, ConfigError, Policy, WaitKind, WaitMask};
 pub use crate::metrics::Snapshot;
-pub use crate::session::{Admission, Place, Session};
+pub use crate::refusal::Refused;
+pub use crate::session::{Class, Place, Session};
+pub use crate::task::Enter;
 /// The histograms of a [`Snapshot`].
 pub use histogram;
 

@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use histogram::{AtomicHistogram, Histogram};
 
 use crate::state::{SESSIONS_MAX, State};
+use crate::{Policy, Refused, WaitKind};
 
 /// One entry in so many has its time inside measured: two clock readings cost more than an entry.
 pub(crate) const SAMPLE_EVERY: u32 = 64;
@@ -76,6 +77,11 @@ pub(crate) struct Metrics {
     queued_ns: AtomicHistogram,
     woken_to_running_ns: AtomicHistogram,
     inside_ns: AtomicHistogram,
+    wait_ns: [AtomicHistogram; WaitKind::ALL.len()],
+    /// Sessions that poll now (`sleep`), which has no queue to count them.
+    polling: AtomicU32,
+    refused: [AtomicU64; 3],
+    stalls_broken: AtomicU64,
 }
 
 impl Metrics {
@@ -93,12 +99,26 @@ impl Metrics {
             queued_ns: histogram(),
             woken_to_running_ns: histogram(),
             inside_ns: histogram(),
+            wait_ns: std::array::from_fn(|_| histogram()),
+            polling: AtomicU32::new(0),
+            refused: Default::default(),
+            stalls_broken: AtomicU64::new(0),
         }
     }
 
     /// Time since the scheduler was made, ns.
     pub(crate) fn now_ns(&self) -> u64 {
         self.epoch.elapsed().as_nanos() as u64
+    }
+
+    /// When that was, in this scheduler's time; 0 if it was before the scheduler was made.
+    pub(crate) fn ns_of(&self, instant: Instant) -> u64 {
+        instant.saturating_duration_since(self.epoch).as_nanos().try_into().unwrap_or(u64::MAX)
+    }
+
+    /// The inverse of [`Metrics::ns_of`]; `None` for a time beyond all clocks.
+    pub(crate) fn instant_of(&self, ns: u64) -> Option<Instant> {
+        (ns != u64::MAX).then(|| self.epoch.checked_add(Duration::from_nanos(ns))).flatten()
     }
 
     /// Counters for a new session, and its number.
@@ -147,14 +167,59 @@ impl Metrics {
         record(&self.inside_ns, ns);
     }
 
-    pub(crate) fn snapshot(&self, now: State) -> Snapshot {
-        let totals = {
-            let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut totals = registry.gone;
-            registry.live.values().for_each(|counters| totals.add(counters));
-            totals
-        };
+    /// A wait of this kind took so long.
+    pub(crate) fn waited(&self, kind: WaitKind, ns: u64) {
+        record(&self.wait_ns[kind as usize], ns);
+    }
+
+    pub(crate) fn refused(&self, why: Refused) {
+        self.refused[why as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn broke_stall(&self) {
+        self.stalls_broken.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One more polls; how many do.
+    pub(crate) fn polls_begin(&self) -> u32 {
+        let polling = self.polling.fetch_add(1, Ordering::Relaxed) + 1;
+        raise(&self.queued_max, polling);
+        polling
+    }
+
+    /// One less polls; how many still do.
+    pub(crate) fn polls_end(&self) -> u32 {
+        self.polling.fetch_sub(1, Ordering::Relaxed) - 1
+    }
+
+    fn totals(&self) -> Totals {
+        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut totals = registry.gone;
+        registry.live.values().for_each(|counters| totals.add(counters));
+        totals
+    }
+
+    /// A number that grows whenever a session enters or hands its place on.
+    pub(crate) fn progress(&self) -> u64 {
+        let totals = self.totals();
+        totals.at_once + totals.by_lifo + totals.from_queue + totals.by_force + totals.handed_on
+    }
+
+    /// `promoted`, and the sessions that wait for row locks and for disks now, are known elsewhere.
+    pub(crate) fn snapshot(&self, now: State, promoted: u64, waiting: (u32, u32)) -> Snapshot {
+        let totals = self.totals();
+        let refused = |why: Refused| self.refused[why as usize].load(Ordering::Relaxed);
         Snapshot {
+            policy: now.policy(),
+            thread_concurrency: now.limit(),
+            refused_by_timeout: refused(Refused::Timeout),
+            refused_queue_full: refused(Refused::QueueFull),
+            cancelled: refused(Refused::Cancelled),
+            stalls_broken: self.stalls_broken.load(Ordering::Relaxed),
+            promoted,
+            lock_waiters: waiting.0,
+            disk_waits: waiting.1,
+            wait_ns: self.wait_ns.each_ref().map(AtomicHistogram::load),
             entered_at_once: totals.at_once,
             entered_by_ticket: totals.by_ticket,
             entered_by_lifo: totals.by_lifo,
@@ -163,7 +228,7 @@ impl Metrics {
             handed_on: totals.handed_on,
             inside: now.places(),
             pending: now.pending(),
-            queued: now.queued(),
+            queued: now.queued() + self.polling.load(Ordering::Relaxed),
             inside_max: self.inside_max.load(Ordering::Relaxed),
             pending_max: self.pending_max.load(Ordering::Relaxed),
             queued_max: self.queued_max.load(Ordering::Relaxed),
@@ -191,6 +256,10 @@ fn record(histogram: &AtomicHistogram, ns: u64) {
 /// What a scheduler did and what it is doing. Counters and histograms are cumulative since it was made.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
+    /// The policy now.
+    pub policy: Policy,
+    /// L: the limit now; 0: none.
+    pub thread_concurrency: u32,
     /// Entries that found a free place.
     pub entered_at_once: u64,
     /// Entries on a ticket. Counted when the place is left, or its tickets are renewed.
@@ -203,6 +272,20 @@ pub struct Snapshot {
     pub entered_by_force: u64,
     /// Exits that handed their place to a queued thread.
     pub handed_on: u64,
+    /// Entries refused because the queue timeout or the caller's deadline had passed.
+    pub refused_by_timeout: u64,
+    /// Entries refused because the queue was full.
+    pub refused_queue_full: u64,
+    /// Entries that were cancelled.
+    pub cancelled: u64,
+    /// Threads admitted past the limit because nothing moved.
+    pub stalls_broken: u64,
+    /// Sessions that went before the first class because of their age.
+    pub promoted: u64,
+    /// Sessions now in waits for row locks that gave up their places.
+    pub lock_waiters: u32,
+    /// Sessions now in waits for disks that gave up their places.
+    pub disk_waits: u32,
     /// T: places out now, to threads running inside or woken to run.
     pub inside: u32,
     /// P: threads woken now that do not run yet.
@@ -221,6 +304,8 @@ pub struct Snapshot {
     pub woken_to_running_ns: Histogram,
     /// S: time from entering to leaving, ns, of one place in 64.
     pub inside_ns: Histogram,
+    /// Time of the outermost waits, ns, by [`WaitKind`].
+    pub wait_ns: [Histogram; WaitKind::ALL.len()],
 }
 
 impl Snapshot {
@@ -237,6 +322,12 @@ impl Snapshot {
             entered_from_queue: self.entered_from_queue - earlier.entered_from_queue,
             entered_by_force: self.entered_by_force - earlier.entered_by_force,
             handed_on: self.handed_on - earlier.handed_on,
+            refused_by_timeout: self.refused_by_timeout - earlier.refused_by_timeout,
+            refused_queue_full: self.refused_queue_full - earlier.refused_queue_full,
+            cancelled: self.cancelled - earlier.cancelled,
+            stalls_broken: self.stalls_broken - earlier.stalls_broken,
+            promoted: self.promoted - earlier.promoted,
+            wait_ns: std::array::from_fn(|kind| difference(&self.wait_ns[kind], &earlier.wait_ns[kind])),
             queued_ns: difference(&self.queued_ns, &earlier.queued_ns),
             woken_to_running_ns: difference(&self.woken_to_running_ns, &earlier.woken_to_running_ns),
             inside_ns: difference(&self.inside_ns, &earlier.inside_ns),

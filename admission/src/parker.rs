@@ -1,97 +1,142 @@
-//! Parking: one word per node, one futex per word.
+//! Parking: one word per node, one futex per word, or a task's waker.
 //!
 //! | word | meaning | who writes it |
 //! |---|---|---|
 //! | `IDLE` | nobody waits | its session, after it was woken |
-//! | `WAITING` | its session is in the queue and still runs | its session, before it joins the queue |
-//! | `PARKED` | its session sleeps, or is about to: a wake needs the system call | its session |
-//! | `GRANTED` | a place was handed to it | the thread that left |
-//! | `RETRY` | it was woken to compete again (`broadcast`) | the thread that left |
+//! | `WAITING` | its session is about to join the queue, or is in it and still runs | its session |
+//! | `PARKED` | its thread sleeps, or is about to: a wake needs the system call | its session |
+//! | `TASK` | its task sleeps, or is about to: a wake needs the waker | its session |
+//! | a verdict | its wait is over | whoever took the node out of the queue |
 //!
-//! A waker swaps its verdict in and calls the kernel only if it saw `PARKED`. The swap releases what the
-//! waker wrote before; the woken thread's load acquires it.
+//! A waker swaps its verdict in and calls the kernel or the task's waker only if it saw that somebody
+//! sleeps. The swap releases what the waker wrote before; the woken thread's load acquires it.
 
-use crate::sync::{AtomicU32, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use crate::sync::{AtomicU32, Mutex, Ordering, lock};
 
 const IDLE: u32 = 0;
 const WAITING: u32 = 1;
 const PARKED: u32 = 2;
-const GRANTED: u32 = 3;
-const RETRY: u32 = 4;
+const TASK: u32 = 3;
+const FIRST_VERDICT: u32 = 4;
 
-/// Why a thread was woken.
+/// Why a wait in the queue is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
 pub(crate) enum Verdict {
     /// It has a place.
-    Granted,
+    Granted = FIRST_VERDICT,
+    /// It may compete for a place that is free, or was.
+    Summoned,
     /// It may try again.
     Retry,
+    /// Somebody cancelled it.
+    Cancelled,
+    /// Its deadline has passed.
+    TimedOut,
+}
+
+impl Verdict {
+    fn of(word: u32) -> Option<Self> {
+        use Verdict::{Cancelled, Granted, Retry, Summoned, TimedOut};
+        [Granted, Summoned, Retry, Cancelled, TimedOut].into_iter().find(|verdict| *verdict as u32 == word)
+    }
 }
 
 pub(crate) struct Parker {
     word: AtomicU32,
     futex: Futex,
+    /// Set before the word is `TASK`, taken by whoever replaces `TASK` with a verdict.
+    waker: Mutex<Option<Waker>>,
 }
 
 impl Parker {
     pub(crate) fn new() -> Self {
-        Parker { word: AtomicU32::new(IDLE), futex: Futex::new() }
+        Parker { word: AtomicU32::new(IDLE), futex: Futex::new(), waker: Mutex::new(None) }
     }
 
     /// Says that its session is about to join the queue.
     pub(crate) fn prepare(&self) {
+        // Relaxed: the queue's lock, taken next, publishes it before anybody can find the node.
         self.word.store(WAITING, Ordering::Relaxed);
     }
 
-    /// Takes [`Parker::prepare`] back: the session did not join after all.
+    /// Takes [`Parker::prepare`] back: the session did not join after all, or was withdrawn by itself.
     pub(crate) fn cancel(&self) {
         self.word.store(IDLE, Ordering::Relaxed);
     }
 
-    /// Sleeps until a verdict is there.
-    pub(crate) fn park(&self) -> Verdict {
-        // Acquire on failure, too: the verdict may be there already.
+    /// Sleeps until a verdict is there, or until `deadline`: then `None`, and a verdict may still come.
+    pub(crate) fn park(&self, deadline: Option<Instant>) -> Option<Verdict> {
+        // Acquire on failure, too: the verdict may be there already. Fails if it was PARKED already.
         let _ = self.word.compare_exchange(WAITING, PARKED, Ordering::Acquire, Ordering::Acquire);
         loop {
-            match self.word.load(Ordering::Acquire) {
-                GRANTED => break self.reset(Verdict::Granted),
-                RETRY => break self.reset(Verdict::Retry),
-                _ => self.futex.wait(&self.word, PARKED),
+            if let Some(verdict) = self.verdict() {
+                return Some(verdict);
+            }
+            if !self.futex.wait(&self.word, PARKED, deadline) {
+                return self.verdict();
             }
         }
     }
 
+    /// As [`Parker::park`], for a task.
+    pub(crate) fn poll(&self, context: &mut Context<'_>) -> Poll<Verdict> {
+        // The waker first, then the word: a waker that finds TASK finds it.
+        *lock(&self.waker) = Some(context.waker().clone());
+        let _ = self.word.compare_exchange(WAITING, TASK, Ordering::AcqRel, Ordering::Acquire);
+        self.verdict().map_or(Poll::Pending, Poll::Ready)
+    }
+
     /// Ends the wait of its session.
     pub(crate) fn wake(&self, verdict: Verdict) {
-        let word = match verdict {
-            Verdict::Granted => GRANTED,
-            Verdict::Retry => RETRY,
-        };
-        if self.word.swap(word, Ordering::Release) == PARKED {
-            self.futex.wake(&self.word);
+        // Release: the session sees what was done before. Acquire: the waker it set is visible.
+        match self.word.swap(verdict as u32, Ordering::AcqRel) {
+            PARKED => self.futex.wake(&self.word),
+            TASK => {
+                let waker = lock(&self.waker).take();
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
+            }
+            _ => {}
         }
     }
 
-    fn reset(&self, verdict: Verdict) -> Verdict {
+    /// Takes the verdict, if there is one.
+    fn verdict(&self) -> Option<Verdict> {
+        let verdict = Verdict::of(self.word.load(Ordering::Acquire))?;
+        // Relaxed: nobody but the session looks at it before it joins again.
         self.word.store(IDLE, Ordering::Relaxed);
-        verdict
+        Some(verdict)
     }
 }
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 struct Futex;
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 impl Futex {
     fn new() -> Self {
         Futex
     }
 
-    /// Sleeps while the word is `expected`; may return early.
-    fn wait(&self, word: &AtomicU32, expected: u32) {
+    /// Sleeps while the word is `expected`; may return early. False once the deadline has passed.
+    fn wait(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) -> bool {
+        use rustix::io::Errno;
         use rustix::thread::futex;
-        // Every error (changed word, signal) means: look at the word again.
-        let _ = futex::wait(word, futex::Flags::PRIVATE, expected, None);
+        let timeout = match deadline.map(|deadline| deadline.checked_duration_since(Instant::now())) {
+            None => None,
+            Some(None) => return false,
+            Some(Some(left)) => Some(futex::Timespec {
+                tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
+                tv_nsec: left.subsec_nanos().into(),
+            }),
+        };
+        // Every other error (changed word, signal) means: look at the word again.
+        !matches!(futex::wait(word, futex::Flags::PRIVATE, expected, timeout.as_ref()), Err(Errno::TIMEDOUT))
     }
 
     fn wake(&self, word: &AtomicU32) {
@@ -101,28 +146,33 @@ impl Futex {
     }
 }
 
-/// What the kernel does for a futex, in terms the model checker knows.
-#[cfg(loom)]
+/// What the kernel does for a futex, in terms the model checkers know. Time does not pass there: a wait
+/// with a deadline is over at once.
+#[cfg(any(loom, shuttle))]
 struct Futex {
-    lock: loom::sync::Mutex<()>,
-    changed: loom::sync::Condvar,
+    lock: Mutex<()>,
+    changed: crate::sync::Condvar,
 }
 
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 impl Futex {
     fn new() -> Self {
-        Futex { lock: loom::sync::Mutex::new(()), changed: loom::sync::Condvar::new() }
+        Futex { lock: Mutex::new(()), changed: crate::sync::Condvar::new() }
     }
 
-    fn wait(&self, word: &AtomicU32, expected: u32) {
-        let guard = self.lock.lock().unwrap();
+    fn wait(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) -> bool {
+        if deadline.is_some() {
+            return false;
+        }
+        let guard = lock(&self.lock);
         if word.load(Ordering::Acquire) == expected {
             drop(self.changed.wait(guard).unwrap());
         }
+        true
     }
 
     fn wake(&self, _word: &AtomicU32) {
-        let _guard = self.lock.lock().unwrap();
+        let _guard = lock(&self.lock);
         self.changed.notify_one();
     }
 }

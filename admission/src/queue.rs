@@ -1,34 +1,58 @@
-//! The queue of waiting nodes: an intrusive doubly linked list.
+//! Nodes and the intrusive doubly linked list of those who wait.
 //!
 //! A node lives in its session; the list borrows one strong reference to it from the moment it is linked
-//! until it is taken out, so that whoever wakes it can still touch it when its session is gone. Links are
-//! read and written under the lock that owns the [`Queue`], and by nobody else.
+//! until it is taken out, so that whoever wakes it can still touch it when its session is gone. A node's
+//! [`Entry`] is read and written under the lock that owns the lists, and by nobody else; but a list that
+//! was taken out of the lock to be woken belongs to the waker alone.
 
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use crate::parker::Parker;
-use crate::sync::{AtomicU64, UnsafeCell};
+use crate::sync::{AtomicBool, AtomicU64, UnsafeCell};
 
 /// What the queue and the waker know of a session.
 pub(crate) struct Node {
-    /// Wakes the session's thread.
+    /// Wakes the session's thread or task.
     pub(crate) parker: Parker,
     /// When the place was handed to this node, ns since the scheduler was made. Written by the waker
     /// before it wakes, read by the woken thread after: ordered by the parker.
     pub(crate) granted_at_ns: AtomicU64,
-    links: UnsafeCell<Links>,
+    /// Somebody wants the session's queueing to end. Set before the queue's lock is taken, and read under
+    /// that lock by a session that joins: so one of the two sees the other. Cleared by the session.
+    pub(crate) cancelled: AtomicBool,
+    entry: UnsafeCell<Entry>,
 }
 
-struct Links {
+/// Where a node is, and what it asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// Of the first class: a holder of locks.
+    pub(crate) first: bool,
+    /// Whose share of the places it uses.
+    pub(crate) tenant: u32,
+    /// When it joined the queue, ns since the scheduler was made.
+    pub(crate) queued_at_ns: u64,
+    /// When it gives up, ns since the scheduler was made.
+    pub(crate) deadline_ns: u64,
+}
+
+impl Request {
+    /// No deadline.
+    pub(crate) const NEVER: u64 = u64::MAX;
+}
+
+struct Entry {
     prev: *const Node,
     next: *const Node,
+    /// What it asked for, while it is in the queue; `None` before and after.
+    request: Option<Request>,
 }
 
-// SAFETY: the parker and the atomic are Sync by themselves; `links` is touched only by methods of
-// `Queue` that take `&mut self`, and every node is in at most one queue.
+// SAFETY: the parker and the atomics are Sync by themselves; `entry` is touched only under the lock that
+// owns the lists, or by the one owner of a list taken out of it (see above).
 unsafe impl Sync for Node {}
-// SAFETY: a node is not bound to a thread; its raw links are only followed by the queue (see above).
+// SAFETY: a node is not bound to a thread; its raw links are only followed by the list (see above).
 unsafe impl Send for Node {}
 
 impl Node {
@@ -36,64 +60,122 @@ impl Node {
         Arc::new(Node {
             parker: Parker::new(),
             granted_at_ns: AtomicU64::new(0),
-            links: UnsafeCell::new(Links { prev: ptr::null(), next: ptr::null() }),
+            cancelled: AtomicBool::new(false),
+            entry: UnsafeCell::new(Entry { prev: ptr::null(), next: ptr::null(), request: None }),
         })
+    }
+
+    /// What it asked for, if it is in the queue.
+    ///
+    /// # Safety
+    /// The caller holds the lock that owns the queue's lists.
+    pub(crate) unsafe fn request(&self) -> Option<Request> {
+        // SAFETY: the lock makes this the only access.
+        unsafe { (*self.entry.get()).request }
+    }
+
+    /// # Safety
+    /// As [`Node::request`].
+    pub(crate) unsafe fn set_request(&self, request: Option<Request>) {
+        // SAFETY: the lock makes this the only access.
+        unsafe { (*self.entry.get()).request = request }
     }
 }
 
-/// The list; its owner keeps it in a mutex.
-pub(crate) struct Queue {
+/// A list; its owner keeps it in a mutex, or to itself.
+pub(crate) struct List {
     head: *const Node,
     tail: *const Node,
 }
 
 // SAFETY: the list owns a strong reference to every node it links, and nodes are Send and Sync.
-unsafe impl Send for Queue {}
+unsafe impl Send for List {}
 
-impl Queue {
-    pub(crate) fn new() -> Self {
-        Queue { head: ptr::null(), tail: ptr::null() }
+impl List {
+    pub(crate) const fn new() -> Self {
+        List { head: ptr::null(), tail: ptr::null() }
     }
 
-    /// Joins the tail. The node must not be in a queue.
-    pub(crate) fn push_back(&mut self, node: &Arc<Node>) {
-        let node = Arc::into_raw(Arc::clone(node));
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head.is_null()
+    }
+
+    /// The node that waits longest.
+    pub(crate) fn front(&self) -> Option<&Node> {
+        // SAFETY: a linked node is alive, since the list owns a reference to it; `&self` keeps it linked.
+        unsafe { self.head.as_ref() }
+    }
+
+    /// Joins the tail. The node must not be in a list.
+    pub(crate) fn push_back(&mut self, node: Arc<Node>) {
+        let node = Arc::into_raw(node);
         // SAFETY: `node` is alive (the list now owns a reference) and in no list, so nobody else looks
         // at its links; `tail`, if any, is linked here and thus alive, and `&mut self` is exclusive.
         unsafe {
-            *(*node).links.get() = Links { prev: self.tail, next: ptr::null() };
+            let entry = (*node).entry.get();
+            (*entry).prev = self.tail;
+            (*entry).next = ptr::null();
             match NonNull::new(self.tail.cast_mut()) {
-                Some(tail) => (*tail.as_ref().links.get()).next = node,
+                Some(tail) => (*tail.as_ref().entry.get()).next = node,
                 None => self.head = node,
             }
         }
         self.tail = node;
     }
 
+    /// Joins the head. The node must not be in a list.
+    pub(crate) fn push_front(&mut self, node: Arc<Node>) {
+        let node = Arc::into_raw(node);
+        // SAFETY: as in `push_back`, with head for tail.
+        unsafe {
+            let entry = (*node).entry.get();
+            (*entry).prev = ptr::null();
+            (*entry).next = self.head;
+            match NonNull::new(self.head.cast_mut()) {
+                Some(head) => (*head.as_ref().entry.get()).prev = node,
+                None => self.tail = node,
+            }
+        }
+        self.head = node;
+    }
+
     /// Takes the one that waits longest.
     pub(crate) fn pop_front(&mut self) -> Option<Arc<Node>> {
-        NonNull::new(self.head.cast_mut()).map(|node| self.unlink(node))
+        // SAFETY: the head is linked here.
+        NonNull::new(self.head.cast_mut()).map(|node| unsafe { self.unlink(node) })
     }
 
     /// Takes the one that came last.
     pub(crate) fn pop_back(&mut self) -> Option<Arc<Node>> {
-        NonNull::new(self.tail.cast_mut()).map(|node| self.unlink(node))
+        // SAFETY: the tail is linked here.
+        NonNull::new(self.tail.cast_mut()).map(|node| unsafe { self.unlink(node) })
     }
 
-    /// Takes `node`, which is in this list, out of it.
-    fn unlink(&mut self, node: NonNull<Node>) -> Arc<Node> {
+    /// Takes `node` out.
+    ///
+    /// # Safety
+    /// It is in this list.
+    pub(crate) unsafe fn remove(&mut self, node: &Node) -> Arc<Node> {
+        // SAFETY: as the caller promises.
+        unsafe { self.unlink(NonNull::from(node)) }
+    }
+
+    /// # Safety
+    /// `node` is in this list.
+    unsafe fn unlink(&mut self, node: NonNull<Node>) -> Arc<Node> {
         // SAFETY: `node` and its neighbours are linked here, so the list owns references that keep them
         // alive; `&mut self` makes this the only access to their links. `from_raw` takes back the
-        // reference that `push_back` gave, once, since the node is linked nowhere afterwards.
+        // reference that a push gave, once, since the node is linked nowhere afterwards.
         unsafe {
-            let Links { prev, next } =
-                ptr::replace(node.as_ref().links.get(), Links { prev: ptr::null(), next: ptr::null() });
+            let entry = node.as_ref().entry.get();
+            let prev = ptr::replace(&raw mut (*entry).prev, ptr::null());
+            let next = ptr::replace(&raw mut (*entry).next, ptr::null());
             match NonNull::new(prev.cast_mut()) {
-                Some(prev) => (*prev.as_ref().links.get()).next = next,
+                Some(prev) => (*prev.as_ref().entry.get()).next = next,
                 None => self.head = next,
             }
             match NonNull::new(next.cast_mut()) {
-                Some(next) => (*next.as_ref().links.get()).prev = prev,
+                Some(next) => (*next.as_ref().entry.get()).prev = prev,
                 None => self.tail = prev,
             }
             Arc::from_raw(node.as_ptr())
@@ -101,7 +183,7 @@ impl Queue {
     }
 }
 
-impl Drop for Queue {
+impl Drop for List {
     fn drop(&mut self) {
         while self.pop_front().is_some() {}
     }
@@ -114,24 +196,41 @@ mod tests {
 
     #[test]
     fn behaves_as_a_deque_and_owns_its_nodes() {
-        let mut queue = Queue::new();
+        let mut list = List::new();
         let mut model = VecDeque::new();
         let nodes: Vec<_> = (0..50).map(|_| Node::new()).collect();
         let mut idle: VecDeque<usize> = (0..nodes.len()).collect();
-        for step in 0..400u32 {
-            // A fixed mix of the three operations that fills and drains the list several times.
-            match (step / 40 + step * step) % 4 {
+        for step in 0..600u32 {
+            // A fixed mix of the operations that fills and drains the list several times.
+            match (step / 60 + step * step) % 6 {
                 0 | 1 => {
                     if let Some(n) = idle.pop_front() {
-                        queue.push_back(&nodes[n]);
+                        list.push_back(Arc::clone(&nodes[n]));
                         model.push_back(n);
                     }
                 }
-                2 => assert_taken(queue.pop_front(), model.pop_front(), &nodes, &mut idle),
-                _ => assert_taken(queue.pop_back(), model.pop_back(), &nodes, &mut idle),
+                2 => {
+                    if let Some(n) = idle.pop_front() {
+                        list.push_front(Arc::clone(&nodes[n]));
+                        model.push_front(n);
+                    }
+                }
+                3 => assert_taken(list.pop_front(), model.pop_front(), &nodes, &mut idle),
+                4 => assert_taken(list.pop_back(), model.pop_back(), &nodes, &mut idle),
+                _ => {
+                    let middle = model.len() / 2;
+                    if let Some(n) = model.remove(middle) {
+                        // SAFETY: the model says that it is in the list.
+                        let taken = unsafe { list.remove(&nodes[n]) };
+                        assert_taken(Some(taken), Some(n), &nodes, &mut idle);
+                    }
+                }
             }
+            assert_eq!(list.is_empty(), model.is_empty());
+            let front = list.front().map(ptr::from_ref);
+            assert_eq!(front, model.front().map(|&n| Arc::as_ptr(&nodes[n])));
         }
-        drop(queue);
+        drop(list);
         assert!(nodes.iter().all(|node| Arc::strong_count(node) == 1), "the list kept a reference");
     }
 

@@ -1,77 +1,32 @@
-//! The face for threads: sessions with tickets, parking and time around the [`Core`].
+//! A connection's handle: tickets and places on the fast path. What happens when there is no place is in
+//! [`crate::asking`], waits are in [`crate::waits`].
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Instant;
 
-use crate::core::{Core, Entered, Wake};
-use crate::delay::SleepDelay;
-use crate::metrics::{Counters, Metrics, SAMPLE_EVERY, Snapshot, add};
-use crate::parker::Verdict;
+use crate::admission::Admission;
+use crate::core::Entered;
+use crate::metrics::{Counters, SAMPLE_EVERY, add};
 use crate::queue::Node;
-use crate::state::State;
-use crate::sync::Ordering;
-use crate::{Config, ConfigError, Policy, WaitKind};
+use crate::state::{Caller, State};
+use crate::waits::Waits;
+use crate::{Canceller, Policy, Refused, Tenant};
 
-/// A scheduler: shared by all sessions that compete for the same processors.
-pub struct Admission {
-    config: Config,
-    /// Nobody is counted and nobody queues.
-    unlimited: bool,
-    core: Core,
-    delay: SleepDelay,
-    metrics: Metrics,
-}
-
-impl Admission {
-    /// A scheduler with this configuration; an impossible one is an error that says what is allowed.
-    pub fn new(config: Config) -> Result<Arc<Self>, ConfigError> {
-        config.check()?;
-        Ok(Arc::new(Admission {
-            unlimited: config.policy == Policy::None || config.thread_concurrency == 0,
-            core: Core::new(config.policy, config.thread_concurrency),
-            config,
-            delay: SleepDelay::new(),
-            metrics: Metrics::new(),
-        }))
-    }
-
-    /// What it was told.
-    pub fn config(&self) -> &Config {
-        &self.config
-    }
-
-    /// A handle for one connection.
-    ///
-    /// # Panics
-    /// If 262,143 sessions of this scheduler are alive.
-    pub fn session(self: &Arc<Self>) -> Session {
-        let (number, counters) = self.metrics.register();
-        Session {
-            admission: Arc::clone(self),
-            node: Node::new(),
-            counters,
-            number,
-            tickets: Cell::new(0),
-            tickets_given: Cell::new(0),
-            place: Cell::new(Held::No),
-            wait_depth: Cell::new(0),
-            left_at_depth: Cell::new(0),
-            last_seen: Cell::new(self.core.state()),
-            entered_at_ns: Cell::new(NOT_SAMPLED),
-            // Spread over the sessions, so that many with few entries each are sampled, too.
-            until_sample: Cell::new((number % u64::from(SAMPLE_EVERY)) as u32),
-        }
-    }
-
-    /// Counters, T, P and Q, and histograms of time.
-    pub fn snapshot(&self) -> Snapshot {
-        self.metrics.snapshot(self.core.state())
-    }
+/// Who goes first in the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Class {
+    /// A session that holds locks for which others may wait: it goes before the others, so that the locks
+    /// are released soon. Others are promoted by age ([`crate::Config::promote_after`]).
+    First,
+    /// Everybody else.
+    #[default]
+    Normal,
 }
 
 /// What a session holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Held {
+pub(crate) enum Held {
     /// Nothing: it is outside.
     No,
     /// Nothing for now: a wait gave the place up, and its end brings it back.
@@ -83,26 +38,32 @@ enum Held {
 }
 
 const NOT_SAMPLED: u64 = u64::MAX;
+/// A quantum of which nothing is used.
+pub(crate) const WHOLE_QUANTUM: u32 = u32::MAX;
 
 /// One connection's handle. It serves one thread at a time (`Send`, not `Sync`).
 ///
 /// Dropping it leaves.
 pub struct Session {
-    admission: Arc<Admission>,
-    node: Arc<Node>,
-    counters: Arc<Counters>,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) node: Arc<Node>,
+    pub(crate) counters: Arc<Counters>,
     number: u64,
     /// Entries left on the place it holds; 0 while it holds none.
     tickets: Cell<u32>,
     /// What `tickets` was when it took its place.
     tickets_given: Cell<u32>,
-    place: Cell<Held>,
-    /// Waits begun and not ended.
-    wait_depth: Cell<u32>,
-    /// While `Held::Waiting`: the depth of the wait that gave up the place.
-    left_at_depth: Cell<u32>,
+    pub(crate) place: Cell<Held>,
+    pub(crate) waits: Waits,
     /// The state word as this session last saw it: the guess for its next step.
-    last_seen: Cell<State>,
+    pub(crate) last_seen: Cell<State>,
+    /// Statements left in its quantum, or [`WHOLE_QUANTUM`]; 0: it overtakes nobody. A new session has none,
+    /// so that connections that come and go cannot starve the queue.
+    pub(crate) quantum_left: Cell<u32>,
+    class: Cell<Class>,
+    tenant: Cell<Tenant>,
+    /// A task's entry is in the queue, or was; see [`crate::task`].
+    pub(crate) task_asks: Cell<bool>,
     /// When it entered, if this place is one of those whose time is measured.
     entered_at_ns: Cell<u64>,
     /// Places until the next measured one.
@@ -110,14 +71,70 @@ pub struct Session {
 }
 
 impl Session {
+    pub(crate) fn new(admission: &Arc<Admission>) -> Self {
+        let (number, counters) = admission.metrics.register();
+        Session {
+            node: Node::new(),
+            counters,
+            number,
+            tickets: Cell::new(0),
+            tickets_given: Cell::new(0),
+            place: Cell::new(Held::No),
+            waits: Waits::new(),
+            last_seen: Cell::new(admission.core.state()),
+            quantum_left: Cell::new(0),
+            class: Cell::default(),
+            tenant: Cell::default(),
+            task_asks: Cell::new(false),
+            entered_at_ns: Cell::new(NOT_SAMPLED),
+            // Spread over the sessions, so that many with few entries each are sampled, too.
+            until_sample: Cell::new((number % u64::from(SAMPLE_EVERY)) as u32),
+            admission: Arc::clone(admission),
+        }
+    }
+
     /// Enters: takes a ticket if there is one left, else asks for a place, and queues until it has one.
     ///
-    /// Call it for every engine entry: at the beginning of a statement and for each row.
+    /// Call it for every engine entry: at the beginning of a statement and for each row. It is refused only
+    /// when it is cancelled, or if the configuration has a queue timeout or a queue limit. A session that
+    /// is refused when its tickets have run out has lost its place: its statement cannot go on.
     #[inline]
-    pub fn enter(&self) {
+    pub fn enter(&self) -> Result<(), Refused> {
         match self.tickets.get() {
-            0 => self.enter_without_ticket(),
-            left => self.tickets.set(left - 1),
+            0 => self.enter_without_ticket(None),
+            left => {
+                self.tickets.set(left - 1);
+                Ok(())
+            }
+        }
+    }
+
+    /// As [`Session::enter`], but is refused at `deadline`, if [`crate::Config::queue_timeout`] does not refuse it
+    /// before.
+    #[inline]
+    pub fn enter_until(&self, deadline: Instant) -> Result<(), Refused> {
+        match self.tickets.get() {
+            0 => self.enter_without_ticket(Some(deadline)),
+            left => {
+                self.tickets.set(left - 1);
+                Ok(())
+            }
+        }
+    }
+
+    /// Enters if that is possible at once; whether it is inside then.
+    pub fn try_enter(&self) -> bool {
+        if self.tickets.get() != 0 {
+            return self.enter().is_ok();
+        }
+        match self.place.get() {
+            Held::No => self.ask_once(),
+            Held::Waiting => false,
+            Held::Uncounted | Held::Place => {
+                self.settle_tickets();
+                self.give_tickets(self.admission.settings.tickets());
+                true
+            }
         }
     }
 
@@ -128,19 +145,20 @@ impl Session {
     pub fn exit(&self) {
         match self.place.get() {
             Held::No => {}
-            Held::Waiting => self.place.set(Held::No),
+            Held::Waiting => self.abandon_wait(),
             Held::Uncounted | Held::Place => self.leave(),
         }
     }
 
     /// Enters, and leaves when the guard is dropped.
     #[inline]
-    pub fn place(&self) -> Place<'_> {
-        self.enter();
-        Place { session: self }
+    pub fn place(&self) -> Result<Place<'_>, Refused> {
+        self.enter()?;
+        Ok(Place { session: self })
     }
 
     /// Whether this session is inside.
+    #[inline]
     pub fn is_inside(&self) -> bool {
         matches!(self.place.get(), Held::Uncounted | Held::Place)
     }
@@ -150,141 +168,110 @@ impl Session {
         &self.admission
     }
 
-    /// Begins a wait: gives up the place, if [`Config::wait_mask`] has this kind. Waits nest; the
-    /// outermost one that gives up the place takes it back.
-    pub fn wait_begin(&self, kind: WaitKind) {
-        let depth = self.wait_depth.get() + 1;
-        self.wait_depth.set(depth);
-        if self.is_inside() && self.admission.config.wait_mask.contains(kind) {
-            self.leave();
-            self.place.set(Held::Waiting);
-            self.left_at_depth.set(depth);
-        }
+    /// Says whether it holds locks for which others may wait. It counts from its next entry.
+    pub fn set_class(&self, class: Class) {
+        self.class.set(class);
     }
 
-    /// Ends a wait. Never blocks, since the caller may hold latches: if the wait gave up the place, this
-    /// forces its way back in past the limit, with one ticket; exits repay the overshoot.
+    /// Its class.
+    pub fn class(&self) -> Class {
+        self.class.get()
+    }
+
+    /// Says whose share it uses, from its next entry on. The tenant is one of the same scheduler's.
     ///
-    /// Without a `wait_begin` before it, it does nothing.
-    pub fn wait_end(&self, _kind: WaitKind) {
-        let depth = self.wait_depth.get();
-        if depth != 0 {
-            self.wait_depth.set(depth - 1);
-        }
-        if self.place.get() == Held::Waiting && depth == self.left_at_depth.get() {
-            self.enter_by_force();
-        }
+    /// # Panics
+    /// In the queue, if this scheduler has no such tenant.
+    pub fn set_tenant(&self, tenant: Tenant) {
+        self.tenant.set(tenant);
+    }
+
+    /// Its tenant.
+    pub fn tenant(&self) -> Tenant {
+        self.tenant.get()
+    }
+
+    /// What ends this session's queueing from another thread, as KILL does.
+    pub fn canceller(&self) -> Canceller {
+        Canceller::new(&self.admission, &self.node)
     }
 
     #[inline(never)]
-    fn enter_without_ticket(&self) {
+    fn enter_without_ticket(&self, deadline: Option<Instant>) -> Result<(), Refused> {
         match self.place.get() {
-            Held::No => self.ask(),
-            Held::Waiting => {}
-            Held::Uncounted | Held::Place => self.renew(),
+            Held::No => self.ask(deadline),
+            Held::Waiting => Ok(()),
+            Held::Uncounted | Held::Place => self.renew(deadline),
         }
     }
 
     /// Out of tickets on the place it holds: new ones at once if nobody waits, else it asks again.
     #[cold]
-    fn renew(&self) {
-        if self.admission.unlimited || self.admission.core.may_stay() {
+    fn renew(&self, deadline: Option<Instant>) -> Result<(), Refused> {
+        if self.place.get() == Held::Uncounted || self.admission.core.may_stay() {
             self.settle_tickets();
-            self.give_tickets(self.admission.config.concurrency_tickets);
+            self.give_tickets(self.admission.settings.tickets());
             add(&self.counters.entered_at_once, 1);
+            Ok(())
         } else {
             self.leave();
-            self.ask();
+            self.quantum_left.set(0);
+            self.ask(deadline)
         }
     }
 
     /// Asks for a place and comes back with one.
-    fn ask(&self) {
-        let admission = &*self.admission;
-        if admission.unlimited {
+    #[inline]
+    fn ask(&self, deadline: Option<Instant>) -> Result<(), Refused> {
+        if self.ask_once() {
+            return Ok(());
+        }
+        let state = match self.admission.core.state().policy() {
+            Policy::Sleep => self.poll(deadline)?,
+            _ => self.queue(deadline)?,
+        };
+        self.has_place(state);
+        Ok(())
+    }
+
+    /// Takes a place if that is possible at once.
+    #[inline]
+    fn ask_once(&self) -> bool {
+        let core = &self.admission.core;
+        let guess = self.last_seen.get();
+        // Without a limit the word does not change, so reading it costs no other session anything.
+        if guess.unlimited() && core.state().unlimited() {
             add(&self.counters.entered_at_once, 1);
-            return self.take(Held::Uncounted, admission.config.concurrency_tickets);
+            self.take(Held::Uncounted, self.admission.settings.tickets());
+            return true;
         }
-        let state = match admission.core.try_enter(self.last_seen.get()) {
-            Some((how, state)) => {
-                self.count(how);
-                state
-            }
-            None if admission.config.policy == Policy::Sleep => self.poll(),
-            None => self.queue(),
-        };
+        let Some((how, state)) = core.try_enter(guess, self.caller()) else { return false };
+        self.count(how);
+        self.has_place(state);
+        true
+    }
+
+    /// What the gate must know of it.
+    #[inline]
+    pub(crate) fn caller(&self) -> Caller {
+        Caller { fresh: self.quantum_left.get() != 0, first: self.class.get() == Class::First }
+    }
+
+    /// It has one of the places that T counts; `state` is the word as it is then.
+    #[inline]
+    pub(crate) fn has_place(&self, state: State) {
         self.last_seen.set(state);
-        admission.metrics.saw_places(state);
-        self.take(Held::Place, admission.config.concurrency_tickets);
-    }
-
-    /// Queues until it has a place; the word as it is then.
-    #[cold]
-    fn queue(&self) -> State {
-        let Admission { core, metrics, .. } = &*self.admission;
-        let queued_at_ns = metrics.now_ns();
-        loop {
-            self.node.parker.prepare();
-            match core.join(&self.node) {
-                Ok((how, state)) => {
-                    self.node.parker.cancel();
-                    self.count(how);
-                    return state;
-                }
-                Err(state) => metrics.saw_queue(state),
-            }
-            if self.node.parker.park() == Verdict::Granted {
-                let state = core.started();
-                let now_ns = metrics.now_ns();
-                // Relaxed: the parker's word orders it after the waker's store.
-                let granted_at_ns = self.node.granted_at_ns.load(Ordering::Relaxed);
-                metrics.woken_to_running(now_ns.saturating_sub(granted_at_ns));
-                metrics.queued(now_ns - queued_at_ns);
-                add(&self.counters.entered_from_queue, 1);
-                return state;
-            }
-            if let Some((_, state)) = core.try_enter(core.state()) {
-                metrics.queued(metrics.now_ns() - queued_at_ns);
-                add(&self.counters.entered_from_queue, 1);
-                return state;
-            }
+        if state.queued() == 0 {
+            // It overtook nobody.
+            self.quantum_left.set(WHOLE_QUANTUM);
         }
-    }
-
-    /// Sleeps and looks again until it has a place; the word as it is then.
-    #[cold]
-    fn poll(&self) -> State {
-        let Admission { core, metrics, delay, .. } = &*self.admission;
-        let queued_at_ns = metrics.now_ns();
-        metrics.saw_queue(core.poll_begin());
-        let mut sleeps = 0;
-        let state = loop {
-            std::thread::sleep(delay.before_sleep(sleeps));
-            sleeps += 1;
-            if let Some((_, state)) = core.try_enter(core.state()) {
-                break state;
-            }
-        };
-        delay.entered(sleeps, core.poll_end());
-        metrics.queued(metrics.now_ns() - queued_at_ns);
-        add(&self.counters.entered_from_queue, 1);
-        state
-    }
-
-    fn enter_by_force(&self) {
-        add(&self.counters.entered_by_force, 1);
-        if self.admission.unlimited {
-            return self.take(Held::Uncounted, 2);
-        }
-        let state = self.admission.core.enter_by_force();
-        self.last_seen.set(state);
         self.admission.metrics.saw_places(state);
-        self.take(Held::Place, 2);
+        self.take(Held::Place, self.admission.settings.tickets());
     }
 
     /// Notes what it holds now. The entry that got it uses one of the tickets.
     #[inline]
-    fn take(&self, held: Held, tickets: u32) {
+    pub(crate) fn take(&self, held: Held, tickets: u32) {
         self.place.set(held);
         self.give_tickets(tickets);
         match self.until_sample.get() {
@@ -297,11 +284,10 @@ impl Session {
     }
 
     #[inline]
-    fn leave(&self) {
+    pub(crate) fn leave(&self) {
         self.settle_tickets();
         if self.entered_at_ns.get() != NOT_SAMPLED {
-            let entered_at_ns = self.entered_at_ns.replace(NOT_SAMPLED);
-            self.admission.metrics.inside(self.admission.metrics.now_ns() - entered_at_ns);
+            self.sample_inside();
         }
         if self.place.replace(Held::No) == Held::Uncounted {
             return;
@@ -313,27 +299,35 @@ impl Session {
     }
 
     #[cold]
-    fn leave_and_wake(&self) {
-        let (wake, state) = self.admission.core.leave_and_wake();
-        self.last_seen.set(state);
-        match wake {
-            Wake::Nobody => {}
-            Wake::Granted(node) => {
-                add(&self.counters.handed_on, 1);
-                self.admission.metrics.saw_pending(state);
-                node.granted_at_ns.store(self.admission.metrics.now_ns(), Ordering::Relaxed);
-                node.parker.wake(Verdict::Granted);
-            }
-            Wake::Retry(mut queue) => {
-                while let Some(node) = queue.pop_front() {
-                    node.parker.wake(Verdict::Retry);
-                }
-            }
-        }
+    fn sample_inside(&self) {
+        let entered_at_ns = self.entered_at_ns.replace(NOT_SAMPLED);
+        let ns = self.admission.metrics.now_ns().saturating_sub(entered_at_ns);
+        self.admission.metrics.inside(ns);
+        self.admission.quantum.inside(ns);
     }
-}
 
-impl Session {
+    #[cold]
+    fn leave_and_wake(&self) {
+        let admission = &*self.admission;
+        let left = match self.quantum_left.get() {
+            WHOLE_QUANTUM => admission.quantum.statements(),
+            left => left,
+        }
+        .saturating_sub(1);
+        self.quantum_left.set(left);
+        let now_ns = || admission.metrics.now_ns();
+        // Asking whether the lease is over begins the next one, so it is asked once for an exit.
+        let lease_over = Cell::new(None);
+        let lease_over = || {
+            let over = lease_over.get().unwrap_or_else(|| admission.settings.lease_over(now_ns()));
+            lease_over.set(Some(over));
+            over
+        };
+        let (wake, state) = admission.core.leave_and_wake(left != 0, &lease_over, &now_ns);
+        self.last_seen.set(state);
+        admission.wake(wake, Some(&self.counters));
+    }
+
     #[inline]
     fn give_tickets(&self, tickets: u32) {
         self.tickets_given.set(tickets - 1);
@@ -341,7 +335,7 @@ impl Session {
     }
 
     #[inline]
-    fn count(&self, how: Entered) {
+    pub(crate) fn count(&self, how: Entered) {
         match how {
             Entered::AtOnce => add(&self.counters.entered_at_once, 1),
             Entered::Lifo => add(&self.counters.entered_by_lifo, 1),
@@ -360,6 +354,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        self.give_up_asking();
         self.exit();
         self.admission.metrics.unregister(self.number);
     }

@@ -1,38 +1,47 @@
 //! The state word: T, P, Q and L in 64 bits, and every transition as a pure function.
 //!
 //! ```text
-//!  63   61 60           50 49                 32 31  29 28         18 17                  0
-//! +-------+---------------+---------------------+------+-------------+---------------------+
-//! |   0   |   P pending   |       Q queued      | flags|   L limit   |    T places out     |
-//! |       |    11 bits    |       18 bits       |      |   11 bits   |       18 bits       |
-//! +-------+---------------+---------------------+------+-------------+---------------------+
+//!  63         54 53               37 36      27 26         17 16                0
+//! +-------------+-------------------+----------+-------------+-------------------+
+//! |  P pending  |     Q queued      |   flags  |   L limit   |   T places out    |
+//! |   10 bits   |     17 bits       |  10 bits |   10 bits   |     17 bits       |
+//! +-------------+-------------------+----------+-------------+-------------------+
 //! ```
 //!
 //! - **T**: places out, to threads running inside or woken to run.
 //! - **L**: the limit, `thread_concurrency`.
-//! - **flags**: what the gate must know of the policy, so that a newcomer decides from this word alone:
-//!   `LENIENT`, pending threads do not count as running; `STRICT`, nobody overtakes the queue.
-//! - **Q**: threads queued (for `sleep`: threads polling).
-//! - **P**: places handed to threads that were woken and do not run yet (the 2009 patch's `fifo_pending`).
+//! - **flags**: the policy (4 bits) and what a newcomer must know to decide from this word alone:
+//!   `LENIENT`, pending threads do not count as running; `STRICT`, nobody overtakes the queue; `CLOSED`,
+//!   the same for now, since the head of the queue has waited too long; `CONGESTED`, so many wait for row
+//!   locks that only holders of locks are let in; `UNLIMITED`, everybody is let in.
+//! - **Q**: threads in the queue.
+//! - **P**: threads woken that do not run yet (the 2009 patch's `fifo_pending`). Except under `summon`,
+//!   each of them holds a place.
 //!
 //! T - P threads are really running. At rest (no thread between two of its steps):
-//! - Q > 0 implies T >= L: nobody waits beside a free place;
-//! - P <= T: a pending thread holds a place;
+//! - Q > 0 implies T >= L, or T >= min(L, processors) if the policy lets a thread in its quantum or lease
+//!   leave without handing on, or T >= 1 and no holder of locks queued if `CONGESTED`;
+//! - P <= T, but under `summon`;
 //! - nobody inside, nobody queued: T = P = Q = 0.
 //!
-//! A place is handed on only at T <= L, so P <= L always fits. T and Q are bounded by the number of
-//! sessions, which [`crate::Admission::session`] bounds.
+//! T and Q are bounded by the number of sessions, which [`crate::Admission::session`] bounds; P by the
+//! highest limit, since nobody is woken while T > L and P counts those woken within L.
 
 use crate::Policy;
 
-const T_BITS: u32 = 18;
-const L_BITS: u32 = 11;
-const Q_BITS: u32 = 18;
-const P_BITS: u32 = 11;
+const T_BITS: u32 = 17;
+const L_BITS: u32 = 10;
+const Q_BITS: u32 = 17;
+const P_BITS: u32 = 10;
 const L_SHIFT: u32 = T_BITS;
-const LENIENT: u64 = 1 << 29;
-const STRICT: u64 = 1 << 30;
-const Q_SHIFT: u32 = 32;
+const POLICY_SHIFT: u32 = L_SHIFT + L_BITS;
+const POLICY_BITS: u32 = 4;
+const LENIENT: u64 = 1 << 31;
+const STRICT: u64 = 1 << 32;
+const CLOSED: u64 = 1 << 33;
+const CONGESTED: u64 = 1 << 34;
+const UNLIMITED: u64 = 1 << 35;
+const Q_SHIFT: u32 = 37;
 const P_SHIFT: u32 = Q_SHIFT + Q_BITS;
 
 const fn ones(bits: u32) -> u64 {
@@ -50,6 +59,30 @@ pub(crate) const SESSIONS_MAX: u64 = ones(T_BITS);
 /// The highest limit.
 pub(crate) const LIMIT_MAX: u32 = ones(L_BITS) as u32;
 
+/// Who asks at the gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Caller {
+    /// Its quantum is not used up, so that it may overtake the queue if the policy lets anybody.
+    pub(crate) fresh: bool,
+    /// It is of the first class: a holder of locks.
+    pub(crate) first: bool,
+}
+
+impl Caller {
+    /// A newcomer without anything special.
+    #[cfg(test)]
+    pub(crate) const NEWCOMER: Caller = Caller { fresh: true, first: false };
+}
+
+/// How a policy's gate treats newcomers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Gate {
+    /// Pending threads do not count as running.
+    pub(crate) lenient: bool,
+    /// Nobody overtakes the queue.
+    pub(crate) strict: bool,
+}
+
 /// A value of the state word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct State(pub(crate) u64);
@@ -57,33 +90,66 @@ pub(crate) struct State(pub(crate) u64);
 impl State {
     /// Nobody inside, nobody queued.
     pub(crate) fn idle(policy: Policy, limit: u32) -> Self {
+        State(0).with_rule(policy, limit)
+    }
+
+    /// The same T, P and Q under another policy and limit. A closed gate opens; congestion stays.
+    pub(crate) fn with_rule(self, policy: Policy, limit: u32) -> Self {
         debug_assert!(limit <= LIMIT_MAX);
-        let flags = match policy {
-            Policy::Flifo => LENIENT,
-            Policy::Fifo => STRICT,
-            Policy::None | Policy::Lifo | Policy::Broadcast | Policy::Sleep => 0,
-        };
-        State(u64::from(limit) << L_SHIFT | flags)
+        let gate = policy.rule().gate();
+        let mut flags = (policy as u64) << POLICY_SHIFT;
+        flags |= if gate.lenient { LENIENT } else { 0 };
+        flags |= if gate.strict { STRICT } else { 0 };
+        flags |= if policy == Policy::None || limit == 0 { UNLIMITED } else { 0 };
+        let counted = ones(T_BITS) | ones(Q_BITS) << Q_SHIFT | ones(P_BITS) << P_SHIFT | CONGESTED;
+        State(self.0 & counted | flags | u64::from(limit) << L_SHIFT)
     }
 
     /// T: places out.
+    #[inline]
     pub(crate) fn places(self) -> u32 {
         (self.0 & ones(T_BITS)) as u32
     }
 
     /// L: the limit.
+    #[inline]
     pub(crate) fn limit(self) -> u32 {
         (self.0 >> L_SHIFT & ones(L_BITS)) as u32
     }
 
     /// Q: threads queued.
+    #[inline]
     pub(crate) fn queued(self) -> u32 {
         (self.0 >> Q_SHIFT & ones(Q_BITS)) as u32
     }
 
     /// P: threads woken that do not run yet.
+    #[inline]
     pub(crate) fn pending(self) -> u32 {
         (self.0 >> P_SHIFT & ones(P_BITS)) as u32
+    }
+
+    /// The policy.
+    #[inline]
+    pub(crate) fn policy(self) -> Policy {
+        Policy::ALL[(self.0 >> POLICY_SHIFT & ones(POLICY_BITS)) as usize]
+    }
+
+    /// Whether nobody is ever kept out.
+    #[inline]
+    pub(crate) fn unlimited(self) -> bool {
+        self.0 & UNLIMITED != 0
+    }
+
+    /// Whether the gate is closed to newcomers until the head of the queue runs.
+    pub(crate) fn closed(self) -> bool {
+        self.0 & CLOSED != 0
+    }
+
+    /// Whether only holders of locks are let in while anybody runs.
+    #[inline]
+    pub(crate) fn congested(self) -> bool {
+        self.0 & CONGESTED != 0
     }
 
     /// Whether a newcomer may enter at once.
@@ -91,27 +157,55 @@ impl State {
     /// FLIFO's gate, "fewer than L threads are really running", says the same as the published
     /// `lifo_running < fifo_pending` with `lifo_running = max(T - L, 0)`.
     #[inline]
-    pub(crate) fn admits(self) -> bool {
-        let forgiven = if self.0 & LENIENT != 0 { self.pending() } else { 0 };
-        let in_order = self.0 & STRICT == 0 || self.queued() == 0;
-        in_order && self.places() - forgiven < self.limit()
+    pub(crate) fn admits(self, caller: Caller) -> bool {
+        const RARE: u64 = CONGESTED | UNLIMITED;
+        if self.0 & RARE != 0 {
+            return self.admits_in_rare_states(caller);
+        }
+        self.in_order(caller) && self.running() < self.limit()
     }
 
-    /// What an exit does: hand its place to the queue, or give it back. An exit above the limit repays
-    /// the overshoot of newcomers and forced entries instead of handing on.
-    pub(crate) fn hands_on(self) -> bool {
+    #[cold]
+    fn admits_in_rare_states(self, caller: Caller) -> bool {
+        self.unlimited() || self.in_order(caller) && self.running() < self.limit_for(caller.first)
+    }
+
+    /// Threads that hold a place and count against the limit.
+    #[inline]
+    fn running(self) -> u32 {
+        // Saturating: those summoned before the policy changed hold no place.
+        self.places().saturating_sub(if self.0 & LENIENT != 0 { self.pending() } else { 0 })
+    }
+
+    /// Whether the caller would overtake nobody whom it must not overtake.
+    #[inline]
+    fn in_order(self, caller: Caller) -> bool {
+        self.queued() == 0 || self.0 & (STRICT | CLOSED) == 0 && caller.fresh
+    }
+
+    /// The limit for a class: one runs on, so that work which needs none of the locks gets done.
+    pub(crate) fn limit_for(self, first: bool) -> u32 {
+        if self.congested() && !first { self.limit().min(1) } else { self.limit() }
+    }
+
+    /// Whether an exit must look at the queue. One above the limit repays the overshoot of newcomers and
+    /// forced entries instead.
+    #[inline]
+    pub(crate) fn exit_looks_at_queue(self) -> bool {
         self.queued() > 0 && self.places() <= self.limit()
     }
 
     /// A newcomer enters.
+    #[inline]
     pub(crate) fn entered(self) -> Self {
         debug_assert!(u64::from(self.places()) < SESSIONS_MAX);
         State(self.0 + ONE_PLACE)
     }
 
     /// A place is given back.
+    #[inline]
     pub(crate) fn left(self) -> Self {
-        debug_assert!(self.places() > self.pending(), "{self:?}");
+        debug_assert!(self.places() > 0, "{self:?}");
         State(self.0 - ONE_PLACE)
     }
 
@@ -120,10 +214,26 @@ impl State {
         State(self.0 + ONE_QUEUED)
     }
 
-    /// The place of the thread that leaves goes to the head of the queue: T stays.
+    /// A thread leaves the queue without a place: cancelled, timed out, or told to try again.
+    pub(crate) fn unqueued(self) -> Self {
+        debug_assert!(self.queued() > 0, "{self:?}");
+        State(self.0 - ONE_QUEUED)
+    }
+
+    /// The place of the thread that leaves goes to a queued thread: T stays.
     pub(crate) fn handed_on(self) -> Self {
-        debug_assert!(self.hands_on(), "{self:?}");
+        debug_assert!(self.queued() > 0, "{self:?}");
         State(self.0 - ONE_QUEUED + ONE_PENDING)
+    }
+
+    /// A free place goes to a queued thread.
+    pub(crate) fn granted(self) -> Self {
+        self.entered().handed_on()
+    }
+
+    /// A place is given back, and a queued thread is woken to compete for it (`summon`).
+    pub(crate) fn left_and_summoned(self) -> Self {
+        self.left().handed_on()
     }
 
     /// A woken thread runs: it is pending no more.
@@ -132,16 +242,32 @@ impl State {
         State(self.0 - ONE_PENDING)
     }
 
-    /// A place is given back and the whole queue is emptied (`broadcast`).
-    pub(crate) fn left_and_dispersed(self) -> Self {
-        State((self.0 - ONE_PLACE) & !(ones(Q_BITS) << Q_SHIFT))
+    /// The whole queue is emptied.
+    pub(crate) fn dispersed(self) -> Self {
+        State(self.0 & !(ones(Q_BITS) << Q_SHIFT))
+    }
+
+    /// The gate closed to newcomers, or opened.
+    pub(crate) fn with_closed(self, closed: bool) -> Self {
+        State(if closed { self.0 | CLOSED } else { self.0 & !CLOSED })
+    }
+
+    /// Only holders of locks let in, or everybody again.
+    pub(crate) fn with_congested(self, congested: bool) -> Self {
+        State(if congested { self.0 | CONGESTED } else { self.0 & !CONGESTED })
     }
 }
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (t, p, q, l) = (self.places(), self.pending(), self.queued(), self.limit());
-        write!(f, "T={t} P={p} Q={q} L={l}")
+        write!(f, "{} T={t} P={p} Q={q} L={l}", self.policy())?;
+        for (set, name) in [(self.closed(), "closed"), (self.congested(), "congested")] {
+            if set {
+                write!(f, " {name}")?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -154,16 +280,30 @@ mod tests {
         State(State::idle(policy, limit).0 + counted)
     }
 
+    fn admits(policy: Policy, counted: [u64; 3], limit: u32) -> bool {
+        state(policy, counted, limit).admits(Caller::NEWCOMER)
+    }
+
     #[test]
     fn fields_do_not_touch_each_other() {
         for policy in Policy::ALL {
             let full = state(policy, [ones(T_BITS), ones(P_BITS), ones(Q_BITS)], LIMIT_MAX);
-            assert_eq!(
-                [full.places(), full.pending(), full.queued(), full.limit()].map(u64::from),
-                [ones(T_BITS), ones(P_BITS), ones(Q_BITS), ones(L_BITS)]
-            );
-            let dispersed = state(policy, [ones(T_BITS) - 1, ones(P_BITS), 0], LIMIT_MAX);
-            assert_eq!(full.left_and_dispersed(), dispersed);
+            let marked = full.with_closed(true).with_congested(true);
+            for state in [full, marked, marked.with_closed(false).with_congested(false)] {
+                assert_eq!(
+                    [state.places(), state.pending(), state.queued(), state.limit()].map(u64::from),
+                    [ones(T_BITS), ones(P_BITS), ones(Q_BITS), ones(L_BITS)]
+                );
+                assert_eq!(state.policy(), policy);
+            }
+            assert_eq!((marked.closed(), marked.congested()), (true, true));
+            assert_eq!(full.dispersed(), state(policy, [ones(T_BITS), ones(P_BITS), 0], LIMIT_MAX));
+            for other in Policy::ALL {
+                assert_eq!(
+                    full.with_rule(other, 7),
+                    state(other, [ones(T_BITS), ones(P_BITS), ones(Q_BITS)], 7)
+                );
+            }
         }
     }
 
@@ -175,7 +315,7 @@ mod tests {
                     let lifo_running = places.saturating_sub(u64::from(limit));
                     // The patch asks its gate only once the limit is reached.
                     let published = places < u64::from(limit) || lifo_running < pending;
-                    assert_eq!(state(Policy::Flifo, [places, pending, 3], limit).admits(), published);
+                    assert_eq!(admits(Policy::Flifo, [places, pending, 3], limit), published);
                 }
             }
         }
@@ -183,12 +323,39 @@ mod tests {
 
     #[test]
     fn fifo_never_overtakes_and_an_overshoot_is_repaid_first() {
-        assert!(!state(Policy::Fifo, [3, 0, 1], 4).admits());
-        assert!(state(Policy::Lifo, [3, 0, 1], 4).admits());
-        assert!(!state(Policy::Lifo, [4, 1, 1], 4).admits());
-        assert!(state(Policy::Flifo, [4, 1, 1], 4).admits());
-        assert!(state(Policy::Fifo, [4, 0, 1], 4).hands_on());
-        assert!(!state(Policy::Fifo, [5, 1, 1], 4).hands_on());
+        assert!(!admits(Policy::Fifo, [3, 0, 1], 4));
+        assert!(admits(Policy::Lifo, [3, 0, 1], 4));
+        assert!(!admits(Policy::Lifo, [4, 1, 1], 4));
+        assert!(admits(Policy::Flifo, [4, 1, 1], 4));
+        assert!(!state(Policy::Flifo, [4, 1, 1], 4).with_closed(true).admits(Caller::NEWCOMER));
+        assert!(state(Policy::Flifo, [4, 1, 0], 4).with_closed(true).admits(Caller::NEWCOMER));
+        assert!(state(Policy::Fifo, [4, 0, 1], 4).exit_looks_at_queue());
+        assert!(!state(Policy::Fifo, [5, 1, 1], 4).exit_looks_at_queue());
         assert_eq!(state(Policy::Fifo, [4, 1, 3], 4).handed_on(), state(Policy::Fifo, [4, 2, 2], 4));
+        assert_eq!(state(Policy::Fifo, [3, 1, 3], 4).granted(), state(Policy::Fifo, [4, 2, 2], 4));
+    }
+
+    #[test]
+    fn a_used_up_quantum_overtakes_nobody() {
+        let spent = Caller { fresh: false, first: false };
+        assert!(!state(Policy::Quantum, [3, 0, 1], 4).admits(spent));
+        assert!(state(Policy::Quantum, [3, 0, 0], 4).admits(spent));
+        assert!(state(Policy::Quantum, [3, 0, 1], 4).admits(Caller::NEWCOMER));
+    }
+
+    #[test]
+    fn congestion_lets_holders_of_locks_in_and_one_other() {
+        let holder = Caller { fresh: true, first: true };
+        let congested = |places| state(Policy::Flifo, [places, 0, 0], 4).with_congested(true);
+        assert!(congested(0).admits(Caller::NEWCOMER));
+        assert!(!congested(1).admits(Caller::NEWCOMER));
+        assert!(congested(3).admits(holder));
+        assert!(!congested(4).admits(holder));
+    }
+
+    #[test]
+    fn without_a_limit_everybody_enters() {
+        assert!(admits(Policy::None, [50, 0, 0], 4));
+        assert!(admits(Policy::Fifo, [50, 0, 9], 0));
     }
 }

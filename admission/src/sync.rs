@@ -1,21 +1,25 @@
-//! Atomics and locks: the standard library's, or loom's when the protocol is model-checked
-//! (`RUSTFLAGS="--cfg loom"`), so that the checker runs the code that ships.
+//! Atomics and locks: the standard library's, or a model checker's when the protocol is checked
+//! (`RUSTFLAGS="--cfg loom"` or `"--cfg shuttle"`), so that the checkers run the code that ships.
 
-#[cfg(not(loom))]
-pub(crate) use std::{
-    cell::UnsafeCell,
-    sync::atomic::{AtomicU32, AtomicU64, Ordering},
-    sync::{Mutex, MutexGuard},
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
 #[cfg(loom)]
-pub(crate) use loom::{
-    sync::atomic::{AtomicU32, AtomicU64, Ordering},
-    sync::{Mutex, MutexGuard},
+pub(crate) use loom::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
-/// loom's `UnsafeCell` under the standard one's interface; the queue uses it under its lock only.
-#[cfg(loom)]
+#[cfg(shuttle)]
+pub(crate) use shuttle::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+};
+
+/// The queue uses it under its lock only, which is what the checkers check.
 pub(crate) use std::cell::UnsafeCell;
 
 /// Locks, also when another thread panicked while it held the lock: every critical section here leaves

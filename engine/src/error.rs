@@ -9,6 +9,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// Admission did not let the statement in, or not go on.
+    #[error("the statement was not admitted: {0}")]
+    Refused(#[from] flifo_admission::Refused),
     /// The operating system refused, for a reason that has no variant of its own.
     #[error("{action} {path}: {source}")]
     Io {

@@ -122,10 +122,10 @@ mod tests {
         let config = flifo_admission::Config { thread_concurrency: 1, ..flifo_admission::Config::default() };
         let admission = flifo_admission::Admission::new(config).unwrap();
         let waiter = Waiter::session(admission.session());
-        let _place = waiter.admission().unwrap().place();
+        let _place = waiter.admission().unwrap().place().unwrap();
         let entered = waiter.wait(WaitReason::DiskRead, || {
             let other = admission.session();
-            std::thread::spawn(move || drop(other.place())).join()
+            std::thread::spawn(move || drop(other.place().unwrap())).join()
         });
         assert!(entered.is_ok());
     }

@@ -60,7 +60,7 @@ fn loads() {
     let session = session(&db);
     let mut row = 0;
     let mut insert = || {
-        session.statement().insert(&tree, &key(row), &value(row)).unwrap();
+        session.statement().unwrap().insert(&tree, &key(row), &value(row)).unwrap();
         row += 1;
     };
     // More than the pool holds, so pages have been written.
@@ -128,6 +128,6 @@ fn changes_in_memory() {
     let tree = db.create_tree("t").unwrap();
     db.bulk_load(&tree, rows(ROWS), |_| {}).unwrap();
     db.checkpoint().unwrap();
-    session(&db).statement().insert(&tree, &key(ROWS), &value(ROWS)).unwrap();
+    session(&db).statement().unwrap().insert(&tree, &key(ROWS), &value(ROWS)).unwrap();
     now_and_until_killed(std::thread::yield_now);
 }

@@ -24,7 +24,7 @@ fn rows_are_inserted_updated_and_deleted() {
     let (_, db) = in_memory();
     let tree = db.create_tree("t").unwrap();
     let session = session(&db);
-    let statement = session.statement();
+    let statement = session.statement().unwrap();
     let mut found = b"left over".to_vec();
     assert!(!statement.get(&tree, b"k", &mut found).unwrap());
     assert!(found.is_empty());
@@ -49,7 +49,7 @@ fn a_scan_keeps_to_its_bounds_and_may_use_its_statement() {
     let tree = db.create_tree("t").unwrap();
     db.bulk_load(&tree, rows(1000), |_| {}).unwrap();
     let session = session(&db);
-    let statement = session.statement();
+    let statement = session.statement().unwrap();
     let mut seen = Vec::new();
     let (from, to) = (key(100), key(900));
     statement
@@ -76,7 +76,7 @@ fn trees_are_found_by_name_and_last() {
     for name in ["second", "first", "third"] {
         let tree = db.create_tree(name).unwrap();
         assert_eq!(tree.name(), name);
-        session(&db).statement().insert(&tree, b"name", name.as_bytes()).unwrap();
+        session(&db).statement().unwrap().insert(&tree, b"name", name.as_bytes()).unwrap();
     }
     assert_eq!(db.tree_names().unwrap(), ["first", "second", "third"]);
     db.close().unwrap();
@@ -85,7 +85,7 @@ fn trees_are_found_by_name_and_last() {
     assert_eq!(db.tree_names().unwrap(), ["first", "second", "third"]);
     for name in db.tree_names().unwrap() {
         let mut found = Vec::new();
-        session(&db).statement().get(&db.tree(&name).unwrap(), b"name", &mut found).unwrap();
+        session(&db).statement().unwrap().get(&db.tree(&name).unwrap(), b"name", &mut found).unwrap();
         assert_eq!(found, name.as_bytes());
     }
 }
@@ -101,7 +101,7 @@ fn wrong_uses_of_trees_are_errors() {
     assert!(matches!(db.tree(&"x".repeat(1000)), Err(Error::BadName { .. })));
     assert!(matches!(db.set_property("", "x"), Err(Error::BadName { .. })));
     let (_, other) = in_memory();
-    let foreign = session(&other).statement().insert(&tree, b"k", b"v").map(drop);
+    let foreign = session(&other).statement().unwrap().insert(&tree, b"k", b"v").map(drop);
     assert!(matches!(foreign, Err(Error::ForeignTree { .. })));
 }
 
@@ -182,7 +182,7 @@ fn an_entry_too_large_is_refused_and_the_largest_is_not() {
     let (_, db) = in_memory();
     let tree = db.create_tree("t").unwrap();
     let session = session(&db);
-    let statement = session.statement();
+    let statement = session.statement().unwrap();
     let max = match statement.insert(&tree, b"k", &[1; 5000]) {
         Err(Error::EntryTooLarge { size: 5001, max }) => max,
         other => panic!("{other:?}"),
@@ -204,10 +204,12 @@ fn a_closed_database_is_closed_for_every_handle() {
     let clone = db.clone();
     db.close().unwrap();
     db.close().unwrap();
-    assert!(matches!(session.statement().get(&tree, b"k", &mut Vec::new()), Err(Error::Closed)));
-    assert!(matches!(session.statement().insert(&tree, b"k", b"v"), Err(Error::Closed)));
-    let scan =
-        session.statement().scan(&tree, Bound::Unbounded, Bound::Unbounded, |_, _| ControlFlow::Break(()));
+    assert!(matches!(session.statement().unwrap().get(&tree, b"k", &mut Vec::new()), Err(Error::Closed)));
+    assert!(matches!(session.statement().unwrap().insert(&tree, b"k", b"v"), Err(Error::Closed)));
+    let scan = session
+        .statement()
+        .unwrap()
+        .scan(&tree, Bound::Unbounded, Bound::Unbounded, |_, _| ControlFlow::Break(()));
     assert!(matches!(scan, Err(Error::Closed)));
     assert!(matches!(clone.checkpoint(), Err(Error::Closed)));
     assert!(matches!(clone.tree("t"), Err(Error::Closed)));
@@ -284,12 +286,12 @@ fn a_miss_is_a_wait_and_a_hit_is_not() {
     let tree = db.tree("t").unwrap();
     let session = session(&db);
     let before = db.stats();
-    session.statement().get(&tree, &key(500), &mut Vec::new()).unwrap();
+    session.statement().unwrap().get(&tree, &key(500), &mut Vec::new()).unwrap();
     let missed = db.stats();
     assert!(missed.waits.since(&before.waits).count(WaitReason::DiskRead) > 0);
     assert!(missed.pool.reads > before.pool.reads);
     for _ in 0..100 {
-        session.statement().get(&tree, &key(500), &mut Vec::new()).unwrap();
+        session.statement().unwrap().get(&tree, &key(500), &mut Vec::new()).unwrap();
     }
     let hit = db.stats();
     assert_eq!(hit.waits.since(&missed.waits).count(WaitReason::DiskRead), 0);
@@ -312,7 +314,7 @@ fn checkpoints_beside_changes_are_whole() {
                 scope.spawn(move || {
                     for row in 0..1500 {
                         let row = row * 4 + writer;
-                        session.statement().insert(&tree, &key(row), &value(row)).unwrap();
+                        session.statement().unwrap().insert(&tree, &key(row), &value(row)).unwrap();
                     }
                 })
             })

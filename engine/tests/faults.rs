@@ -47,7 +47,7 @@ fn history(disk: &MemoryDisk, reached: &mut Reached) -> Result<()> {
     verify_some(&db, &tree, ROWS, 50)?;
     let session = session(&db);
     for row in ROWS..ROWS + MORE {
-        assert!(session.statement().insert(&tree, &key(row), &value(row))?);
+        assert!(session.statement().unwrap().insert(&tree, &key(row), &value(row))?);
     }
     db.close()?;
     *reached = Reached::Grown;
@@ -68,7 +68,8 @@ fn check_left(disk: &MemoryDisk, reached: Reached, context: &str) {
         Err(error) => panic!("{context}: {error}"),
         Ok(tree) => {
             let loaded = db.property("loaded").unwrap().is_some();
-            let grown = loaded && session(&db).statement().get(&tree, &key(ROWS), &mut Vec::new()).unwrap();
+            let grown =
+                loaded && session(&db).statement().unwrap().get(&tree, &key(ROWS), &mut Vec::new()).unwrap();
             match (loaded, grown) {
                 // The drop of a handle after a failed load: the tree is there, and whole as far as it goes.
                 (false, _) => drop(db.check_tree(&tree).unwrap()),

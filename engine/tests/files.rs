@@ -285,7 +285,7 @@ fn a_full_disk_harms_nothing_that_is_there() {
     let mut inserted = ROWS;
     let error = loop {
         let row = inserted;
-        match session.statement().insert(&tree, &key(row), &common::value(row)) {
+        match session.statement().unwrap().insert(&tree, &key(row), &common::value(row)) {
             Ok(_) => inserted += 1,
             Err(error) => break error,
         }
@@ -294,7 +294,7 @@ fn a_full_disk_harms_nothing_that_is_there() {
     verify(&db, &tree, inserted).unwrap();
     db.check_tree(&tree).unwrap();
     // Others can still be deleted and changed, and all of it lasts.
-    assert!(session.statement().delete(&tree, &key(inserted - 1)).unwrap());
+    assert!(session.statement().unwrap().delete(&tree, &key(inserted - 1)).unwrap());
     db.close().unwrap();
     let db = Database::open_on(Arc::new(disk), config()).unwrap();
     verify(&db, &db.tree("t").unwrap(), inserted - 1).unwrap();

@@ -51,7 +51,7 @@ fn read_at_random(db: &Database, tree: &Tree, admission: &Arc<Admission>, reads:
             scope.spawn(move || {
                 let mut found = Vec::new();
                 for row in random_rows(thread).take(reads) {
-                    assert!(session.statement().get(tree, &key(row), &mut found).unwrap());
+                    assert!(session.statement().unwrap().get(tree, &key(row), &mut found).unwrap());
                     assert_eq!(found, value(row));
                     done.fetch_add(1, Ordering::Relaxed);
                 }
@@ -107,7 +107,7 @@ fn rows_change_while_pages_come_and_go() {
                 for row in random_rows(thread).take(300) {
                     // Each row belongs to one of the threads.
                     let row = row / 16 * 16 + thread;
-                    let statement = session.statement();
+                    let statement = session.statement().unwrap();
                     let fresh = format!("row {row} as thread {thread} left it").into_bytes();
                     assert!(statement.update(tree, &key(row), &fresh).unwrap());
                     assert!(statement.get(tree, &key(row), &mut found).unwrap());
@@ -125,7 +125,7 @@ fn rows_change_while_pages_come_and_go() {
     let mut found = Vec::new();
     for thread in 0..16 {
         for row in random_rows(thread).take(300).map(|row| row / 16 * 16 + thread) {
-            assert!(session.statement().get(&tree, &key(row), &mut found).unwrap());
+            assert!(session.statement().unwrap().get(&tree, &key(row), &mut found).unwrap());
             assert_eq!(found, format!("row {row} as thread {thread} left it").into_bytes());
         }
     }
@@ -154,7 +154,7 @@ fn all_who_wait_for_a_load_are_woken() {
                 scope.spawn(move || {
                     let mut found = Vec::new();
                     for row in (0..2000).step_by(50) {
-                        assert!(session.statement().get(tree, &key(row), &mut found).unwrap());
+                        assert!(session.statement().unwrap().get(tree, &key(row), &mut found).unwrap());
                         assert_eq!(found, value(row));
                     }
                 });

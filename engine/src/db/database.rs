@@ -37,7 +37,7 @@ use crate::wait::Waiter;
 /// let admission = Admission::new(Config::default())?;     // who may run now; one for all sessions
 /// let session = db.session(&admission);                   // one per connection
 /// {
-///     let statement = session.statement();                // enters; leaves at the end of the block
+///     let statement = session.statement()?;                // enters; leaves at the end of the block
 ///     statement.insert(&fruit, b"apple", b"red")?;
 ///     statement.insert(&fruit, b"banana", b"yellow")?;
 ///     statement.insert(&fruit, b"cherry", b"dark red")?;

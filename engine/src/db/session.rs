@@ -19,7 +19,8 @@ pub struct Session {
 
 /// A statement: holds a place in admission until it is dropped, but for the time of its waits.
 ///
-/// Every row read or changed takes one of the place's tickets; when they are used up, the statement queues again.
+/// Every row read or changed takes one of the place's tickets; when they are used up, the statement queues again, and
+/// may be refused there.
 pub struct Statement<'a> {
     session: &'a Session,
     _place: Place<'a>,
@@ -37,8 +38,11 @@ impl Session {
     /// Begins a statement: enters admission, queueing if it must.
     ///
     /// One at a time: it leaves at its drop even if another of this session is still there.
-    pub fn statement(&self) -> Statement<'_> {
-        Statement { session: self, _place: self.admission().place() }
+    ///
+    /// It is refused ([`crate::Error::Refused`]) if the scheduler has a queue limit or a queue timeout, or when somebody
+    /// cancels it.
+    pub fn statement(&self) -> Result<Statement<'_>> {
+        Ok(Statement { session: self, _place: self.admission().place()? })
     }
 }
 
@@ -46,7 +50,7 @@ impl Statement<'_> {
     /// Puts the value of `key` into `value`; false (and `value` empty) if there is no such row.
     pub fn get(&self, tree: &Tree, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let tree = self.session.database.tree(tree)?;
-        self.take_ticket();
+        self.take_ticket()?;
         tree.get(&self.session.waiter, key, value)
     }
 
@@ -77,10 +81,15 @@ impl Statement<'_> {
         mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         let tree = self.session.database.tree(tree)?;
-        tree.scan(&self.session.waiter, from, to, |key, value| {
-            self.take_ticket();
-            each(key, value)
-        })
+        let mut refused = None;
+        tree.scan(&self.session.waiter, from, to, |key, value| match self.take_ticket() {
+            Ok(()) => each(key, value),
+            Err(error) => {
+                refused = Some(error);
+                ControlFlow::Break(())
+            }
+        })?;
+        refused.map_or(Ok(()), Err)
     }
 
     /// Adds a row; false if there is one with that key.
@@ -110,11 +119,11 @@ impl Statement<'_> {
     ) -> Result<bool> {
         let session = self.session;
         let tree = session.database.tree(tree)?;
-        self.take_ticket();
+        self.take_ticket()?;
         session.database.change(&session.waiter, session.lane, || change(tree, &session.waiter))
     }
 
-    fn take_ticket(&self) {
-        self.session.admission().enter();
+    fn take_ticket(&self) -> Result<()> {
+        Ok(self.session.admission().enter()?)
     }
 }

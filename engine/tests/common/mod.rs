@@ -50,7 +50,7 @@ pub(crate) fn verify(db: &Database, tree: &Tree, count: u64) -> Result<()> {
 /// The same, with every `step`-th row read by itself: debug builds are slow.
 pub(crate) fn verify_some(db: &Database, tree: &Tree, count: u64, step: usize) -> Result<()> {
     let session = session(db);
-    let statement = session.statement();
+    let statement = session.statement().unwrap();
     let mut found = Vec::new();
     for row in (0..count).step_by(step) {
         assert!(statement.get(tree, &key(row), &mut found)?, "row {row} is not there");

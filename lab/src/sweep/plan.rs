@@ -124,6 +124,7 @@ impl Plan {
             thread_concurrency: setting.concurrency,
             concurrency_tickets: self.tickets,
             wait_mask: if setting.leave_on_read { all } else { all.without(WaitKind::Disk) },
+            ..Config::default()
         }
     }
 }

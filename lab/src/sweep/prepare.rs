@@ -265,7 +265,7 @@ fn count_rows(
     use std::ops::{Bound, ControlFlow};
     let mut found = 0;
     let (from, to) = (row::key(first), row::key(last));
-    session.statement().scan(table, Bound::Included(&from), Bound::Included(&to), |_, _| {
+    session.statement()?.scan(table, Bound::Included(&from), Bound::Included(&to), |_, _| {
         found += 1;
         ControlFlow::Continue(())
     })?;

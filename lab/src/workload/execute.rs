@@ -34,7 +34,7 @@ impl Executor {
     ) -> Result<(&[u8], u32), Error> {
         self.reply.clear();
         self.reply.resize(HEADER_BYTES, 0);
-        let running = session.statement();
+        let running = session.statement()?;
         work::burn(statement.work_us);
         let rows = match statement.kind {
             Kind::Point => self.point(&running, tree, statement.id)?,

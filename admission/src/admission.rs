@@ -1,0 +1,279 @@
+//! The scheduler as it is shared: its configuration, which can change at run time, and what belongs to all
+//! sessions.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::config::{AutoLimit, processors};
+use crate::core::{Core, Terms, Wake};
+use crate::delay::SleepDelay;
+use crate::metrics::{Counters, Metrics, Snapshot, add};
+use crate::parker::Verdict;
+use crate::quantum::QuantumStatements;
+use crate::queue::List;
+use crate::session::Session;
+use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
+use crate::watchdog::Watchdog;
+use crate::{Config, ConfigError, WaitMask};
+
+/// A scheduler: shared by all sessions that compete for the same processors.
+pub struct Admission {
+    pub(crate) core: Core,
+    pub(crate) settings: Settings,
+    pub(crate) delay: SleepDelay,
+    pub(crate) quantum: QuantumStatements,
+    pub(crate) metrics: Metrics,
+    pub(crate) watchdog: Watchdog,
+    /// Disk waits that gave up their places. Invariant: counts the sessions between such a `wait_begin` and
+    /// its end; never above the io_depth that was set when the last of them began.
+    pub(crate) disk_waits: AtomicU32,
+    config: Mutex<Config>,
+    tenants: Mutex<u32>,
+}
+
+/// The part of the configuration that sessions read on their way. Each value stands for itself, so relaxed
+/// loads suffice: a session that sees a new one a moment late does what it did the moment before.
+pub(crate) struct Settings {
+    tickets: AtomicU32,
+    wait_mask: AtomicU32,
+    io_depth: AtomicU32,
+    queue_limit: AtomicU32,
+    queue_timeout_ns: AtomicU64,
+    lease_ns: AtomicU64,
+    lease_until_ns: AtomicU64,
+}
+
+/// Stands for "never" and "any time".
+const UNBOUNDED_NS: u64 = u64::MAX;
+
+impl Settings {
+    fn new(config: &Config) -> Self {
+        let settings = Settings {
+            tickets: AtomicU32::new(0),
+            wait_mask: AtomicU32::new(0),
+            io_depth: AtomicU32::new(0),
+            queue_limit: AtomicU32::new(0),
+            queue_timeout_ns: AtomicU64::new(0),
+            lease_ns: AtomicU64::new(0),
+            lease_until_ns: AtomicU64::new(0),
+        };
+        settings.set(config);
+        settings
+    }
+
+    fn set(&self, config: &Config) {
+        let ns = |time: Option<Duration>| time.map_or(UNBOUNDED_NS, in_ns);
+        self.tickets.store(config.concurrency_tickets, Ordering::Relaxed);
+        self.wait_mask.store(config.wait_mask.bits().into(), Ordering::Relaxed);
+        self.io_depth.store(config.io_depth, Ordering::Relaxed);
+        self.queue_limit.store(config.queue_limit, Ordering::Relaxed);
+        self.queue_timeout_ns.store(ns(config.queue_timeout), Ordering::Relaxed);
+        self.lease_ns.store(in_ns(config.lease), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn tickets(&self) -> u32 {
+        self.tickets.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn wait_mask(&self) -> WaitMask {
+        WaitMask::from_bits(self.wait_mask.load(Ordering::Relaxed) as u8).expect("stored from a mask")
+    }
+
+    pub(crate) fn io_depth(&self) -> u32 {
+        self.io_depth.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn queue_limit(&self) -> u32 {
+        self.queue_limit.load(Ordering::Relaxed)
+    }
+
+    /// When a session that joins the queue at `now_ns` gives up.
+    pub(crate) fn deadline_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_add(self.queue_timeout_ns.load(Ordering::Relaxed))
+    }
+
+    /// Whether the lease of those inside is over; if so, the next one begins, and only one caller is told.
+    pub(crate) fn lease_over(&self, now_ns: u64) -> bool {
+        let until_ns = self.lease_until_ns.load(Ordering::Relaxed);
+        let next_ns = now_ns.saturating_add(self.lease_ns.load(Ordering::Relaxed));
+        now_ns >= until_ns
+            && self
+                .lease_until_ns
+                .compare_exchange(until_ns, next_ns, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+    }
+}
+
+fn in_ns(time: Duration) -> u64 {
+    time.as_nanos().try_into().unwrap_or(UNBOUNDED_NS)
+}
+
+/// Whose share of the places a session uses; see [`Admission::tenant`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Tenant(pub(crate) u32);
+
+impl Tenant {
+    /// The most tenants of one scheduler, the default one included.
+    pub const MAX: u32 = 64;
+}
+
+impl Admission {
+    /// A scheduler with this configuration; an impossible one is an error that says what is allowed.
+    pub fn new(config: Config) -> Result<Arc<Self>, ConfigError> {
+        config.check()?;
+        let metrics = Metrics::new();
+        let admission = Arc::new(Admission {
+            core: Core::new(config.policy, config.thread_concurrency, processors()),
+            settings: Settings::new(&config),
+            delay: SleepDelay::new(),
+            quantum: QuantumStatements::new(config.quantum),
+            metrics,
+            watchdog: Watchdog::new(),
+            disk_waits: AtomicU32::new(0),
+            config: Mutex::new(config.clone()),
+            tenants: Mutex::new(1),
+        });
+        admission.reconfigure(config)?;
+        Ok(admission)
+    }
+
+    /// What it was told last; `thread_concurrency` is the limit now.
+    pub fn config(&self) -> Config {
+        let config = lock(&self.config).clone();
+        Config { thread_concurrency: self.thread_concurrency(), ..config }
+    }
+
+    /// Changes the configuration at run time. A higher limit lets as many in as now fit; a lower one takes
+    /// effect as threads leave. When the policy changes, or the limit is lifted, everybody in the queue
+    /// asks again.
+    pub fn reconfigure(self: &Arc<Self>, config: Config) -> Result<(), ConfigError> {
+        config.check()?;
+        // Held throughout, so that two changes do not mix.
+        let mut current = lock(&self.config);
+        self.settings.set(&config);
+        self.quantum.set(config.quantum);
+        let now_ns = self.metrics.now_ns();
+        let terms = Terms {
+            promote_after_ns: in_ns(config.promote_after),
+            tau_ns: config.tau.map_or(UNBOUNDED_NS, in_ns),
+            lock_waiters_max: config.lock_waiters_max,
+        };
+        self.wake(self.core.set_terms(terms, now_ns), None);
+        let (wake, _) = self.core.set_rule(config.policy, config.thread_concurrency, now_ns);
+        self.wake(wake, None);
+        self.watchdog.configure(self, &config)?;
+        *current = config;
+        Ok(())
+    }
+
+    /// The limit now; 0: none.
+    pub fn thread_concurrency(&self) -> u32 {
+        self.core.state().limit()
+    }
+
+    /// Changes the limit alone; see [`Admission::reconfigure`].
+    pub fn set_thread_concurrency(self: &Arc<Self>, limit: u32) -> Result<(), ConfigError> {
+        let config = Config { thread_concurrency: limit, ..lock(&self.config).clone() };
+        self.reconfigure(config)
+    }
+
+    /// A new tenant. While several tenants have sessions in the queue, places go to them by `weight`; the
+    /// sessions that were given no tenant share one of weight 1.
+    pub fn tenant(&self, weight: f64) -> Result<Tenant, ConfigError> {
+        if !(weight.is_finite() && weight > 0.0) {
+            return Err(ConfigError::Weight(weight));
+        }
+        let mut tenants = lock(&self.tenants);
+        if *tenants == Tenant::MAX {
+            return Err(ConfigError::Tenants);
+        }
+        *tenants += 1;
+        Ok(Tenant(self.core.add_tenant(weight)))
+    }
+
+    /// A handle for one connection.
+    ///
+    /// # Panics
+    /// If 131,071 sessions of this scheduler are alive.
+    pub fn session(self: &Arc<Self>) -> Session {
+        Session::new(self)
+    }
+
+    /// Counters, T, P and Q, and histograms of time.
+    pub fn snapshot(&self) -> Snapshot {
+        let (promoted, lock_waiters) = self.core.promoted_and_lock_waiters();
+        let disk_waits = self.disk_waits.load(Ordering::Relaxed);
+        self.metrics.snapshot(self.core.state(), promoted, (lock_waiters, disk_waits))
+    }
+
+    /// Does what depends on time alone: closes the gate when the head of the queue is too old, refuses
+    /// async tasks whose deadline has passed, breaks a stall, and tries limits if the limit finds itself.
+    /// For schedulers without a watchdog ([`Config::watchdog`]); call it every few milliseconds.
+    pub fn step(self: &Arc<Self>, now: Instant) {
+        let now_ns = self.metrics.ns_of(now);
+        let overdue = self.core.withdraw_overdue(now_ns);
+        wake_all(overdue, Verdict::TimedOut);
+        self.core.close_gate(now_ns);
+        if self.watchdog.stalls(&self.metrics, self.core.state(), now_ns) {
+            let wake = self.core.break_stall(now_ns);
+            if matches!(wake, Wake::Granted(_)) {
+                self.metrics.broke_stall();
+            }
+            self.wake(wake, None);
+        }
+        if let Some(limit) = self.watchdog.better_limit(&self.metrics, self.core.state(), now_ns) {
+            self.try_limit(limit);
+        }
+    }
+
+    /// Sets the limit on behalf of `auto`.
+    fn try_limit(&self, limit: u32) {
+        let policy = self.core.state().policy();
+        let (wake, _) = self.core.set_rule(policy, limit, self.metrics.now_ns());
+        self.wake(wake, None);
+    }
+
+    /// The bounds of a limit that finds itself, if it does.
+    pub fn auto(&self) -> Option<AutoLimit> {
+        lock(&self.config).auto
+    }
+
+    /// Wakes whom a step of the core said. `counters` are the caller's, if it is a session.
+    pub(crate) fn wake(&self, wake: Wake, counters: Option<&Counters>) {
+        match wake {
+            Wake::Nobody => {}
+            Wake::Granted(mut list) => {
+                self.metrics.saw_pending(self.core.state());
+                let now_ns = self.metrics.now_ns();
+                while let Some(node) = list.pop_front() {
+                    if let Some(counters) = counters {
+                        add(&counters.handed_on, 1);
+                    }
+                    // Relaxed: the parker's word publishes it.
+                    node.granted_at_ns.store(now_ns, Ordering::Relaxed);
+                    node.parker.wake(Verdict::Granted);
+                }
+            }
+            Wake::Summoned(list) => {
+                if let Some(node) = list.front() {
+                    node.granted_at_ns.store(self.metrics.now_ns(), Ordering::Relaxed);
+                }
+                wake_all(list, Verdict::Summoned);
+            }
+            Wake::Retry(list) => wake_all(list, Verdict::Retry),
+        }
+    }
+}
+
+fn wake_all(mut list: List, verdict: Verdict) {
+    while let Some(node) = list.pop_front() {
+        node.parker.wake(verdict);
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        self.watchdog.end();
+    }
+}

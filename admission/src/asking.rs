@@ -1,0 +1,238 @@
+//! A session that finds no place: how it queues, polls, and is refused.
+//!
+//! Threads and tasks take the same steps ([`Asking`]); they differ only in how they sleep.
+
+use std::time::{Duration, Instant};
+
+use crate::core::Joined;
+use crate::metrics::add;
+use crate::parker::Verdict;
+use crate::queue::Request;
+use crate::rule::End;
+use crate::session::{Class, Session};
+use crate::state::State;
+use crate::sync::Ordering;
+use crate::{Policy, Refused};
+
+/// A request for a place that could not be granted at once.
+pub(crate) struct Asking {
+    queued_at_ns: u64,
+    deadline_ns: u64,
+    end: End,
+    /// It goes before those of the normal class.
+    ahead: bool,
+}
+
+/// What comes next.
+pub(crate) enum Next {
+    /// It is in the queue: sleep until there is a verdict.
+    Sleep,
+    /// It has a place that T counts; the word as it is then.
+    Enter(State),
+    Refuse(Refused),
+}
+
+impl Asking {
+    /// Begins to ask. `deadline` is the caller's own. `ahead` puts it at the front.
+    pub(crate) fn begin(session: &Session, deadline: Option<Instant>, ahead: bool) -> (Self, Next) {
+        session.give_up_asking();
+        let admission = &*session.admission;
+        let queued_at_ns = admission.metrics.now_ns();
+        let own_ns = deadline.map_or(Request::NEVER, |deadline| admission.metrics.ns_of(deadline));
+        let deadline_ns = admission.settings.deadline_ns(queued_at_ns).min(own_ns);
+        let end = if ahead { End::Front } else { End::Back };
+        let mut asking = Asking { queued_at_ns, deadline_ns, end, ahead };
+        let next = asking.join(session);
+        (asking, next)
+    }
+
+    /// For a session that asked, and whose [`Asking`] is lost.
+    pub(crate) fn lost() -> Self {
+        Asking { queued_at_ns: 0, deadline_ns: Request::NEVER, end: End::Back, ahead: false }
+    }
+
+    /// When a thread gives up.
+    pub(crate) fn deadline(&self, session: &Session) -> Option<Instant> {
+        session.admission.metrics.instant_of(self.deadline_ns)
+    }
+
+    fn join(&mut self, session: &Session) -> Next {
+        let admission = &*session.admission;
+        let caller = session.caller();
+        let request = Request {
+            first: self.ahead || session.class() == Class::First,
+            tenant: session.tenant().0,
+            queued_at_ns: self.queued_at_ns,
+            deadline_ns: self.deadline_ns,
+        };
+        session.node.parker.prepare();
+        let queue_limit = admission.settings.queue_limit();
+        let (joined, wake) = admission.core.join(&session.node, request, (caller, self.end), queue_limit);
+        admission.wake(wake, Some(&session.counters));
+        if let Joined::Queued(state) = joined {
+            admission.metrics.saw_queue(state);
+            admission.watchdog.rouse();
+            return Next::Sleep;
+        }
+        session.node.parker.cancel();
+        match joined {
+            Joined::Queued(_) => Next::Sleep,
+            Joined::Entered(how, state) => {
+                session.count(how);
+                Next::Enter(state)
+            }
+            Joined::Full => self.refuse(session, Refused::QueueFull),
+            Joined::Cancelled => self.refuse(session, Refused::Cancelled),
+        }
+    }
+
+    /// A verdict is there.
+    pub(crate) fn on(&mut self, session: &Session, verdict: Verdict) -> Next {
+        let core = &session.admission.core;
+        match verdict {
+            Verdict::Granted => {
+                let state = core.started();
+                self.entered_from_queue(session, true, state)
+            }
+            Verdict::Summoned => match core.arrive(session.caller()) {
+                Some(state) => self.entered_from_queue(session, true, state),
+                None => {
+                    // It was the next, and still is.
+                    self.end = End::Front;
+                    self.join(session)
+                }
+            },
+            Verdict::Retry => match core.try_enter(core.state(), session.caller()) {
+                Some((_, state)) => self.entered_from_queue(session, false, state),
+                None => self.join(session),
+            },
+            Verdict::Cancelled => self.refuse(session, Refused::Cancelled),
+            Verdict::TimedOut => self.refuse(session, Refused::Timeout),
+        }
+    }
+
+    /// The deadline has passed without a verdict.
+    pub(crate) fn on_deadline(&mut self, session: &Session) -> Option<Next> {
+        // If it is not in the queue any more, somebody is about to bring a verdict.
+        session.admission.core.withdraw(&session.node).then(|| {
+            session.node.parker.cancel();
+            self.refuse(session, Refused::Timeout)
+        })
+    }
+
+    /// It has a place, but must not use it if it was cancelled meanwhile.
+    fn entered_from_queue(&mut self, session: &Session, timed: bool, state: State) -> Next {
+        let metrics = &session.admission.metrics;
+        let now_ns = metrics.now_ns();
+        if timed {
+            // Relaxed: the parker's word orders it after the waker's store.
+            let granted_at_ns = session.node.granted_at_ns.load(Ordering::Relaxed);
+            metrics.woken_to_running(now_ns.saturating_sub(granted_at_ns));
+        }
+        metrics.queued(now_ns.saturating_sub(self.queued_at_ns));
+        add(&session.counters.entered_from_queue, 1);
+        session.quantum_left.set(crate::session::WHOLE_QUANTUM);
+        if session.node.cancelled.load(Ordering::Acquire) {
+            session.has_place(state);
+            session.leave();
+            return self.refuse(session, Refused::Cancelled);
+        }
+        Next::Enter(state)
+    }
+
+    fn refuse(&self, session: &Session, why: Refused) -> Next {
+        if why == Refused::Cancelled {
+            session.forget_cancel();
+        }
+        session.admission.metrics.refused(why);
+        Next::Refuse(why)
+    }
+}
+
+impl Session {
+    /// Queues until it has a place; the word as it is then.
+    #[cold]
+    pub(crate) fn queue(&self, deadline: Option<Instant>) -> Result<State, Refused> {
+        self.sleep_until_asked(Asking::begin(self, deadline, false))
+    }
+
+    /// Queues before those of the normal class.
+    pub(crate) fn queue_ahead(&self) -> Result<State, Refused> {
+        self.sleep_until_asked(Asking::begin(self, None, true))
+    }
+
+    fn sleep_until_asked(&self, (mut asking, mut next): (Asking, Next)) -> Result<State, Refused> {
+        let mut deadline = asking.deadline(self);
+        loop {
+            next = match next {
+                Next::Enter(state) => return Ok(state),
+                Next::Refuse(why) => return Err(why),
+                Next::Sleep => match self.node.parker.park(deadline) {
+                    Some(verdict) => asking.on(self, verdict),
+                    None => match asking.on_deadline(self) {
+                        Some(next) => next,
+                        None => {
+                            deadline = None;
+                            Next::Sleep
+                        }
+                    },
+                },
+            }
+        }
+    }
+
+    /// Sleeps and looks again until it has a place; the word as it is then.
+    #[cold]
+    pub(crate) fn poll(&self, deadline: Option<Instant>) -> Result<State, Refused> {
+        let admission = &*self.admission;
+        let (core, metrics, delay) = (&admission.core, &admission.metrics, &admission.delay);
+        let queued_at_ns = metrics.now_ns();
+        let own_ns = deadline.map_or(Request::NEVER, |deadline| metrics.ns_of(deadline));
+        let deadline_ns = admission.settings.deadline_ns(queued_at_ns).min(own_ns);
+        let queue_limit = admission.settings.queue_limit();
+        if metrics.polls_begin() > queue_limit && queue_limit != 0 {
+            metrics.polls_end();
+            return self.refuse_poll(Refused::QueueFull);
+        }
+        let mut sleeps = 0;
+        let outcome = loop {
+            let left = Duration::from_nanos(deadline_ns.saturating_sub(metrics.now_ns()));
+            let refused = if self.node.cancelled.load(Ordering::Acquire) {
+                Some(Refused::Cancelled)
+            } else {
+                left.is_zero().then_some(Refused::Timeout)
+            };
+            if let Some(why) = refused {
+                break Err(why);
+            }
+            std::thread::sleep(delay.before_sleep(sleeps).min(left));
+            sleeps += 1;
+            let seen = core.state();
+            if let Some((_, state)) = core.try_enter(seen, self.caller()) {
+                break Ok(Some(state));
+            }
+            if seen.policy() != Policy::Sleep {
+                break Ok(None);
+            }
+        };
+        delay.entered(sleeps, metrics.polls_end());
+        match outcome {
+            Ok(Some(state)) => {
+                metrics.queued(metrics.now_ns().saturating_sub(queued_at_ns));
+                add(&self.counters.entered_from_queue, 1);
+                Ok(state)
+            }
+            // The policy has changed.
+            Ok(None) => self.queue(deadline),
+            Err(why) => self.refuse_poll(why),
+        }
+    }
+
+    fn refuse_poll(&self, why: Refused) -> Result<State, Refused> {
+        if why == Refused::Cancelled {
+            self.forget_cancel();
+        }
+        self.admission.metrics.refused(why);
+        Err(why)
+    }
+}

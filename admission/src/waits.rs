@@ -1,0 +1,145 @@
+//! Waits of a thread inside: they give up the place, nest, and come back.
+
+use std::cell::Cell;
+
+use crate::metrics::add;
+use crate::session::{Held, Session};
+use crate::sync::Ordering;
+use crate::{Refused, WaitKind};
+
+/// A session's waits.
+pub(crate) struct Waits {
+    /// Waits begun and not ended.
+    depth: Cell<u32>,
+    /// The outermost wait, and when it began, ns since the scheduler was made.
+    outermost: Cell<Option<(WaitKind, u64)>>,
+    /// While `Held::Waiting`: the kind and depth of the wait that gave up the place.
+    left: Cell<Option<(WaitKind, u32)>>,
+}
+
+impl Waits {
+    pub(crate) fn new() -> Self {
+        Waits { depth: Cell::new(0), outermost: Cell::new(None), left: Cell::new(None) }
+    }
+}
+
+impl Session {
+    /// Begins a wait: gives up the place, if [`crate::Config::wait_mask`] has this kind and, for the disk, fewer
+    /// than [`crate::Config::io_depth`] disk waits are under way. Waits nest; the outermost one that gives up
+    /// the place takes it back.
+    pub fn wait_begin(&self, kind: WaitKind) {
+        let depth = self.waits.depth.get() + 1;
+        self.waits.depth.set(depth);
+        if depth == 1 {
+            self.waits.outermost.set(Some((kind, self.admission.metrics.now_ns())));
+        }
+        if self.is_inside() && self.admission.settings.wait_mask().contains(kind) && self.may_give_up(kind) {
+            if kind == WaitKind::RowLock {
+                self.count_lock_wait(true);
+            }
+            self.leave();
+            self.place.set(Held::Waiting);
+            self.waits.left.set(Some((kind, depth)));
+        }
+    }
+
+    /// Ends a wait. Never blocks, since the caller may hold latches: if the wait gave up the place, this
+    /// forces its way back in past the limit, with one ticket; exits repay the overshoot.
+    ///
+    /// Without a `wait_begin` before it, it does nothing.
+    pub fn wait_end(&self, kind: WaitKind) {
+        if self.comes_back(kind) {
+            self.enter_by_force();
+        }
+    }
+
+    /// As [`Session::wait_end`], but queues when the limit is reached, before those of the normal class.
+    /// Only where the caller holds nothing others may wait for: no latch, no mutex. When it is refused, it
+    /// is outside.
+    pub fn wait_end_may_queue(&self, kind: WaitKind) -> Result<(), Refused> {
+        if !self.comes_back(kind) {
+            return Ok(());
+        }
+        self.place.set(Held::No);
+        if self.try_enter() {
+            return Ok(());
+        }
+        let state = self.queue_ahead()?;
+        self.has_place(state);
+        Ok(())
+    }
+
+    /// Waits begun and not ended.
+    pub fn wait_depth(&self) -> u32 {
+        self.waits.depth.get()
+    }
+
+    /// One wait less; whether the session must take its place again.
+    fn comes_back(&self, _kind: WaitKind) -> bool {
+        let depth = self.waits.depth.get();
+        let Some(depth_left) = depth.checked_sub(1) else { return false };
+        self.waits.depth.set(depth_left);
+        if depth_left == 0
+            && let Some((kind, began_ns)) = self.waits.outermost.take()
+        {
+            let metrics = &self.admission.metrics;
+            metrics.waited(kind, metrics.now_ns().saturating_sub(began_ns));
+        }
+        match self.waits.left.get() {
+            Some((kind, at)) if at == depth && self.place.get() == Held::Waiting => {
+                self.waits.left.set(None);
+                self.uncount(kind);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// An exit inside a wait: there is nothing to come back to.
+    #[cold]
+    pub(crate) fn abandon_wait(&self) {
+        self.place.set(Held::No);
+        if let Some((kind, _)) = self.waits.left.take() {
+            self.uncount(kind);
+        }
+    }
+
+    /// Whether one more wait of this kind may give up its place.
+    fn may_give_up(&self, kind: WaitKind) -> bool {
+        if kind != WaitKind::Disk {
+            return true;
+        }
+        let io_depth = self.admission.settings.io_depth();
+        let below = |waits: u32| (io_depth == 0 || waits < io_depth).then_some(waits + 1);
+        // Relaxed: it is a bound on a number and guards nothing.
+        let relaxed = Ordering::Relaxed;
+        self.admission.disk_waits.fetch_update(relaxed, relaxed, below).is_ok()
+    }
+
+    /// A wait that gave up the place is over.
+    fn uncount(&self, kind: WaitKind) {
+        match kind {
+            WaitKind::Disk => _ = self.admission.disk_waits.fetch_sub(1, Ordering::Relaxed),
+            WaitKind::RowLock => self.count_lock_wait(false),
+            _ => {}
+        }
+    }
+
+    fn count_lock_wait(&self, begins: bool) {
+        let now_ns = self.admission.metrics.now_ns();
+        let wake = self.admission.core.lock_wait(begins, now_ns);
+        self.admission.wake(wake, Some(&self.counters));
+    }
+
+    fn enter_by_force(&self) {
+        add(&self.counters.entered_by_force, 1);
+        // Without a limit, T need not count it; see `Session::ask_once`.
+        if self.admission.core.state().unlimited() {
+            return self.take(Held::Uncounted, 2);
+        }
+        let state = self.admission.core.enter_by_force();
+        self.last_seen.set(state);
+        self.admission.metrics.saw_places(state);
+        self.take(Held::Place, 2);
+    }
+}

@@ -1,0 +1,120 @@
+//! What depends on time alone: the stall breaker, tau, deadlines of tasks, and the limit that finds itself.
+//!
+//! [`crate::Admission::step`] does it, told the time. A thread of the scheduler's own calls it while anybody
+//! waits, and sleeps while nobody does.
+
+use std::sync::{Arc, Weak};
+use std::thread::{Builder, Thread};
+use std::time::{Duration, Instant};
+
+use crate::admission::Admission;
+use crate::metrics::Metrics;
+use crate::state::State;
+use crate::sync::{AtomicBool, Mutex, Ordering, lock};
+use crate::{Config, ConfigError};
+
+/// Between two steps: short against the stall time and any timeout a user would set, long against the cost
+/// of a step (some microseconds).
+const PERIOD: Duration = Duration::from_millis(5);
+/// So many steps without anybody in the queue, and the thread sleeps until somebody joins.
+const IDLE_STEPS: u32 = 20;
+
+pub(crate) struct Watchdog {
+    inner: Mutex<Inner>,
+    /// The thread sleeps until it is roused. Set by the thread, before it looks whether anybody waits and
+    /// sleeps; cleared by whoever rouses it, after it joined the queue. Sequentially consistent on both
+    /// sides, so one of the two sees the other.
+    asleep: AtomicBool,
+}
+
+#[derive(Default)]
+struct Inner {
+    thread: Option<Thread>,
+    stall_after_ns: Option<u64>,
+    /// Entries and hand-offs so far, when they last grew, ns.
+    progress: (u64, u64),
+}
+
+impl Watchdog {
+    pub(crate) fn new() -> Self {
+        Watchdog { inner: Mutex::new(Inner::default()), asleep: AtomicBool::new(false) }
+    }
+
+    /// Starts the thread if it is wanted and not there. Once started it stays until the scheduler is
+    /// dropped.
+    pub(crate) fn configure(&self, admission: &Arc<Admission>, config: &Config) -> Result<(), ConfigError> {
+        let mut inner = lock(&self.inner);
+        inner.stall_after_ns = config.stall_after.map(|time| time.as_nanos() as u64);
+        if config.watchdog && inner.thread.is_none() && cfg!(not(any(loom, shuttle, miri))) {
+            let admission = Arc::downgrade(admission);
+            let thread = Builder::new()
+                .name("flifo-watchdog".to_owned())
+                .stack_size(128 << 10)
+                .spawn(move || watch(&admission))
+                .map_err(|error| ConfigError::Watchdog(error.to_string()))?;
+            inner.thread = Some(thread.thread().clone());
+        }
+        Ok(())
+    }
+
+    /// Somebody has joined the queue.
+    pub(crate) fn rouse(&self) {
+        // After the join's swap; see `asleep`.
+        if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::SeqCst) {
+            self.unpark();
+        }
+    }
+
+    /// The scheduler is gone.
+    pub(crate) fn end(&self) {
+        self.unpark();
+    }
+
+    fn unpark(&self) {
+        if let Some(thread) = &lock(&self.inner).thread {
+            thread.unpark();
+        }
+    }
+
+    /// Whether somebody waits and nobody has entered or left for the stall time.
+    pub(crate) fn stalls(&self, metrics: &Metrics, state: State, now_ns: u64) -> bool {
+        let mut inner = lock(&self.inner);
+        let Some(stall_after_ns) = inner.stall_after_ns else { return false };
+        let done = if state.queued() == 0 { u64::MAX } else { metrics.progress() };
+        if done != inner.progress.0 {
+            inner.progress = (done, now_ns);
+            return false;
+        }
+        let stalls = state.queued() > 0 && now_ns.saturating_sub(inner.progress.1) >= stall_after_ns;
+        if stalls {
+            // The one that is admitted now has as long again.
+            inner.progress.1 = now_ns;
+        }
+        stalls
+    }
+
+    /// A limit to try, if the limit finds itself.
+    pub(crate) fn better_limit(&self, _metrics: &Metrics, _state: State, _now_ns: u64) -> Option<u32> {
+        None
+    }
+}
+
+fn watch(admission: &Weak<Admission>) {
+    let mut idle_steps = 0;
+    while let Some(admission) = admission.upgrade() {
+        admission.step(Instant::now());
+        idle_steps = if admission.core.state().queued() == 0 { idle_steps + 1 } else { 0 };
+        if idle_steps < IDLE_STEPS {
+            drop(admission);
+            std::thread::park_timeout(PERIOD);
+            continue;
+        }
+        idle_steps = 0;
+        admission.watchdog.asleep.store(true, Ordering::SeqCst);
+        let waits = admission.core.state_after_all().queued() != 0;
+        drop(admission);
+        if !waits {
+            std::thread::park();
+        }
+    }
+}
