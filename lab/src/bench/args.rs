@@ -75,7 +75,8 @@ pub struct AdmissionArgs {
     #[arg(help_heading = "What is measured", long, value_name = "N", default_value = "1")]
     pub seed: u64,
 
-    /// Count who is inside, at the cost of two changes of shared memory a statement (running_max)
+    /// Count who is inside (running_max), at the cost of two changes of shared memory a statement; the stall
+    /// breaker, which lets more in on purpose, is off
     #[arg(help_heading = "What is measured", long)]
     pub verify: bool,
 

@@ -104,7 +104,7 @@ pub(super) fn key(step: &Step) -> CellKey {
 
 /// Runs one step; `None` if Ctrl-C cut it off.
 pub(super) fn run(plan: &Plan, step: &Step, rig: &mut Rig) -> Result<Option<Round>, Error> {
-    let gate = Gate::new(step.setting.contender, step.setting.concurrency)
+    let gate = Gate::new(step.setting.contender, step.setting.concurrency, plan.verify)
         .map_err(|error| Error::Usage(error.to_string()))?;
     let control = Arc::new(Control::new(rig.threads, plan.verify));
     let job = Job {

@@ -121,12 +121,15 @@ pub(super) enum Gate {
 }
 
 impl Gate {
-    /// A gate for at most `limit` threads; a contender that knows no limit takes no notice of it.
-    pub(super) fn new(contender: Contender, limit: u32) -> Result<Self, ConfigError> {
+    /// A gate for at most `limit` threads; a contender that knows no limit takes no notice of it. `strict`
+    /// takes the stall breaker away, which lets one more in on purpose when nobody leaves for long.
+    pub(super) fn new(contender: Contender, limit: u32, strict: bool) -> Result<Self, ConfigError> {
         let permits = limit as usize;
         Ok(match contender {
             Contender::Policy(policy) => {
-                let config = Config { policy, thread_concurrency: limit, ..Config::default() };
+                let default = Config::default();
+                let stall_after = default.stall_after.filter(|_| !strict);
+                let config = Config { policy, thread_concurrency: limit, stall_after, ..default };
                 Gate::Ours(Admission::new(config)?)
             }
             Contender::Peer(Peer::Tokio) => Gate::Tokio(Arc::new(tokio::sync::Semaphore::new(permits))),
