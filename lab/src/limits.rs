@@ -63,6 +63,21 @@ pub fn threads(needed: u64) -> Result<(), Error> {
     Ok(())
 }
 
+/// Says no if the stacks of so many threads do not fit the address space that `ulimit -v` leaves.
+pub fn stacks(threads: u64, stack_bytes: u64) -> Result<(), Error> {
+    let Some(limit) = getrlimit(Resource::As).current else { return Ok(()) };
+    let used = status_field("self", "VmSize:").and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) * 1024;
+    let needed = threads * stack_bytes;
+    if used + needed > limit {
+        return Err(Error::Limits(format!(
+            "the stacks of {threads} threads take {} of address space and {} are left; raise the limit (ulimit -v) or use fewer --threads",
+            Bytes(needed),
+            Bytes(limit.saturating_sub(used))
+        )));
+    }
+    Ok(())
+}
+
 fn check_threads(needed: u64, whose: &str, remedy: &str, limit: Option<u64>, used: u64) -> Result<(), Error> {
     match limit {
         Some(limit) if used + needed > limit => Err(Error::Limits(format!(

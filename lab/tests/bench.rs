@@ -167,9 +167,11 @@ fn limited(limit: &str, more: &[&str]) -> Command {
 }
 
 #[test]
-fn too_few_descriptors_are_told() {
+fn the_system_s_limits_are_told() {
     let sockets = ["--load", "socket", "--threads", "1000"];
     fails(&mut limited("ulimit -n 200", &sockets), 4, &["ulimit -n 2", "--threads"]);
+    let threads = ["--load", "empty", "--threads", "4000"];
+    fails(&mut limited("ulimit -v 400000", &threads), 4, &["4000 threads", "ulimit -v", "fewer --threads"]);
 }
 
 #[test]

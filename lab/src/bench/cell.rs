@@ -16,7 +16,7 @@ use crate::sampler::Sampler;
 use crate::{clock, interrupt};
 
 /// Stack of a thread: nothing here calls deep; only touched pages cost memory.
-const STACK_BYTES: usize = 128 << 10;
+pub(super) const STACK_BYTES: usize = 128 << 10;
 /// For all threads to come to the start.
 const ARRIVE_S: u64 = 60;
 

@@ -123,6 +123,7 @@ fn check_limits(plan: &Plan) -> Result<(), Error> {
     let most = |figure: fn(Load, u32) -> u64| plan.loads.iter().map(|load| figure(*load, threads)).max();
     limits::descriptors(most(Load::descriptors).unwrap_or(0))?;
     limits::threads(u64::from(threads))?;
+    limits::stacks(u64::from(threads), cell::STACK_BYTES as u64)?;
     limits::thread_memory(u64::from(threads), u64::from(threads) * THREAD_BYTES)
 }
 

@@ -4,15 +4,12 @@ use std::sync::Arc;
 
 use flifo_admission::Admission;
 
-use super::{Clients, Job, Player, Tally};
+use super::{Clients, Job, Player, STACK_BYTES, Tally};
 use crate::clock;
 use crate::crew::Crew;
 use crate::error::Error;
 use crate::workload::{Executor, Script};
 use flifo_engine::{Database, Session, Tree};
-
-/// Stack of a client thread: the engine's call depth is small and bounded; only touched pages cost memory.
-const STACK_BYTES: usize = 512 << 10;
 
 pub(super) fn open(connections: u32, database: &Database, table: &Tree) -> Result<Clients, Error> {
     let drivers = (0..connections).map(|connection| Direct {

@@ -31,6 +31,10 @@ use flifo_engine::{Database, Tree};
 pub(crate) use socket::client_threads;
 pub use tally::{LATENCY_NS_MAX, Tally};
 
+/// Stack of a thread that calls the engine, whose call depth is small and bounded; only touched pages cost
+/// memory.
+pub(crate) const STACK_BYTES: usize = 512 << 10;
+
 /// How statements reach the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum FrontKind {

@@ -11,7 +11,7 @@ use super::prepare::{self, Prepared, Wanted};
 use crate::cli::SweepArgs;
 use crate::clock;
 use crate::error::{EXIT_DATA, Error};
-use crate::front::{Front, FrontKind};
+use crate::front::{Front, FrontKind, STACK_BYTES};
 use crate::limits;
 use crate::progress::Progress;
 use crate::report::{self, Style};
@@ -178,6 +178,7 @@ fn check_limits(args: &SweepArgs, plan: &Plan) -> Result<(), Error> {
     let threads = plan.threads_max();
     limits::descriptors(args.front.descriptors(threads) + u64::from(args.data_files))?;
     limits::threads(args.front.threads(threads) + u64::from(args.instances))?;
+    limits::stacks(args.front.threads(threads), STACK_BYTES as u64)?;
     limits::memory(args.buffer_pool.0, replies_bytes(args.front, plan, threads))
 }
 
