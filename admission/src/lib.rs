@@ -75,7 +75,9 @@ mod watchdog;
 pub use crate::admission::{Admission, Tenant};
 pub use crate::cancel::Canceller;
 pub use crate::config::{AutoLimit, Config, ConfigError, Policy, WaitKind, WaitMask};
-pub use crate::metrics::Snapshot;
+#[cfg(feature = "metrics")]
+pub use crate::metrics::Publisher;
+pub use crate::metrics::{Snapshot, Times};
 pub use crate::refusal::Refused;
 pub use crate::session::{Class, Place, Session};
 pub use crate::task::Enter;
