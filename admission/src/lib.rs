@@ -80,7 +80,7 @@ pub use crate::metrics::Publisher;
 pub use crate::metrics::{Snapshot, Times};
 pub use crate::refusal::Refused;
 pub use crate::session::{Class, Place, Session};
-pub use crate::task::Enter;
+pub use crate::task::{Enter, TaskPlace};
 /// The histograms of a [`Snapshot`].
 pub use histogram;
 
