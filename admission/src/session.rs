@@ -279,10 +279,7 @@ impl Session {
         self.place.set(held);
         self.give_tickets(tickets);
         match self.until_sample.get() {
-            0 => {
-                self.until_sample.set(SAMPLE_EVERY - 1);
-                self.entered_at_ns.set(self.admission.metrics.now_ns());
-            }
+            0 => self.begin_sample(),
             left => self.until_sample.set(left - 1),
         }
     }
@@ -300,6 +297,12 @@ impl Session {
             Some(state) => self.last_seen.set(state),
             None => self.leave_and_wake(),
         }
+    }
+
+    #[cold]
+    fn begin_sample(&self) {
+        self.until_sample.set(SAMPLE_EVERY - 1);
+        self.entered_at_ns.set(self.admission.metrics.now_ns());
     }
 
     #[cold]

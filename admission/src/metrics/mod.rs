@@ -37,13 +37,20 @@ pub(crate) struct Metrics {
     epoch: Instant,
     registry: Registry,
     histograms: Histograms,
-    inside_max: AtomicU32,
-    pending_max: AtomicU32,
-    queued_max: AtomicU32,
+    highest: Highest,
     /// Sessions that poll now (`sleep`), which has no queue to count them.
     polling: AtomicU32,
     refused: [AtomicU64; 3],
     stalls_broken: AtomicU64,
+}
+
+/// The highest T, P and Q. On cache lines of their own: every entry reads one, and hardly anybody writes.
+#[derive(Default)]
+#[repr(align(128))]
+struct Highest {
+    inside: AtomicU32,
+    pending: AtomicU32,
+    queued: AtomicU32,
 }
 
 impl Metrics {
@@ -52,9 +59,7 @@ impl Metrics {
             epoch: Instant::now(),
             registry: Registry::default(),
             histograms: Histograms::new(),
-            inside_max: AtomicU32::new(0),
-            pending_max: AtomicU32::new(0),
-            queued_max: AtomicU32::new(0),
+            highest: Highest::default(),
             polling: AtomicU32::new(0),
             refused: Default::default(),
             stalls_broken: AtomicU64::new(0),
@@ -88,17 +93,17 @@ impl Metrics {
     /// An entry made T what it is in `state`.
     #[inline]
     pub(crate) fn saw_places(&self, state: State) {
-        raise(&self.inside_max, state.places());
+        raise(&self.highest.inside, state.places());
     }
 
     /// A thread that joined the queue made Q what it is in `state`.
     pub(crate) fn saw_queue(&self, state: State) {
-        raise(&self.queued_max, state.queued());
+        raise(&self.highest.queued, state.queued());
     }
 
     /// A hand-off made P what it is in `state`.
     pub(crate) fn saw_pending(&self, state: State) {
-        raise(&self.pending_max, state.pending());
+        raise(&self.highest.pending, state.pending());
     }
 
     pub(crate) fn queued(&self, ns: u64) {
@@ -129,7 +134,7 @@ impl Metrics {
     /// One more polls; how many do.
     pub(crate) fn polls_begin(&self) -> u32 {
         let polling = self.polling.fetch_add(1, Ordering::Relaxed) + 1;
-        raise(&self.queued_max, polling);
+        raise(&self.highest.queued, polling);
         polling
     }
 
@@ -169,9 +174,9 @@ impl Metrics {
             inside: now.places(),
             pending: now.pending(),
             queued: now.queued() + self.polling.load(Ordering::Relaxed),
-            inside_max: self.inside_max.load(Ordering::Relaxed),
-            pending_max: self.pending_max.load(Ordering::Relaxed),
-            queued_max: self.queued_max.load(Ordering::Relaxed),
+            inside_max: self.highest.inside.load(Ordering::Relaxed),
+            pending_max: self.highest.pending.load(Ordering::Relaxed),
+            queued_max: self.highest.queued.load(Ordering::Relaxed),
             queued_ns: self.histograms.queued_ns.load(),
             woken_to_running_ns: self.histograms.woken_to_running_ns.load(),
             inside_ns: self.histograms.inside_ns.load(),
