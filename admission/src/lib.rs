@@ -22,7 +22,7 @@
 //! {
 //!     let _place = session.place()?;        // queues if four threads are inside
 //!     for _row in 0..1000 {
-//!         session.enter()?;                 // a ticket: no atomic, less than a nanosecond
+//!         session.enter()?;                 // a ticket: no atomic, about a nanosecond
 //!     }
 //!     session.wait_begin(WaitKind::Disk);   // the place goes to the next in the queue ...
 //!     session.wait_end(WaitKind::Disk);     // ... and this thread is back at once, with one ticket

@@ -15,8 +15,10 @@ use crate::{Admission, WaitKind};
 
 type Read<T> = fn(&Snapshot) -> T;
 
+type FurtherLabel = Option<(&'static str, &'static str)>;
+
 /// Name, further label, meaning, value.
-const COUNTERS: &[(&str, Option<(&str, &str)>, &str, Read<u64>)] = &[
+const COUNTERS: &[(&str, FurtherLabel, &str, Read<u64>)] = &[
     ("entries_total", Some(("how", "at_once")), ENTRIES, |s| s.entered_at_once),
     ("entries_total", Some(("how", "by_lifo")), ENTRIES, |s| s.entered_by_lifo),
     ("entries_total", Some(("how", "from_queue")), ENTRIES, |s| s.entered_from_queue),
