@@ -164,6 +164,19 @@ impl Session {
         matches!(self.place.get(), Held::Uncounted | Held::Place)
     }
 
+    /// Whether a wait gave its place up, which the wait's end brings back.
+    #[inline]
+    pub fn is_waiting(&self) -> bool {
+        self.place.get() == Held::Waiting
+    }
+
+    /// Entries left on the place it holds; 0 while it holds none. An entry on a ticket asks nobody and cannot
+    /// be refused.
+    #[inline]
+    pub fn tickets(&self) -> u32 {
+        self.tickets.get()
+    }
+
     /// The scheduler it belongs to.
     pub fn admission(&self) -> &Arc<Admission> {
         &self.admission
