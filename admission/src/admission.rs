@@ -138,10 +138,9 @@ impl Admission {
         Ok(admission)
     }
 
-    /// What it was told last; `thread_concurrency` is the limit now.
+    /// What it was told last. With `auto`, [`Admission::thread_concurrency`] says what the limit is now.
     pub fn config(&self) -> Config {
-        let config = lock(&self.config).clone();
-        Config { thread_concurrency: self.thread_concurrency(), ..config }
+        lock(&self.config).clone()
     }
 
     /// Changes the configuration at run time. A higher limit lets as many in as now fit; a lower one takes
@@ -160,7 +159,11 @@ impl Admission {
             lock_waiters_max: config.lock_waiters_max,
         };
         self.wake(self.core.set_terms(terms, now_ns), None);
-        let (wake, _) = self.core.set_rule(config.policy, config.thread_concurrency, now_ns);
+        let limit = match self.watchdog.keeps_limit(&config) {
+            true => self.core.state().limit(),
+            false => config.thread_concurrency,
+        };
+        let (wake, _) = self.core.set_rule(config.policy, limit, now_ns);
         self.wake(wake, None);
         self.watchdog.configure(self, &config)?;
         *current = config;

@@ -12,8 +12,8 @@
 //!   place given back before that swap makes it fail, and the thread looks again; a place given back
 //!   after it finds Q > 0 and looks at the queue.
 //! - *No idle place* (all policies but `lease`, `summon` and `quantum`): a place is given back (T - 1) only
-//!   from a word with Q = 0 or T > L. Those three give places back within a lease or quantum while
-//!   min(L, processors) others run on, and hand places on after it.
+//!   from a word with Q = 0 or T > L. Those three give places back within a lease or quantum while enough
+//!   others run on (`Core::enough`), and hand places on after it.
 //! - *Wakes happen after unlocking*, so that the woken thread does not run into the lock.
 //!
 //! Lock order: the queue's lock is the only one here, and nothing is called while it is held.
@@ -201,7 +201,13 @@ impl Core {
 
     /// Whether giving the place back would leave too few running, or somebody waits too long.
     fn must_hand_on(&self, state: State) -> bool {
-        state.closed() || state.places() <= state.limit().min(self.processors)
+        state.closed() || state.places() <= self.enough(state.limit())
+    }
+
+    /// So many threads inside suffice while a place that was given back waits for its thread to return: one
+    /// for each processor, or one less than the limit. Never none: somebody must be there whose exit hands on.
+    fn enough(&self, limit: u32) -> u32 {
+        if limit > self.processors { self.processors } else { limit.saturating_sub(1).max(1) }
     }
 
     #[cold]

@@ -40,6 +40,7 @@
 //! | `core` | the word and the queue together; free of parking and of time: it says whom to wake |
 //! | `parker` | a futex word per node |
 //! | `session` | the face for threads: tickets, parking, time |
+//! | [`auto`] | the limit finds itself: a controller free of I/O and of clocks |
 //! | `delay` | the adaptive delay of [`Policy::Sleep`] |
 //! | `metrics` | counters and histograms of time |
 //! | `sync` | atomics and locks, or the model checker's |
@@ -54,6 +55,7 @@
 
 mod admission;
 mod asking;
+pub mod auto;
 mod cancel;
 mod config;
 mod core;

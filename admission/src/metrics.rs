@@ -205,6 +205,12 @@ impl Metrics {
         totals.at_once + totals.by_lifo + totals.from_queue + totals.by_force + totals.handed_on
     }
 
+    /// Work done so far: entries, those by ticket of places that were left included.
+    pub(crate) fn work_done(&self) -> u64 {
+        let totals = self.totals();
+        totals.at_once + totals.by_lifo + totals.from_queue + totals.by_ticket
+    }
+
     /// `promoted`, and the sessions that wait for row locks and for disks now, are known elsewhere.
     pub(crate) fn snapshot(&self, now: State, promoted: u64, waiting: (u32, u32)) -> Snapshot {
         let totals = self.totals();
