@@ -47,6 +47,7 @@ deny: ## licences of everything that is linked (needs cargo-deny)
 	else echo "deny: skipped, cargo-deny is not installed (cargo install cargo-deny --locked)"; fi
 
 bench: ## the figures of docs/benchmarks.md that are not a sweep
+	$(CARGO) run --release -- bench admission
 	$(CARGO) bench -p flifo-admission
 	$(CARGO) bench -p flifo-admission-c
 	$(CARGO) bench -p flifo-engine
