@@ -31,6 +31,7 @@ test: setup lint unit models ## everything a change must pass
 
 unit: ## unit, property, fault, crash and command-line tests
 	$(CARGO) test --workspace
+	$(CARGO) test -p flifo-admission --features metrics publish
 
 models: ## every interleaving of the scheduler's protocol (loom)
 	$(LOOM) models
@@ -38,14 +39,15 @@ models: ## every interleaving of the scheduler's protocol (loom)
 
 lint: deny ## formatting, clippy, documentation links
 	$(CARGO) fmt --check
-	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
+	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --all-features --no-deps --quiet
 
 deny: ## licences of everything that is linked (needs cargo-deny)
 	@if command -v cargo-deny >/dev/null; then cargo-deny --log-level error check licenses bans sources; \
 	else echo "deny: skipped, cargo-deny is not installed (cargo install cargo-deny --locked)"; fi
 
 bench: ## the figures of docs/benchmarks.md that are not a sweep
+	$(CARGO) run --release -- bench admission
 	$(CARGO) bench -p flifo-admission
 	$(CARGO) bench -p flifo-admission-c
 	$(CARGO) bench -p flifo-engine

@@ -15,6 +15,7 @@ use crate::sync::Ordering;
 use crate::{Policy, Refused};
 
 /// A request for a place that could not be granted at once.
+#[derive(Clone, Copy)]
 pub(crate) struct Asking {
     queued_at_ns: u64,
     deadline_ns: u64,
@@ -44,11 +45,6 @@ impl Asking {
         let mut asking = Asking { queued_at_ns, deadline_ns, end, ahead };
         let next = asking.join(session);
         (asking, next)
-    }
-
-    /// For a session that asked, and whose [`Asking`] is lost.
-    pub(crate) fn lost() -> Self {
-        Asking { queued_at_ns: 0, deadline_ns: Request::NEVER, end: End::Back, ahead: false }
     }
 
     /// When a thread gives up.

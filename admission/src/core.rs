@@ -109,7 +109,18 @@ impl Core {
     /// the load, which would stall behind the caller's previous swap; a wrong one costs a failed swap.
     #[inline]
     pub(crate) fn try_enter(&self, guess: State, caller: Caller) -> Option<(Entered, State)> {
-        let mut old = if guess.admits(caller) { guess } else { self.state() };
+        if guess.admits(caller)
+            && let Ok(new) = self.swap(guess, guess.entered())
+        {
+            return Some((how(guess), new));
+        }
+        self.try_enter_as_it_is(caller)
+    }
+
+    /// The guess was wrong. Not inlined, so that the way of a right one stays short.
+    #[inline(never)]
+    fn try_enter_as_it_is(&self, caller: Caller) -> Option<(Entered, State)> {
+        let mut old = self.state();
         while old.admits(caller) {
             match self.swap(old, old.entered()) {
                 Ok(new) => return Some((how(old), new)),

@@ -70,8 +70,12 @@ impl Parker {
 
     /// Sleeps until a verdict is there, or until `deadline`: then `None`, and a verdict may still come.
     pub(crate) fn park(&self, deadline: Option<Instant>) -> Option<Verdict> {
-        // Acquire on failure, too: the verdict may be there already. Fails if it was PARKED already.
-        let _ = self.word.compare_exchange(WAITING, PARKED, Ordering::Acquire, Ordering::Acquire);
+        let sleep = |asked| self.word.compare_exchange(asked, PARKED, Ordering::Acquire, Ordering::Acquire);
+        // Acquire on failure, too: the verdict may be there already. Fails if it was PARKED already. A task
+        // that gives up waits here as a thread, for a verdict that is on its way.
+        if sleep(WAITING) == Err(TASK) {
+            let _ = sleep(TASK);
+        }
         loop {
             if let Some(verdict) = self.verdict() {
                 return Some(verdict);
@@ -84,10 +88,22 @@ impl Parker {
 
     /// As [`Parker::park`], for a task.
     pub(crate) fn poll(&self, context: &mut Context<'_>) -> Poll<Verdict> {
-        // The waker first, then the word: a waker that finds TASK finds it.
-        *lock(&self.waker) = Some(context.waker().clone());
+        // The waker first, then the word: whoever finds TASK finds the waker. The lock orders the two when
+        // the word is TASK already: a verdict whose waker was taken before this is seen below.
+        match &mut *lock(&self.waker) {
+            Some(waker) => waker.clone_from(context.waker()),
+            none => *none = Some(context.waker().clone()),
+        }
         let _ = self.word.compare_exchange(WAITING, TASK, Ordering::AcqRel, Ordering::Acquire);
-        self.verdict().map_or(Poll::Pending, Poll::Ready)
+        let Some(verdict) = self.verdict() else { return Poll::Pending };
+        self.forget_waker();
+        Poll::Ready(verdict)
+    }
+
+    /// A session may live on for long without a task: it must not keep the last one alive.
+    pub(crate) fn forget_waker(&self) {
+        let waker = lock(&self.waker).take();
+        drop(waker);
     }
 
     /// Ends the wait of its session.

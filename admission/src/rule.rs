@@ -67,7 +67,10 @@ impl Policy {
     /// What the policy does.
     pub(crate) fn rule(self) -> &'static dyn Rule {
         match self {
-            Policy::None | Policy::Sleep => &Unqueued,
+            Policy::None => &Unqueued,
+            // The queue is for those that cannot poll: tasks, and sessions that were in it when the policy
+            // changed.
+            Policy::Sleep => &HandOn { gate: BARGE, end: End::Front },
             Policy::Fifo => &HandOn { gate: STRICT, end: End::Front },
             Policy::Lifo => &HandOn { gate: BARGE, end: End::Back },
             Policy::Flifo => &HandOn { gate: LENIENT, end: End::Front },
@@ -79,7 +82,7 @@ impl Policy {
     }
 }
 
-/// No queue: `none`, where everybody enters, and `sleep`, where those who wait poll.
+/// No queue: `none`, where everybody enters.
 struct Unqueued;
 
 impl Rule for Unqueued {

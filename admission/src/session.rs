@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::admission::Admission;
+use crate::asking::Asking;
 use crate::core::Entered;
 use crate::metrics::{Counters, SAMPLE_EVERY, add};
 use crate::queue::Node;
@@ -62,8 +63,8 @@ pub struct Session {
     pub(crate) quantum_left: Cell<u32>,
     class: Cell<Class>,
     tenant: Cell<Tenant>,
-    /// A task's entry is in the queue, or was; see [`crate::task`].
-    pub(crate) task_asks: Cell<bool>,
+    /// A task's entry that is in the queue, or was; see [`crate::task`].
+    pub(crate) task_asks: Cell<Option<Asking>>,
     /// When it entered, if this place is one of those whose time is measured.
     entered_at_ns: Cell<u64>,
     /// Places until the next measured one.
@@ -85,7 +86,7 @@ impl Session {
             quantum_left: Cell::new(0),
             class: Cell::default(),
             tenant: Cell::default(),
-            task_asks: Cell::new(false),
+            task_asks: Cell::new(None),
             entered_at_ns: Cell::new(NOT_SAMPLED),
             // Spread over the sessions, so that many with few entries each are sampled, too.
             until_sample: Cell::new((number % u64::from(SAMPLE_EVERY)) as u32),
@@ -122,7 +123,8 @@ impl Session {
         }
     }
 
-    /// Enters if that is possible at once; whether it is inside then.
+    /// Enters if that is possible at once; whether it is inside then. One that is inside and out of tickets
+    /// stays, although others may wait.
     pub fn try_enter(&self) -> bool {
         if self.tickets.get() != 0 {
             return self.enter().is_ok();
@@ -131,8 +133,7 @@ impl Session {
             Held::No => self.ask_once(),
             Held::Waiting => false,
             Held::Uncounted | Held::Place => {
-                self.settle_tickets();
-                self.give_tickets(self.admission.settings.tickets());
+                self.renew_tickets();
                 true
             }
         }
@@ -211,32 +212,7 @@ impl Session {
 
     #[inline(never)]
     fn enter_without_ticket(&self, deadline: Option<Instant>) -> Result<(), Refused> {
-        match self.place.get() {
-            Held::No => self.ask(deadline),
-            Held::Waiting => Ok(()),
-            Held::Uncounted | Held::Place => self.renew(deadline),
-        }
-    }
-
-    /// Out of tickets on the place it holds: new ones at once if nobody waits, else it asks again.
-    #[cold]
-    fn renew(&self, deadline: Option<Instant>) -> Result<(), Refused> {
-        if self.place.get() == Held::Uncounted || self.admission.core.may_stay() {
-            self.settle_tickets();
-            self.give_tickets(self.admission.settings.tickets());
-            add(&self.counters.entered_at_once, 1);
-            Ok(())
-        } else {
-            self.leave();
-            self.quantum_left.set(0);
-            self.ask(deadline)
-        }
-    }
-
-    /// Asks for a place and comes back with one.
-    #[inline]
-    fn ask(&self, deadline: Option<Instant>) -> Result<(), Refused> {
-        if self.ask_once() {
+        if self.enter_or_leave() {
             return Ok(());
         }
         let state = match self.admission.core.state().policy() {
@@ -245,6 +221,34 @@ impl Session {
         };
         self.has_place(state);
         Ok(())
+    }
+
+    /// Enters, without a ticket, if that is possible at once; else it holds nothing, and must ask.
+    #[inline]
+    pub(crate) fn enter_or_leave(&self) -> bool {
+        match self.place.get() {
+            Held::No => self.ask_once(),
+            Held::Waiting => true,
+            Held::Uncounted | Held::Place => self.renew(),
+        }
+    }
+
+    /// Out of tickets on the place it holds: new ones at once if nobody waits, else it asks again.
+    #[cold]
+    fn renew(&self) -> bool {
+        if self.place.get() == Held::Uncounted || self.admission.core.may_stay() {
+            self.renew_tickets();
+            return true;
+        }
+        self.leave();
+        self.quantum_left.set(0);
+        self.ask_once()
+    }
+
+    fn renew_tickets(&self) {
+        self.settle_tickets();
+        self.give_tickets(self.admission.settings.tickets());
+        add(&self.counters.entered_at_once, 1);
     }
 
     /// Takes a place if that is possible at once.
@@ -288,10 +292,7 @@ impl Session {
         self.place.set(held);
         self.give_tickets(tickets);
         match self.until_sample.get() {
-            0 => {
-                self.until_sample.set(SAMPLE_EVERY - 1);
-                self.entered_at_ns.set(self.admission.metrics.now_ns());
-            }
+            0 => self.begin_sample(),
             left => self.until_sample.set(left - 1),
         }
     }
@@ -309,6 +310,12 @@ impl Session {
             Some(state) => self.last_seen.set(state),
             None => self.leave_and_wake(),
         }
+    }
+
+    #[cold]
+    fn begin_sample(&self) {
+        self.until_sample.set(SAMPLE_EVERY - 1);
+        self.entered_at_ns.set(self.admission.metrics.now_ns());
     }
 
     #[cold]
@@ -339,6 +346,11 @@ impl Session {
         let (wake, state) = admission.core.leave_and_wake(left != 0, &lease_over, &now_ns);
         self.last_seen.set(state);
         admission.wake(wake, Some(&self.counters));
+    }
+
+    /// Whether its next entry needs no place.
+    pub(crate) fn has_ticket(&self) -> bool {
+        self.tickets.get() != 0
     }
 
     #[inline]

@@ -62,6 +62,8 @@ pub struct Settings {
     pub data_files: u32,
     pub page_size_bytes: u32,
     pub direct_io: bool,
+    /// Sessions that wait for row locks before the scheduler admits fewer; 0 for any number.
+    pub lock_waiters_max: u32,
 }
 
 /// What tells one cell from another.

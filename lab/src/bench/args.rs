@@ -63,7 +63,7 @@ pub struct AdmissionArgs {
     #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', default_value = "2xcores", value_parser = Limit::from_str)]
     pub concurrency: Vec<Limit>,
 
-    /// Seconds measured per cell and round [default: 0.5; with --quick 0.2]
+    /// Seconds measured per cell and round [default: 0.4; with --quick 0.15]
     #[arg(help_heading = "What is measured", long, value_name = "SECONDS", value_parser = seconds)]
     pub time: Option<f64>,
 
@@ -74,6 +74,10 @@ pub struct AdmissionArgs {
     /// What makes the threads' random choices; the same seed gives the same ones to every contender
     #[arg(help_heading = "What is measured", long, value_name = "N", default_value = "1")]
     pub seed: u64,
+
+    /// Sessions that wait for row locks before our policies admit fewer; 0: any number
+    #[arg(help_heading = "What is measured", long, value_name = "N", default_value = "0")]
+    pub lock_waiters: u32,
 
     /// Count who is inside (running_max), at the cost of two changes of shared memory a statement; the stall
     /// breaker, which lets more in on purpose, is off

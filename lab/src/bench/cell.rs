@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::control::{Control, Phase, Reading};
-use super::limiter::Gate;
+use super::limiter::{Gate, Tuning};
 use super::load::{Load, Scene};
 use super::plan::{Plan, Step};
 use super::worker::{Client, Job, Worker};
@@ -104,7 +104,8 @@ pub(super) fn key(step: &Step) -> CellKey {
 
 /// Runs one step; `None` if Ctrl-C cut it off.
 pub(super) fn run(plan: &Plan, step: &Step, rig: &mut Rig) -> Result<Option<Round>, Error> {
-    let gate = Gate::new(step.setting.contender, step.setting.concurrency, plan.verify)
+    let tuning = Tuning { lock_waiters_max: plan.lock_waiters_max, is_strict: plan.verify };
+    let gate = Gate::new(step.setting.contender, step.setting.concurrency, tuning)
         .map_err(|error| Error::Usage(error.to_string()))?;
     let control = Arc::new(Control::new(rig.threads, plan.verify));
     let job = Job {

@@ -148,10 +148,12 @@ fn headings(
         work_us => format!(", statements of {work_us} us"),
     };
     let below = format!(
-        "{}{work}; {} cores, {}; median of {rounds} rounds, band from lowest to highest",
+        "{}{work}; {} cores, {}; median of {rounds} rounds, {} from lowest to highest{}",
         panel.heading(),
         machine.cores,
-        machine.cpu_model
+        machine.cpu_model,
+        if panel.is_bench() { "bars" } else { "band" },
+        if panel.is_bench() { "; dashed: what a user would pick instead" } else { "" }
     );
     root.draw(&Text::new(below, (20, 46), ("sans-serif", 13).into_font().color(&SOFT)))?;
     Ok(())
@@ -170,12 +172,27 @@ fn draw_curve(
     let (r, g, b) = neutral(curve.policy);
     let colour = RGBColor(r, g, b);
     let points = points(curve);
-    let upper = points.iter().map(|(x, t)| (*x, height(panel, t.max)));
-    let lower = points.iter().rev().map(|(x, t)| (*x, height(panel, t.min)));
-    chart.draw_series([Polygon::new(upper.chain(lower).collect::<Vec<_>>(), colour.mix(0.16).filled())])?;
     let medians: Vec<(f64, f64)> = points.iter().map(|(x, t)| (*x, height(panel, t.median))).collect();
-    let width = if curve.policy == "flifo" { 3 } else { 2 };
-    chart.draw_series(LineSeries::new(medians.clone(), colour.stroke_width(width)))?;
+    let ends = |t: &Spread| (height(panel, t.min), height(panel, t.max));
+    if panel.is_bench() {
+        // A dozen bands would hide each other.
+        let bar = |(x, t): &(f64, Spread)| {
+            let (low, high) = ends(t);
+            PathElement::new(vec![(*x, low), (*x, high)], colour.mix(0.6))
+        };
+        chart.draw_series(points.iter().map(bar))?;
+    } else {
+        let upper = points.iter().map(|(x, t)| (*x, ends(t).1));
+        let lower = points.iter().rev().map(|(x, t)| (*x, ends(t).0));
+        let band: Vec<_> = upper.chain(lower).collect();
+        chart.draw_series([Polygon::new(band, colour.mix(0.16).filled())])?;
+    }
+    let width = if ["flifo", "quantum"].contains(&curve.policy) { 3 } else { 2 };
+    if curve.is_peer() {
+        chart.draw_series(DashedLineSeries::new(medians.clone(), 5, 4, colour.stroke_width(width)))?;
+    } else {
+        chart.draw_series(LineSeries::new(medians.clone(), colour.stroke_width(width)))?;
+    }
     chart.draw_series(medians.into_iter().map(|point| Circle::new(point, 4, colour.filled())))?;
     Ok(())
 }
@@ -289,7 +306,7 @@ mod tests {
         for wanted in ["threads (each step doubles)", "work-20, limit 4", "no limit ", "mutex-condvar "] {
             assert!(picture.contains(wanted), "{wanted} is missing");
         }
-        assert_eq!(picture.matches("<circle").count(), 5 * 4);
+        assert_eq!((picture.matches("<circle").count(), picture.matches("<polygon").count()), (5 * 4, 0));
         results.cells.clear();
         assert!(matches!(of_loads(&results), Err(ReportError::Empty)));
     }

@@ -170,6 +170,7 @@ fn settings(args: &SweepArgs, plan: &Plan, data: &Prepared) -> Settings {
         data_files: engine.data_files,
         page_size_bytes: engine.page_size,
         direct_io: engine.direct_io,
+        ..Settings::default()
     }
 }
 

@@ -109,6 +109,15 @@ impl Contender {
     }
 }
 
+/// What our scheduler is told besides policy and limit; a peer has no such things.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Tuning {
+    /// [`Config::lock_waiters_max`].
+    pub(super) lock_waiters_max: u32,
+    /// Without the stall breaker, which lets one more in on purpose when nobody leaves for long.
+    pub(super) is_strict: bool,
+}
+
 /// What all threads of a cell share.
 #[derive(Clone)]
 pub(super) enum Gate {
@@ -121,16 +130,19 @@ pub(super) enum Gate {
 }
 
 impl Gate {
-    /// A gate for at most `limit` threads; a contender that knows no limit takes no notice of it. `strict`
-    /// takes the stall breaker away, which lets one more in on purpose when nobody leaves for long.
-    pub(super) fn new(contender: Contender, limit: u32, strict: bool) -> Result<Self, ConfigError> {
+    /// A gate for at most `limit` threads; a contender that knows no limit takes no notice of it.
+    pub(super) fn new(contender: Contender, limit: u32, tuning: Tuning) -> Result<Self, ConfigError> {
         let permits = limit as usize;
         Ok(match contender {
             Contender::Policy(policy) => {
                 let default = Config::default();
-                let stall_after = default.stall_after.filter(|_| !strict);
-                let config = Config { policy, thread_concurrency: limit, stall_after, ..default };
-                Gate::Ours(Admission::new(config)?)
+                Gate::Ours(Admission::new(Config {
+                    policy,
+                    thread_concurrency: limit,
+                    lock_waiters_max: tuning.lock_waiters_max,
+                    stall_after: default.stall_after.filter(|_| !tuning.is_strict),
+                    ..default
+                })?)
             }
             Contender::Peer(Peer::Tokio) => Gate::Tokio(Arc::new(tokio::sync::Semaphore::new(permits))),
             Contender::Peer(Peer::AsyncLock) => {

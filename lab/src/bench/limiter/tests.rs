@@ -21,7 +21,7 @@ fn most_inside(contender: Contender, waits: bool) -> u32 {
             limiter.exit();
         }
     }
-    let gate = Gate::new(contender, LIMIT, true).unwrap();
+    let gate = Gate::new(contender, LIMIT, Tuning { is_strict: true, ..Tuning::default() }).unwrap();
     let running = Running::default();
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
