@@ -161,13 +161,19 @@ impl WaitMask {
     }
 }
 
-/// Bounds for a limit that finds itself.
+/// Bounds for a limit that finds itself. `AutoLimit::default()` allows every limit there can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AutoLimit {
     /// The lowest limit tried; at least 1.
     pub floor: u32,
     /// The highest limit tried; at most [`Config::THREAD_CONCURRENCY_MAX`].
     pub ceiling: u32,
+}
+
+impl Default for AutoLimit {
+    fn default() -> Self {
+        AutoLimit { floor: 1, ceiling: Config::THREAD_CONCURRENCY_MAX }
+    }
 }
 
 /// How a scheduler behaves. Everything can be changed at run time with [`crate::Admission::reconfigure`].

@@ -210,6 +210,8 @@ pub struct EntryFigures {
     pub enter_p99_us: Option<f64>,
     pub enter_p999_us: Option<f64>,
     pub enter_max_us: Option<f64>,
+    /// The limit at the end of the round, of our policies; with `auto` it is the one that was found.
+    pub limit: Option<u32>,
     /// Most threads inside at a time, if they were counted.
     pub running_max: Option<u32>,
 }

@@ -59,7 +59,8 @@ pub struct AdmissionArgs {
     #[arg(help_heading = "What is measured", long, value_name = "P,..", value_delimiter = ',', default_value = "all", value_parser = Listed::<Peer>::from_str)]
     pub peer: Vec<Listed<Peer>>,
 
-    /// Limits of threads inside at a time, a list of numbers, cores, 2xcores; auto is not there yet
+    /// Limits of threads inside at a time, a list of numbers, cores, 2xcores, auto. A limit that finds itself
+    /// (auto) has eight seconds of search before each of its cells
     #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', default_value = "2xcores", value_parser = Limit::from_str)]
     pub concurrency: Vec<Limit>,
 
@@ -183,14 +184,17 @@ pub enum Limit {
     Threads(u32),
     /// So many times the processors this process may use.
     PerCore(u32),
+    /// As many as the scheduler finds best.
+    Auto,
 }
 
 impl Limit {
-    /// In threads, on a machine of so many processors.
-    pub(super) fn threads(self, processors: u32) -> u32 {
+    /// In threads, on a machine of so many processors; `None` if it is not fixed.
+    pub(super) fn threads(self, processors: u32) -> Option<u32> {
         match self {
-            Limit::Threads(threads) => threads,
-            Limit::PerCore(times) => (times * processors).min(Config::THREAD_CONCURRENCY_MAX),
+            Limit::Threads(threads) => Some(threads),
+            Limit::PerCore(times) => Some((times * processors).min(Config::THREAD_CONCURRENCY_MAX)),
+            Limit::Auto => None,
         }
     }
 }
@@ -201,12 +205,12 @@ impl FromStr for Limit {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             let max = Config::THREAD_CONCURRENCY_MAX;
-            format!("a limit must be a number from 1 to {max}, cores, or a multiple of them such as 2xcores")
+            format!(
+                "a limit must be a number from 1 to {max}, cores, a multiple of them such as 2xcores, or auto"
+            )
         };
         match text {
-            "auto" => {
-                Err("a limit that finds itself is not built yet: use a number, cores, or 2xcores".into())
-            }
+            "auto" => Ok(Limit::Auto),
             "0" => Err("a limit of 0 lets nobody in: use --peer none for no limit".into()),
             "cores" => Ok(Limit::PerCore(1)),
             _ => {
@@ -238,12 +242,12 @@ mod tests {
 
     #[test]
     fn limits() {
-        let threads = |text: &str| text.parse::<Limit>().map(|limit| limit.threads(6));
+        let threads = |text: &str| text.parse::<Limit>().map(|limit| limit.threads(6).unwrap_or(0));
         assert_eq!((threads("cores"), threads("2xcores"), threads("8")), (Ok(6), Ok(12), Ok(8)));
         for wrong in ["", "x", "-1", "0xcores", "65xcores", "99999", "core"] {
             assert!(threads(wrong).unwrap_err().contains("2xcores"), "{wrong}");
         }
-        assert!(threads("auto").unwrap_err().contains("not built yet"));
+        assert_eq!(threads("auto"), Ok(0));
         assert!(threads("0").unwrap_err().contains("--peer none"));
     }
 

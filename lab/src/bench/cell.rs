@@ -121,7 +121,7 @@ pub(super) fn run(plan: &Plan, step: &Step, rig: &mut Rig) -> Result<Option<Roun
     wait_for_all(&control, rig.participants());
     control.open();
 
-    let interrupted = sleep(&control, plan.settle);
+    let interrupted = sleep(&control, plan.settle(step));
     let before = (control.read(), gate.snapshot());
     control.go_to(Phase::Measure);
     let sampler = Sampler::start(rig.clients.tids().to_vec());
@@ -144,7 +144,10 @@ pub(super) fn run(plan: &Plan, step: &Step, rig: &mut Rig) -> Result<Option<Roun
     let round = Round::new(step.round, elapsed.as_secs_f64(), statements, statements, samples);
     let counted = before.1.zip(after.1).map(|(before, after)| figures::admission(&after.since(&before)));
     Ok(Some(Round {
-        entry: entry_figures(&control, &before.0, &after.0, longest_ns),
+        entry: EntryFigures {
+            limit: gate.limit(),
+            ..entry_figures(&control, &before.0, &after.0, longest_ns)
+        },
         admission: counted.unwrap_or_default(),
         fairness: Fairness::of(&per_thread),
         ..round
@@ -179,6 +182,7 @@ fn entry_figures(control: &Control, before: &Reading, after: &Reading, longest_n
         enter_p99_us: enter(0.99),
         enter_p999_us: enter(0.999),
         enter_max_us: (longest_ns > 0).then_some(longest_ns as f64 / 1e3),
+        limit: None,
         running_max: control.running.as_ref().map(|running| running.most()),
     }
 }

@@ -18,7 +18,7 @@ use crate::sweep::plan::without_repeats;
 pub struct Setting {
     /// Who competes.
     pub contender: Contender,
-    /// The limit; 0 for a contender that knows none.
+    /// The limit; 0 for a contender that is given none.
     pub concurrency: u32,
 }
 
@@ -50,6 +50,8 @@ pub struct Plan {
     pub time: Duration,
     /// Run before a step is measured.
     pub settle: Duration,
+    /// As `settle`, for a limit that finds itself.
+    pub search: Duration,
     /// Makes the threads' random choices.
     pub seed: u64,
     /// Sessions that wait for row locks before our scheduler admits fewer; 0: any number.
@@ -66,6 +68,9 @@ const QUICK_THREADS: [u32; 2] = [16, 1024];
 /// Kept for comparison, and measured when asked for: `none` is a peer already.
 const NOT_BY_DEFAULT: [Policy; 3] = [Policy::None, Policy::Lifo, Policy::Broadcast];
 
+/// How long a limit searches before it is measured.
+const SEARCH: Duration = Duration::from_secs(8);
+
 impl Plan {
     /// The plan of a command line, on a machine of so many processors.
     pub fn new(args: &AdmissionArgs, processors: u32) -> Result<Self, Error> {
@@ -80,7 +85,8 @@ impl Plan {
         if policies.is_empty() {
             policies = Policy::ALL.into_iter().filter(|policy| !NOT_BY_DEFAULT.contains(policy)).collect();
         }
-        let limits: Vec<u32> = args.concurrency.iter().map(|limit| limit.threads(processors)).collect();
+        let limits: Vec<Option<u32>> =
+            args.concurrency.iter().map(|limit| limit.threads(processors)).collect();
         let time = Duration::from_secs_f64(args.time.unwrap_or(if args.quick { 0.15 } else { 0.4 }));
         Ok(Plan {
             threads: without_repeats(&or(args.threads.clone(), &THREADS, &QUICK_THREADS, args.quick)),
@@ -90,6 +96,7 @@ impl Plan {
             time,
             // All threads ask at the same moment: the burst must have passed before anything is measured.
             settle: (time / 4).clamp(Duration::from_millis(50), Duration::from_millis(500)),
+            search: SEARCH,
             seed: args.seed,
             lock_waiters_max: args.lock_waiters,
             verify: args.verify,
@@ -109,6 +116,11 @@ impl Plan {
         steps
     }
 
+    /// How long a step runs before it is measured.
+    pub fn settle(&self, step: &Step) -> Duration {
+        if step.setting.contender == Contender::Auto { self.search } else { self.settle }
+    }
+
     /// How many steps there are in all.
     pub fn steps_total(&self) -> usize {
         self.threads.len() * self.loads.len() * self.settings.len() * self.rounds as usize
@@ -121,14 +133,17 @@ impl Plan {
 }
 
 /// Who knows no limit comes once, at the end of the turn.
-fn settings(policies: &[Policy], peers: &[Peer], limits: &[u32]) -> Vec<Setting> {
+fn settings(policies: &[Policy], peers: &[Peer], limits: &[Option<u32>]) -> Vec<Setting> {
     let ours = policies.iter().map(|policy| Contender::Policy(*policy));
     let theirs = peers.iter().map(|peer| Contender::Peer(*peer));
     let contenders: Vec<Contender> = ours.chain(theirs).collect();
     let mut settings = Vec::new();
-    for &concurrency in limits {
+    for &concurrency in limits.iter().flatten() {
         let limited = contenders.iter().filter(|contender| contender.is_limited());
         settings.extend(limited.map(|&contender| Setting { contender, concurrency }));
+    }
+    if limits.contains(&None) {
+        settings.push(Setting { contender: Contender::Auto, concurrency: 0 });
     }
     let unlimited = contenders.iter().filter(|contender| !contender.is_limited());
     settings.extend(unlimited.map(|&contender| Setting { contender, concurrency: 0 }));

@@ -141,7 +141,7 @@ impl<'a> Panel<'a> {
     fn finish(&mut self) {
         self.threads.sort_unstable();
         let differ = |figure: fn(&Curve<'a>) -> u32| {
-            let mut limited = self.curves.iter().filter(|curve| curve.policy != "none").map(figure);
+            let mut limited = self.curves.iter().filter(|curve| curve.is_limited()).map(figure);
             let first = limited.next();
             limited.any(|value| Some(value) != first)
         };
@@ -156,13 +156,13 @@ impl<'a> Panel<'a> {
             if curve.is_peer() && curve.policy == "none" {
                 curve.label = "no limit".into();
             }
-            if curve.policy != "none" && limits_differ {
+            if curve.is_limited() && limits_differ {
                 curve.label += &format!(" {}", curve.concurrency);
             }
-            if curve.policy != "none" && tickets_differ {
+            if curve.is_limited() && tickets_differ {
                 curve.label += &format!(" ({} tickets)", curve.tickets);
             }
-            if curve.policy != "none" && waits_differ && !curve.leave_on_read {
+            if curve.is_limited() && waits_differ && !curve.leave_on_read {
                 curve.label += " (place kept in reads)";
             }
         }
@@ -229,7 +229,12 @@ impl<'a> Panel<'a> {
 }
 
 impl<'a> Curve<'a> {
-    /// Whether it is what a user would pick instead of the scheduler.
+    /// Whether it was given a limit; none and auto were not.
+    pub fn is_limited(&self) -> bool {
+        self.concurrency > 0
+    }
+
+    /// Whether it is what a user would pick instead.
     pub fn is_peer(&self) -> bool {
         self.target == "peer"
     }

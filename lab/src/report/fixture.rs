@@ -228,6 +228,7 @@ fn bench_round(policy: &str, target: &str, threads: u32, round: u32) -> Round {
         enter_p99_us: Some(wait_us * 3.0),
         enter_p999_us: Some(wait_us * 4.0),
         enter_max_us: Some(wait_us * if policy == "fifo" { 5.0 } else { 10.0 }),
+        limit: None,
         running_max: None,
     };
     measured.fairness.connection_fewest_share = Some(if policy == "flifo" { 0.4 } else { 0.9 });

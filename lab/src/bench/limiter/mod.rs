@@ -20,7 +20,7 @@ mod running;
 
 use std::sync::Arc;
 
-use flifo_admission::{Admission, Config, ConfigError, Policy, Snapshot, WaitKind};
+use flifo_admission::{Admission, AutoLimit, Config, ConfigError, Policy, Snapshot, WaitKind};
 
 pub(super) use hand::{Futex, FutexGate, MutexCondvar, MutexCondvarGate};
 pub(super) use ours::Ours;
@@ -82,6 +82,8 @@ impl Peer {
 pub enum Contender {
     /// Our scheduler under a policy.
     Policy(Policy),
+    /// Our scheduler under its default policy, with a limit that finds itself.
+    Auto,
     /// What a user would pick instead.
     Peer(Peer),
 }
@@ -90,7 +92,7 @@ impl Contender {
     /// What was measured, as results say it.
     pub fn target(self) -> &'static str {
         match self {
-            Contender::Policy(_) => "admission",
+            Contender::Policy(_) | Contender::Auto => "admission",
             Contender::Peer(_) => "peer",
         }
     }
@@ -99,13 +101,14 @@ impl Contender {
     pub fn name(self) -> &'static str {
         match self {
             Contender::Policy(policy) => policy.name(),
+            Contender::Auto => "auto",
             Contender::Peer(peer) => peer.name(),
         }
     }
 
-    /// Whether it knows a limit.
+    /// Whether it is given a limit.
     pub fn is_limited(self) -> bool {
-        !matches!(self, Contender::Policy(Policy::None) | Contender::Peer(Peer::None))
+        !matches!(self, Contender::Policy(Policy::None) | Contender::Auto | Contender::Peer(Peer::None))
     }
 }
 
@@ -133,16 +136,18 @@ impl Gate {
     /// A gate for at most `limit` threads; a contender that knows no limit takes no notice of it.
     pub(super) fn new(contender: Contender, limit: u32, tuning: Tuning) -> Result<Self, ConfigError> {
         let permits = limit as usize;
+        let default = Config::default();
+        let tuned = Config {
+            lock_waiters_max: tuning.lock_waiters_max,
+            stall_after: default.stall_after.filter(|_| !tuning.is_strict),
+            ..default
+        };
         Ok(match contender {
             Contender::Policy(policy) => {
-                let default = Config::default();
-                Gate::Ours(Admission::new(Config {
-                    policy,
-                    thread_concurrency: limit,
-                    lock_waiters_max: tuning.lock_waiters_max,
-                    stall_after: default.stall_after.filter(|_| !tuning.is_strict),
-                    ..default
-                })?)
+                Gate::Ours(Admission::new(Config { policy, thread_concurrency: limit, ..tuned })?)
+            }
+            Contender::Auto => {
+                Gate::Ours(Admission::new(Config { auto: Some(AutoLimit::default()), ..tuned })?)
             }
             Contender::Peer(Peer::Tokio) => Gate::Tokio(Arc::new(tokio::sync::Semaphore::new(permits))),
             Contender::Peer(Peer::AsyncLock) => {
@@ -152,6 +157,14 @@ impl Gate {
             Contender::Peer(Peer::Futex) => Gate::Futex(Arc::new(FutexGate::new(limit))),
             Contender::Peer(Peer::None) => Gate::Open,
         })
+    }
+
+    /// Our scheduler's limit now.
+    pub(super) fn limit(&self) -> Option<u32> {
+        match self {
+            Gate::Ours(admission) => Some(admission.thread_concurrency()),
+            _ => None,
+        }
     }
 
     /// What our scheduler counted; a peer counts nothing.
