@@ -110,7 +110,7 @@ int main(void)
   pthread_t threads[CONNECTIONS];
   flifo_config_t config;
   flifo_snapshot_t snapshot;
-  char text[512];
+  char text[1024];
   int n;
 
   must(flifo_abi_check(FLIFO_ABI_VERSION), "abi_check");

@@ -365,7 +365,7 @@ typedef struct {
 } flifo_tenant_t;
 
 /**
- * Times of one kind since the scheduler was made, in nanoseconds, each true to 3%; all 0 if there were none.
+ * Times of one kind since the scheduler was made, in nanoseconds, each true to 2%; all 0 if there were none.
  */
 typedef struct {
   /**
@@ -492,6 +492,10 @@ typedef struct {
    * Sessions that went before the first class because of their age.
    */
   uint64_t promoted;
+  /**
+   * The time that counters and times cover: since the scheduler was made, in nanoseconds.
+   */
+  uint64_t elapsed_ns;
   /**
    * From joining the queue to running inside, of every entry that queued.
    */
@@ -779,7 +783,8 @@ flifo_status_t flifo_snapshot(flifo_admission_t admission,
                               size_t struct_size);
 
 /**
- * Writes one line of text that says what a scheduler did and is doing. For people: its words may change.
+ * Writes one line of text, `key=value` pairs for a log, that says what a scheduler did and is doing. Times are in
+ * microseconds. Keys keep their meaning; a key whose value is not known is left out.
  *
  * `buffer`: where it is put, always ended by NUL; may be null if `size` is 0. `size`: the bytes there; a longer
  * text is cut. `length`: where the length of the whole text is put, without its NUL; may be null.

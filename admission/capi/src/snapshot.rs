@@ -2,7 +2,8 @@
 
 use std::ffi::c_char;
 
-use flifo_admission::{Snapshot, WaitKind, histogram::Histogram};
+use flifo_admission::histogram::{Bucket, Histogram};
+use flifo_admission::{Snapshot, Times, WaitKind};
 
 use crate::config::{Growing, write_struct};
 use crate::handle::flifo_admission_t;
@@ -10,7 +11,7 @@ use crate::names::put;
 use crate::scheduler::Scheduler;
 use crate::status::{flifo_status_t, guard, invalid};
 
-/// Times of one kind since the scheduler was made, in nanoseconds, each true to 3%; all 0 if there were none.
+/// Times of one kind since the scheduler was made, in nanoseconds, each true to 2%; all 0 if there were none.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct flifo_times_t {
@@ -83,6 +84,8 @@ pub struct flifo_snapshot_t {
     pub stalls_broken: u64,
     /// Sessions that went before the first class because of their age.
     pub promoted: u64,
+    /// The time that counters and times cover: since the scheduler was made, in nanoseconds.
+    pub elapsed_ns: u64,
     /// From joining the queue to running inside, of every entry that queued.
     pub queued_times: flifo_times_t,
     /// From being handed a place to running, of every hand-off.
@@ -95,38 +98,28 @@ pub struct flifo_snapshot_t {
 
 // SAFETY: integers only; the assertion counts the fields' bytes.
 unsafe impl Growing for flifo_snapshot_t {
-    const BYTES_MIN: usize = 1200;
+    const BYTES_MIN: usize = 1208;
 }
 const _: () = assert!(
-    size_of::<flifo_snapshot_t>() == 8 + 10 * 4 + 11 * 8 + (3 + FLIFO_WAIT_KINDS_MAX) * 7 * 8,
+    size_of::<flifo_snapshot_t>() == 8 + 10 * 4 + 12 * 8 + (3 + FLIFO_WAIT_KINDS_MAX) * 7 * 8,
     "padding"
 );
 const _: () = assert!(WaitKind::ALL.len() <= FLIFO_WAIT_KINDS_MAX);
 
 fn times(histogram: &Histogram) -> flifo_times_t {
-    let buckets = || histogram.iter().filter(|bucket| bucket.count() != 0);
-    let count: u64 = buckets().map(|bucket| bucket.count()).sum();
-    let Some(last) = buckets().last() else { return flifo_times_t::default() };
-    let middle = |range: std::ops::RangeInclusive<u64>| u128::from(range.start() + range.end()) / 2;
-    let sum: u128 = buckets().map(|bucket| middle(bucket.range()) * u128::from(bucket.count())).sum();
-    // The upper bound of the bucket in which so many thousandths are reached.
-    let reached = |thousandths: u64| {
-        let rank = (u128::from(count) * u128::from(thousandths)).div_ceil(1000);
-        let mut seen = 0;
-        let bucket = buckets().find(|bucket| {
-            seen += u128::from(bucket.count());
-            seen >= rank
-        });
-        bucket.map_or(0, |bucket| bucket.end())
-    };
+    let Some(times) = Times::of(histogram) else { return flifo_times_t::default() };
+    let middle = |bucket: &Bucket| bucket.start() + (bucket.end() - bucket.start()) / 2;
+    let sum =
+        histogram.iter().map(|bucket| u128::from(middle(&bucket)) * u128::from(bucket.count())).sum::<u128>();
+    let p999 = histogram.quantile_bucket(0.999).ok().flatten();
     flifo_times_t {
-        count,
-        mean_ns: (sum / u128::from(count)) as u64,
-        p50_ns: reached(500),
-        p95_ns: reached(950),
-        p99_ns: reached(990),
-        p999_ns: reached(999),
-        max_ns: last.end(),
+        count: times.count,
+        mean_ns: (sum / u128::from(times.count)) as u64,
+        p50_ns: times.p50_ns,
+        p95_ns: times.p95_ns,
+        p99_ns: times.p99_ns,
+        p999_ns: p999.map_or(times.max_ns, |bucket| middle(&bucket)),
+        max_ns: times.max_ns,
     }
 }
 
@@ -159,42 +152,13 @@ impl From<&Snapshot> for flifo_snapshot_t {
             cancelled: snapshot.cancelled,
             stalls_broken: snapshot.stalls_broken,
             promoted: snapshot.promoted,
+            elapsed_ns: snapshot.elapsed.as_nanos().try_into().unwrap_or(u64::MAX),
             queued_times: times(&snapshot.queued_ns),
             woken_to_running_times: times(&snapshot.woken_to_running_ns),
             inside_times: times(&snapshot.inside_ns),
             wait_times,
         }
     }
-}
-
-/// The snapshot as one line.
-fn text(snapshot: &Snapshot) -> String {
-    let s = flifo_snapshot_t::from(snapshot);
-    format!(
-        "{} limit={} inside={} pending={} queued={} | entered at_once={} ticket={} lifo={} queue={} force={} | \
-         handed_on={} | refused timeout={} full={} cancelled={} | stalls={} promoted={} | \
-         queued_us p50={} p99={} | woken_us p50={} p99={}",
-        snapshot.policy,
-        s.thread_concurrency,
-        s.inside,
-        s.pending,
-        s.queued,
-        s.entered_at_once,
-        s.entered_by_ticket,
-        s.entered_by_lifo,
-        s.entered_from_queue,
-        s.entered_by_force,
-        s.handed_on,
-        s.refused_by_timeout,
-        s.refused_queue_full,
-        s.cancelled,
-        s.stalls_broken,
-        s.promoted,
-        s.queued_times.p50_ns / 1000,
-        s.queued_times.p99_ns / 1000,
-        s.woken_to_running_times.p50_ns / 1000,
-        s.woken_to_running_times.p99_ns / 1000,
-    )
 }
 
 /// Fills a struct with counters, with how many are inside and queued now, and with times.
@@ -218,7 +182,8 @@ pub unsafe extern "C" fn flifo_snapshot(
     })
 }
 
-/// Writes one line of text that says what a scheduler did and is doing. For people: its words may change.
+/// Writes one line of text, `key=value` pairs for a log, that says what a scheduler did and is doing. Times are in
+/// microseconds. Keys keep their meaning; a key whose value is not known is left out.
 ///
 /// `buffer`: where it is put, always ended by NUL; may be null if `size` is 0. `size`: the bytes there; a longer
 /// text is cut. `length`: where the length of the whole text is put, without its NUL; may be null.
@@ -236,7 +201,7 @@ pub unsafe extern "C" fn flifo_status_text(
         if buffer.is_null() && size != 0 {
             return Err(invalid("buffer is null, but its size is not 0"));
         }
-        let text = text(&Scheduler::of(admission)?.admission.snapshot());
+        let text = Scheduler::of(admission)?.admission.snapshot().line();
         if size != 0 {
             let end = text.floor_char_boundary(size - 1);
             // SAFETY: there is room for `size` bytes, of which `end + 1` are written.

@@ -109,7 +109,7 @@ fn c99() -> Command {
 fn the_pool_example_runs_static_and_shared() {
     for linked in [Linked::Static, Linked::Shared] {
         let said = runs(c99(), &capi("examples/pool.c"), linked);
-        assert!(said.contains("quantum limit=4 inside=0") && said.contains("cancelled=1"), "{said}");
+        assert!(said.contains("policy=quantum limit=4 inside=0") && said.contains(" cancelled=1 "), "{said}");
     }
 }
 
