@@ -11,7 +11,7 @@ use crate::queue::Request;
 use crate::rule::End;
 use crate::session::{Class, Session};
 use crate::state::State;
-use crate::sync::Ordering;
+use crate::sync::{Ordering, sleep};
 use crate::{Policy, Refused};
 
 /// A request for a place that could not be granted at once.
@@ -205,7 +205,7 @@ impl Session {
             if let Some(why) = refused {
                 break Err(why);
             }
-            std::thread::sleep(delay.before_sleep(sleeps).min(left));
+            sleep(delay.before_sleep(sleeps).min(left));
             sleeps += 1;
             let seen = core.state();
             if let Some((_, state)) = core.try_enter(seen, self.caller()) {

@@ -70,6 +70,9 @@ struct Registry {
 
 pub(crate) struct Metrics {
     epoch: Instant,
+    /// Time passes for a model checker only when the model says so, or it could not repeat a schedule.
+    #[cfg(any(loom, shuttle))]
+    pub(crate) clock_ns: AtomicU64,
     registry: Mutex<Registry>,
     inside_max: AtomicU32,
     pending_max: AtomicU32,
@@ -92,6 +95,8 @@ impl Metrics {
         };
         Metrics {
             epoch: Instant::now(),
+            #[cfg(any(loom, shuttle))]
+            clock_ns: AtomicU64::new(0),
             registry: Mutex::default(),
             inside_max: AtomicU32::new(0),
             pending_max: AtomicU32::new(0),
@@ -108,7 +113,10 @@ impl Metrics {
 
     /// Time since the scheduler was made, ns.
     pub(crate) fn now_ns(&self) -> u64 {
-        self.epoch.elapsed().as_nanos() as u64
+        #[cfg(not(any(loom, shuttle)))]
+        return self.epoch.elapsed().as_nanos() as u64;
+        #[cfg(any(loom, shuttle))]
+        return self.clock_ns.load(Ordering::Relaxed);
     }
 
     /// When that was, in this scheduler's time; 0 if it was before the scheduler was made.

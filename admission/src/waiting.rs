@@ -181,7 +181,7 @@ fn queued_at_ns(list: &List) -> Option<u64> {
     list.front().and_then(|node| unsafe { node.request() }).map(|request| request.queued_at_ns)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 
