@@ -43,11 +43,6 @@
 //! | `delay` | the adaptive delay of [`Policy::Sleep`] |
 //! | `metrics` | counters and histograms of time |
 //! | `sync` | atomics and locks, or the model checker's |
-//!
-//! # Limits of this version
-//!
-//! The limit is fixed when the scheduler is made; a queued thread cannot be cancelled and waits without a
-//! deadline; there is one class of threads.
 
 #![warn(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]

@@ -122,20 +122,10 @@ impl Session {
         }
     }
 
-    /// Enters if that is possible at once; whether it is inside then.
+    /// Enters if that is possible without waiting; whether it is inside then. As with [`Session::enter`],
+    /// a session whose tickets have run out while others wait loses its place to them.
     pub fn try_enter(&self) -> bool {
-        if self.tickets.get() != 0 {
-            return self.enter().is_ok();
-        }
-        match self.place.get() {
-            Held::No => self.ask_once(),
-            Held::Waiting => false,
-            Held::Uncounted | Held::Place => {
-                self.settle_tickets();
-                self.give_tickets(self.admission.settings.tickets());
-                true
-            }
-        }
+        self.enter_at_once() && self.is_inside()
     }
 
     /// Leaves: hands the place to the head of the queue, or gives it back. Does nothing outside.
@@ -178,10 +168,8 @@ impl Session {
         self.class.get()
     }
 
-    /// Says whose share it uses, from its next entry on. The tenant is one of the same scheduler's.
-    ///
-    /// # Panics
-    /// In the queue, if this scheduler has no such tenant.
+    /// Says whose share it uses, from its next entry on. The tenant is one of the same scheduler's; one that
+    /// this scheduler does not have counts as the default.
     pub fn set_tenant(&self, tenant: Tenant) {
         self.tenant.set(tenant);
     }
@@ -198,32 +186,7 @@ impl Session {
 
     #[inline(never)]
     fn enter_without_ticket(&self, deadline: Option<Instant>) -> Result<(), Refused> {
-        match self.place.get() {
-            Held::No => self.ask(deadline),
-            Held::Waiting => Ok(()),
-            Held::Uncounted | Held::Place => self.renew(deadline),
-        }
-    }
-
-    /// Out of tickets on the place it holds: new ones at once if nobody waits, else it asks again.
-    #[cold]
-    fn renew(&self, deadline: Option<Instant>) -> Result<(), Refused> {
-        if self.place.get() == Held::Uncounted || self.admission.core.may_stay() {
-            self.settle_tickets();
-            self.give_tickets(self.admission.settings.tickets());
-            add(&self.counters.entered_at_once, 1);
-            Ok(())
-        } else {
-            self.leave();
-            self.quantum_left.set(0);
-            self.ask(deadline)
-        }
-    }
-
-    /// Asks for a place and comes back with one.
-    #[inline]
-    fn ask(&self, deadline: Option<Instant>) -> Result<(), Refused> {
-        if self.ask_once() {
+        if self.enter_at_once() {
             return Ok(());
         }
         let state = match self.admission.core.state().policy() {
@@ -232,6 +195,37 @@ impl Session {
         };
         self.has_place(state);
         Ok(())
+    }
+
+    /// Whether the entry is done; else it holds nothing and has to ask for a place.
+    #[inline]
+    pub(crate) fn enter_at_once(&self) -> bool {
+        if self.tickets.get() != 0 {
+            self.tickets.set(self.tickets.get() - 1);
+            return true;
+        }
+        match self.place.get() {
+            Held::No => {
+                self.give_up_asking();
+                self.ask_once()
+            }
+            Held::Waiting => true,
+            Held::Uncounted | Held::Place => self.renew(),
+        }
+    }
+
+    /// Out of tickets on the place it holds: new ones at once if nobody waits, else it asks as a newcomer.
+    #[cold]
+    fn renew(&self) -> bool {
+        if self.place.get() == Held::Uncounted || self.admission.core.may_stay() {
+            self.settle_tickets();
+            self.give_tickets(self.admission.settings.tickets());
+            add(&self.counters.entered_at_once, 1);
+            return true;
+        }
+        self.leave();
+        self.quantum_left.set(0);
+        self.ask_once()
     }
 
     /// Takes a place if that is possible at once.
@@ -281,6 +275,13 @@ impl Session {
             }
             left => self.until_sample.set(left - 1),
         }
+    }
+
+    /// It has one of the places that T counts, but will not use it: the next in the queue shall.
+    pub(crate) fn give_place_on(&self, state: State) {
+        self.has_place(state);
+        self.quantum_left.set(0);
+        self.leave();
     }
 
     #[inline]

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use crate::Refused;
 use crate::asking::{Asking, Next};
+use crate::parker::Verdict;
 use crate::session::Session;
 
 /// A task's entry; from [`Session::enter_async`]. Dropping it before it is ready takes the session out of
@@ -33,7 +34,7 @@ impl Future for Enter<'_> {
         let this = &mut *self;
         let mut next = match &mut this.asking {
             Some(_) => Next::Sleep,
-            None if this.session.try_enter() => return Poll::Ready(Ok(())),
+            None if this.session.enter_at_once() => return Poll::Ready(Ok(())),
             None => {
                 let (asking, next) = Asking::begin(this.session, None, false);
                 this.session.task_asks.set(true);
@@ -77,24 +78,35 @@ impl Session {
     /// handed to the next. Does nothing if no task asks.
     ///
     /// [`Enter`]'s drop does this. A future that was leaked did not, so a session looks again before it
-    /// joins the queue and when it is dropped.
+    /// asks for a place and when it is dropped.
+    #[inline]
     pub(crate) fn give_up_asking(&self) {
-        if !self.task_asks.replace(false) {
-            return;
+        if self.task_asks.get() {
+            self.end_asking();
         }
-        let mut asking = Asking::lost();
-        while !self.admission.core.withdraw(&self.node) {
+    }
+
+    #[cold]
+    fn end_asking(&self) {
+        self.task_asks.set(false);
+        let (core, parker) = (&self.admission.core, &self.node.parker);
+        if core.withdraw(&self.node) {
+            parker.cancel();
+        } else {
             // Out of the queue already: the verdict is there, or on its way from a thread that has unlocked.
-            let Some(verdict) = self.node.parker.park(None) else { continue };
-            match asking.on(self, verdict) {
-                Next::Enter(state) => {
-                    self.has_place(state);
-                    return self.exit();
+            let verdict = parker.park(None).expect("without a deadline it parks for a verdict");
+            match verdict {
+                Verdict::Granted => self.give_place_on(core.started()),
+                // Whoever summoned it woke nobody else for that place.
+                Verdict::Summoned => {
+                    if let Some(state) = core.arrive(self.caller()) {
+                        self.give_place_on(state);
+                    }
                 }
-                Next::Refuse(_) => return,
-                Next::Sleep => {}
+                Verdict::Cancelled => self.forget_cancel(),
+                Verdict::Retry | Verdict::TimedOut => {}
             }
         }
-        self.node.parker.cancel();
+        parker.set_waker(None);
     }
 }
