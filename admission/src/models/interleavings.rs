@@ -86,7 +86,7 @@ fn two_threads_enter_twice_under_every_policy() {
 fn three_threads_enter_under_every_policy() {
     for policy in QUEUEING {
         for limit in [1, 2] {
-            explore(2, config(policy, limit), |admission| {
+            explore(3, config(policy, limit), |admission| {
                 let others = [(); 2].map(|()| spawn(admission, enter_and_exit));
                 enter_and_exit(&mut admission.session());
                 others.into_iter().for_each(|other| other.join().unwrap());
@@ -99,7 +99,7 @@ fn three_threads_enter_under_every_policy() {
 #[test]
 fn a_quantum_of_one_statement() {
     let config = Config { quantum: Duration::from_nanos(1), ..config(Policy::Quantum, 2) };
-    explore(2, config, |admission| {
+    explore(3, config, |admission| {
         let other = spawn(admission, enter_and_exit);
         let third = spawn(admission, enter_and_exit);
         let mut session = admission.session();
@@ -112,7 +112,7 @@ fn a_quantum_of_one_statement() {
 
 #[test]
 fn those_who_poll() {
-    explore(2, config(Policy::Sleep, 1), |admission| {
+    explore(3, config(Policy::Sleep, 1), |admission| {
         let other = spawn(admission, enter_and_exit);
         enter_and_exit(&mut admission.session());
         other.join().unwrap();
@@ -140,7 +140,7 @@ fn fifo_excludes() {
 #[test]
 fn a_cancel_against_a_grant() {
     for policy in QUEUEING {
-        explore(2, config(policy, 1), |admission| {
+        explore(3, config(policy, 1), |admission| {
             let holder = inside(admission);
             let session = admission.session();
             let canceller = session.canceller();
@@ -181,7 +181,7 @@ fn a_cancel_against_a_grant_while_another_waits() {
 #[test]
 fn a_deadline_against_a_grant() {
     for policy in QUEUEING {
-        explore(2, config(policy, 1), |admission| {
+        explore(3, config(policy, 1), |admission| {
             let holder = inside(admission);
             let hasty = spawn(admission, |session| match session.enter_until(Instant::now()) {
                 Ok(()) => session.exit(),
@@ -198,7 +198,7 @@ fn a_deadline_against_a_grant() {
 /// The watchdog refuses those overdue while they time out by themselves, or are granted a place.
 #[test]
 fn the_watchdog_against_a_deadline_and_a_grant() {
-    explore(2, config(Policy::Fifo, 1), |admission| {
+    explore(3, config(Policy::Fifo, 1), |admission| {
         let holder = inside(admission);
         let deadline = Instant::now();
         let hasty = spawn(admission, move |session| _ = session.enter_until(deadline));
@@ -216,7 +216,7 @@ fn the_watchdog_against_a_deadline_and_a_grant() {
 fn the_limit_changes_while_threads_queue() {
     for policy in QUEUEING {
         for [from, to] in [[1, 2], [2, 1], [1, 0], [0, 1]] {
-            explore(2, config(policy, from), move |admission| {
+            explore(3, config(policy, from), move |admission| {
                 let others = [(); 2].map(|()| spawn(admission, enter_and_exit));
                 set_rule(admission, policy, to);
                 others.into_iter().for_each(|other| other.join().unwrap());
@@ -252,7 +252,7 @@ fn the_policy_changes_while_threads_queue() {
         [Policy::Lifo, Policy::None],
         [Policy::None, Policy::Quantum],
     ] {
-        explore(2, config(from, 1), move |admission| {
+        explore(3, config(from, 1), move |admission| {
             let others = [(); 2].map(|()| spawn(admission, enter_and_exit));
             set_rule(admission, to, 1);
             others.into_iter().for_each(|other| other.join().unwrap());
@@ -263,7 +263,7 @@ fn the_policy_changes_while_threads_queue() {
 /// Those in the queue when the policy becomes `sleep` poll no more, but must be served.
 #[test]
 fn the_policy_becomes_sleep() {
-    explore(2, config(Policy::Fifo, 1), |admission| {
+    explore(3, config(Policy::Fifo, 1), |admission| {
         let holder = inside(admission);
         let other = spawn(admission, |session| block_on(session.enter_async()).map(|()| session.exit()));
         set_rule(admission, Policy::Sleep, 1);
@@ -292,7 +292,7 @@ fn waits_with_forced_re_entry() {
 #[test]
 fn waits_whose_ends_may_queue() {
     for policy in QUEUEING {
-        explore(2, config(policy, 1), |admission| {
+        explore(3, config(policy, 1), |admission| {
             let other = spawn(admission, |session| {
                 session.enter().unwrap();
                 session.wait_begin(WaitKind::Network);
@@ -312,7 +312,7 @@ fn waits_whose_ends_may_queue() {
 fn congestion_begins_and_ends() {
     for policy in QUEUEING {
         let config = Config { lock_waiters_max: 1, ..config(policy, 2) };
-        explore(2, config, |admission| {
+        explore(3, config, |admission| {
             let waiter = spawn(admission, |session| {
                 session.enter().unwrap();
                 session.wait_begin(WaitKind::RowLock);
@@ -333,7 +333,7 @@ fn congestion_begins_and_ends() {
 #[test]
 fn the_stall_breaker_against_an_exit() {
     for policy in QUEUEING {
-        explore(2, config(policy, 1), |admission| {
+        explore(3, config(policy, 1), |admission| {
             let holder = inside(admission);
             let others = [(); 2].map(|()| spawn(admission, enter_and_exit));
             let wake = admission.core.break_stall(0);
@@ -348,7 +348,7 @@ fn the_stall_breaker_against_an_exit() {
 fn the_gate_closes_against_those_who_join() {
     for policy in QUEUEING {
         let config = Config { tau: Some(Duration::from_nanos(1)), ..config(policy, 1) };
-        explore(2, config, |admission| {
+        explore(3, config, |admission| {
             let holder = inside(admission);
             let others = [(); 2].map(|()| spawn(admission, enter_and_exit));
             admission.core.close_gate(10);
@@ -361,7 +361,7 @@ fn the_gate_closes_against_those_who_join() {
 #[test]
 fn tasks_and_threads_together() {
     for policy in [Policy::Fifo, Policy::Flifo, Policy::Summon, Policy::Broadcast] {
-        explore(2, config(policy, 1), |admission| {
+        explore(3, config(policy, 1), |admission| {
             let task = spawn(admission, |session| {
                 block_on(session.enter_async()).unwrap();
                 session.exit();
@@ -379,7 +379,7 @@ fn tasks_and_threads_together() {
 fn a_dropped_entry_against_a_grant() {
     for policy in QUEUEING {
         for leaks in [false, true] {
-            explore(2, config(policy, 1), move |admission| {
+            explore(3, config(policy, 1), move |admission| {
                 let holder = inside(admission);
                 let dropped = spawn(admission, move |session| {
                     let mut entry = Box::pin(session.enter_async());
