@@ -312,7 +312,7 @@ fn waits_whose_ends_may_queue() {
 fn congestion_begins_and_ends() {
     for policy in QUEUEING {
         let config = Config { lock_waiters_max: 1, ..config(policy, 2) };
-        explore(3, config, |admission| {
+        explore(2, config, |admission| {
             let waiter = spawn(admission, |session| {
                 session.enter().unwrap();
                 session.wait_begin(WaitKind::RowLock);
@@ -333,7 +333,7 @@ fn congestion_begins_and_ends() {
 #[test]
 fn the_stall_breaker_against_an_exit() {
     for policy in QUEUEING {
-        explore(3, config(policy, 1), |admission| {
+        explore(2, config(policy, 1), |admission| {
             let holder = inside(admission);
             let others = [(); 2].map(|()| spawn(admission, enter_and_exit));
             let wake = admission.core.break_stall(0);
@@ -348,7 +348,7 @@ fn the_stall_breaker_against_an_exit() {
 fn the_gate_closes_against_those_who_join() {
     for policy in QUEUEING {
         let config = Config { tau: Some(Duration::from_nanos(1)), ..config(policy, 1) };
-        explore(3, config, |admission| {
+        explore(2, config, |admission| {
             let holder = inside(admission);
             let others = [(); 2].map(|()| spawn(admission, enter_and_exit));
             admission.core.close_gate(10);
