@@ -119,6 +119,8 @@ pub struct Tenant(pub(crate) u32);
 impl Tenant {
     /// The most tenants of one scheduler, the default one included.
     pub const MAX: u32 = 64;
+    /// The weights a tenant can have: far apart, but not so far that rounding hides the smaller one.
+    pub const WEIGHTS: std::ops::RangeInclusive<f64> = 1e-3..=1e3;
 }
 
 impl Admission {
@@ -150,9 +152,15 @@ impl Admission {
     /// effect as threads leave. When the policy changes, or the limit is lifted, everybody in the queue
     /// asks again.
     pub fn reconfigure(self: &Arc<Self>, config: Config) -> Result<(), ConfigError> {
-        config.check()?;
-        // Held throughout, so that two changes do not mix.
+        self.change(|_| config)
+    }
+
+    fn change(self: &Arc<Self>, to: impl FnOnce(Config) -> Config) -> Result<(), ConfigError> {
+        // Held throughout, so that two changes do not mix; but nobody is woken meanwhile, since a task's
+        // waker may do anything.
         let mut current = lock(&self.config);
+        let config = to(current.clone());
+        config.check()?;
         self.settings.set(&config);
         self.quantum.set(config.quantum);
         let now_ns = self.metrics.now_ns();
@@ -161,16 +169,18 @@ impl Admission {
             tau_ns: config.tau.map_or(UNBOUNDED_NS, in_ns),
             lock_waiters_max: config.lock_waiters_max,
         };
-        self.wake(self.core.set_terms(terms, now_ns), None);
         let limit = match self.watchdog.keeps_limit(&config) {
             true => self.core.state().limit(),
             false => config.thread_concurrency,
         };
-        let (wake, _) = self.core.set_rule(config.policy, limit, now_ns);
-        self.wake(wake, None);
-        self.watchdog.configure(self, &config)?;
+        let by_terms = self.core.set_terms(terms, now_ns);
+        let (by_rule, _) = self.core.set_rule(config.policy, limit, now_ns);
+        let watched = self.watchdog.configure(self, &config);
         *current = config;
-        Ok(())
+        drop(current);
+        self.wake(by_terms, None);
+        self.wake(by_rule, None);
+        watched
     }
 
     /// The limit now; 0: none.
@@ -180,14 +190,13 @@ impl Admission {
 
     /// Changes the limit alone; see [`Admission::reconfigure`].
     pub fn set_thread_concurrency(self: &Arc<Self>, limit: u32) -> Result<(), ConfigError> {
-        let config = Config { thread_concurrency: limit, ..lock(&self.config).clone() };
-        self.reconfigure(config)
+        self.change(|config| Config { thread_concurrency: limit, ..config })
     }
 
     /// A new tenant. While several tenants have sessions in the queue, places go to them by `weight`; the
     /// sessions that were given no tenant share one of weight 1.
     pub fn tenant(&self, weight: f64) -> Result<Tenant, ConfigError> {
-        if !(weight.is_finite() && weight > 0.0) {
+        if !Tenant::WEIGHTS.contains(&weight) {
             return Err(ConfigError::Weight(weight));
         }
         let mut tenants = lock(&self.tenants);
@@ -235,8 +244,10 @@ impl Admission {
 
     /// Sets the limit on behalf of `auto`.
     fn try_limit(&self, limit: u32) {
-        let policy = self.core.state().policy();
-        let (wake, _) = self.core.set_rule(policy, limit, self.metrics.now_ns());
+        // Under the lock, so that a change of the policy is not undone.
+        let config = lock(&self.config);
+        let (wake, _) = self.core.set_rule(config.policy, limit, self.metrics.now_ns());
+        drop(config);
         self.wake(wake, None);
     }
 
@@ -261,11 +272,12 @@ impl Admission {
                     node.parker.wake(Verdict::Granted);
                 }
             }
-            Wake::Summoned(list) => {
-                if let Some(node) = list.front() {
-                    node.granted_at_ns.store(self.metrics.now_ns(), Ordering::Relaxed);
+            Wake::Summoned(mut list) => {
+                let now_ns = self.metrics.now_ns();
+                while let Some(node) = list.pop_front() {
+                    node.granted_at_ns.store(now_ns, Ordering::Relaxed);
+                    node.parker.wake(Verdict::Summoned);
                 }
-                wake_all(list, Verdict::Summoned);
             }
             Wake::Retry(list) => wake_all(list, Verdict::Retry),
         }

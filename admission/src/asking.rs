@@ -9,10 +9,13 @@ use crate::metrics::add;
 use crate::parker::Verdict;
 use crate::queue::Request;
 use crate::rule::End;
-use crate::session::{Class, Session};
-use crate::state::State;
-use crate::sync::Ordering;
+use crate::session::Session;
+use crate::state::{Caller, State};
+use crate::sync::{Ordering, sleep};
 use crate::{Policy, Refused};
+
+/// The queue limit for one that was let into the queue before.
+const ANY_LENGTH: u32 = 0;
 
 /// A request for a place that could not be granted at once.
 #[derive(Clone, Copy)]
@@ -36,14 +39,13 @@ pub(crate) enum Next {
 impl Asking {
     /// Begins to ask. `deadline` is the caller's own. `ahead` puts it at the front.
     pub(crate) fn begin(session: &Session, deadline: Option<Instant>, ahead: bool) -> (Self, Next) {
-        session.give_up_asking();
         let admission = &*session.admission;
         let queued_at_ns = admission.metrics.now_ns();
         let own_ns = deadline.map_or(Request::NEVER, |deadline| admission.metrics.ns_of(deadline));
         let deadline_ns = admission.settings.deadline_ns(queued_at_ns).min(own_ns);
         let end = if ahead { End::Front } else { End::Back };
         let mut asking = Asking { queued_at_ns, deadline_ns, end, ahead };
-        let next = asking.join(session);
+        let next = asking.join(session, admission.settings.queue_limit());
         (asking, next)
     }
 
@@ -52,17 +54,21 @@ impl Asking {
         session.admission.metrics.instant_of(self.deadline_ns)
     }
 
-    fn join(&mut self, session: &Session) -> Next {
-        let admission = &*session.admission;
+    fn caller(&self, session: &Session) -> Caller {
         let caller = session.caller();
+        Caller { first: caller.first || self.ahead, ..caller }
+    }
+
+    fn join(&mut self, session: &Session, queue_limit: u32) -> Next {
+        let admission = &*session.admission;
+        let caller = self.caller(session);
         let request = Request {
-            first: self.ahead || session.class() == Class::First,
+            first: caller.first,
             tenant: session.tenant().0,
             queued_at_ns: self.queued_at_ns,
             deadline_ns: self.deadline_ns,
         };
         session.node.parker.prepare();
-        let queue_limit = admission.settings.queue_limit();
         let (joined, wake) = admission.core.join(&session.node, request, (caller, self.end), queue_limit);
         admission.wake(wake, Some(&session.counters));
         if let Joined::Queued(state) = joined {
@@ -90,17 +96,17 @@ impl Asking {
                 let state = core.started();
                 self.entered_from_queue(session, true, state)
             }
-            Verdict::Summoned => match core.arrive(session.caller()) {
+            Verdict::Summoned => match core.arrive(self.caller(session)) {
                 Some(state) => self.entered_from_queue(session, true, state),
                 None => {
                     // It was the next, and still is.
                     self.end = End::Front;
-                    self.join(session)
+                    self.join(session, ANY_LENGTH)
                 }
             },
-            Verdict::Retry => match core.try_enter(core.state(), session.caller()) {
+            Verdict::Retry => match core.try_enter(core.state(), self.caller(session)) {
                 Some((_, state)) => self.entered_from_queue(session, false, state),
-                None => self.join(session),
+                None => self.join(session, ANY_LENGTH),
             },
             Verdict::Cancelled => self.refuse(session, Refused::Cancelled),
             Verdict::TimedOut => self.refuse(session, Refused::Timeout),
@@ -129,8 +135,7 @@ impl Asking {
         add(&session.counters.entered_from_queue, 1);
         session.quantum_left.set(crate::session::WHOLE_QUANTUM);
         if session.node.cancelled.load(Ordering::Acquire) {
-            session.has_place(state);
-            session.leave();
+            session.give_place_on(state);
             return self.refuse(session, Refused::Cancelled);
         }
         Next::Enter(state)
@@ -158,20 +163,20 @@ impl Session {
     }
 
     fn sleep_until_asked(&self, (mut asking, mut next): (Asking, Next)) -> Result<State, Refused> {
-        let mut deadline = asking.deadline(self);
+        let deadline = asking.deadline(self);
+        let parker = &self.node.parker;
         loop {
             next = match next {
                 Next::Enter(state) => return Ok(state),
                 Next::Refuse(why) => return Err(why),
-                Next::Sleep => match self.node.parker.park(deadline) {
+                Next::Sleep => match parker.park(deadline) {
                     Some(verdict) => asking.on(self, verdict),
-                    None => match asking.on_deadline(self) {
-                        Some(next) => next,
-                        None => {
-                            deadline = None;
-                            Next::Sleep
-                        }
-                    },
+                    None => asking.on_deadline(self).unwrap_or_else(|| {
+                        // The verdict is on its way. It may send the session back into the queue, where
+                        // the deadline holds again.
+                        let verdict = parker.park(None).expect("without a deadline it parks for a verdict");
+                        asking.on(self, verdict)
+                    }),
                 },
             }
         }
@@ -201,7 +206,7 @@ impl Session {
             if let Some(why) = refused {
                 break Err(why);
             }
-            std::thread::sleep(delay.before_sleep(sleeps).min(left));
+            sleep(delay.before_sleep(sleeps).min(left));
             sleeps += 1;
             let seen = core.state();
             if let Some((_, state)) = core.try_enter(seen, self.caller()) {
@@ -218,8 +223,8 @@ impl Session {
                 add(&self.counters.entered_from_queue, 1);
                 Ok(state)
             }
-            // The policy has changed.
-            Ok(None) => self.queue(deadline),
+            // The policy has changed. What has passed of the queue timeout has passed.
+            Ok(None) => self.queue(metrics.instant_of(deadline_ns)),
             Err(why) => self.refuse_poll(why),
         }
     }

@@ -29,7 +29,7 @@ impl Canceller {
         // taken; see `Core::join`.
         self.node.cancelled.store(true, Ordering::Release);
         if let Some(admission) = self.admission.upgrade()
-            && admission.core.withdraw(&self.node)
+            && admission.core.withdraw_cancelled(&self.node)
         {
             self.node.parker.wake(Verdict::Cancelled);
         }

@@ -257,6 +257,9 @@ impl Config {
 
 /// Processors this process may use.
 pub(crate) fn processors() -> u32 {
+    if cfg!(any(loom, shuttle)) {
+        return 1; // Whatever machine the model is checked on.
+    }
     std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
 }
 
@@ -306,7 +309,7 @@ pub enum ConfigError {
     #[error("{0} must be longer than 0")]
     Zero(&'static str),
     /// A tenant's weight.
-    #[error("a tenant's weight must be a finite number above 0, not {0}")]
+    #[error("a tenant's weight must be between {min} and {max}, not {0}", min = crate::Tenant::WEIGHTS.start(), max = crate::Tenant::WEIGHTS.end())]
     Weight(f64),
     /// Too many tenants.
     #[error("at most {max} tenants", max = crate::Tenant::MAX)]

@@ -11,9 +11,10 @@
 //! - *No lost wake-up.* A thread joins under the lock, with a swap from a word that does not admit it. A
 //!   place given back before that swap makes it fail, and the thread looks again; a place given back
 //!   after it finds Q > 0 and looks at the queue.
-//! - *No idle place* (all policies but `lease`, `summon` and `quantum`): a place is given back (T - 1) only
-//!   from a word with Q = 0 or T > L. Those three give places back within a lease or quantum while enough
-//!   others run on (`Core::enough`), and hand places on after it.
+//! - *No idle place*: `fifo`, `lifo`, `flifo` and `sleep` give a place back (T - 1) only from a word with
+//!   Q = 0 or T > L. `lease` and `quantum` do so within a lease or quantum while enough others run on
+//!   (`Core::enough`), and hand on all free places after it. `summon` and `broadcast` give it back and wake
+//!   those who may take it. In congestion it is given back while others run, unless a holder of locks waits.
 //! - *Wakes happen after unlocking*, so that the woken thread does not run into the lock.
 //!
 //! Lock order: the queue's lock is the only one here, and nothing is called while it is held.
@@ -22,7 +23,7 @@ use std::sync::Arc;
 
 use crate::Policy;
 use crate::queue::{List, Node, Request};
-use crate::rule::{AtExit, End, Exit};
+use crate::rule::{End, Exit, Passing};
 use crate::state::{Caller, ONE_PENDING, ONE_PLACE, State};
 use crate::sync::{AtomicU64, CacheAligned, Mutex, MutexGuard, Ordering, lock};
 use crate::waiting::Waiting;
@@ -55,15 +56,15 @@ pub(crate) enum Wake {
     Nobody,
     /// They hold places, and are pending until they call [`Core::started`].
     Granted(List),
-    /// It holds nothing, and is pending until it calls [`Core::arrive`].
+    /// They hold nothing, and are pending until they call [`Core::arrive`].
     Summoned(List),
     /// They hold nothing and may try again.
     Retry(List),
 }
 
 impl Wake {
-    fn granted(list: List) -> Self {
-        if list.is_empty() { Wake::Nobody } else { Wake::Granted(list) }
+    fn of(list: List, kind: fn(List) -> Self) -> Self {
+        if list.is_empty() { Wake::Nobody } else { kind(list) }
     }
 }
 
@@ -162,8 +163,7 @@ impl Core {
             }
         };
         waiting.push(Arc::clone(node), request, end);
-        let granted = self.fill(&mut waiting, request.queued_at_ns);
-        (Joined::Queued(queued), Wake::granted(granted))
+        (Joined::Queued(queued), self.fill(&mut waiting, request.queued_at_ns))
     }
 
     /// Gives the place back, if nobody is to be woken: the word as it is then, else `None`, and
@@ -188,31 +188,30 @@ impl Core {
         lease_over: &dyn Fn() -> bool,
         now_ns: &dyn Fn() -> u64,
     ) -> (Wake, State) {
+        let exit = |state| Exit { state, in_quantum, lease_over };
         let mut old = self.state();
-        let asked = loop {
-            if !old.exit_looks_at_queue() {
-                match self.swap(old, old.left()) {
-                    Ok(new) => return (Wake::Nobody, new),
-                    Err(seen) => old = seen,
-                }
-                continue;
-            }
-            let rule = old.policy().rule();
-            let asked = rule.at_exit(&Exit { state: old, in_quantum, lease_over });
-            if asked != AtExit::GiveBack || rule.grants() && self.must_hand_on(old) {
-                break if asked == AtExit::GiveBack { AtExit::HandOn } else { asked };
-            }
+        while self.passing(&exit(old)) == Passing::GiveBack {
             match self.swap(old, old.left()) {
                 Ok(new) => return (Wake::Nobody, new),
                 Err(seen) => old = seen,
             }
-        };
-        self.leave_under_lock(asked, now_ns())
+        }
+        self.leave_under_lock(&exit, now_ns())
     }
 
-    /// Whether giving the place back would leave too few running, or somebody waits too long.
-    fn must_hand_on(&self, state: State) -> bool {
-        state.closed() || state.places() <= self.enough(state.limit())
+    /// What becomes of the place of a thread that leaves. `GiveBack` is overruled if it would leave too few
+    /// running, or somebody waits too long.
+    fn passing(&self, exit: &Exit<'_>) -> Passing {
+        let state = exit.state;
+        if !state.exit_looks_at_queue() {
+            return Passing::GiveBack;
+        }
+        let rule = state.policy().rule();
+        let too_few = || state.closed() || state.places() <= self.enough(state.limit());
+        match rule.at_exit(exit) {
+            Passing::GiveBack if rule.at_rise() == Passing::HandOn && too_few() => Passing::HandOn,
+            passing => passing,
+        }
     }
 
     /// So many threads inside suffice while a place that was given back waits for its thread to return: one
@@ -222,31 +221,33 @@ impl Core {
     }
 
     #[cold]
-    fn leave_under_lock(&self, asked: AtExit, now_ns: u64) -> (Wake, State) {
+    fn leave_under_lock<'a>(&self, exit: &dyn Fn(State) -> Exit<'a>, now_ns: u64) -> (Wake, State) {
         let mut waiting = lock(&self.waiting.0);
         let mut old = self.state();
-        let (new, to) = loop {
-            let to = match old.exit_looks_at_queue() && self.serves(&waiting, old) {
-                true => asked,
-                false => AtExit::GiveBack,
+        // Asked again: what was true before the lock was taken need not be so now, and P and Q must not
+        // pass their bounds.
+        let (new, passing) = loop {
+            let passing = match self.serves(&waiting, old) {
+                true => self.passing(&exit(old)),
+                false => Passing::GiveBack,
             };
-            let new = match to {
-                AtExit::GiveBack => old.left(),
-                AtExit::HandOn => old.handed_on(),
-                AtExit::Summon => old.left_and_summoned(),
-                AtExit::Disperse => old.left().dispersed(),
+            let new = match passing {
+                Passing::GiveBack => old.left(),
+                Passing::HandOn => old.handed_on(),
+                Passing::Summon => old.left_and_summoned(),
+                Passing::Disperse => old.left().dispersed(),
             };
             match self.swap(old, new) {
-                Ok(new) => break (new, to),
+                Ok(new) => break (new, passing),
                 Err(seen) => old = seen,
             }
         };
         let end = new.policy().rule().end();
-        let wake = match to {
-            AtExit::GiveBack => Wake::Nobody,
-            AtExit::Disperse => Wake::Retry(waiting.take_all()),
-            AtExit::Summon => Wake::Summoned(single(waiting.pop(end, now_ns))),
-            AtExit::HandOn => {
+        let wake = match passing {
+            Passing::GiveBack => Wake::Nobody,
+            Passing::Disperse => Wake::Retry(waiting.take_all()),
+            Passing::Summon => Wake::Summoned(single(waiting.pop(end, now_ns))),
+            Passing::HandOn => {
                 let mut granted = single(waiting.pop(end, now_ns));
                 self.fill_into(&mut granted, &mut waiting, now_ns);
                 Wake::Granted(granted)
@@ -262,23 +263,55 @@ impl Core {
         !state.congested() || waiting.has_first() || state.places() <= 1
     }
 
-    /// Hands free places to those who wait.
-    fn fill(&self, waiting: &mut Waiting, now_ns: u64) -> List {
-        let mut granted = List::new();
-        self.fill_into(&mut granted, waiting, now_ns);
-        granted
+    /// Offers free places to those who wait, as the policy does.
+    fn fill(&self, waiting: &mut Waiting, now_ns: u64) -> Wake {
+        let mut woken = List::new();
+        match self.state().policy().rule().at_rise() {
+            Passing::GiveBack => Wake::Nobody,
+            Passing::HandOn => {
+                self.fill_into(&mut woken, waiting, now_ns);
+                Wake::of(woken, Wake::Granted)
+            }
+            Passing::Summon => {
+                // Those who were woken before count: one for each free place is enough.
+                let free = |state: State, first| state.places() + state.pending() < state.limit_for(first);
+                self.take_while(&mut woken, waiting, now_ns, free, State::handed_on);
+                Wake::of(woken, Wake::Summoned)
+            }
+            Passing::Disperse => {
+                let mut old = self.state();
+                while has_free(old, waiting.has_first()) && old.queued() > 0 {
+                    match self.swap(old, old.dispersed()) {
+                        Ok(_) => return Wake::Retry(waiting.take_all()),
+                        Err(seen) => old = seen,
+                    }
+                }
+                Wake::Nobody
+            }
+        }
     }
 
+    /// Hands free places to those who wait.
     fn fill_into(&self, granted: &mut List, waiting: &mut Waiting, now_ns: u64) {
+        self.take_while(granted, waiting, now_ns, has_free, State::granted);
+    }
+
+    /// Takes nodes out of the queue, each with one `step` of the word, while `condition` holds for the word
+    /// and for whether a holder of locks waits.
+    fn take_while(
+        &self,
+        taken: &mut List,
+        waiting: &mut Waiting,
+        now_ns: u64,
+        condition: fn(State, bool) -> bool,
+        step: fn(State) -> State,
+    ) {
         let mut old = self.state();
-        while old.queued() > 0
-            && old.policy().rule().grants()
-            && old.places() < old.limit_for(waiting.has_first())
-        {
-            match self.swap(old, old.granted()) {
+        while old.queued() > 0 && condition(old, waiting.has_first()) {
+            match self.swap(old, step(old)) {
                 Ok(new) => {
                     let next = waiting.pop(new.policy().rule().end(), now_ns);
-                    granted.push_back(next.expect("Q > 0 under the lock, so a node is linked"));
+                    taken.push_back(next.expect("Q > 0 under the lock, so a node is linked"));
                     old = new;
                 }
                 Err(seen) => old = seen,
@@ -296,7 +329,7 @@ impl Core {
         let mut old = self.state();
         loop {
             let started = old.started();
-            let free = started.unlimited() || started.places() < started.limit_for(caller.first);
+            let free = started.unlimited() || has_free(started, caller.first);
             match self.swap(old, if free { started.entered() } else { started }) {
                 Ok(new) => return free.then_some(new),
                 Err(seen) => old = seen,
@@ -319,8 +352,19 @@ impl Core {
 
     /// Takes a node out of the queue; false if it is not there (any more).
     pub(crate) fn withdraw(&self, node: &Node) -> bool {
+        self.withdraw_if(node, || true)
+    }
+
+    /// Takes a node out of the queue if it is still cancelled. A session may have obeyed the cancellation,
+    /// or taken it back, and joined again since.
+    pub(crate) fn withdraw_cancelled(&self, node: &Node) -> bool {
+        // Relaxed: the session joined under the lock after it cleared the flag.
+        self.withdraw_if(node, || node.cancelled.load(Ordering::Relaxed))
+    }
+
+    fn withdraw_if(&self, node: &Node, still: impl FnOnce() -> bool) -> bool {
         let mut waiting = lock(&self.waiting.0);
-        let removed = waiting.remove(node).is_some();
+        let removed = still() && waiting.remove(node).is_some();
         if removed {
             self.change(State::unqueued);
         }
@@ -349,8 +393,7 @@ impl Core {
             return (Wake::Retry(waiting.take_all()), state);
         }
         let after = self.change(|state| state.with_rule(policy, limit));
-        let granted = self.fill(&mut waiting, now_ns);
-        (Wake::granted(granted), after)
+        (self.fill(&mut waiting, now_ns), after)
     }
 
     /// Sets what does not stand in the word.
@@ -384,7 +427,7 @@ impl Core {
             return Wake::Nobody;
         }
         self.change(|state| state.with_congested(congested));
-        Wake::granted(self.fill(waiting, now_ns))
+        self.fill(waiting, now_ns)
     }
 
     /// Closes the gate to newcomers if the one that waits longest has waited for tau; true while it is closed.
@@ -409,7 +452,7 @@ impl Core {
         let mut waiting = lock(&self.waiting.0);
         let mut old = self.state();
         // P < L: if those woken last do not run, one more would not either.
-        while old.queued() > 0 && old.pending() < old.limit() && old.policy() != Policy::Summon {
+        while old.queued() > 0 && old.pending() < old.limit() {
             match self.swap(old, old.granted()) {
                 Ok(new) => {
                     let next = waiting.pop(new.policy().rule().end(), now_ns);
@@ -448,6 +491,11 @@ impl Core {
             .map(|_| new)
             .map_err(State)
     }
+}
+
+/// Whether a place is free for one of this class.
+fn has_free(state: State, first: bool) -> bool {
+    state.places() < state.limit_for(first)
 }
 
 fn head_is_old(waiting: &Waiting, now_ns: u64) -> bool {

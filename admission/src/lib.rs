@@ -190,5 +190,5 @@ pub use histogram;
 
 #[cfg(test)]
 mod models;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -70,11 +70,10 @@ impl Parker {
 
     /// Sleeps until a verdict is there, or until `deadline`: then `None`, and a verdict may still come.
     pub(crate) fn park(&self, deadline: Option<Instant>) -> Option<Verdict> {
-        let sleep = |asked| self.word.compare_exchange(asked, PARKED, Ordering::Acquire, Ordering::Acquire);
-        // Acquire on failure, too: the verdict may be there already. Fails if it was PARKED already. A task
-        // that gives up waits here as a thread, for a verdict that is on its way.
-        if sleep(WAITING) == Err(TASK) {
-            let _ = sleep(TASK);
+        // Acquire on failure, too: the verdict may be there already. Both fail if it was PARKED already.
+        // TASK: a task's entry was dropped, and its session waits for the verdict that is on its way.
+        for before in [WAITING, TASK] {
+            let _ = self.word.compare_exchange(before, PARKED, Ordering::Acquire, Ordering::Acquire);
         }
         loop {
             if let Some(verdict) = self.verdict() {
@@ -88,22 +87,19 @@ impl Parker {
 
     /// As [`Parker::park`], for a task.
     pub(crate) fn poll(&self, context: &mut Context<'_>) -> Poll<Verdict> {
-        // The waker first, then the word: whoever finds TASK finds the waker. The lock orders the two when
-        // the word is TASK already: a verdict whose waker was taken before this is seen below.
-        match &mut *lock(&self.waker) {
-            Some(waker) => waker.clone_from(context.waker()),
-            none => *none = Some(context.waker().clone()),
-        }
+        // The waker first, then the word: a waker that finds TASK finds it.
+        self.set_waker(Some(context.waker().clone()));
         let _ = self.word.compare_exchange(WAITING, TASK, Ordering::AcqRel, Ordering::Acquire);
         let Some(verdict) = self.verdict() else { return Poll::Pending };
-        self.forget_waker();
+        self.set_waker(None);
         Poll::Ready(verdict)
     }
 
-    /// A session may live on for long without a task: it must not keep the last one alive.
-    pub(crate) fn forget_waker(&self) {
-        let waker = lock(&self.waker).take();
-        drop(waker);
+    /// Sets a task's waker, or forgets it, so that it does not keep its task alive.
+    pub(crate) fn set_waker(&self, waker: Option<Waker>) {
+        let old = std::mem::replace(&mut *lock(&self.waker), waker);
+        // After unlocking: the last waker of a task drops the task, and that may come back here.
+        drop(old);
     }
 
     /// Ends the wait of its session.
@@ -114,7 +110,7 @@ impl Parker {
             TASK => {
                 let waker = lock(&self.waker).take();
                 if let Some(waker) = waker {
-                    waker.wake();
+                    wake_task(waker);
                 }
             }
             _ => {}
@@ -128,6 +124,16 @@ impl Parker {
         self.word.store(IDLE, Ordering::Relaxed);
         Some(verdict)
     }
+}
+
+/// A waker that panics harms nobody but its own task: the caller may be any other session's exit, with
+/// more to wake. The panic hook has reported it.
+fn wake_task(waker: Waker) {
+    #[cfg(not(any(loom, shuttle)))]
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| waker.wake()));
+    // A checker ends its executions by panicking.
+    #[cfg(any(loom, shuttle))]
+    waker.wake();
 }
 
 #[cfg(not(any(loom, shuttle)))]

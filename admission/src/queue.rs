@@ -2,8 +2,8 @@
 //!
 //! A node lives in its session; the list borrows one strong reference to it from the moment it is linked
 //! until it is taken out, so that whoever wakes it can still touch it when its session is gone. A node's
-//! [`Entry`] is read and written under the lock that owns the lists, and by nobody else; but a list that
-//! was taken out of the lock to be woken belongs to the waker alone.
+//! links and request are read and written under the lock that owns the lists, and by nobody else; but a
+//! list that was taken out of the lock to be woken belongs to the waker alone, links and all.
 
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -21,7 +21,10 @@ pub(crate) struct Node {
     /// Somebody wants the session's queueing to end. Set before the queue's lock is taken, and read under
     /// that lock by a session that joins: so one of the two sees the other. Cleared by the session.
     pub(crate) cancelled: AtomicBool,
-    entry: UnsafeCell<Entry>,
+    /// Touched under the lock that owns the lists, or by the one owner of a list taken out of it.
+    links: UnsafeCell<Links>,
+    /// What it asked for, while it is in the queue; `None` before and after. Touched under the lock only.
+    request: UnsafeCell<Option<Request>>,
 }
 
 /// Where a node is, and what it asks for.
@@ -42,15 +45,13 @@ impl Request {
     pub(crate) const NEVER: u64 = u64::MAX;
 }
 
-struct Entry {
+struct Links {
     prev: *const Node,
     next: *const Node,
-    /// What it asked for, while it is in the queue; `None` before and after.
-    request: Option<Request>,
 }
 
-// SAFETY: the parker and the atomics are Sync by themselves; `entry` is touched only under the lock that
-// owns the lists, or by the one owner of a list taken out of it (see above).
+// SAFETY: the parker and the atomics are Sync by themselves; `links` and `request` are touched only under
+// the lock that owns the lists, or, the links, by the one owner of a list taken out of it (see above).
 unsafe impl Sync for Node {}
 // SAFETY: a node is not bound to a thread; its raw links are only followed by the list (see above).
 unsafe impl Send for Node {}
@@ -61,7 +62,8 @@ impl Node {
             parker: Parker::new(),
             granted_at_ns: AtomicU64::new(0),
             cancelled: AtomicBool::new(false),
-            entry: UnsafeCell::new(Entry { prev: ptr::null(), next: ptr::null(), request: None }),
+            links: UnsafeCell::new(Links { prev: ptr::null(), next: ptr::null() }),
+            request: UnsafeCell::new(None),
         })
     }
 
@@ -71,14 +73,28 @@ impl Node {
     /// The caller holds the lock that owns the queue's lists.
     pub(crate) unsafe fn request(&self) -> Option<Request> {
         // SAFETY: the lock makes this the only access.
-        unsafe { (*self.entry.get()).request }
+        self.request.with(|request| unsafe { *request })
     }
 
     /// # Safety
     /// As [`Node::request`].
     pub(crate) unsafe fn set_request(&self, request: Option<Request>) {
         // SAFETY: the lock makes this the only access.
-        unsafe { (*self.entry.get()).request = request }
+        self.request.with_mut(|own| unsafe { *own = request });
+    }
+
+    /// # Safety
+    /// The caller has the list that the node is in, or is about to be in, to itself.
+    unsafe fn set_prev(&self, prev: *const Node) {
+        // SAFETY: as the caller promises, nobody else looks at the links.
+        self.links.with_mut(|links| unsafe { (*links).prev = prev });
+    }
+
+    /// # Safety
+    /// As [`Node::set_prev`].
+    unsafe fn set_next(&self, next: *const Node) {
+        // SAFETY: as the caller promises, nobody else looks at the links.
+        self.links.with_mut(|links| unsafe { (*links).next = next });
     }
 }
 
@@ -112,11 +128,10 @@ impl List {
         // SAFETY: `node` is alive (the list now owns a reference) and in no list, so nobody else looks
         // at its links; `tail`, if any, is linked here and thus alive, and `&mut self` is exclusive.
         unsafe {
-            let entry = (*node).entry.get();
-            (*entry).prev = self.tail;
-            (*entry).next = ptr::null();
-            match NonNull::new(self.tail.cast_mut()) {
-                Some(tail) => (*tail.as_ref().entry.get()).next = node,
+            (*node).set_prev(self.tail);
+            (*node).set_next(ptr::null());
+            match self.tail.as_ref() {
+                Some(tail) => tail.set_next(node),
                 None => self.head = node,
             }
         }
@@ -128,11 +143,10 @@ impl List {
         let node = Arc::into_raw(node);
         // SAFETY: as in `push_back`, with head for tail.
         unsafe {
-            let entry = (*node).entry.get();
-            (*entry).prev = ptr::null();
-            (*entry).next = self.head;
-            match NonNull::new(self.head.cast_mut()) {
-                Some(head) => (*head.as_ref().entry.get()).prev = node,
+            (*node).set_prev(ptr::null());
+            (*node).set_next(self.head);
+            match self.head.as_ref() {
+                Some(head) => head.set_prev(node),
                 None => self.tail = node,
             }
         }
@@ -151,6 +165,23 @@ impl List {
         NonNull::new(self.tail.cast_mut()).map(|node| unsafe { self.unlink(node) })
     }
 
+    /// Takes out every node for which `takes` says so, in order.
+    pub(crate) fn take_if(&mut self, mut takes: impl FnMut(&Node) -> bool) -> List {
+        let mut taken = List::new();
+        let mut at = NonNull::new(self.head.cast_mut());
+        while let Some(node) = at {
+            // SAFETY: `node` is linked here, thus alive, and `&mut self` makes this the only access to its
+            // links; its neighbour is looked up before it is taken out.
+            unsafe {
+                at = NonNull::new(node.as_ref().links.with(|links| (*links).next).cast_mut());
+                if takes(node.as_ref()) {
+                    taken.push_back(self.unlink(node));
+                }
+            }
+        }
+        taken
+    }
+
     /// Takes `node` out.
     ///
     /// # Safety
@@ -167,18 +198,18 @@ impl List {
         // alive; `&mut self` makes this the only access to their links. `from_raw` takes back the
         // reference that a push gave, once, since the node is linked nowhere afterwards.
         unsafe {
-            let entry = node.as_ref().entry.get();
-            let prev = ptr::replace(&raw mut (*entry).prev, ptr::null());
-            let next = ptr::replace(&raw mut (*entry).next, ptr::null());
-            match NonNull::new(prev.cast_mut()) {
-                Some(prev) => (*prev.as_ref().entry.get()).next = next,
-                None => self.head = next,
-            }
-            match NonNull::new(next.cast_mut()) {
-                Some(next) => (*next.as_ref().entry.get()).prev = prev,
+            let unlinked = Links { prev: ptr::null(), next: ptr::null() };
+            let Links { prev, next } = node.as_ref().links.with_mut(|links| ptr::replace(links, unlinked));
+            match next.as_ref() {
+                Some(next) => next.set_prev(prev),
                 None => self.tail = prev,
             }
-            Arc::from_raw(node.as_ptr())
+            // The pointer that the push got from the `Arc`: unlike `node` it may reach the counts, too.
+            let owned = match prev.as_ref() {
+                Some(prev) => prev.links.with_mut(|links| ptr::replace(&raw mut (*links).next, next)),
+                None => ptr::replace(&raw mut self.head, next),
+            };
+            Arc::from_raw(owned)
         }
     }
 }
@@ -189,7 +220,7 @@ impl Drop for List {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
     use std::collections::VecDeque;

@@ -17,16 +17,16 @@ pub(crate) struct Exit<'a> {
     pub(crate) lease_over: &'a dyn Fn() -> bool,
 }
 
-/// What an exit does with its place.
+/// What becomes of a place that somebody leaves, or that is free, while others wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AtExit {
-    /// T - 1, although somebody waits.
+pub(crate) enum Passing {
+    /// It is free, although somebody waits.
     GiveBack,
     /// It goes to the next in the queue.
     HandOn,
-    /// T - 1; the next in the queue is woken and competes.
+    /// It is free; the next in the queue is woken and competes.
     Summon,
-    /// T - 1; all in the queue are woken and compete.
+    /// It is free; all in the queue are woken and compete.
     Disperse,
 }
 
@@ -46,16 +46,17 @@ pub(crate) trait Rule: Sync {
 
     /// What an exit does while somebody waits. `GiveBack` is overruled when too few would run on, and
     /// while the gate is closed for the sake of the queue's head.
-    fn at_exit(&self, exit: &Exit<'_>) -> AtExit;
+    fn at_exit(&self, exit: &Exit<'_>) -> Passing;
 
     /// Who is served first.
     fn end(&self) -> End {
         End::Front
     }
 
-    /// Whether a free place may be handed to a queued thread from outside an exit.
-    fn grants(&self) -> bool {
-        true
+    /// What becomes of a place that is free for another reason than an exit: a higher limit, the end of
+    /// congestion.
+    fn at_rise(&self) -> Passing {
+        Passing::HandOn
     }
 }
 
@@ -67,7 +68,7 @@ impl Policy {
     /// What the policy does.
     pub(crate) fn rule(self) -> &'static dyn Rule {
         match self {
-            Policy::None => &Unqueued,
+            Policy::None => &Unlimited,
             // The queue is for those that cannot poll: tasks, and sessions that were in it when the policy
             // changed.
             Policy::Sleep => &HandOn { gate: BARGE, end: End::Front },
@@ -82,24 +83,20 @@ impl Policy {
     }
 }
 
-/// No queue: `none`, where everybody enters.
-struct Unqueued;
+/// Everybody enters, so nobody waits.
+struct Unlimited;
 
-impl Rule for Unqueued {
+impl Rule for Unlimited {
     fn gate(&self) -> Gate {
         BARGE
     }
 
-    fn at_exit(&self, _: &Exit<'_>) -> AtExit {
-        AtExit::GiveBack
-    }
-
-    fn grants(&self) -> bool {
-        false
+    fn at_exit(&self, _: &Exit<'_>) -> Passing {
+        Passing::GiveBack
     }
 }
 
-/// Every exit hands its place on: `fifo`, `lifo` and `flifo`, by gate and end.
+/// Every exit hands its place on: `fifo`, `lifo`, `flifo` and `sleep`, by gate and end.
 struct HandOn {
     gate: Gate,
     end: End,
@@ -110,8 +107,8 @@ impl Rule for HandOn {
         self.gate
     }
 
-    fn at_exit(&self, _: &Exit<'_>) -> AtExit {
-        AtExit::HandOn
+    fn at_exit(&self, _: &Exit<'_>) -> Passing {
+        Passing::HandOn
     }
 
     fn end(&self) -> End {
@@ -127,12 +124,12 @@ impl Rule for Broadcast {
         BARGE
     }
 
-    fn at_exit(&self, _: &Exit<'_>) -> AtExit {
-        AtExit::Disperse
+    fn at_exit(&self, _: &Exit<'_>) -> Passing {
+        Passing::Disperse
     }
 
-    fn grants(&self) -> bool {
-        false
+    fn at_rise(&self) -> Passing {
+        Passing::Disperse
     }
 }
 
@@ -145,8 +142,8 @@ impl Rule for Lease {
         LENIENT
     }
 
-    fn at_exit(&self, exit: &Exit<'_>) -> AtExit {
-        if (exit.lease_over)() { AtExit::HandOn } else { AtExit::GiveBack }
+    fn at_exit(&self, exit: &Exit<'_>) -> Passing {
+        if (exit.lease_over)() { Passing::HandOn } else { Passing::GiveBack }
     }
 }
 
@@ -158,13 +155,13 @@ impl Rule for Summon {
         BARGE
     }
 
-    fn at_exit(&self, exit: &Exit<'_>) -> AtExit {
+    fn at_exit(&self, exit: &Exit<'_>) -> Passing {
         // One summoned thread for each place is enough; more would only find the places taken.
-        if exit.state.pending() < exit.state.limit() { AtExit::Summon } else { AtExit::GiveBack }
+        if exit.state.pending() < exit.state.limit() { Passing::Summon } else { Passing::GiveBack }
     }
 
-    fn grants(&self) -> bool {
-        false
+    fn at_rise(&self) -> Passing {
+        Passing::Summon
     }
 }
 
@@ -177,7 +174,7 @@ impl Rule for Quantum {
         BARGE
     }
 
-    fn at_exit(&self, exit: &Exit<'_>) -> AtExit {
-        if exit.in_quantum { AtExit::GiveBack } else { AtExit::HandOn }
+    fn at_exit(&self, exit: &Exit<'_>) -> Passing {
+        if exit.in_quantum { Passing::GiveBack } else { Passing::HandOn }
     }
 }

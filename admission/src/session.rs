@@ -123,20 +123,10 @@ impl Session {
         }
     }
 
-    /// Enters if that is possible at once; whether it is inside then. One that is inside and out of tickets
-    /// stays, although others may wait.
+    /// Enters if that is possible without waiting; whether it is inside then. As with [`Session::enter`],
+    /// a session whose tickets have run out while others wait loses its place to them.
     pub fn try_enter(&self) -> bool {
-        if self.tickets.get() != 0 {
-            return self.enter().is_ok();
-        }
-        match self.place.get() {
-            Held::No => self.ask_once(),
-            Held::Waiting => false,
-            Held::Uncounted | Held::Place => {
-                self.renew_tickets();
-                true
-            }
-        }
+        self.enter_at_once() && self.is_inside()
     }
 
     /// Leaves: hands the place to the head of the queue, or gives it back. Does nothing outside.
@@ -192,10 +182,8 @@ impl Session {
         self.class.get()
     }
 
-    /// Says whose share it uses, from its next entry on. The tenant is one of the same scheduler's.
-    ///
-    /// # Panics
-    /// In the queue, if this scheduler has no such tenant.
+    /// Says whose share it uses, from its next entry on. The tenant is one of the same scheduler's; one that
+    /// this scheduler does not have counts as the default.
     pub fn set_tenant(&self, tenant: Tenant) {
         self.tenant.set(tenant);
     }
@@ -212,7 +200,7 @@ impl Session {
 
     #[inline(never)]
     fn enter_without_ticket(&self, deadline: Option<Instant>) -> Result<(), Refused> {
-        if self.enter_or_leave() {
+        if self.enter_at_once() {
             return Ok(());
         }
         let state = match self.admission.core.state().policy() {
@@ -223,32 +211,35 @@ impl Session {
         Ok(())
     }
 
-    /// Enters, without a ticket, if that is possible at once; else it holds nothing, and must ask.
+    /// Whether the entry is done; else it holds nothing and has to ask for a place.
     #[inline]
-    pub(crate) fn enter_or_leave(&self) -> bool {
+    pub(crate) fn enter_at_once(&self) -> bool {
+        if self.tickets.get() != 0 {
+            self.tickets.set(self.tickets.get() - 1);
+            return true;
+        }
         match self.place.get() {
-            Held::No => self.ask_once(),
+            Held::No => {
+                self.give_up_asking();
+                self.ask_once()
+            }
             Held::Waiting => true,
             Held::Uncounted | Held::Place => self.renew(),
         }
     }
 
-    /// Out of tickets on the place it holds: new ones at once if nobody waits, else it asks again.
+    /// Out of tickets on the place it holds: new ones at once if nobody waits, else it asks as a newcomer.
     #[cold]
     fn renew(&self) -> bool {
         if self.place.get() == Held::Uncounted || self.admission.core.may_stay() {
-            self.renew_tickets();
+            self.settle_tickets();
+            self.give_tickets(self.admission.settings.tickets());
+            add(&self.counters.entered_at_once, 1);
             return true;
         }
         self.leave();
         self.quantum_left.set(0);
         self.ask_once()
-    }
-
-    fn renew_tickets(&self) {
-        self.settle_tickets();
-        self.give_tickets(self.admission.settings.tickets());
-        add(&self.counters.entered_at_once, 1);
     }
 
     /// Takes a place if that is possible at once.
@@ -297,6 +288,18 @@ impl Session {
         }
     }
 
+    /// It has one of the places that T counts, but will not use it: the next in the queue shall.
+    pub(crate) fn give_place_on(&self, state: State) {
+        self.has_place(state);
+        self.settle_tickets();
+        self.entered_at_ns.set(NOT_SAMPLED);
+        self.place.set(Held::No);
+        match self.admission.core.try_leave(state) {
+            Some(state) => self.last_seen.set(state),
+            None => self.leave_and_wake(true),
+        }
+    }
+
     #[inline]
     pub(crate) fn leave(&self) {
         self.settle_tickets();
@@ -308,7 +311,7 @@ impl Session {
         }
         match self.admission.core.try_leave(self.last_seen.get()) {
             Some(state) => self.last_seen.set(state),
-            None => self.leave_and_wake(),
+            None => self.leave_and_wake(false),
         }
     }
 
@@ -326,31 +329,28 @@ impl Session {
         self.admission.quantum.inside(ns);
     }
 
+    /// `unused`: it made no statement, so whatever it might keep of quantum or lease goes to the next.
     #[cold]
-    fn leave_and_wake(&self) {
+    fn leave_and_wake(&self, unused: bool) {
         let admission = &*self.admission;
         let left = match self.quantum_left.get() {
             WHOLE_QUANTUM => admission.quantum.statements(),
             left => left,
         }
         .saturating_sub(1);
+        let left = if unused { 0 } else { left };
         self.quantum_left.set(left);
         let now_ns = || admission.metrics.now_ns();
         // Asking whether the lease is over begins the next one, so it is asked once for an exit.
         let lease_over = Cell::new(None);
         let lease_over = || {
-            let over = lease_over.get().unwrap_or_else(|| admission.settings.lease_over(now_ns()));
+            let over = lease_over.get().unwrap_or_else(|| unused || admission.settings.lease_over(now_ns()));
             lease_over.set(Some(over));
             over
         };
         let (wake, state) = admission.core.leave_and_wake(left != 0, &lease_over, &now_ns);
         self.last_seen.set(state);
         admission.wake(wake, Some(&self.counters));
-    }
-
-    /// Whether its next entry needs no place.
-    pub(crate) fn has_ticket(&self) -> bool {
-        self.tickets.get() != 0
     }
 
     #[inline]

@@ -1,10 +1,10 @@
 //! The state word: T, P, Q and L in 64 bits, and every transition as a pure function.
 //!
 //! ```text
-//!  63         54 53               37 36      27 26         17 16                0
+//!  63         53 52               36 35      27 26         17 16                0
 //! +-------------+-------------------+----------+-------------+-------------------+
 //! |  P pending  |     Q queued      |   flags  |   L limit   |   T places out    |
-//! |   10 bits   |     17 bits       |  10 bits |   10 bits   |     17 bits       |
+//! |   11 bits   |     17 bits       |  9 bits  |   10 bits   |     17 bits       |
 //! +-------------+-------------------+----------+-------------+-------------------+
 //! ```
 //!
@@ -24,15 +24,17 @@
 //! - P <= T, but under `summon`;
 //! - nobody inside, nobody queued: T = P = Q = 0.
 //!
-//! T and Q are bounded by the number of sessions, which [`crate::Admission::session`] bounds; P by the
-//! highest limit, since nobody is woken while T > L and P counts those woken within L.
+//! T and Q are bounded by the number of sessions, which [`crate::Admission::session`] bounds. P is bounded
+//! by twice the highest limit, 2046: at most one highest limit of threads were handed a place, since that
+//! happens while T <= L, or P < L; and at most one were summoned, since that happens while P < L. Both can
+//! come together when the policy changes.
 
 use crate::Policy;
 
 const T_BITS: u32 = 17;
 const L_BITS: u32 = 10;
 const Q_BITS: u32 = 17;
-const P_BITS: u32 = 10;
+const P_BITS: u32 = 11;
 const L_SHIFT: u32 = T_BITS;
 const POLICY_SHIFT: u32 = L_SHIFT + L_BITS;
 const POLICY_BITS: u32 = 4;
@@ -41,7 +43,7 @@ const STRICT: u64 = 1 << 32;
 const CLOSED: u64 = 1 << 33;
 const CONGESTED: u64 = 1 << 34;
 const UNLIMITED: u64 = 1 << 35;
-const Q_SHIFT: u32 = 37;
+const Q_SHIFT: u32 = 36;
 const P_SHIFT: u32 = Q_SHIFT + Q_BITS;
 
 const fn ones(bits: u32) -> u64 {
@@ -62,7 +64,7 @@ pub(crate) const LIMIT_MAX: u32 = ones(L_BITS) as u32;
 /// Who asks at the gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Caller {
-    /// Its quantum is not used up, so that it may overtake the queue if the policy lets anybody.
+    /// Its quantum is not used up, so that it may overtake the queue; asked by [`Policy::Quantum`] only.
     pub(crate) fresh: bool,
     /// It is of the first class: a holder of locks.
     pub(crate) first: bool,
@@ -180,7 +182,9 @@ impl State {
     /// Whether the caller would overtake nobody whom it must not overtake.
     #[inline]
     fn in_order(self, caller: Caller) -> bool {
-        self.queued() == 0 || self.0 & (STRICT | CLOSED) == 0 && caller.fresh
+        const POLICY: u64 = ones(POLICY_BITS) << POLICY_SHIFT;
+        const QUANTUM: u64 = (Policy::Quantum as u64) << POLICY_SHIFT;
+        self.queued() == 0 || self.0 & (STRICT | CLOSED) == 0 && (caller.fresh || self.0 & POLICY != QUANTUM)
     }
 
     /// The limit for a class: one runs on, so that work which needs none of the locks gets done.
@@ -341,6 +345,7 @@ mod tests {
         assert!(!state(Policy::Quantum, [3, 0, 1], 4).admits(spent));
         assert!(state(Policy::Quantum, [3, 0, 0], 4).admits(spent));
         assert!(state(Policy::Quantum, [3, 0, 1], 4).admits(Caller::NEWCOMER));
+        assert!(state(Policy::Flifo, [4, 1, 1], 4).admits(spent), "no other policy has quanta");
     }
 
     #[test]

@@ -19,8 +19,42 @@ pub(crate) use shuttle::sync::{
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
-/// The queue uses it under its lock only, which is what the checkers check.
-pub(crate) use std::cell::UnsafeCell;
+/// With loom, every access through it is checked to be ordered after the one before.
+#[cfg(loom)]
+pub(crate) use loom::cell::UnsafeCell;
+
+/// The standard library's, with the interface of loom's.
+#[cfg(not(loom))]
+pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> UnsafeCell<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        UnsafeCell(std::cell::UnsafeCell::new(value))
+    }
+
+    #[inline]
+    pub(crate) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+        read(self.0.get())
+    }
+
+    #[inline]
+    pub(crate) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
+        write(self.0.get())
+    }
+}
+
+/// Sleeps; under a model checker, where time does not pass, lets the other threads run.
+pub(crate) fn sleep(time: std::time::Duration) {
+    #[cfg(not(any(loom, shuttle)))]
+    std::thread::sleep(time);
+    #[cfg(any(loom, shuttle))]
+    let _ = time;
+    #[cfg(loom)]
+    loom::thread::yield_now();
+    #[cfg(shuttle)]
+    shuttle::thread::yield_now();
+}
 
 /// Locks, also when another thread panicked while it held the lock: every critical section here leaves
 /// the protected data sound at each step.

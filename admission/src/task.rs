@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crate::asking::{Asking, Next};
+use crate::parker::Verdict;
 use crate::session::Session;
 use crate::{Refused, WaitKind};
 
@@ -44,8 +45,7 @@ impl Future for Enter<'_> {
         let session = &*this.session;
         let (mut asking, mut next) = match session.task_asks.get() {
             Some(asking) if this.asks => (asking, Next::Sleep),
-            _ if session.has_ticket() => return Poll::Ready(session.enter()),
-            _ if session.enter_or_leave() => return Poll::Ready(Ok(())),
+            _ if session.enter_at_once() => return Poll::Ready(Ok(())),
             _ => Asking::begin(session, None, false),
         };
         let outcome = loop {
@@ -83,23 +83,36 @@ impl Session {
     /// handed to the next. Does nothing if no task asks.
     ///
     /// [`Enter`]'s drop does this. A future that was leaked did not, so a session looks again before it
-    /// joins the queue and when it is dropped.
+    /// asks for a place and when it is dropped.
+    #[inline]
     pub(crate) fn give_up_asking(&self) {
-        let Some(mut asking) = self.task_asks.take() else { return };
-        self.node.parker.forget_waker();
-        while !self.admission.core.withdraw(&self.node) {
+        if self.task_asks.get().is_some() {
+            self.end_asking();
+        }
+    }
+
+    #[cold]
+    fn end_asking(&self) {
+        self.task_asks.set(None);
+        let (core, parker) = (&self.admission.core, &self.node.parker);
+        if core.withdraw(&self.node) {
+            parker.cancel();
+        } else {
             // Out of the queue already: the verdict is there, or on its way from a thread that has unlocked.
-            let Some(verdict) = self.node.parker.park(None) else { continue };
-            match asking.on(self, verdict) {
-                Next::Enter(state) => {
-                    self.has_place(state);
-                    return self.exit();
+            let verdict = parker.park(None).expect("without a deadline it parks for a verdict");
+            match verdict {
+                Verdict::Granted => self.give_place_on(core.started()),
+                // Whoever summoned it woke nobody else for that place.
+                Verdict::Summoned => {
+                    if let Some(state) = core.arrive(self.caller()) {
+                        self.give_place_on(state);
+                    }
                 }
-                Next::Refuse(_) => return,
-                Next::Sleep => {}
+                Verdict::Cancelled => self.forget_cancel(),
+                Verdict::Retry | Verdict::TimedOut => {}
             }
         }
-        self.node.parker.cancel();
+        parker.set_waker(None);
     }
 }
 

@@ -17,6 +17,10 @@ use crate::rule::End;
 /// After so many places for the first class in a row, one of the others that is old enough is promoted.
 const FIRST_IN_A_ROW: u32 = 3;
 
+/// Beyond it passes are counted from 0 again: only their differences matter, and a stride must not be lost
+/// in rounding.
+const PASS_MAX: f64 = 1e9;
+
 struct Tenant {
     list: List,
     stride: f64,
@@ -41,6 +45,8 @@ pub(crate) struct Waiting {
     pub(crate) lock_waiters_max: u32,
     /// Promotions by age so far.
     pub(crate) promoted: u64,
+    /// No deadline in the queue is earlier, ns. It may be that of one that has left.
+    earliest_ns: u64,
 }
 
 impl Waiting {
@@ -55,6 +61,7 @@ impl Waiting {
             lock_waiters: 0,
             lock_waiters_max: 0,
             promoted: 0,
+            earliest_ns: Request::NEVER,
         }
     }
 
@@ -64,8 +71,12 @@ impl Waiting {
         (self.tenants.len() - 1) as u32
     }
 
-    /// Links a node that is not linked.
-    pub(crate) fn push(&mut self, node: Arc<Node>, request: Request, end: End) {
+    /// Links a node that is not linked. A tenant that there is not counts as the default one.
+    pub(crate) fn push(&mut self, node: Arc<Node>, mut request: Request, end: End) {
+        if request.tenant as usize >= self.tenants.len() {
+            request.tenant = 0;
+        }
+        self.earliest_ns = self.earliest_ns.min(request.deadline_ns);
         // SAFETY: `&mut self` means that the caller holds the lock.
         unsafe { node.set_request(Some(request)) };
         let tenant = &mut self.tenants[request.tenant as usize];
@@ -108,11 +119,14 @@ impl Waiting {
 
     /// Takes the next.
     pub(crate) fn pop(&mut self, end: End, now_ns: u64) -> Option<Arc<Node>> {
-        let node = if self.has_first() && !self.promotes(now_ns) {
+        let node = if !self.has_first() {
+            self.pop_normal(end)
+        } else if self.promotes(now_ns) {
+            // By age, also where the queue is a stack.
+            self.pop_normal(End::Front)
+        } else {
             self.first_in_a_row += 1;
             self.first.pop_front()
-        } else {
-            self.pop_normal(end)
         }?;
         // SAFETY: `&mut self` means that the caller holds the lock.
         unsafe { node.set_request(None) };
@@ -136,10 +150,17 @@ impl Waiting {
         self.pass = tenant.pass;
         tenant.pass += tenant.stride;
         self.first_in_a_row = 0;
-        match end {
+        let node = match end {
             End::Front => tenant.list.pop_front(),
             End::Back => tenant.list.pop_back(),
+        };
+        if self.pass > PASS_MAX {
+            for tenant in &mut self.tenants {
+                tenant.pass = (tenant.pass - self.pass).max(0.0);
+            }
+            self.pass = 0.0;
         }
+        node
     }
 
     /// Takes all that are in the queue.
@@ -151,29 +172,35 @@ impl Waiting {
         all
     }
 
-    /// Takes those whose deadline has passed. A class's or tenant's deadlines need not be in order; so
-    /// each list is looked at until the first that has time left.
+    /// Takes those whose deadline has passed. Deadlines need not be in the order of the lists, so all are
+    /// looked at, but not before the earliest.
     pub(crate) fn take_overdue(&mut self, now_ns: u64) -> List {
         let mut overdue = List::new();
+        if now_ns < self.earliest_ns {
+            return overdue;
+        }
+        let mut earliest_ns = Request::NEVER;
         let lists = std::iter::once(&mut self.first).chain(self.tenants.iter_mut().map(|t| &mut t.list));
         for list in lists {
-            // SAFETY: `&mut self` means that the caller holds the lock.
-            while list.front().is_some_and(|node| unsafe { is_overdue(node, now_ns) }) {
-                let node = list.pop_front().expect("it has a front");
-                // SAFETY: as above.
-                unsafe { node.set_request(None) };
+            let mut taken = list.take_if(|node| {
+                // SAFETY: `&mut self` means that the caller holds the lock.
+                let request = unsafe { node.request() }.expect("it is in the queue");
+                let is_overdue = request.deadline_ns <= now_ns;
+                if is_overdue {
+                    // SAFETY: as above.
+                    unsafe { node.set_request(None) };
+                } else {
+                    earliest_ns = earliest_ns.min(request.deadline_ns);
+                }
+                is_overdue
+            });
+            while let Some(node) = taken.pop_front() {
                 overdue.push_back(node);
             }
         }
+        self.earliest_ns = earliest_ns;
         overdue
     }
-}
-
-/// # Safety
-/// The caller holds the lock.
-unsafe fn is_overdue(node: &Node, now_ns: u64) -> bool {
-    // SAFETY: as the caller promises.
-    unsafe { node.request() }.is_some_and(|request| request.deadline_ns <= now_ns)
 }
 
 fn queued_at_ns(list: &List) -> Option<u64> {
@@ -181,7 +208,7 @@ fn queued_at_ns(list: &List) -> Option<u64> {
     list.front().and_then(|node| unsafe { node.request() }).map(|request| request.queued_at_ns)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 
@@ -262,5 +289,52 @@ mod tests {
         assert!(waiting.remove(&nodes[1]).is_none());
         assert_eq!(name(&nodes, waiting.pop(End::Back, 0)), Some(2));
         assert_eq!(waiting.oldest_ns(), None);
+    }
+
+    #[test]
+    fn deadlines_need_not_be_in_order() {
+        let nodes: Vec<_> = (0..4).map(|_| Node::new()).collect();
+        let mut waiting = Waiting::new();
+        for (node, deadline_ns) in nodes.iter().zip([Request::NEVER, 200, 100, 300]) {
+            waiting.push(Arc::clone(node), Request { deadline_ns, ..request(false, 0, 0) }, End::Back);
+        }
+        let mut overdue = |now_ns| {
+            let mut taken = waiting.take_overdue(now_ns);
+            std::iter::from_fn(|| name(&nodes, taken.pop_front())).collect::<Vec<_>>()
+        };
+        assert_eq!(overdue(99), []);
+        assert_eq!(overdue(100), [2]);
+        assert_eq!(overdue(350), [1, 3]);
+        assert_eq!(overdue(u64::MAX - 1), []);
+    }
+
+    #[test]
+    fn a_stack_promotes_by_age_too() {
+        let nodes: Vec<_> = (0..6).map(|_| Node::new()).collect();
+        let mut waiting = Waiting::new();
+        waiting.promote_after_ns = 50;
+        for (n, node) in nodes.iter().enumerate() {
+            waiting.push(Arc::clone(node), request(n >= 3, 0, n as u64), End::Back);
+        }
+        let mut next = || name(&nodes, waiting.pop(End::Back, 100)).unwrap();
+        assert_eq!([next(), next(), next(), next()], [3, 4, 5, 2], "nobody of the first class is left");
+        waiting.push(Arc::clone(&nodes[3]), request(true, 0, 9), End::Back);
+        waiting.first_in_a_row = FIRST_IN_A_ROW;
+        assert_eq!(name(&nodes, waiting.pop(End::Back, 100)), Some(0), "the oldest, not the last to come");
+    }
+
+    #[test]
+    fn shares_hold_after_any_number_of_places() {
+        let mut waiting = Waiting::new();
+        let other = waiting.add_tenant(2.0);
+        // As after so many places that adding a stride changes nothing.
+        waiting.tenants.iter_mut().for_each(|tenant| tenant.pass = 1e17);
+        waiting.pass = 1e17;
+        let nodes: Vec<_> = (0..60).map(|_| Node::new()).collect();
+        for (n, node) in nodes.iter().enumerate() {
+            waiting.push(Arc::clone(node), request(false, if n < 30 { 0 } else { other }, 0), End::Back);
+        }
+        let of_other = (0..30).filter(|_| name(&nodes, waiting.pop(End::Front, 0)).unwrap() >= 30).count();
+        assert!((19..=21).contains(&of_other), "{of_other} of 30, fair are 20");
     }
 }

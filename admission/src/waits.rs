@@ -61,7 +61,7 @@ impl Session {
             return Ok(());
         }
         self.place.set(Held::No);
-        if self.try_enter() {
+        if self.enter_at_once() {
             return Ok(());
         }
         let state = self.queue_ahead()?;

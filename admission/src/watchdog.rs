@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::admission::Admission;
 use crate::auto::{AutoConfig, Controller};
+use crate::core::Core;
 use crate::metrics::Metrics;
 use crate::state::State;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
@@ -81,6 +82,18 @@ impl Watchdog {
         Ok(())
     }
 
+    /// The thread wants to sleep: whether it may, since whoever joins from now on rouses it.
+    pub(crate) fn falls_asleep(&self, core: &Core) -> bool {
+        self.asleep.store(true, Ordering::SeqCst);
+        core.state_after_all().queued() == 0
+    }
+
+    /// Whether the thread would have to be roused.
+    #[cfg(all(test, loom))]
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.asleep.load(Ordering::SeqCst)
+    }
+
     /// Somebody has joined the queue.
     pub(crate) fn rouse(&self) {
         // After the join's swap; see `asleep`.
@@ -151,10 +164,9 @@ fn watch(admission: &Weak<Admission>) {
             continue;
         }
         idle_steps = 0;
-        admission.watchdog.asleep.store(true, Ordering::SeqCst);
-        let waits = admission.core.state_after_all().queued() != 0;
+        let sleeps = admission.watchdog.falls_asleep(&admission.core);
         drop(admission);
-        if !waits {
+        if sleeps {
             std::thread::park();
         }
     }

@@ -35,6 +35,9 @@ pub use snapshot::Snapshot;
 
 pub(crate) struct Metrics {
     epoch: Instant,
+    /// Time passes for a model checker only when the model says so, or it could not repeat a schedule.
+    #[cfg(any(loom, shuttle))]
+    pub(crate) clock_ns: AtomicU64,
     registry: Registry,
     histograms: Histograms,
     highest: Highest,
@@ -57,6 +60,8 @@ impl Metrics {
     pub(crate) fn new() -> Self {
         Metrics {
             epoch: Instant::now(),
+            #[cfg(any(loom, shuttle))]
+            clock_ns: AtomicU64::new(0),
             registry: Registry::default(),
             histograms: Histograms::new(),
             highest: Highest::default(),
@@ -68,7 +73,10 @@ impl Metrics {
 
     /// Time since the scheduler was made, ns.
     pub(crate) fn now_ns(&self) -> u64 {
-        self.epoch.elapsed().as_nanos() as u64
+        #[cfg(not(any(loom, shuttle)))]
+        return self.epoch.elapsed().as_nanos() as u64;
+        #[cfg(any(loom, shuttle))]
+        return self.clock_ns.load(Ordering::Relaxed);
     }
 
     /// When that was, in this scheduler's time; 0 if it was before the scheduler was made.

@@ -1,0 +1,439 @@
+//! Every interleaving of two and three threads (loom). Each model ends with nobody inside, pending or
+//! queued; that nobody hangs is loom's own check, since a thread that nobody wakes is a deadlock.
+
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
+
+use loom::future::block_on;
+use loom::sync::atomic::{AtomicU32, Ordering};
+use loom::thread::{self, JoinHandle};
+
+use crate::{Admission, Class, Config, Policy, Refused, Session, WaitKind};
+
+/// The policies that queue. `sleep` polls, which loom can follow only a little way; see below.
+const QUEUEING: [Policy; 7] = [
+    Policy::Fifo,
+    Policy::Lifo,
+    Policy::Flifo,
+    Policy::Broadcast,
+    Policy::Lease,
+    Policy::Summon,
+    Policy::Quantum,
+];
+
+fn config(policy: Policy, limit: u32) -> Config {
+    Config { policy, thread_concurrency: limit, concurrency_tickets: 1, ..Config::default() }
+}
+
+/// Every interleaving of `scenario` with at most so many preemptions: bugs of this kind need two or three,
+/// and all of them would take hours.
+fn explore(
+    preemptions: usize,
+    config: Config,
+    scenario: impl Fn(&Arc<Admission>) + Copy + Send + Sync + 'static,
+) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(move || {
+        let admission = Admission::new(config.clone()).unwrap();
+        scenario(&admission);
+        let end = admission.snapshot();
+        assert_eq!((end.inside, end.pending, end.queued), (0, 0, 0));
+        assert_eq!((end.lock_waiters, end.disk_waits), (0, 0));
+    });
+}
+
+/// Another thread with a session of its own.
+fn spawn<T: 'static>(
+    admission: &Arc<Admission>,
+    work: impl FnOnce(&mut Session) -> T + 'static,
+) -> JoinHandle<T> {
+    let mut session = admission.session();
+    thread::spawn(move || work(&mut session))
+}
+
+fn enter_and_exit(session: &mut Session) {
+    session.enter().unwrap();
+    session.exit();
+}
+
+fn set_rule(admission: &Admission, policy: Policy, limit: u32) {
+    let (wake, _) = admission.core.set_rule(policy, limit, 0);
+    admission.wake(wake, None);
+}
+
+/// A session that is inside.
+fn inside(admission: &Arc<Admission>) -> Session {
+    let session = admission.session();
+    session.enter().unwrap();
+    session
+}
+
+#[test]
+fn two_threads_enter_twice_under_every_policy() {
+    for policy in QUEUEING {
+        explore(3, config(policy, 1), |admission| {
+            let twice = |session: &mut Session| (0..2).for_each(|_| enter_and_exit(session));
+            let other = spawn(admission, twice);
+            twice(&mut admission.session());
+            other.join().unwrap();
+        });
+    }
+}
+
+#[test]
+fn three_threads_enter_under_every_policy() {
+    for policy in QUEUEING {
+        for limit in [1, 2] {
+            explore(3, config(policy, limit), |admission| {
+                let others = [(); 2].map(|()| spawn(admission, enter_and_exit));
+                enter_and_exit(&mut admission.session());
+                others.into_iter().for_each(|other| other.join().unwrap());
+            });
+        }
+    }
+}
+
+/// With a quantum of one statement every exit hands on, and who comes back overtakes nobody.
+#[test]
+fn a_quantum_of_one_statement() {
+    let config = Config { quantum: Duration::from_nanos(1), ..config(Policy::Quantum, 2) };
+    explore(3, config, |admission| {
+        let other = spawn(admission, enter_and_exit);
+        let third = spawn(admission, enter_and_exit);
+        let mut session = admission.session();
+        enter_and_exit(&mut session);
+        enter_and_exit(&mut session);
+        other.join().unwrap();
+        third.join().unwrap();
+    });
+}
+
+#[test]
+fn those_who_poll() {
+    explore(3, config(Policy::Sleep, 1), |admission| {
+        let other = spawn(admission, enter_and_exit);
+        enter_and_exit(&mut admission.session());
+        other.join().unwrap();
+    });
+}
+
+/// Under FIFO at most one thread is ever inside a limit of one: the place is a lock.
+#[test]
+fn fifo_excludes() {
+    explore(3, config(Policy::Fifo, 1), |admission| {
+        let inside = Arc::new(AtomicU32::new(0));
+        let work = |session: &mut Session, inside: &AtomicU32| {
+            session.enter().unwrap();
+            assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0);
+            inside.fetch_sub(1, Ordering::Relaxed);
+            session.exit();
+        };
+        let seen = Arc::clone(&inside);
+        let other = spawn(admission, move |session| work(session, &seen));
+        work(&mut admission.session(), &inside);
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn a_cancel_against_a_grant() {
+    for policy in QUEUEING {
+        explore(3, config(policy, 1), |admission| {
+            let holder = inside(admission);
+            let session = admission.session();
+            let canceller = session.canceller();
+            let waiter = thread::spawn(move || match session.enter() {
+                Ok(()) => session.exit(),
+                Err(why) => assert_eq!(why, Refused::Cancelled),
+            });
+            let cancels = thread::spawn(move || canceller.cancel());
+            holder.exit();
+            waiter.join().unwrap();
+            cancels.join().unwrap();
+        });
+    }
+}
+
+/// The cancelled one may have been granted the place: then the next must get it.
+#[test]
+fn a_cancel_against_a_grant_while_another_waits() {
+    for policy in QUEUEING {
+        explore(1, config(policy, 1), |admission| {
+            let holder = inside(admission);
+            let session = admission.session();
+            let canceller = session.canceller();
+            let cancelled = thread::spawn(move || {
+                let _ = session.enter();
+            });
+            let next = spawn(admission, enter_and_exit);
+            let cancels = thread::spawn(move || canceller.cancel());
+            holder.exit();
+            cancelled.join().unwrap();
+            next.join().unwrap();
+            cancels.join().unwrap();
+        });
+    }
+}
+
+/// With loom a deadline passes as soon as the thread parks.
+#[test]
+fn a_deadline_against_a_grant() {
+    for policy in QUEUEING {
+        explore(3, config(policy, 1), |admission| {
+            let holder = inside(admission);
+            let hasty = spawn(admission, |session| match session.enter_until(Instant::now()) {
+                Ok(()) => session.exit(),
+                Err(why) => assert_eq!(why, Refused::Timeout),
+            });
+            let next = spawn(admission, enter_and_exit);
+            holder.exit();
+            hasty.join().unwrap();
+            next.join().unwrap();
+        });
+    }
+}
+
+/// The watchdog refuses those overdue while they time out by themselves, or are granted a place.
+#[test]
+fn the_watchdog_against_a_deadline_and_a_grant() {
+    explore(3, config(Policy::Fifo, 1), |admission| {
+        let holder = inside(admission);
+        let deadline = Instant::now();
+        let hasty = spawn(admission, move |session| _ = session.enter_until(deadline));
+        let dog = {
+            let admission = Arc::clone(admission);
+            thread::spawn(move || admission.step(deadline + Duration::from_secs(1)))
+        };
+        holder.exit();
+        hasty.join().unwrap();
+        dog.join().unwrap();
+    });
+}
+
+#[test]
+fn the_limit_changes_while_threads_queue() {
+    for policy in QUEUEING {
+        for [from, to] in [[1, 2], [2, 1], [1, 0], [0, 1]] {
+            explore(3, config(policy, from), move |admission| {
+                let others = [(); 2].map(|()| spawn(admission, enter_and_exit));
+                set_rule(admission, policy, to);
+                others.into_iter().for_each(|other| other.join().unwrap());
+            });
+        }
+    }
+}
+
+/// Without an exit to come: whoever fits after the change must be woken by the change.
+#[test]
+fn a_higher_limit_wakes_those_who_fit() {
+    for policy in QUEUEING {
+        for to in [2, 0] {
+            explore(3, config(policy, 1), move |admission| {
+                let holder = inside(admission);
+                let other = spawn(admission, enter_and_exit);
+                set_rule(admission, policy, to);
+                other.join().unwrap();
+                holder.exit();
+            });
+        }
+    }
+}
+
+#[test]
+fn the_policy_changes_while_threads_queue() {
+    for [from, to] in [
+        [Policy::Fifo, Policy::Flifo],
+        [Policy::Summon, Policy::Fifo],
+        [Policy::Flifo, Policy::Summon],
+        [Policy::Quantum, Policy::Broadcast],
+        [Policy::Broadcast, Policy::Lease],
+        [Policy::Lifo, Policy::None],
+        [Policy::None, Policy::Quantum],
+    ] {
+        explore(3, config(from, 1), move |admission| {
+            let others = [(); 2].map(|()| spawn(admission, enter_and_exit));
+            set_rule(admission, to, 1);
+            others.into_iter().for_each(|other| other.join().unwrap());
+        });
+    }
+}
+
+/// Those in the queue when the policy becomes `sleep` poll no more, but must be served.
+#[test]
+fn the_policy_becomes_sleep() {
+    explore(3, config(Policy::Fifo, 1), |admission| {
+        let holder = inside(admission);
+        let other = spawn(admission, |session| block_on(session.enter_async()).map(|()| session.exit()));
+        set_rule(admission, Policy::Sleep, 1);
+        holder.exit();
+        other.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn waits_with_forced_re_entry() {
+    for policy in QUEUEING {
+        explore(3, config(policy, 1), |admission| {
+            let waits = |session: &mut Session| {
+                session.enter().unwrap();
+                session.wait_begin(WaitKind::Disk);
+                session.wait_end(WaitKind::Disk);
+                session.exit();
+            };
+            let other = spawn(admission, waits);
+            waits(&mut admission.session());
+            other.join().unwrap();
+        });
+    }
+}
+
+#[test]
+fn waits_whose_ends_may_queue() {
+    for policy in QUEUEING {
+        explore(3, config(policy, 1), |admission| {
+            let other = spawn(admission, |session| {
+                session.enter().unwrap();
+                session.wait_begin(WaitKind::Network);
+                session.wait_end_may_queue(WaitKind::Network).unwrap();
+                session.exit();
+            });
+            let third = spawn(admission, enter_and_exit);
+            enter_and_exit(&mut admission.session());
+            other.join().unwrap();
+            third.join().unwrap();
+        });
+    }
+}
+
+/// A wait for a row lock makes congestion begin and end while others come and go.
+#[test]
+fn congestion_begins_and_ends() {
+    for policy in QUEUEING {
+        let config = Config { lock_waiters_max: 1, ..config(policy, 2) };
+        explore(2, config, |admission| {
+            let waiter = spawn(admission, |session| {
+                session.enter().unwrap();
+                session.wait_begin(WaitKind::RowLock);
+                session.wait_end(WaitKind::RowLock);
+                session.exit();
+            });
+            let holder_of_locks = spawn(admission, |session| {
+                session.set_class(Class::First);
+                enter_and_exit(session);
+            });
+            enter_and_exit(&mut admission.session());
+            waiter.join().unwrap();
+            holder_of_locks.join().unwrap();
+        });
+    }
+}
+
+#[test]
+fn the_stall_breaker_against_an_exit() {
+    for policy in QUEUEING {
+        explore(2, config(policy, 1), |admission| {
+            let holder = inside(admission);
+            let others = [(); 2].map(|()| spawn(admission, enter_and_exit));
+            let wake = admission.core.break_stall(0);
+            admission.wake(wake, None);
+            holder.exit();
+            others.into_iter().for_each(|other| other.join().unwrap());
+        });
+    }
+}
+
+#[test]
+fn the_gate_closes_against_those_who_join() {
+    for policy in QUEUEING {
+        let config = Config { tau: Some(Duration::from_nanos(1)), ..config(policy, 1) };
+        explore(2, config, |admission| {
+            let holder = inside(admission);
+            let others = [(); 2].map(|()| spawn(admission, enter_and_exit));
+            admission.core.close_gate(10);
+            holder.exit();
+            others.into_iter().for_each(|other| other.join().unwrap());
+        });
+    }
+}
+
+#[test]
+fn tasks_and_threads_together() {
+    for policy in [Policy::Fifo, Policy::Flifo, Policy::Summon, Policy::Broadcast] {
+        explore(3, config(policy, 1), |admission| {
+            let task = spawn(admission, |session| {
+                block_on(session.enter_async()).unwrap();
+                session.exit();
+            });
+            let other = spawn(admission, enter_and_exit);
+            enter_and_exit(&mut admission.session());
+            task.join().unwrap();
+            other.join().unwrap();
+        });
+    }
+}
+
+/// The task's entry is dropped, or leaked, after one poll; the next must get the place all the same.
+#[test]
+fn a_dropped_entry_against_a_grant() {
+    for policy in QUEUEING {
+        for leaks in [false, true] {
+            explore(3, config(policy, 1), move |admission| {
+                let holder = inside(admission);
+                let dropped = spawn(admission, move |session| {
+                    let mut entry = Box::pin(session.enter_async());
+                    let ready = entry.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+                    match leaks {
+                        true => std::mem::forget(entry),
+                        false => drop(entry),
+                    }
+                    if ready {
+                        session.exit();
+                    }
+                });
+                let next = spawn(admission, enter_and_exit);
+                holder.exit();
+                dropped.join().unwrap();
+                next.join().unwrap();
+            });
+        }
+    }
+}
+
+/// A task that is polled again and again, as an executor may, while it is granted a place.
+#[test]
+fn a_task_with_changing_wakers() {
+    explore(3, config(Policy::Fifo, 1), |admission| {
+        let holder = inside(admission);
+        let task = spawn(admission, |session| {
+            let mut entry = Box::pin(session.enter_async());
+            if entry.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+                block_on(entry.as_mut()).unwrap();
+            }
+            drop(entry);
+            session.exit();
+        });
+        holder.exit();
+        task.join().unwrap();
+    });
+}
+
+/// The watchdog's thread either sees who has joined, or is roused.
+#[test]
+fn the_watchdog_does_not_oversleep() {
+    explore(4, config(Policy::Fifo, 1), |admission| {
+        let holder = inside(admission);
+        let dog = {
+            let admission = Arc::clone(admission);
+            thread::spawn(move || admission.watchdog.falls_asleep(&admission.core))
+        };
+        let mut session = admission.session();
+        let mut entry = Box::pin(session.enter_async());
+        assert!(entry.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let sleeps = dog.join().unwrap();
+        assert!(!sleeps || !admission.watchdog.is_asleep(), "it sleeps while somebody waits");
+        drop(entry);
+        holder.exit();
+    });
+}

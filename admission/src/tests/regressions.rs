@@ -1,0 +1,159 @@
+//! One test for each mistake that was found in this scheduler and is not shown elsewhere.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::tasks::{admission, admission_with, inside, is_in};
+use super::{assert_drained, until_queued};
+use crate::core::{Core, Joined, Wake};
+use crate::queue::{Node, Request};
+use crate::rule::End;
+use crate::state::{Caller, LIMIT_MAX};
+use crate::{Config, Policy, Refused};
+
+const REQUEST: Request = Request { first: false, tenant: 0, queued_at_ns: 0, deadline_ns: Request::NEVER };
+
+fn join(core: &Core, node: &Arc<Node>) {
+    let (joined, wake) = core.join(node, REQUEST, (Caller::NEWCOMER, End::Back), 0);
+    assert!(matches!((joined, wake), (Joined::Queued(_), Wake::Nobody)));
+}
+
+/// Those summoned under one policy, and those handed places under the next, are pending together.
+#[test]
+fn as_many_can_be_pending_as_two_policies_wake() {
+    let core = Core::new(Policy::Summon, LIMIT_MAX, 1);
+    let nodes: Vec<_> = (0..2 * LIMIT_MAX).map(|_| Node::new()).collect();
+    let (summoned, granted) = nodes.split_at(LIMIT_MAX as usize);
+    let fill = || while core.try_enter(core.state(), Caller::NEWCOMER).is_some() {};
+    let leave = || drop(core.leave_and_wake(false, &|| true, &|| 0));
+    fill();
+    summoned.iter().for_each(|node| join(&core, node));
+    for _ in summoned {
+        leave();
+        fill();
+    }
+    drop(core.set_rule(Policy::Fifo, LIMIT_MAX, 0));
+    granted.iter().for_each(|node| join(&core, node));
+    granted.iter().for_each(|_| leave());
+    let state = core.state();
+    assert_eq!((state.pending(), state.places(), state.queued()), (2 * LIMIT_MAX, LIMIT_MAX, 0));
+    assert_eq!((state.policy(), state.limit()), (Policy::Fifo, LIMIT_MAX));
+    nodes.iter().for_each(|_| _ = core.started());
+    assert_eq!((core.state().pending(), core.state().places()), (0, LIMIT_MAX));
+}
+
+#[test]
+fn a_new_session_enters_by_lifo_under_flifo() {
+    let admission = admission(Policy::Flifo, 1);
+    let holder = inside(&admission);
+    let mut sessions = [admission.session(), admission.session()];
+    let mut entries: Vec<_> = sessions.iter_mut().map(|s| Box::pin(s.enter_async())).collect();
+    entries.iter_mut().for_each(|entry| assert!(!is_in(entry.as_mut())));
+    holder.exit();
+    let newcomer = admission.session();
+    assert!(newcomer.try_enter(), "the woken one does not run yet");
+    assert_eq!(admission.snapshot().entered_by_lifo, 1);
+    assert!(is_in(entries[0].as_mut()));
+}
+
+#[test]
+fn a_deadline_holds_after_a_verdict_that_brought_no_place() {
+    let admission = admission(Policy::Fifo, 1);
+    let _holder = inside(&admission);
+    let (outcome, asked) = mpsc::channel();
+    let waiter = admission.session();
+    let thread = thread::spawn(move || {
+        let _ = outcome.send(waiter.enter_until(Instant::now() + Duration::from_millis(10)));
+    });
+    // It is told to try again, but so slowly that its deadline passes before it hears of it.
+    while admission.snapshot().queued == 0 {
+        if let Ok(outcome) = asked.try_recv() {
+            return assert_eq!(outcome, Err(Refused::Timeout)); // It was faster: nothing is shown.
+        }
+    }
+    let (wake, _) = admission.core.set_rule(Policy::Lifo, 1, 0);
+    thread::sleep(Duration::from_millis(30));
+    admission.wake(wake, None);
+    let outcome = asked.recv_timeout(Duration::from_secs(20)).expect("it waits without a deadline");
+    assert_eq!(outcome, Err(Refused::Timeout));
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_cancellation_ends_one_queueing_only() {
+    let core = Core::new(Policy::Fifo, 1, 1);
+    assert!(core.try_enter(core.state(), Caller::NEWCOMER).is_some());
+    let node = Node::new();
+    join(&core, &node);
+    // The canceller is late: the session has obeyed, and has come again.
+    assert!(!core.withdraw_cancelled(&node));
+    assert_eq!(core.state().queued(), 1);
+    node.cancelled.store(true, crate::sync::Ordering::Release);
+    assert!(core.withdraw_cancelled(&node));
+    assert_eq!(core.state().queued(), 0);
+}
+
+#[test]
+fn a_stall_is_broken_under_every_policy() {
+    for policy in super::tasks::QUEUEING {
+        let admission = admission_with(Config { policy, thread_concurrency: 1, ..Config::default() });
+        let _stuck = inside(&admission);
+        let mut session = admission.session();
+        let mut entry = Box::pin(session.enter_async());
+        assert!(!is_in(entry.as_mut()));
+        let now = Instant::now();
+        admission.step(now);
+        admission.step(now + Duration::from_secs(1));
+        assert_eq!(admission.snapshot().stalls_broken, 1, "{policy}");
+        assert!(is_in(entry.as_mut()), "{policy}");
+    }
+}
+
+#[test]
+fn a_tenant_of_another_scheduler_does_no_harm() {
+    let (other, admission) = (admission(Policy::Fifo, 1), admission(Policy::Fifo, 1));
+    (0..5).for_each(|_| _ = other.tenant(1.0).unwrap());
+    let holder = inside(&admission);
+    let mut session = admission.session();
+    session.set_tenant(other.tenant(1.0).unwrap());
+    let mut entry = Box::pin(session.enter_async());
+    assert!(!is_in(entry.as_mut()));
+    holder.exit();
+    assert!(is_in(entry.as_mut()));
+    drop(entry);
+    drop((session, holder));
+    assert_drained(&admission.snapshot());
+}
+
+#[test]
+fn a_change_of_the_limit_does_not_undo_another_change() {
+    let admission = admission(Policy::Fifo, 1);
+    for n in 0..100u32 {
+        thread::scope(|scope| {
+            scope.spawn(|| (1..20).for_each(|limit| admission.set_thread_concurrency(limit).unwrap()));
+            let config = Config { queue_limit: n + 1, ..admission.config() };
+            admission.reconfigure(config).unwrap();
+        });
+        assert_eq!(admission.config().queue_limit, n + 1);
+    }
+}
+
+/// What the queue timeout has used up while a session polled stays used up when the policy changes.
+#[test]
+fn one_that_polled_when_the_policy_changed_is_served_or_refused() {
+    let admission = admission_with(Config {
+        policy: Policy::Sleep,
+        thread_concurrency: 1,
+        queue_timeout: Some(Duration::from_millis(200)),
+        ..Config::default()
+    });
+    let _holder = inside(&admission);
+    thread::scope(|scope| {
+        let poller = scope.spawn(|| admission.session().enter());
+        until_queued(&admission, 1);
+        admission.reconfigure(Config { policy: Policy::Fifo, ..admission.config() }).unwrap();
+        assert_eq!(poller.join().unwrap(), Err(Refused::Timeout));
+    });
+}

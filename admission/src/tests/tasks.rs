@@ -1,0 +1,380 @@
+//! Tasks driven by hand: each poll is a step of the test, so every order of events can be had.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use super::assert_drained;
+use crate::{Admission, Class, Config, Enter, Policy, Refused, Session, WaitKind};
+
+/// A waker that counts.
+#[derive(Default)]
+pub(super) struct Woken(AtomicU32);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Polls an entry once.
+pub(super) fn poll(entry: std::pin::Pin<&mut Enter<'_>>) -> Poll<Result<(), Refused>> {
+    entry.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+pub(super) fn is_in(entry: std::pin::Pin<&mut Enter<'_>>) -> bool {
+    poll(entry) == Poll::Ready(Ok(()))
+}
+
+/// A scheduler without a thread of its own, without a stall breaker, and with one ticket for each place.
+pub(super) fn admission(policy: Policy, limit: u32) -> Arc<Admission> {
+    admission_with(Config { policy, thread_concurrency: limit, stall_after: None, ..Config::default() })
+}
+
+pub(super) fn admission_with(config: Config) -> Arc<Admission> {
+    Admission::new(Config { concurrency_tickets: 1, watchdog: false, ..config }).unwrap()
+}
+
+/// A session that is inside.
+pub(super) fn inside(admission: &Arc<Admission>) -> Session {
+    let session = admission.session();
+    assert!(session.try_enter());
+    session
+}
+
+/// The policies under which those who find no place queue.
+pub(super) const QUEUEING: [Policy; 8] = [
+    Policy::Fifo,
+    Policy::Lifo,
+    Policy::Flifo,
+    Policy::Broadcast,
+    Policy::Sleep,
+    Policy::Lease,
+    Policy::Summon,
+    Policy::Quantum,
+];
+
+#[test]
+fn a_place_that_is_left_goes_to_a_task_under_every_policy() {
+    for policy in QUEUEING {
+        let admission = admission(policy, 1);
+        let holder = inside(&admission);
+        let mut session = admission.session();
+        let mut entry = pin!(session.enter_async());
+        assert!(!is_in(entry.as_mut()));
+        holder.exit();
+        assert!(is_in(entry.as_mut()), "{policy}");
+    }
+}
+
+#[test]
+fn a_change_of_policy_strands_nobody() {
+    for from in QUEUEING {
+        for to in Policy::ALL {
+            let admission = admission(from, 1);
+            let holder = inside(&admission);
+            let mut sessions: [Session; 3] = std::array::from_fn(|_| admission.session());
+            let mut entries: Vec<_> = sessions.iter_mut().map(|s| Box::pin(s.enter_async())).collect();
+            entries.iter_mut().for_each(|entry| assert!(!is_in(entry.as_mut())));
+            admission.reconfigure(Config { policy: to, ..admission.config() }).unwrap();
+            let mut entered = entries.iter_mut().filter_map(|e| is_in(e.as_mut()).then_some(())).count();
+            assert_eq!(entered, if to == Policy::None { 3 } else { 0 }, "{from} to {to}");
+            holder.exit();
+            drop(holder);
+            // One after the other comes in and leaves.
+            for _ in 0..3 {
+                entries.retain_mut(|entry| {
+                    let is_in = is_in(entry.as_mut());
+                    entered += usize::from(is_in);
+                    !is_in
+                });
+                admission.step(std::time::Instant::now());
+                if entered < 3 {
+                    break;
+                }
+            }
+            drop(entries);
+            drop(sessions);
+            assert!(entered > 0, "{from} to {to}: the place that was left is idle");
+            assert_drained(&admission.snapshot());
+        }
+    }
+}
+
+#[test]
+fn a_higher_limit_lets_in_as_many_as_fit_and_no_more() {
+    for policy in QUEUEING {
+        let admission = admission(policy, 1);
+        let _holder = inside(&admission);
+        let mut sessions: [Session; 5] = std::array::from_fn(|_| admission.session());
+        let mut entries: Vec<_> = sessions.iter_mut().map(|s| Box::pin(s.enter_async())).collect();
+        entries.iter_mut().for_each(|entry| assert!(!is_in(entry.as_mut())));
+        admission.set_thread_concurrency(3).unwrap();
+        let entered = entries.iter_mut().filter_map(|e| is_in(e.as_mut()).then_some(())).count();
+        assert_eq!((entered, admission.snapshot().inside), (2, 3), "{policy}");
+        admission.set_thread_concurrency(2).unwrap();
+        admission.set_thread_concurrency(3).unwrap();
+        let entered = entries.iter_mut().skip(2).filter_map(|e| is_in(e.as_mut()).then_some(())).count();
+        assert_eq!(entered, 0, "{policy}: three are in already");
+    }
+}
+
+#[test]
+fn the_end_of_congestion_lets_the_others_in_under_every_policy() {
+    for policy in QUEUEING {
+        let config = Config { policy, thread_concurrency: 3, lock_waiters_max: 1, ..Config::default() };
+        let admission = admission_with(config);
+        let (waiter, _holder) = (inside(&admission), inside(&admission));
+        waiter.wait_begin(WaitKind::RowLock);
+        let mut session = admission.session();
+        let mut entry = pin!(session.enter_async());
+        assert!(!is_in(entry.as_mut()), "{policy}: one runs");
+        waiter.wait_end(WaitKind::RowLock);
+        assert!(is_in(entry.as_mut()), "{policy}");
+    }
+}
+
+#[test]
+fn a_holder_of_locks_comes_in_while_others_may_not() {
+    for policy in QUEUEING {
+        let config = Config { policy, thread_concurrency: 2, lock_waiters_max: 1, ..Config::default() };
+        let admission = admission_with(config);
+        let (waiter, _other) = (inside(&admission), inside(&admission));
+        waiter.wait_begin(WaitKind::RowLock);
+        let mut normal = admission.session();
+        let mut normal = pin!(normal.enter_async());
+        assert!(!is_in(normal.as_mut()));
+        let mut first = admission.session();
+        first.set_class(Class::First);
+        assert!(is_in(pin!(first.enter_async())), "{policy}");
+        assert!(!is_in(normal.as_mut()));
+    }
+}
+
+#[test]
+fn a_task_out_of_tickets_lets_the_queue_go_first() {
+    let admission = admission(Policy::Fifo, 1);
+    let mut holder = inside(&admission);
+    let mut waiter = admission.session();
+    let mut waits = pin!(waiter.enter_async());
+    assert!(!is_in(waits.as_mut()));
+    let mut again = pin!(holder.enter_async());
+    assert!(!is_in(again.as_mut()), "somebody waits");
+    assert!(is_in(waits.as_mut()));
+    assert!(!is_in(again.as_mut()));
+}
+
+#[test]
+fn try_enter_out_of_tickets_overtakes_nobody() {
+    let admission = admission(Policy::Fifo, 1);
+    let holder = inside(&admission);
+    assert!(holder.try_enter(), "nobody waits");
+    let mut waiter = admission.session();
+    let mut waits = pin!(waiter.enter_async());
+    assert!(!is_in(waits.as_mut()));
+    assert!(!holder.try_enter());
+    assert!(!holder.is_inside());
+    assert!(is_in(waits.as_mut()));
+}
+
+#[test]
+fn a_task_that_enters_inside_a_wait_changes_nothing() {
+    let admission = admission(Policy::Fifo, 1);
+    let mut session = inside(&admission);
+    session.wait_begin(WaitKind::Disk);
+    let other = inside(&admission);
+    assert!(is_in(pin!(session.enter_async())), "as enter does");
+    assert_eq!(admission.snapshot().disk_waits, 1);
+    session.wait_end(WaitKind::Disk);
+    assert_eq!((admission.snapshot().inside, admission.snapshot().disk_waits), (2, 0));
+    drop((session, other));
+    assert_drained(&admission.snapshot());
+}
+
+#[test]
+fn a_dropped_entry_gives_up_its_turn_and_counts_as_no_entry() {
+    for policy in QUEUEING {
+        for granted in [false, true] {
+            let admission = admission(policy, 1);
+            let holder = inside(&admission);
+            let (mut dropped, mut next) = (admission.session(), admission.session());
+            let mut first = Box::pin(dropped.enter_async());
+            assert!(!is_in(first.as_mut()));
+            let mut next = pin!(next.enter_async());
+            assert!(!is_in(next.as_mut()));
+            if granted {
+                holder.exit();
+                drop(first);
+            } else {
+                drop(first);
+                holder.exit();
+            }
+            assert!(is_in(next.as_mut()), "{policy}, granted: {granted}");
+            let snapshot = admission.snapshot();
+            assert_eq!((snapshot.inside, snapshot.pending, snapshot.queued), (1, 0, 0), "{policy}");
+            let entered = snapshot.entered_from_queue;
+            assert_eq!(snapshot.queued_ns.iter().map(|b| b.count()).sum::<u64>(), entered, "{policy}");
+            assert_eq!(entered, 1, "{policy}");
+        }
+    }
+}
+
+#[test]
+fn a_leaked_entry_is_cleaned_up_when_its_session_enters_or_ends() {
+    for policy in QUEUEING {
+        for session_ends in [false, true] {
+            let admission = admission(policy, 1);
+            let holder = inside(&admission);
+            let mut leaky = admission.session();
+            let mut leaked = Box::pin(leaky.enter_async());
+            assert!(!is_in(leaked.as_mut()));
+            std::mem::forget(leaked);
+            let mut next = admission.session();
+            let mut next = Box::pin(next.enter_async());
+            assert!(!is_in(next.as_mut()));
+            holder.exit();
+            match session_ends {
+                true => drop(leaky),
+                // It may come in, past the limit under a lenient policy, but keeps nobody out.
+                false => {
+                    leaky.try_enter();
+                    leaky.exit();
+                }
+            }
+            assert!(is_in(next.as_mut()), "{policy}: the place it was handed went on");
+            drop(next);
+        }
+    }
+}
+
+#[test]
+fn a_leaked_entry_that_is_still_queued_leaves_with_its_session() {
+    let admission = admission(Policy::Quantum, 1);
+    let holder = inside(&admission);
+    let mut leaky = admission.session();
+    let mut leaked = Box::pin(leaky.enter_async());
+    assert!(!is_in(leaked.as_mut()));
+    std::mem::forget(leaked);
+    assert_eq!(admission.snapshot().queued, 1);
+    drop(leaky);
+    assert_eq!(admission.snapshot().queued, 0);
+    drop(holder);
+    assert_drained(&admission.snapshot());
+}
+
+/// A waker that does what it is told.
+struct Calls<F: Fn() + Send + Sync + 'static>(F);
+
+impl<F: Fn() + Send + Sync + 'static> Wake for Calls<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+#[test]
+fn a_panic_in_a_waker_harms_nobody_else() {
+    let admission = admission(Policy::Fifo, 1);
+    let _holder = inside(&admission);
+    let (mut first, mut second) = (admission.session(), admission.session());
+    let (mut first, mut second) = (pin!(first.enter_async()), pin!(second.enter_async()));
+    let panics = Waker::from(Arc::new(Calls(|| std::panic::resume_unwind(Box::new("a broken waker")))));
+    assert!(first.as_mut().poll(&mut Context::from_waker(&panics)).is_pending());
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    assert!(second.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    admission.set_thread_concurrency(3).unwrap();
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+    assert!(is_in(second) && is_in(first));
+}
+
+#[test]
+fn a_waker_may_use_the_scheduler() {
+    let admission = admission(Policy::Fifo, 1);
+    let _holder = inside(&admission);
+    let mut session = admission.session();
+    let mut entry = pin!(session.enter_async());
+    let used = Arc::downgrade(&admission);
+    let waker = Waker::from(Arc::new(Calls(move || {
+        let admission = used.upgrade().unwrap();
+        let config = admission.config();
+        admission.reconfigure(config).unwrap();
+    })));
+    assert!(entry.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    admission.set_thread_concurrency(2).unwrap();
+    assert!(is_in(entry));
+}
+
+#[test]
+fn a_waker_is_not_kept_once_its_entry_is_over() {
+    let admission = admission(Policy::Fifo, 1);
+    let holder = inside(&admission);
+    let mut session = admission.session();
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut entry = Box::pin(session.enter_async());
+    assert!(entry.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    drop(entry);
+    assert_eq!(Arc::strong_count(&woken), 2, "dropped: the test and its waker");
+    let mut entry = Box::pin(session.enter_async());
+    assert!(entry.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    holder.exit();
+    assert!(entry.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
+    assert_eq!(Arc::strong_count(&woken), 2, "ready");
+}
+
+#[test]
+fn a_cancelled_entry_that_was_granted_wakes_the_next_under_every_policy() {
+    for policy in QUEUEING {
+        let admission = admission(policy, 1);
+        let holder = inside(&admission);
+        let (mut cancelled, mut next) = (admission.session(), admission.session());
+        let canceller = cancelled.canceller();
+        let (mut cancelled, mut next) = (pin!(cancelled.enter_async()), pin!(next.enter_async()));
+        assert!(!is_in(cancelled.as_mut()) && !is_in(next.as_mut()));
+        if policy == Policy::Lifo {
+            std::mem::swap(&mut cancelled, &mut next);
+        }
+        holder.exit();
+        canceller.cancel();
+        let outcomes = [poll(cancelled), poll(next)];
+        assert!(outcomes.contains(&Poll::Ready(Err(Refused::Cancelled))), "{policy}: {outcomes:?}");
+        assert!(outcomes.contains(&Poll::Ready(Ok(()))), "{policy}: {outcomes:?}");
+    }
+}
+
+#[test]
+fn one_that_waits_already_is_not_refused_by_a_full_queue() {
+    for policy in [Policy::Broadcast, Policy::Summon] {
+        let config = Config { policy, thread_concurrency: 1, queue_limit: 1, ..Config::default() };
+        let admission = admission_with(config);
+        let holder = inside(&admission);
+        let (mut first, mut late) = (admission.session(), admission.session());
+        let (mut first, mut late) = (pin!(first.enter_async()), pin!(late.enter_async()));
+        assert!(!is_in(first.as_mut()));
+        holder.exit(); // Wakes it ...
+        let barger = inside(&admission);
+        assert_eq!(poll(late.as_mut()), Poll::Pending);
+        assert_eq!(poll(first.as_mut()), Poll::Pending, "{policy}: ... in vain");
+        assert_eq!(admission.snapshot().queued, 2);
+        assert_eq!(poll(pin!(admission.session().enter_async())), Poll::Ready(Err(Refused::QueueFull)));
+        barger.exit();
+    }
+}
+
+#[test]
+fn a_task_behind_one_without_a_deadline_is_refused_in_time() {
+    let admission = admission(Policy::Fifo, 1);
+    let _holder = inside(&admission);
+    let (mut patient, mut hasty) = (admission.session(), admission.session());
+    let (mut patient, mut hasty) = (pin!(patient.enter_async()), pin!(hasty.enter_async()));
+    assert!(!is_in(patient.as_mut()));
+    let minute = std::time::Duration::from_secs(60);
+    admission.reconfigure(Config { queue_timeout: Some(minute), ..admission.config() }).unwrap();
+    assert!(!is_in(hasty.as_mut()));
+    admission.step(std::time::Instant::now());
+    assert_eq!(poll(hasty.as_mut()), Poll::Pending);
+    admission.step(std::time::Instant::now() + 2 * minute);
+    assert_eq!(poll(hasty), Poll::Ready(Err(Refused::Timeout)));
+    assert_eq!(poll(patient), Poll::Pending);
+}
