@@ -278,7 +278,7 @@ impl Default for Config {
             tau: None,
             stall_after: Some(Duration::from_millis(100)),
             promote_after: Duration::from_millis(50),
-            quantum: Duration::from_micros(100),
+            quantum: Duration::from_micros(50),
             lease: Duration::from_micros(500),
             watchdog: true,
         }
