@@ -19,7 +19,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 DOCDIR     ?= $(PREFIX)/share/doc/flifo
 DOCS       = docs/c-api.md LICENSE-MIT LICENSE-APACHE $(CAPI)/examples/pool.c $(CAPI)/examples/guard.cc
 
-.PHONY: help run test unit models lint deny bench docs setup capi header install uninstall tsan
+.PHONY: help run test unit models lint deny bench soak docs setup capi header install uninstall tsan
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "%-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ bench: ## the figures of docs/benchmarks.md that are not a sweep
 	$(CARGO) bench -p flifo-admission
 	$(CARGO) bench -p flifo-admission-c
 	$(CARGO) bench -p flifo-engine
+
+soak: ## ten minutes of kills, timeouts, resizes and waits (SOAK_SECONDS=20 for a short one)
+	$(CARGO) run --release -p flifo-admission --example soak
 
 docs: ## the crates' documentation
 	$(CARGO) doc --workspace --no-deps --open

@@ -94,9 +94,10 @@
 //!
 //! # Choosing a policy and a limit
 //!
-//! - [`Policy::Quantum`] unless you know better. [`Policy::Fifo`] where each statement must go in order and
-//!   its work is long against a wake-up; [`Policy::Flifo`] for order with little loss. The others are there
-//!   to compare with.
+//! - [`Policy::Quantum`] unless you know better; [`Config::quantum`] trades throughput for the longest wait.
+//!   [`Policy::Fifo`] where each statement must go in order and its work is long against a wake-up.
+//!   [`Policy::Flifo`] is as published: where newcomers never block, woken threads can starve under it. The
+//!   others are there to compare with. `docs/policies.md` in the repository has the comparison.
 //! - A limit of about twice the processors to begin with, which is the default. Higher, if those inside wait
 //!   for what is not declared; lower, if they dispute few locks. 0 lifts the limit.
 //! - Let the limit find itself between two bounds with [`Config::auto`].
