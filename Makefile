@@ -2,11 +2,27 @@
 
 CARGO ?= cargo
 LOOM   = RUSTFLAGS="--cfg loom" $(CARGO) test -p flifo-admission --lib --release --target-dir target/loom
+LOOM_C = RUSTFLAGS="--cfg loom" $(CARGO) test -p flifo-admission-c --lib --release --target-dir target/loom
 
-.PHONY: help run test unit models lint deny bench docs setup
+# The C library, which `make install` takes: release, or dev for the tests.
+CAPI         = admission/capi
+CAPI_PROFILE ?= release
+TARGET_DIR   ?= $(or $(CARGO_TARGET_DIR),target)
+BUILT        = $(TARGET_DIR)/$(if $(filter dev,$(CAPI_PROFILE)),debug,$(CAPI_PROFILE))
+VERSION      = $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version *= *"\(.*\)"/\1/p' Cargo.toml)
+ABI          = $(shell sed -n 's/^\#define FLIFO_ABI_VERSION //p' $(CAPI)/include/flifo.h)
+SO           = libflifo.so.$(ABI).$(VERSION)
+
+PREFIX     ?= /usr/local
+LIBDIR     ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+DOCDIR     ?= $(PREFIX)/share/doc/flifo
+DOCS       = docs/c-api.md LICENSE-MIT LICENSE-APACHE $(CAPI)/examples/pool.c $(CAPI)/examples/guard.cc
+
+.PHONY: help run test unit models lint deny bench docs setup capi header install uninstall tsan
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "%-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "%-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: ## the main job: the sweep, with its table and its picture
 	$(CARGO) run --release -- sweep
@@ -15,25 +31,56 @@ test: setup lint unit models ## everything a change must pass
 
 unit: ## unit, property, fault, crash and command-line tests
 	$(CARGO) test --workspace
+	$(CARGO) test -p flifo-admission --features metrics publish
 
 models: ## every interleaving of the scheduler's protocol (loom)
 	$(LOOM) models
+	$(LOOM_C) models
 
 lint: deny ## formatting, clippy, documentation links
 	$(CARGO) fmt --check
-	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
+	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --all-features --no-deps --quiet
 
 deny: ## licences of everything that is linked (needs cargo-deny)
 	@if command -v cargo-deny >/dev/null; then cargo-deny --log-level error check licenses bans sources; \
 	else echo "deny: skipped, cargo-deny is not installed (cargo install cargo-deny --locked)"; fi
 
 bench: ## the figures of docs/benchmarks.md that are not a sweep
+	$(CARGO) run --release -- bench admission
 	$(CARGO) bench -p flifo-admission
+	$(CARGO) bench -p flifo-admission-c
 	$(CARGO) bench -p flifo-engine
 
 docs: ## the crates' documentation
 	$(CARGO) doc --workspace --no-deps --open
+
+capi: ## the C library, static and shared
+	$(CARGO) build -p flifo-admission-c --profile $(CAPI_PROFILE)
+
+header: ## the C header anew, from the sources
+	FLIFO_WRITE_HEADER=1 $(CARGO) test --quiet -p flifo-admission-c --test header the_header_is_what_the_sources_say
+
+install: capi ## the C library: header, libraries, flifo.pc, docs (PREFIX=/usr/local, DESTDIR=)
+	install -d "$(DESTDIR)$(INCLUDEDIR)" "$(DESTDIR)$(LIBDIR)/pkgconfig" "$(DESTDIR)$(DOCDIR)"
+	install -m 644 $(CAPI)/include/flifo.h "$(DESTDIR)$(INCLUDEDIR)/flifo.h"
+	install -m 644 "$(BUILT)/libflifo_c.a" "$(DESTDIR)$(LIBDIR)/libflifo.a"
+	install -m 755 "$(BUILT)/libflifo_c.so" "$(DESTDIR)$(LIBDIR)/$(SO).new"
+	mv -f "$(DESTDIR)$(LIBDIR)/$(SO).new" "$(DESTDIR)$(LIBDIR)/$(SO)"
+	ln -sf $(SO) "$(DESTDIR)$(LIBDIR)/libflifo.so.$(ABI)"
+	ln -sf libflifo.so.$(ABI) "$(DESTDIR)$(LIBDIR)/libflifo.so"
+	sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@INCLUDEDIR@|$(INCLUDEDIR)|; s|@VERSION@|$(VERSION)|' \
+	    $(CAPI)/flifo.pc.in > "$(DESTDIR)$(LIBDIR)/pkgconfig/flifo.pc"
+	install -m 644 $(DOCS) "$(DESTDIR)$(DOCDIR)"
+
+uninstall: ## takes away what install has put there
+	rm -f "$(DESTDIR)$(INCLUDEDIR)/flifo.h" "$(DESTDIR)$(LIBDIR)/pkgconfig/flifo.pc"
+	cd "$(DESTDIR)$(LIBDIR)" && rm -f libflifo.a libflifo.so libflifo.so.$(ABI) $(SO)
+	cd "$(DESTDIR)$(DOCDIR)" && rm -f $(notdir $(DOCS))
+	rmdir "$(DESTDIR)$(DOCDIR)"
+
+tsan: ## data races: the scheduler, and the C library with its examples, under ThreadSanitizer
+	tools/tsan
 
 setup:
 	@tools/setup

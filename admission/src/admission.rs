@@ -33,6 +33,9 @@ pub struct Admission {
 
 /// The part of the configuration that sessions read on their way. Each value stands for itself, so relaxed
 /// loads suffice: a session that sees a new one a moment late does what it did the moment before.
+///
+/// On cache lines of their own: every entry reads them, and hardly anybody writes them.
+#[repr(align(128))]
 pub(crate) struct Settings {
     tickets: AtomicU32,
     wait_mask: AtomicU32,
@@ -140,10 +143,9 @@ impl Admission {
         Ok(admission)
     }
 
-    /// What it was told last; `thread_concurrency` is the limit now.
+    /// What it was told last. With `auto`, [`Admission::thread_concurrency`] says what the limit is now.
     pub fn config(&self) -> Config {
-        let config = lock(&self.config).clone();
-        Config { thread_concurrency: self.thread_concurrency(), ..config }
+        lock(&self.config).clone()
     }
 
     /// Changes the configuration at run time. A higher limit lets as many in as now fit; a lower one takes
@@ -167,8 +169,12 @@ impl Admission {
             tau_ns: config.tau.map_or(UNBOUNDED_NS, in_ns),
             lock_waiters_max: config.lock_waiters_max,
         };
+        let limit = match self.watchdog.keeps_limit(&config) {
+            true => self.core.state().limit(),
+            false => config.thread_concurrency,
+        };
         let by_terms = self.core.set_terms(terms, now_ns);
-        let (by_rule, _) = self.core.set_rule(config.policy, config.thread_concurrency, now_ns);
+        let (by_rule, _) = self.core.set_rule(config.policy, limit, now_ns);
         let watched = self.watchdog.configure(self, &config);
         *current = config;
         drop(current);

@@ -18,6 +18,7 @@ use crate::{Policy, Refused};
 const ANY_LENGTH: u32 = 0;
 
 /// A request for a place that could not be granted at once.
+#[derive(Clone, Copy)]
 pub(crate) struct Asking {
     queued_at_ns: u64,
     deadline_ns: u64,

@@ -161,13 +161,19 @@ impl WaitMask {
     }
 }
 
-/// Bounds for a limit that finds itself.
+/// Bounds for a limit that finds itself. `AutoLimit::default()` allows every limit there can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AutoLimit {
     /// The lowest limit tried; at least 1.
     pub floor: u32,
     /// The highest limit tried; at most [`Config::THREAD_CONCURRENCY_MAX`].
     pub ceiling: u32,
+}
+
+impl Default for AutoLimit {
+    fn default() -> Self {
+        AutoLimit { floor: 1, ceiling: Config::THREAD_CONCURRENCY_MAX }
+    }
 }
 
 /// How a scheduler behaves. Everything can be changed at run time with [`crate::Admission::reconfigure`].
@@ -272,7 +278,7 @@ impl Default for Config {
             tau: None,
             stall_after: Some(Duration::from_millis(100)),
             promote_after: Duration::from_millis(50),
-            quantum: Duration::from_micros(100),
+            quantum: Duration::from_micros(50),
             lease: Duration::from_micros(500),
             watchdog: true,
         }

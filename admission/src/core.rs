@@ -12,9 +12,9 @@
 //!   place given back before that swap makes it fail, and the thread looks again; a place given back
 //!   after it finds Q > 0 and looks at the queue.
 //! - *No idle place*: `fifo`, `lifo`, `flifo` and `sleep` give a place back (T - 1) only from a word with
-//!   Q = 0 or T > L. `lease` and `quantum` do so within a lease or quantum while min(L, processors) others
-//!   run on, and hand on all free places after it. `summon` and `broadcast` give it back and wake those who
-//!   may take it. In congestion it is given back while others run, unless a holder of locks waits.
+//!   Q = 0 or T > L. `lease` and `quantum` do so within a lease or quantum while enough others run on
+//!   (`Core::enough`), and hand on all free places after it. `summon` and `broadcast` give it back and wake
+//!   those who may take it. In congestion it is given back while others run, unless a holder of locks waits.
 //! - *Wakes happen after unlocking*, so that the woken thread does not run into the lock.
 //!
 //! Lock order: the queue's lock is the only one here, and nothing is called while it is held.
@@ -110,7 +110,18 @@ impl Core {
     /// the load, which would stall behind the caller's previous swap; a wrong one costs a failed swap.
     #[inline]
     pub(crate) fn try_enter(&self, guess: State, caller: Caller) -> Option<(Entered, State)> {
-        let mut old = if guess.admits(caller) { guess } else { self.state() };
+        if guess.admits(caller)
+            && let Ok(new) = self.swap(guess, guess.entered())
+        {
+            return Some((how(guess), new));
+        }
+        self.try_enter_as_it_is(caller)
+    }
+
+    /// The guess was wrong. Not inlined, so that the way of a right one stays short.
+    #[inline(never)]
+    fn try_enter_as_it_is(&self, caller: Caller) -> Option<(Entered, State)> {
+        let mut old = self.state();
         while old.admits(caller) {
             match self.swap(old, old.entered()) {
                 Ok(new) => return Some((how(old), new)),
@@ -196,11 +207,17 @@ impl Core {
             return Passing::GiveBack;
         }
         let rule = state.policy().rule();
-        let too_few = || state.closed() || state.places() <= state.limit().min(self.processors);
+        let too_few = || state.closed() || state.places() <= self.enough(state.limit());
         match rule.at_exit(exit) {
             Passing::GiveBack if rule.at_rise() == Passing::HandOn && too_few() => Passing::HandOn,
             passing => passing,
         }
+    }
+
+    /// So many threads inside suffice while a place that was given back waits for its thread to return: one
+    /// for each processor, or one less than the limit. Never none: somebody must be there whose exit hands on.
+    fn enough(&self, limit: u32) -> u32 {
+        if limit > self.processors { self.processors } else { limit.saturating_sub(1).max(1) }
     }
 
     #[cold]

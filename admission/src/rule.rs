@@ -171,7 +171,7 @@ struct Quantum;
 
 impl Rule for Quantum {
     fn gate(&self) -> Gate {
-        LENIENT
+        BARGE
     }
 
     fn at_exit(&self, exit: &Exit<'_>) -> Passing {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::admission::Admission;
+use crate::asking::Asking;
 use crate::core::Entered;
 use crate::metrics::{Counters, SAMPLE_EVERY, add};
 use crate::queue::Node;
@@ -62,8 +63,8 @@ pub struct Session {
     pub(crate) quantum_left: Cell<u32>,
     class: Cell<Class>,
     tenant: Cell<Tenant>,
-    /// A task's entry is in the queue, or was; see [`crate::task`].
-    pub(crate) task_asks: Cell<bool>,
+    /// A task's entry that is in the queue, or was; see [`crate::task`].
+    pub(crate) task_asks: Cell<Option<Asking>>,
     /// When it entered, if this place is one of those whose time is measured.
     entered_at_ns: Cell<u64>,
     /// Places until the next measured one.
@@ -85,7 +86,7 @@ impl Session {
             quantum_left: Cell::new(0),
             class: Cell::default(),
             tenant: Cell::default(),
-            task_asks: Cell::new(false),
+            task_asks: Cell::new(None),
             entered_at_ns: Cell::new(NOT_SAMPLED),
             // Spread over the sessions, so that many with few entries each are sampled, too.
             until_sample: Cell::new((number % u64::from(SAMPLE_EVERY)) as u32),
@@ -151,6 +152,19 @@ impl Session {
     #[inline]
     pub fn is_inside(&self) -> bool {
         matches!(self.place.get(), Held::Uncounted | Held::Place)
+    }
+
+    /// Whether a wait gave its place up, which the wait's end brings back.
+    #[inline]
+    pub fn is_waiting(&self) -> bool {
+        self.place.get() == Held::Waiting
+    }
+
+    /// Entries left on the place it holds; 0 while it holds none. An entry on a ticket asks nobody and cannot
+    /// be refused.
+    #[inline]
+    pub fn tickets(&self) -> u32 {
+        self.tickets.get()
     }
 
     /// The scheduler it belongs to.
@@ -269,10 +283,7 @@ impl Session {
         self.place.set(held);
         self.give_tickets(tickets);
         match self.until_sample.get() {
-            0 => {
-                self.until_sample.set(SAMPLE_EVERY - 1);
-                self.entered_at_ns.set(self.admission.metrics.now_ns());
-            }
+            0 => self.begin_sample(),
             left => self.until_sample.set(left - 1),
         }
     }
@@ -280,8 +291,13 @@ impl Session {
     /// It has one of the places that T counts, but will not use it: the next in the queue shall.
     pub(crate) fn give_place_on(&self, state: State) {
         self.has_place(state);
-        self.quantum_left.set(0);
-        self.leave();
+        self.settle_tickets();
+        self.entered_at_ns.set(NOT_SAMPLED);
+        self.place.set(Held::No);
+        match self.admission.core.try_leave(state) {
+            Some(state) => self.last_seen.set(state),
+            None => self.leave_and_wake(true),
+        }
     }
 
     #[inline]
@@ -295,8 +311,14 @@ impl Session {
         }
         match self.admission.core.try_leave(self.last_seen.get()) {
             Some(state) => self.last_seen.set(state),
-            None => self.leave_and_wake(),
+            None => self.leave_and_wake(false),
         }
+    }
+
+    #[cold]
+    fn begin_sample(&self) {
+        self.until_sample.set(SAMPLE_EVERY - 1);
+        self.entered_at_ns.set(self.admission.metrics.now_ns());
     }
 
     #[cold]
@@ -307,20 +329,22 @@ impl Session {
         self.admission.quantum.inside(ns);
     }
 
+    /// `unused`: it made no statement, so whatever it might keep of quantum or lease goes to the next.
     #[cold]
-    fn leave_and_wake(&self) {
+    fn leave_and_wake(&self, unused: bool) {
         let admission = &*self.admission;
         let left = match self.quantum_left.get() {
             WHOLE_QUANTUM => admission.quantum.statements(),
             left => left,
         }
         .saturating_sub(1);
+        let left = if unused { 0 } else { left };
         self.quantum_left.set(left);
         let now_ns = || admission.metrics.now_ns();
         // Asking whether the lease is over begins the next one, so it is asked once for an exit.
         let lease_over = Cell::new(None);
         let lease_over = || {
-            let over = lease_over.get().unwrap_or_else(|| admission.settings.lease_over(now_ns()));
+            let over = lease_over.get().unwrap_or_else(|| unused || admission.settings.lease_over(now_ns()));
             lease_over.set(Some(over));
             over
         };

@@ -19,8 +19,8 @@
 //!   each of them holds a place.
 //!
 //! T - P threads are really running. At rest (no thread between two of its steps):
-//! - Q > 0 implies T >= L, or T >= min(L, processors) if the policy lets a thread in its quantum or lease
-//!   leave without handing on, or T >= 1 and no holder of locks queued if `CONGESTED`;
+//! - Q > 0 implies T >= L, or T >= 1 if the policy lets a thread in its quantum or lease leave without
+//!   handing on, or T >= 1 and no holder of locks queued if `CONGESTED`;
 //! - P <= T, but under `summon`;
 //! - nobody inside, nobody queued: T = P = Q = 0.
 //!

@@ -255,3 +255,46 @@ fn impossible_configurations_say_what_is_allowed() {
     assert!("fliffo".parse::<Policy>().unwrap_err().to_string().contains("unknown policy 'fliffo'"));
     assert!(Policy::ALL.iter().all(|policy| policy.name().parse() == Ok(*policy)));
 }
+
+#[test]
+fn a_limit_that_finds_itself_stays_between_its_bounds() {
+    use crate::AutoLimit;
+    use std::time::{Duration, Instant};
+    let admission = Admission::new(Config {
+        policy: Policy::Fifo,
+        thread_concurrency: 4,
+        auto: Some(AutoLimit { floor: 2, ceiling: 6 }),
+        watchdog: false,
+        ..Config::default()
+    })
+    .unwrap();
+    let done = AtomicU32::new(0);
+    let mut seen = vec![];
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let session = admission.session();
+                while done.load(Ordering::Relaxed) == 0 {
+                    let _place = session.place().unwrap();
+                    thread::yield_now();
+                }
+            });
+        }
+        // Its time is what it is told.
+        let begin = Instant::now();
+        let mut steps = 0;
+        while steps < 20_000 && seen.iter().all(|limit| *limit == 4) {
+            admission.step(begin + Duration::from_millis(10 * steps));
+            seen.push(admission.thread_concurrency());
+            steps += 1;
+            thread::yield_now();
+        }
+        // What the user did not change stays with the controller.
+        admission.reconfigure(Config { concurrency_tickets: 7, ..admission.config() }).unwrap();
+        assert_eq!(Some(admission.thread_concurrency()), seen.last().copied());
+        done.store(1, Ordering::Relaxed);
+    });
+    assert!(seen.iter().all(|limit| (2..=6).contains(limit)), "{seen:?}");
+    assert_ne!(seen.last(), Some(&4), "it never tried another limit");
+    assert_drained(&admission.snapshot());
+}

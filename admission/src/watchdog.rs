@@ -8,15 +8,22 @@ use std::thread::{Builder, Thread};
 use std::time::{Duration, Instant};
 
 use crate::admission::Admission;
+use crate::auto::{AutoConfig, Controller};
 use crate::core::Core;
 use crate::metrics::Metrics;
 use crate::state::State;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
-use crate::{Config, ConfigError};
+use crate::{AutoLimit, Config, ConfigError};
 
 /// Between two steps: short against the stall time and any timeout a user would set, long against the cost
 /// of a step (some microseconds).
 const PERIOD: Duration = Duration::from_millis(5);
+/// Chooses the order of the limits that are compared; any will do.
+const SEED: u64 = 0x5EED;
+/// So often in a stall time the watchdog looks whether anything moves.
+const LOOKS: u64 = 8;
+/// The controller is told so often, ns.
+const TELL_EVERY_NS: u64 = 10_000_000;
 /// So many steps without anybody in the queue, and the thread sleeps until somebody joins.
 const IDLE_STEPS: u32 = 20;
 
@@ -34,6 +41,14 @@ struct Inner {
     stall_after_ns: Option<u64>,
     /// Entries and hand-offs so far, when they last grew, ns.
     progress: (u64, u64),
+    /// When to look at the progress again, ns: counting it reads the counters of all sessions.
+    look_at_ns: u64,
+    /// What the limit that finds itself was told, and the limit it began with.
+    auto: Option<(AutoLimit, u32)>,
+    /// Finds the limit.
+    controller: Option<Controller>,
+    /// When to tell it of the work done, ns.
+    tell_at_ns: u64,
 }
 
 impl Watchdog {
@@ -46,6 +61,15 @@ impl Watchdog {
     pub(crate) fn configure(&self, admission: &Arc<Admission>, config: &Config) -> Result<(), ConfigError> {
         let mut inner = lock(&self.inner);
         inner.stall_after_ns = config.stall_after.map(|time| time.as_nanos() as u64);
+        let auto = config.auto.map(|bounds| (bounds, config.thread_concurrency));
+        if auto != inner.auto {
+            inner.auto = auto;
+            inner.controller = auto.map(|(AutoLimit { floor, ceiling }, start)| {
+                let start = start.clamp(floor, ceiling);
+                let auto = AutoConfig { floor, ceiling, start, ..AutoConfig::default() };
+                Controller::new(auto, SEED).expect("the bounds were checked")
+            });
+        }
         if config.watchdog && inner.thread.is_none() && cfg!(not(any(loom, shuttle, miri))) {
             let admission = Arc::downgrade(admission);
             let thread = Builder::new()
@@ -93,6 +117,10 @@ impl Watchdog {
     pub(crate) fn stalls(&self, metrics: &Metrics, state: State, now_ns: u64) -> bool {
         let mut inner = lock(&self.inner);
         let Some(stall_after_ns) = inner.stall_after_ns else { return false };
+        if now_ns < inner.look_at_ns {
+            return false;
+        }
+        inner.look_at_ns = now_ns + stall_after_ns / LOOKS;
         let done = if state.queued() == 0 { u64::MAX } else { metrics.progress() };
         if done != inner.progress.0 {
             inner.progress = (done, now_ns);
@@ -106,9 +134,21 @@ impl Watchdog {
         stalls
     }
 
+    /// Whether a change to `config` leaves the limit to the one who finds it.
+    pub(crate) fn keeps_limit(&self, config: &Config) -> bool {
+        let inner = lock(&self.inner);
+        inner.auto.is_some() && inner.auto == config.auto.map(|bounds| (bounds, config.thread_concurrency))
+    }
+
     /// A limit to try, if the limit finds itself.
-    pub(crate) fn better_limit(&self, _metrics: &Metrics, _state: State, _now_ns: u64) -> Option<u32> {
-        None
+    pub(crate) fn better_limit(&self, metrics: &Metrics, state: State, now_ns: u64) -> Option<u32> {
+        let mut inner = lock(&self.inner);
+        if now_ns < inner.tell_at_ns {
+            return None;
+        }
+        inner.tell_at_ns = now_ns + TELL_EVERY_NS;
+        let controller = inner.controller.as_mut()?;
+        controller.observe(now_ns, metrics.work_done(), state.queued(), state.places())
     }
 }
 
@@ -116,7 +156,8 @@ fn watch(admission: &Weak<Admission>) {
     let mut idle_steps = 0;
     while let Some(admission) = admission.upgrade() {
         admission.step(Instant::now());
-        idle_steps = if admission.core.state().queued() == 0 { idle_steps + 1 } else { 0 };
+        let waits = admission.core.state().queued() != 0;
+        idle_steps = if waits { 0 } else { idle_steps + 1 };
         if idle_steps < IDLE_STEPS {
             drop(admission);
             std::thread::park_timeout(PERIOD);

@@ -1,4 +1,4 @@
-//! Shows the made-up run of the tests: `cargo run --example page -- DIR` writes its JSON, page and picture.
+//! Shows the made-up runs of the tests: `cargo run --example page -- DIR` writes their JSON, pages and pictures.
 use std::path::PathBuf;
 
 use flifo::report::{Style, fixture, show};
@@ -15,5 +15,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Style::stdout(),
         &mut out,
     )?;
+    let bench = fixture::bench();
+    bench.save(&dir.join("bench.json"))?;
+    show(&bench, Some(&dir.join("bench.html")), Some(&dir), Style::stdout(), &mut out)?;
     Ok(())
 }

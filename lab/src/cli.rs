@@ -8,6 +8,7 @@ use std::str::FromStr;
 use clap::{Args, Parser, Subcommand};
 use flifo_admission::{Config, Policy};
 
+use crate::bench::args::BenchCommand;
 use crate::error::Error;
 use crate::front::FrontKind;
 use crate::workload::Workload;
@@ -24,7 +25,8 @@ macro_rules! exit_codes {
     };
 }
 
-const EXIT_CODES: &str = exit_codes!();
+pub(crate) const EXIT_CODES: &str = exit_codes!();
+pub(crate) use exit_codes;
 
 const SWEEP_EXAMPLES: &str = concat!(
     "Examples:
@@ -61,7 +63,13 @@ pub enum Command {
     /// The first Ctrl-C ends the running cell, prints and saves what was measured; the second ends at once.
     #[command(after_help = EXIT_CODES, after_long_help = SWEEP_EXAMPLES)]
     Sweep(Box<SweepArgs>),
-    /// Show a saved sweep again, and draw its page and picture
+    /// Measure a part by itself
+    #[command(after_help = EXIT_CODES)]
+    Bench {
+        #[command(subcommand)]
+        what: BenchCommand,
+    },
+    /// Show a saved run again, and draw its page and picture
     #[command(after_help = EXIT_CODES)]
     Report(ReportArgs),
 }
@@ -175,7 +183,7 @@ pub struct SweepArgs {
 /// Options of `flifo report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// A file that sweep --json wrote
+    /// A file that --json wrote
     #[arg(value_name = "JSON")]
     pub json: PathBuf,
 
@@ -183,7 +191,7 @@ pub struct ReportArgs {
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 
-    /// Write the picture of the headline curve
+    /// Write the picture of the headline curve; of a bench, a picture per load into a directory
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 }
@@ -193,7 +201,7 @@ impl Cli {
     pub fn parse_args() -> Result<Cli, ParseOutcome> {
         Cli::try_parse().map_err(|error| {
             if error.use_stderr() {
-                ParseOutcome::Wrong(Error::Usage(one_line(&error.render().to_string())))
+                ParseOutcome::Wrong(Error::Usage(one_line(&error.render().to_string(), helpful_command())))
             } else {
                 ParseOutcome::Help(error)
             }
@@ -210,8 +218,17 @@ pub enum ParseOutcome {
     Wrong(Error),
 }
 
+/// Whose help to point to.
+fn helpful_command() -> &'static str {
+    match std::env::args_os().nth(1) {
+        Some(word) if word == "bench" => "flifo bench admission",
+        Some(word) if word == "report" => "flifo report",
+        _ => "flifo sweep",
+    }
+}
+
 /// clap's message without its frame: what is wrong, what is possible, where to read on.
-fn one_line(rendered: &str) -> String {
+fn one_line(rendered: &str, command: &str) -> String {
     let told: Vec<&str> = rendered
         .lines()
         .map(str::trim)
@@ -221,9 +238,9 @@ fn one_line(rendered: &str) -> String {
     let told = told.join(" ");
     let told = told.strip_prefix("error: ").unwrap_or(&told);
     if told.is_empty() || rendered.contains("Commands:") {
-        return "no command given; try 'flifo sweep', or 'flifo --help'".into();
+        return format!("no command given; try '{command}', or 'flifo --help'");
     }
-    format!("{told}; see 'flifo sweep --help'")
+    format!("{told}; see '{command} --help'")
 }
 
 /// A number of bytes on the command line.
@@ -296,7 +313,7 @@ fn tickets(text: &str) -> Result<u32, String> {
     number(text, "tickets", 1..=1_000_000_000)
 }
 
-fn rounds(text: &str) -> Result<u32, String> {
+pub(crate) fn rounds(text: &str) -> Result<u32, String> {
     number(text, "rounds", 1..=1_000)
 }
 
@@ -312,7 +329,7 @@ fn small_number(text: &str) -> Result<u32, String> {
     number(text, "this", 1..=64)
 }
 
-fn policy(text: &str) -> Result<Policy, String> {
+pub(crate) fn policy(text: &str) -> Result<Policy, String> {
     text.parse().map_err(|error: flifo_admission::ConfigError| error.to_string())
 }
 
@@ -324,7 +341,7 @@ fn yes_no(text: &str) -> Result<bool, String> {
     }
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.05..=3_600.0).contains(&seconds) => Ok(seconds),
         _ => Err("seconds must be a number from 0.05 to 3600".into()),
@@ -365,7 +382,7 @@ mod tests {
             &["flifo", "dance"],
         ] {
             let error = Cli::try_parse_from(wrong).unwrap_err();
-            let line = one_line(&error.render().to_string());
+            let line = one_line(&error.render().to_string(), "flifo sweep");
             assert!(!line.contains('\n') && line.contains("; ") && !line.starts_with("error"), "{line}");
         }
     }

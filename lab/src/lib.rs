@@ -6,13 +6,18 @@
 //! | `workload` | rows, statements, how a statement travels and how it runs |
 //! | `front` | connections: server threads and clients |
 //! | `sweep` | the plan of cells, the data, the run |
+//! | `bench` | the scheduler's policies beside what a user would pick instead, without the engine |
+//! | `crew` | threads that wait for an order, obey, report |
 //! | `limits`, `interrupt`, `progress` | what the system allows, Ctrl-C, what the user sees |
 //! | `results`, `statistics`, `sampler` | what is kept of a run |
 //! | `report`, `published` | how it is shown, and what was published before |
 
+pub mod bench;
 pub mod cli;
 pub mod clock;
+mod crew;
 pub mod error;
+mod figures;
 pub mod front;
 pub mod interrupt;
 pub mod limits;

@@ -63,6 +63,21 @@ pub fn threads(needed: u64) -> Result<(), Error> {
     Ok(())
 }
 
+/// Says no if the stacks of so many threads do not fit the address space that `ulimit -v` leaves.
+pub fn stacks(threads: u64, stack_bytes: u64) -> Result<(), Error> {
+    let Some(limit) = getrlimit(Resource::As).current else { return Ok(()) };
+    let used = status_field("self", "VmSize:").and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) * 1024;
+    let needed = threads * stack_bytes;
+    if used + needed > limit {
+        return Err(Error::Limits(format!(
+            "the stacks of {threads} threads take {} of address space and {} are left; raise the limit (ulimit -v) or use fewer --threads",
+            Bytes(needed),
+            Bytes(limit.saturating_sub(used))
+        )));
+    }
+    Ok(())
+}
+
 fn check_threads(needed: u64, whose: &str, remedy: &str, limit: Option<u64>, used: u64) -> Result<(), Error> {
     match limit {
         Some(limit) if used + needed > limit => Err(Error::Limits(format!(
@@ -93,6 +108,20 @@ pub fn memory(buffer_pool_bytes: u64, replies_bytes: u64) -> Result<(), Error> {
         )));
     }
     Ok(())
+}
+
+/// Says no if the memory at hand is less than what so many threads take.
+pub fn thread_memory(threads: u64, bytes: u64) -> Result<(), Error> {
+    let machine = meminfo_bytes("MemAvailable:");
+    let cgroup = cgroup_room("memory.max", "memory.current");
+    match [machine, cgroup].into_iter().flatten().min() {
+        Some(available) if bytes > available => Err(Error::Limits(format!(
+            "{threads} threads take {} of memory and {} are available; use fewer --threads",
+            Bytes(bytes),
+            Bytes(available)
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Says no if the file system of `dir` has less than `needed` bytes free.
@@ -194,6 +223,8 @@ mod tests {
         assert!(memory(1 << 20, 0).is_ok());
         assert!(memory(1 << 60, 0).unwrap_err().to_string().contains("--buffer-pool"));
         assert!(memory(1 << 20, 1 << 60).unwrap_err().to_string().contains("--range-size"));
+        assert!(thread_memory(1, 1 << 16).is_ok());
+        assert!(thread_memory(4_096, 1 << 60).unwrap_err().to_string().contains("fewer --threads"));
         let here = Path::new("not/there/yet");
         assert!(disk(here, 1).is_ok());
         assert!(disk(here, u64::MAX).unwrap_err().to_string().starts_with("disk full"));

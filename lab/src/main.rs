@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use flifo::bench::{self, args::BenchCommand};
 use flifo::cli::{Cli, Command, ParseOutcome};
 use flifo::error::{EXIT_INTERRUPTED, EXIT_OK, Error};
 use flifo::interrupt;
@@ -31,6 +32,10 @@ fn run(command: &Command) -> Result<Ended, Error> {
         Command::Sweep(args) => {
             interrupt::install()?;
             sweep::sweep(args)
+        }
+        Command::Bench { what: BenchCommand::Admission(args) } => {
+            interrupt::install()?;
+            bench::admission(args)
         }
         Command::Report(args) => {
             let mut out = std::io::stdout();

@@ -173,6 +173,10 @@ pub struct Comparison {
 
 /// Compares a panel with the published curve. Empty if the panel has neither `flifo` nor `fifo`.
 pub fn compare(panel: &Panel<'_>, published: &Flifo2009) -> Vec<Comparison> {
+    // The published curve is of a database, not of a load alone.
+    if panel.is_bench() {
+        return Vec::new();
+    }
     let flifo = panel.best("flifo");
     let fifo = flifo.map_or_else(|| panel.best("fifo"), |curve| panel.reference(curve, "fifo"));
     if flifo.is_none() && fifo.is_none() {

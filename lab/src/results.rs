@@ -62,18 +62,25 @@ pub struct Settings {
     pub data_files: u32,
     pub page_size_bytes: u32,
     pub direct_io: bool,
+    /// Sessions that wait for row locks before the scheduler admits fewer; 0 for any number.
+    pub lock_waiters_max: u32,
 }
 
 /// What tells one cell from another.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CellKey {
-    /// What was measured: `engine` for the embedded engine.
+    /// What was measured: `engine` for the embedded engine, `admission` for the scheduler without it, `peer`
+    /// for what a user would pick instead of the scheduler.
     pub target: String,
-    /// `point-select`, `read-only`.
+    /// `point-select`, `read-only`; empty for a command that has loads.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub workload: String,
+    /// `work-20`, `hot-row` and so on; empty for a command that has workloads.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub load: String,
     /// `socket` or `direct`.
     pub front: String,
-    /// `none`, `fifo`, `lifo`, `flifo`, `broadcast`, `sleep`.
+    /// `none`, `fifo`, `lifo`, `flifo`, `broadcast`, `sleep`; of a peer its name.
     pub policy: String,
     /// The limit; 0 for none.
     pub concurrency: u32,
@@ -116,6 +123,11 @@ pub struct Summary {
     pub woken_to_running_p50_median_us: Option<f64>,
     pub inside_p50_median_us: Option<f64>,
     pub connection_variation_median: Option<f64>,
+    pub connection_fewest_share_median: Option<f64>,
+    pub enter_p50_median_us: Option<f64>,
+    pub enter_p99_median_us: Option<f64>,
+    /// The longest of all rounds.
+    pub enter_longest_us: Option<f64>,
 }
 
 /// One round of one cell.
@@ -140,6 +152,8 @@ pub struct Round {
     pub context_switches_per_statement: Option<f64>,
     #[serde(flatten)]
     pub host: HostFigures,
+    #[serde(flatten)]
+    pub entry: EntryFigures,
     #[serde(flatten)]
     pub admission: AdmissionFigures,
     #[serde(flatten)]
@@ -187,20 +201,35 @@ pub struct Second {
     pub run_queue: Option<u32>,
 }
 
-/// What admission counted during a round.
+/// How long threads asked for a place, measured from outside, so of any limiter.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EntryFigures {
+    pub enter_p50_us: Option<f64>,
+    pub enter_p95_us: Option<f64>,
+    pub enter_p99_us: Option<f64>,
+    pub enter_p999_us: Option<f64>,
+    pub enter_max_us: Option<f64>,
+    /// The limit at the end of the round, of our policies; with `auto` it is the one that was found.
+    pub limit: Option<u32>,
+    /// Most threads inside at a time, if they were counted.
+    pub running_max: Option<u32>,
+}
+
+/// What admission counted during a round; nothing is known of a peer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AdmissionFigures {
-    pub entered_at_once: u64,
-    pub entered_by_ticket: u64,
-    pub entered_by_lifo: u64,
-    pub handed_on: u64,
+    pub entered_at_once: Option<u64>,
+    pub entered_by_ticket: Option<u64>,
+    pub entered_by_lifo: Option<u64>,
+    pub handed_on: Option<u64>,
     /// Highest number of places out.
-    pub inside_max: u32,
+    pub inside_max: Option<u32>,
     /// Highest number of threads woken and not running yet.
-    pub pending_max: u32,
+    pub pending_max: Option<u32>,
     /// Longest queue.
-    pub queued_max: u32,
+    pub queued_max: Option<u32>,
     /// W: from the wake to running.
     pub woken_to_running_p50_us: Option<f64>,
     pub woken_to_running_p95_us: Option<f64>,
@@ -222,6 +251,10 @@ pub struct Fairness {
     /// Statements of the connection that got fewest.
     pub connection_statements_min: Option<u64>,
     pub connection_statements_max: Option<u64>,
+    /// The fewest as a share of the mean.
+    pub connection_fewest_share: Option<f64>,
+    /// The most as a share of the mean.
+    pub connection_most_share: Option<f64>,
     /// Standard deviation divided by the mean of statements per connection.
     pub connection_variation: Option<f64>,
 }
@@ -352,6 +385,10 @@ impl Cell {
             woken_to_running_p50_median_us: median(|r| r.admission.woken_to_running_p50_us),
             inside_p50_median_us: median(|r| r.admission.inside_p50_us),
             connection_variation_median: median(|r| r.fairness.connection_variation),
+            connection_fewest_share_median: median(|r| r.fairness.connection_fewest_share),
+            enter_p50_median_us: median(|r| r.entry.enter_p50_us),
+            enter_p99_median_us: median(|r| r.entry.enter_p99_us),
+            enter_longest_us: self.spread(|r| r.entry.enter_max_us).map(|spread| spread.max),
         };
     }
 }
@@ -391,9 +428,13 @@ impl Fairness {
         let count = statements.len() as f64;
         let mean = statements.iter().map(|&n| n as f64).sum::<f64>() / count;
         let variance = statements.iter().map(|&n| (n as f64 - mean).powi(2)).sum::<f64>() / count;
+        let (fewest, most) = (statements.iter().min().copied(), statements.iter().max().copied());
+        let share = |n: Option<u64>| n.filter(|_| mean > 0.0).map(|n| n as f64 / mean);
         Fairness {
-            connection_statements_min: statements.iter().min().copied(),
-            connection_statements_max: statements.iter().max().copied(),
+            connection_statements_min: fewest,
+            connection_statements_max: most,
+            connection_fewest_share: share(fewest),
+            connection_most_share: share(most),
             connection_variation: (mean > 0.0).then(|| variance.sqrt() / mean),
         }
     }

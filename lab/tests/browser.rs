@@ -47,6 +47,27 @@ fn the_page_is_drawn_in_light_and_in_dark() {
     }
 }
 
+/// A bench's page: four panels of seven charts, on logarithmic axes, each contender a line of its own colour.
+#[test]
+fn the_page_of_a_bench_is_drawn() {
+    let Some(browser) = browser() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("page.html");
+    std::fs::write(&page, html(&fixture::bench()).unwrap()).unwrap();
+    for (theme, scheme, tokio_colour) in [("light", 1, "rgb(61, 61, 143)"), ("dark", 0, "rgb(154, 154, 240)")]
+    {
+        let dom = dump(&browser, &page, scheme, dir.path());
+        let root = dom.lines().find(|line| line.contains("<html")).unwrap_or_default();
+        let root = &root[..root.find("><").unwrap_or(root.len())];
+        assert!(!root.contains("data-error"), "{theme}: the page reports an error: {root}");
+        assert!(root.contains("data-drawn=\"28\""), "{theme}: {root}");
+        // Five charts of all five contenders, two of the policies alone, in one of which each has two lines.
+        let lines = dom.matches("class=\"trace scatter trace").count();
+        assert_eq!(lines, 4 * (5 * 5 + 2 + 2 * 2), "{theme}: lines");
+        assert!(dom.contains(&format!("stroke: {tokio_colour}")), "{theme}: tokio's colour");
+    }
+}
+
 #[test]
 fn the_reader_switches_theme_and_axis() {
     let Some(browser) = browser() else { return };

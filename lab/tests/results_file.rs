@@ -26,7 +26,9 @@ fn keys(value: &Value, into: &mut BTreeSet<String>) {
 #[test]
 fn every_key_is_documented_and_every_documented_key_is_written() {
     let mut written = BTreeSet::new();
-    keys(&serde_json::from_str(&fixture::results().to_json()).unwrap(), &mut written);
+    for results in [fixture::results(), fixture::bench()] {
+        keys(&serde_json::from_str(&results.to_json()).unwrap(), &mut written);
+    }
     let rows = DOCUMENTATION.lines().filter_map(|line| line.strip_prefix("| `"));
     let documented: BTreeSet<String> =
         rows.filter_map(|row| Some(row.split_once('`')?.0.to_owned())).collect();
@@ -119,7 +121,9 @@ fn fairness_by_hand() {
     let fairness = Fairness::of(&[2, 4, 4, 10]);
     assert_eq!((fairness.connection_statements_min, fairness.connection_statements_max), (Some(2), Some(10)));
     assert_eq!(fairness.connection_variation, Some(0.6));
+    assert_eq!((fairness.connection_fewest_share, fairness.connection_most_share), (Some(0.4), Some(2.0)));
     assert_eq!(Fairness::of(&[0, 0]).connection_variation, None);
+    assert_eq!(Fairness::of(&[0, 0]).connection_fewest_share, None);
     assert_eq!(Fairness::of(&[]), Fairness::default());
 }
 

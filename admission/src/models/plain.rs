@@ -113,7 +113,7 @@ impl Plain {
     /// What must hold when nobody is between two steps; else the word that says what is wrong.
     pub(super) fn wrong_at_rest(&self) -> Option<&'static str> {
         let enough = match self.policy {
-            Policy::Lease | Policy::Quantum => self.limit_for(self.has_first()).min(self.processors),
+            Policy::Lease | Policy::Quantum => self.limit_for(self.has_first()).min(self.enough()),
             _ => self.limit_for(self.has_first()),
         };
         if self.queued() > 0 && self.places < enough {
@@ -123,6 +123,11 @@ impl Plain {
         } else {
             None
         }
+    }
+
+    /// So many inside suffice while those who keep their places are away.
+    fn enough(&self) -> u32 {
+        if self.limit > self.processors { self.processors } else { self.limit.saturating_sub(1).max(1) }
     }
 
     pub(super) fn admits(&self, caller: Caller) -> bool {
@@ -135,7 +140,7 @@ impl Plain {
             _ => !self.closed,
         };
         let running = match self.policy {
-            Policy::Flifo | Policy::Lease | Policy::Quantum => self.places.saturating_sub(self.pending),
+            Policy::Flifo | Policy::Lease => self.places.saturating_sub(self.pending),
             _ => self.places,
         };
         (self.queued() == 0 || overtakes) && running < self.limit_for(caller.first)
@@ -188,7 +193,7 @@ impl Plain {
             return vec![];
         }
         // Those policies keep the place for threads that come back, but leave enough running.
-        let enough_run = places > self.limit.min(self.processors) && !self.closed;
+        let enough_run = places > self.enough() && !self.closed;
         let keeps = match self.policy {
             Policy::Lease => !lease_over && enough_run,
             Policy::Quantum => in_quantum && enough_run,

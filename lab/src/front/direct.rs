@@ -4,17 +4,14 @@ use std::sync::Arc;
 
 use flifo_admission::Admission;
 
-use super::crew::Crew;
-use super::{Driver, Job, Tally};
+use super::{Clients, Job, Player, STACK_BYTES, Tally};
 use crate::clock;
+use crate::crew::Crew;
 use crate::error::Error;
 use crate::workload::{Executor, Script};
 use flifo_engine::{Database, Session, Tree};
 
-/// Stack of a client thread: the engine's call depth is small and bounded; only touched pages cost memory.
-const STACK_BYTES: usize = 512 << 10;
-
-pub(super) fn open(connections: u32, database: &Database, table: &Tree) -> Result<Crew, Error> {
+pub(super) fn open(connections: u32, database: &Database, table: &Tree) -> Result<Clients, Error> {
     let drivers = (0..connections).map(|connection| Direct {
         connection,
         database: database.clone(),
@@ -33,7 +30,7 @@ struct Direct {
     executor: Executor,
 }
 
-impl Driver for Direct {
+impl Player for Direct {
     fn open(&mut self, admission: &Arc<Admission>) -> Result<(), Error> {
         self.session = Some(self.database.session(admission));
         Ok(())

@@ -7,13 +7,12 @@
 //! Protocol: a [`Front`] lives for one number of connections. For each cell [`Front::begin`] gives every
 //! connection a new session under the cell's scheduler, then all of them begin at once; [`Front::finish`]
 //! waits until the last reply is in. Between the two a [`Window`] says which statements count: those whose
-//! reply came inside it. The threads that play the clients are `Driver`s, kept by a `Crew`.
+//! reply came inside it. The threads that play the clients are `Player`s, kept by a `Crew`.
 //!
 //! Failure: the first error of any thread closes the window for all of them and comes out of
 //! [`Front::finish`]. After an error a front is dropped without waiting for its server threads, which
 //! may hang; the command ends then.
 
-mod crew;
 mod direct;
 mod socket;
 mod tally;
@@ -25,11 +24,16 @@ use std::time::Duration;
 use flifo_admission::Admission;
 
 use crate::clock;
+use crate::crew::{Crew, Driver};
 use crate::error::Error;
 use crate::workload::Shape;
-use crew::Crew;
 use flifo_engine::{Database, Tree};
+pub(crate) use socket::client_threads;
 pub use tally::{LATENCY_NS_MAX, Tally};
+
+/// Stack of a thread that calls the engine, whose call depth is small and bounded; only touched pages cost
+/// memory.
+pub(crate) const STACK_BYTES: usize = 512 << 10;
 
 /// How statements reach the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
@@ -112,17 +116,45 @@ pub struct Job {
     pub window: Arc<Window>,
 }
 
+/// What the threads that play clients are told.
+#[derive(Clone)]
+pub(crate) enum Order {
+    Open(Arc<Admission>),
+    Run(Job),
+}
+
 /// A thread that plays clients.
-trait Driver: Send + 'static {
+trait Player: Send + 'static {
     /// Gives every connection a new session under `admission`.
     fn open(&mut self, admission: &Arc<Admission>) -> Result<(), Error>;
     /// Runs statements until the window closes and the last reply is in.
     fn run(&mut self, job: &Job) -> Result<Tally, Error>;
 }
 
+impl<P: Player> Driver for P {
+    type Order = Order;
+    type Report = Option<Tally>;
+
+    fn obey(&mut self, order: &Order) -> Result<Option<Tally>, Error> {
+        match order {
+            Order::Open(admission) => self.open(admission).map(|()| None),
+            Order::Run(job) => self.run(job).map(Some),
+        }
+    }
+
+    fn failed(order: &Order) {
+        if let Order::Run(job) = order {
+            job.window.cut();
+        }
+    }
+}
+
+/// The threads that play clients.
+type Clients = Crew<Order, Option<Tally>>;
+
 /// The connections of one number of threads.
 pub struct Front {
-    crew: Crew,
+    crew: Clients,
     servers: socket::Servers,
     client_tids: Vec<u32>,
     broken: bool,
@@ -160,17 +192,20 @@ impl Front {
         (settle, time): (Duration, Duration),
     ) -> Result<Arc<Window>, Error> {
         self.servers.admit_by(admission);
-        let opened = self.crew.open(admission);
+        self.crew.tell(&Order::Open(Arc::clone(admission)));
+        let opened = self.crew.collect();
         self.note(opened)?;
         let window = Arc::new(Window::after(settle, time));
-        self.crew.start(&Job { shape, seed, round, window: Arc::clone(&window) });
+        self.crew.tell(&Order::Run(Job { shape, seed, round, window: Arc::clone(&window) }));
         Ok(window)
     }
 
-    /// Waits until the cell's last reply is in.
+    /// Waits until the cell's last reply is in; the counts of all, connections in the players' order.
     pub fn finish(&mut self) -> Result<Tally, Error> {
-        let finished = self.crew.finish();
-        self.note(finished)
+        let finished = self.crew.collect();
+        let mut sum = Tally::new(0);
+        self.note(finished)?.into_iter().flatten().for_each(|tally| sum.add(tally));
+        Ok(sum)
     }
 
     fn note<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {

@@ -7,12 +7,15 @@ use crate::statistics::{Spread, paired_ratio};
 /// peak is sought from here on, if the run has such points.
 const PEAK_THREADS_MIN: u32 = 8;
 
-/// All curves of one target, workload and front.
+/// All curves of one target, workload and front; of a bench, of one load under one limit.
 #[derive(Debug)]
 pub struct Panel<'a> {
     pub target: &'a str,
+    /// The workload, or the load.
     pub workload: &'a str,
     pub front: &'a str,
+    /// Of a bench: the limit that all its curves have which know one.
+    pub limit: Option<u32>,
     /// Every number of connections that was measured, ascending.
     pub threads: Vec<u32>,
     /// In the order in which the run first met them.
@@ -22,6 +25,7 @@ pub struct Panel<'a> {
 /// One setting over the numbers of connections.
 #[derive(Debug)]
 pub struct Curve<'a> {
+    pub target: &'a str,
     pub policy: &'a str,
     pub concurrency: u32,
     pub tickets: u32,
@@ -34,10 +38,62 @@ pub struct Curve<'a> {
     pub cells: Vec<&'a Cell>,
 }
 
+/// Whether a run measured loads without the engine.
+pub fn is_bench(results: &Results) -> bool {
+    results.cells.iter().any(|cell| !cell.key.load.is_empty())
+}
+
 /// Groups the measured cells; cells without rounds are left out.
 pub fn panels(results: &Results) -> Vec<Panel<'_>> {
-    let mut panels: Vec<Panel<'_>> = Vec::new();
-    for cell in results.cells.iter().filter(|cell| !cell.rounds.is_empty()) {
+    let (loads, workloads): (Vec<&Cell>, Vec<&Cell>) = results
+        .cells
+        .iter()
+        .filter(|cell| !cell.rounds.is_empty())
+        .partition(|cell| !cell.key.load.is_empty());
+    let mut panels = by_load(&loads);
+    panels.extend(by_workload(&workloads));
+    for panel in &mut panels {
+        panel.finish();
+    }
+    panels
+}
+
+/// A panel for each load and limit; who knows no limit stands in all of its load.
+fn by_load<'a>(cells: &[&'a Cell]) -> Vec<Panel<'a>> {
+    let mut panels: Vec<Panel<'a>> = Vec::new();
+    let is_limited = |cell: &Cell| cell.key.concurrency > 0;
+    for cell in cells {
+        let load = |other: &&&Cell| other.key.load == cell.key.load;
+        // Nothing but unlimited ones: then they make the panel.
+        let stands_alone = !cells.iter().filter(load).any(|other| is_limited(other));
+        if !is_limited(cell) && !stands_alone {
+            continue;
+        }
+        let limit = Some(cell.key.concurrency).filter(|limit| *limit > 0);
+        if panels.iter().any(|panel| (panel.workload, panel.limit) == (&cell.key.load, limit)) {
+            continue;
+        }
+        let mut panel = Panel {
+            target: "admission",
+            workload: &cell.key.load,
+            front: &cell.key.front,
+            limit,
+            threads: Vec::new(),
+            curves: Vec::new(),
+        };
+        let belongs = |other: &&&Cell| limit == Some(other.key.concurrency) || !is_limited(other);
+        let mut members: Vec<&'a Cell> = cells.iter().filter(load).filter(belongs).copied().collect();
+        // Policies, peers, and who knows no limit, whatever the order of their first rounds.
+        members.sort_by_key(|cell| (!is_limited(cell), cell.key.target == "peer"));
+        members.into_iter().for_each(|cell| panel.add(cell));
+        panels.push(panel);
+    }
+    panels
+}
+
+fn by_workload<'a>(cells: &[&'a Cell]) -> Vec<Panel<'a>> {
+    let mut panels: Vec<Panel<'a>> = Vec::new();
+    for cell in cells {
         let key = &cell.key;
         let found = panels
             .iter()
@@ -47,15 +103,13 @@ pub fn panels(results: &Results) -> Vec<Panel<'_>> {
                 target: &key.target,
                 workload: &key.workload,
                 front: &key.front,
+                limit: None,
                 threads: Vec::new(),
                 curves: Vec::new(),
             });
             panels.len() - 1
         });
         panels[index].add(cell);
-    }
-    for panel in &mut panels {
-        panel.finish();
     }
     panels
 }
@@ -66,11 +120,13 @@ impl<'a> Panel<'a> {
         if !self.threads.contains(&key.threads) {
             self.threads.push(key.threads);
         }
-        let setting = (key.policy.as_str(), key.concurrency, key.tickets, key.leave_on_read);
-        let of = |c: &Curve<'a>| (c.policy, c.concurrency, c.tickets, c.leave_on_read);
+        let name = (key.target.as_str(), key.policy.as_str());
+        let setting = (name, key.concurrency, key.tickets, key.leave_on_read);
+        let of = |c: &Curve<'a>| ((c.target, c.policy), c.concurrency, c.tickets, c.leave_on_read);
         match self.curves.iter_mut().find(|curve| of(curve) == setting) {
             Some(curve) => curve.cells.push(cell),
             None => self.curves.push(Curve {
+                target: &key.target,
                 policy: &key.policy,
                 concurrency: key.concurrency,
                 tickets: key.tickets,
@@ -85,7 +141,7 @@ impl<'a> Panel<'a> {
     fn finish(&mut self) {
         self.threads.sort_unstable();
         let differ = |figure: fn(&Curve<'a>) -> u32| {
-            let mut limited = self.curves.iter().filter(|curve| curve.policy != "none").map(figure);
+            let mut limited = self.curves.iter().filter(|curve| curve.is_limited()).map(figure);
             let first = limited.next();
             limited.any(|value| Some(value) != first)
         };
@@ -97,13 +153,16 @@ impl<'a> Panel<'a> {
             curve.variant = seen.iter().filter(|policy| **policy == curve.policy).count();
             seen.push(curve.policy);
             curve.label = curve.policy.to_owned();
-            if curve.policy != "none" && limits_differ {
+            if curve.is_peer() && curve.policy == "none" {
+                curve.label = "no limit".into();
+            }
+            if curve.is_limited() && limits_differ {
                 curve.label += &format!(" {}", curve.concurrency);
             }
-            if curve.policy != "none" && tickets_differ {
+            if curve.is_limited() && tickets_differ {
                 curve.label += &format!(" ({} tickets)", curve.tickets);
             }
-            if curve.policy != "none" && waits_differ && !curve.leave_on_read {
+            if curve.is_limited() && waits_differ && !curve.leave_on_read {
                 curve.label += " (place kept in reads)";
             }
         }
@@ -111,6 +170,10 @@ impl<'a> Panel<'a> {
 
     /// `point-select, socket: limit 4, 5000 tickets`.
     pub fn heading(&self) -> String {
+        if self.is_bench() {
+            let limit = self.limit.map_or("no limit".to_owned(), |limit| format!("limit {limit}"));
+            return format!("{}, {limit}", self.workload);
+        }
         let mut limited = self.curves.iter().filter(|curve| curve.policy != "none");
         let setting = match limited.next() {
             None => "no limit".to_owned(),
@@ -122,6 +185,16 @@ impl<'a> Panel<'a> {
             Some(_) => "several limits".to_owned(),
         };
         format!("{}, {}: {setting}", self.workload, self.front)
+    }
+
+    /// What the numbers along the axis count.
+    pub fn counted(&self) -> &'static str {
+        if self.is_bench() { "threads" } else { "connections" }
+    }
+
+    /// Whether it shows a load, with peers beside the policies.
+    pub fn is_bench(&self) -> bool {
+        self.target == "admission"
     }
 
     /// What a latency is of: `point-select` times each statement, the others a whole transaction.
@@ -156,6 +229,16 @@ impl<'a> Panel<'a> {
 }
 
 impl<'a> Curve<'a> {
+    /// Whether it was given a limit; none and auto were not.
+    pub fn is_limited(&self) -> bool {
+        self.concurrency > 0
+    }
+
+    /// Whether it is what a user would pick instead.
+    pub fn is_peer(&self) -> bool {
+        self.target == "peer"
+    }
+
     /// The cell at a number of connections.
     pub fn at(&self, threads: u32) -> Option<&'a Cell> {
         self.cells.iter().copied().find(|cell| cell.key.threads == threads)

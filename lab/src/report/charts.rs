@@ -4,7 +4,8 @@
 use serde_json::{Value, json};
 
 use super::analysis::{Curve, Panel, bound, ratio, throughput};
-use super::format;
+use super::palette::colour_name;
+use super::{format, versus};
 use crate::published::{Flifo2009, PublishedCurve};
 use crate::results::{Cell, Round};
 use crate::statistics::Spread;
@@ -22,6 +23,9 @@ pub(super) struct Chart {
 
 /// All charts of a panel, the headline first.
 pub(super) fn charts(panel: &Panel<'_>, published: &Flifo2009) -> Vec<Chart> {
+    if panel.is_bench() {
+        return versus::charts::charts(panel);
+    }
     let mut charts = vec![headline(panel)];
     charts.extend(shape(panel, published));
     charts.extend(latencies(panel));
@@ -105,7 +109,7 @@ fn latencies(panel: &Panel<'_>) -> Vec<Chart> {
     percentiles.into_iter().map(chart).collect()
 }
 
-fn switches(panel: &Panel<'_>) -> Chart {
+pub(super) fn switches(panel: &Panel<'_>) -> Chart {
     let figure = |cell: &Cell| cell.spread(|round| round.context_switches_per_statement);
     let traces = panel.curves.iter().map(|curve| line(curve, "per statement", figure)).collect();
     Chart {
@@ -118,9 +122,9 @@ fn switches(panel: &Panel<'_>) -> Chart {
 }
 
 /// W and S of the policies that make anybody wait; nothing for a run without them.
-fn wakes(panel: &Panel<'_>) -> Option<Chart> {
+pub(super) fn wakes(panel: &Panel<'_>) -> Option<Chart> {
     let mut traces = Vec::new();
-    for curve in panel.curves.iter().filter(|curve| curve.policy != "none") {
+    for curve in panel.curves.iter().filter(|curve| curve.policy != "none" && !curve.is_peer()) {
         let mut woken = line(curve, "us", |cell| cell.spread(|r| r.admission.woken_to_running_p50_us));
         woken["name"] = format!("W {}", curve.label).into();
         let mut inside = line(curve, "us", |cell| cell.spread(|r| r.admission.inside_p50_us));
@@ -216,7 +220,7 @@ fn processors(panel: &Panel<'_>, curve: &Curve<'_>) -> Chart {
 }
 
 /// A curve with bars from the lowest to the highest round.
-fn line(curve: &Curve<'_>, unit: &str, figure: impl Fn(&Cell) -> Option<Spread>) -> Value {
+pub(super) fn line(curve: &Curve<'_>, unit: &str, figure: impl Fn(&Cell) -> Option<Spread>) -> Value {
     let points: Vec<(u32, Spread)> =
         curve.cells.iter().filter_map(|cell| Some((cell.key.threads, figure(cell)?))).collect();
     let column = |value: fn(&Spread) -> f64| -> Vec<f64> { points.iter().map(|(_, s)| value(s)).collect() };
@@ -232,8 +236,9 @@ fn line(curve: &Curve<'_>, unit: &str, figure: impl Fn(&Cell) -> Option<Spread>)
             )
         })
         .collect();
-    let colour = format!("${}$", curve.policy);
-    let dash = ["solid", "dashdot", "longdash", "dot"][curve.variant % 4];
+    let colour = format!("${}$", colour_name(curve.policy));
+    let dash =
+        if curve.is_peer() { "dot" } else { ["solid", "dashdot", "longdash", "dot"][curve.variant % 4] };
     json!({
         "type": "scatter", "mode": "lines+markers", "name": curve.label,
         "x": points.iter().map(|(threads, _)| *threads).collect::<Vec<_>>(),
@@ -256,11 +261,18 @@ fn symbol(policy: &str) -> &'static str {
         "none" => "diamond",
         "lifo" => "triangle-up",
         "sleep" => "triangle-down",
+        "quantum" => "star",
+        "lease" => "hexagon",
+        "summon" => "pentagon",
+        "tokio" => "circle-open",
+        "async-lock" => "square-open",
+        "mutex-condvar" => "triangle-up-open",
+        "futex" => "triangle-down-open",
         _ => "cross",
     }
 }
 
-fn spec(panel: &Panel<'_>, data: Vec<Value>, y_title: &str, from_zero: bool) -> Value {
+pub(super) fn spec(panel: &Panel<'_>, data: Vec<Value>, y_title: &str, from_zero: bool) -> Value {
     let labels: Vec<String> = panel.threads.iter().map(u32::to_string).collect();
     let ends = panel.threads.first().zip(panel.threads.last());
     let (first, last) = ends.map_or((0.0, 1.0), |(a, b)| (f64::from(*a).log10(), f64::from(*b).log10()));
@@ -269,7 +281,7 @@ fn spec(panel: &Panel<'_>, data: Vec<Value>, y_title: &str, from_zero: bool) -> 
         "layout": {
             "xaxis": {
                 "type": "log", "tickmode": "array", "tickvals": panel.threads, "ticktext": labels,
-                "range": [first - 0.08, last + 0.08], "title": {"text": "connections"},
+                "range": [first - 0.08, last + 0.08], "title": {"text": panel.counted()},
             },
             "yaxis": {"rangemode": if from_zero { "tozero" } else { "normal" }, "title": {"text": y_title}},
         },

@@ -2,11 +2,15 @@
 
 use super::analysis::{Panel, ratio, switches_per_statement, throughput};
 use super::format::count;
+use super::versus;
 use crate::published::with_range;
 use crate::statistics::Spread;
 
 /// One or two sentences that a panel comes down to.
 pub fn conclusion(panel: &Panel<'_>) -> String {
+    if panel.is_bench() {
+        return versus::conclusion(panel);
+    }
     let Some(flifo) = panel.best("flifo") else {
         return without_flifo(panel);
     };
@@ -53,7 +57,7 @@ pub fn conclusion(panel: &Panel<'_>) -> String {
 }
 
 /// `1.31 (1.28 to 1.35) times as fast as fifo`, or that the rounds do not agree on which is faster.
-fn compared(gain: Spread, other: &str) -> String {
+pub(super) fn compared(gain: Spread, other: &str) -> String {
     let range = with_range(gain);
     let doubt =
         if gain.count > 1 && gain.min <= 1.0 && gain.max >= 1.0 { ", rounds on both sides" } else { "" };

@@ -2,7 +2,8 @@
 //! Shapes are as a small machine shows them; no figure in it was measured.
 
 use crate::results::{
-    AdmissionFigures, CellKey, DiskFigures, Fairness, HostFigures, Results, Round, Second, Settings,
+    AdmissionFigures, CellKey, DiskFigures, EntryFigures, Fairness, HostFigures, Results, Round, Second,
+    Settings,
 };
 use crate::sampler::{Machine, Samples};
 
@@ -52,6 +53,7 @@ pub fn results() -> Results {
                         tickets: 5000,
                         threads,
                         leave_on_read: true,
+                        ..CellKey::default()
                     };
                     results.cell_mut(&key).push(measure(policy, threads, round, scale));
                 }
@@ -108,6 +110,8 @@ fn measure(policy: &str, threads: u32, round: u32, scale: f64) -> Round {
     measured.fairness = Fairness {
         connection_statements_min: Some(mean * 8 / 10),
         connection_statements_max: Some(mean * 12 / 10),
+        connection_fewest_share: Some(0.8),
+        connection_most_share: Some(1.2),
         connection_variation: Some(if policy == "flifo" { 0.14 } else { 0.05 }),
     };
     measured.disk = DiskFigures {
@@ -140,13 +144,13 @@ fn admission(policy: &str, threads: u32, statements: u64, jitter: f64) -> Admiss
     let waiting = !none && threads > 4;
     let wake = |us: f64| waiting.then_some(us * (1.0 + 0.1 * jitter));
     AdmissionFigures {
-        entered_at_once: if waiting { statements / 2 } else { statements },
-        entered_by_ticket: 0,
-        entered_by_lifo: if policy == "flifo" && waiting { statements / 3 } else { 0 },
-        handed_on: if waiting { statements / 2 } else { 0 },
-        inside_max: if none { threads } else { 6.min(threads) },
-        pending_max: if waiting { 3 } else { 0 },
-        queued_max: if none { 0 } else { threads.saturating_sub(4) },
+        entered_at_once: Some(if waiting { statements / 2 } else { statements }),
+        entered_by_ticket: Some(0),
+        entered_by_lifo: Some(if policy == "flifo" && waiting { statements / 3 } else { 0 }),
+        handed_on: Some(if waiting { statements / 2 } else { 0 }),
+        inside_max: Some(if none { threads } else { 6.min(threads) }),
+        pending_max: Some(if waiting { 3 } else { 0 }),
+        queued_max: Some(if none { 0 } else { threads.saturating_sub(4) }),
         woken_to_running_p50_us: wake(9.0 + f64::from(threads).log2()),
         woken_to_running_p95_us: wake(40.0),
         woken_to_running_p99_us: wake(95.0),
@@ -158,4 +162,78 @@ fn admission(policy: &str, threads: u32, statements: u64, jitter: f64) -> Admiss
         queued_p99_us: wake(f64::from(threads) * 35.0),
         queued_max_us: wake(f64::from(threads) * 80.0),
     }
+}
+
+/// A made-up bench: two loads, two policies and three peers, two limits, 16 to 4096 threads, three rounds.
+pub fn bench() -> Results {
+    let made_up = results();
+    let settings = Settings { seed: 1, rounds: 3, round_s: 0.5, warmup_s: 0.125, ..Settings::default() };
+    let mut results = Results::new(
+        made_up.machine,
+        settings,
+        "flifo bench admission --concurrency 4,8 <made up>".into(),
+        "2026-01-31T12:00:00Z".into(),
+    );
+    results.elapsed_s = 61.5;
+    let contenders = [
+        ("admission", "fifo"),
+        ("admission", "flifo"),
+        ("peer", "tokio"),
+        ("peer", "mutex-condvar"),
+        ("peer", "none"),
+    ];
+    for round in 0..3 {
+        for threads in [16, 256, 1024, 4096] {
+            for load in ["work-20", "hot-row"] {
+                for limit in [4, 8] {
+                    for (target, policy) in contenders {
+                        let is_unlimited = policy == "none";
+                        if is_unlimited && limit != 4 {
+                            continue;
+                        }
+                        let key = CellKey {
+                            target: target.into(),
+                            load: load.into(),
+                            front: "direct".into(),
+                            policy: policy.into(),
+                            concurrency: if is_unlimited { 0 } else { limit },
+                            tickets: 1,
+                            threads,
+                            leave_on_read: true,
+                            ..CellKey::default()
+                        };
+                        results.cell_mut(&key).push(bench_round(policy, target, threads, round));
+                    }
+                }
+            }
+        }
+    }
+    results
+}
+
+fn bench_round(policy: &str, target: &str, threads: u32, round: u32) -> Round {
+    let scale = match policy {
+        "tokio" => 0.85,
+        "mutex-condvar" => 0.7,
+        "none" => 1.2 / (1.0 + f64::from(threads) / 500.0),
+        _ => 1.0,
+    };
+    // The made-up sweep ends at 1024 connections; its curves are smooth, so a quarter of the way serves.
+    let shaped = if target == "peer" { "fifo" } else { policy };
+    let mut measured = measure(shaped, threads / 4, round, scale);
+    let wait_us = f64::from(threads) * 12.0;
+    measured.entry = EntryFigures {
+        enter_p50_us: Some(wait_us),
+        enter_p95_us: Some(wait_us * 2.0),
+        enter_p99_us: Some(wait_us * 3.0),
+        enter_p999_us: Some(wait_us * 4.0),
+        enter_max_us: Some(wait_us * if policy == "fifo" { 5.0 } else { 10.0 }),
+        limit: None,
+        running_max: None,
+    };
+    measured.fairness.connection_fewest_share = Some(if policy == "flifo" { 0.4 } else { 0.9 });
+    if target == "peer" {
+        measured.admission = AdmissionFigures::default();
+    }
+    measured
 }

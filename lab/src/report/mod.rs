@@ -10,6 +10,7 @@ mod page;
 mod palette;
 mod picture;
 mod text;
+mod versus;
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -18,6 +19,7 @@ pub use conclusion::conclusion;
 pub use page::html;
 pub use picture::svg;
 pub use text::{cell_heading, cell_line, final_report};
+pub use versus::text::{entry_heading, entry_line};
 
 use crate::results::{Results, ResultsError, replace_file};
 
@@ -40,7 +42,8 @@ impl Style {
 }
 
 /// What `flifo report` does, and what `sweep` does at its end with the results at hand: prints the final
-/// report to `out` and writes the files asked for.
+/// report to `out` and writes the files asked for. The picture of a bench is one per load, and its path a
+/// directory.
 pub fn show(
     results: &Results,
     html_path: Option<&Path>,
@@ -48,12 +51,20 @@ pub fn show(
     style: Style,
     out: &mut dyn Write,
 ) -> Result<(), ReportError> {
-    out.write_all(final_report(results, style).as_bytes())?;
+    let is_bench = analysis::is_bench(results);
+    let text = if is_bench { versus::text::report(results, style) } else { final_report(results, style) };
+    out.write_all(text.as_bytes())?;
     if let Some(path) = html_path {
         replace_file(path, html(results)?.as_bytes())?;
     }
     if let Some(path) = svg_path {
-        replace_file(path, svg(results)?.as_bytes())?;
+        if is_bench {
+            for (name, picture) in picture::of_loads(results)? {
+                replace_file(&path.join(name), picture.as_bytes())?;
+            }
+        } else {
+            replace_file(path, svg(results)?.as_bytes())?;
+        }
     }
     Ok(())
 }

@@ -10,8 +10,8 @@ use super::ReportError;
 use super::analysis::{Panel, bound, panels};
 use super::charts::{Chart, charts};
 use super::conclusion::conclusion;
-use super::format;
 use super::palette::COLOURS;
+use super::{format, versus};
 use crate::published::{Comparison, Flifo2009, Verdict, compare};
 use crate::results::{Cell, Results};
 
@@ -65,7 +65,8 @@ fn palettes() -> Value {
 fn head(results: &Results, panels: &[Panel<'_>]) -> String {
     let machine = &results.machine;
     let settings = &results.settings;
-    let facts = [
+    let is_bench = panels.iter().any(Panel::is_bench);
+    let mut facts = vec![
         (
             "machine",
             format!(
@@ -97,6 +98,9 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
         ("rounds", format!("{} of {} s each, settings interleaved", settings.rounds, settings.round_s)),
         ("started", format!("{}, took {:.0} s", results.started_at, results.elapsed_s)),
     ];
+    // A bench has no data, and what a statement does is its load's name.
+    facts.retain(|(name, _)| !(is_bench && ["data", "statement"].contains(name)));
+    let counted = panels.first().map_or("connections", Panel::counted);
     let facts: String =
         facts.iter().map(|(name, fact)| format!("<dt>{name}</dt><dd>{}</dd>\n", escape(fact))).collect();
     let leads: String = panels
@@ -115,7 +119,7 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
         ""
     };
     format!(
-        "<header>\n<div class=\"bar\"><h1>flifo <small>throughput against connections</small></h1>\
+        "<header>\n<div class=\"bar\"><h1>flifo <small>throughput against {counted}</small></h1>\
          <button id=\"theme\" type=\"button\">light / dark</button></div>\n{leads}{warning}\
          <dl class=\"facts\">\n<dt>command</dt><dd><code>{}</code></dd>\n{facts}</dl>\n</header>\n",
         escape(&results.command_line)
@@ -192,9 +196,7 @@ fn published_card(comparisons: &[Comparison], published: &Flifo2009) -> String {
 
 /// Every cell of the panel, in full.
 fn cell_table(panel: &Panel<'_>) -> String {
-    const HEAD: [&str; 21] = [
-        "threads",
-        "policy",
+    const HEAD: [&str; 19] = [
         "limit",
         "statements/s",
         "p50 ms",
@@ -215,13 +217,17 @@ fn cell_table(panel: &Panel<'_>) -> String {
         "variation",
         "disk reads/s",
     ];
-    let head: String = HEAD.iter().map(|name| format!("<th>{name}</th>")).collect();
+    let (who, names): (&str, &[&str]) =
+        if panel.is_bench() { ("contender", &versus::page::HEAD) } else { ("policy", &HEAD) };
+    let fields_of = if panel.is_bench() { versus::page::cell_fields } else { cell_fields };
+    let first = ["threads", who];
+    let head: String = first.iter().chain(names).map(|name| format!("<th>{name}</th>")).collect();
     let mut rows = String::new();
     for &threads in &panel.threads {
         let mut class = " class=\"group\"";
         for curve in &panel.curves {
             let Some(cell) = curve.at(threads) else { continue };
-            let fields: String = cell_fields(cell).iter().map(|field| format!("<td>{field}</td>")).collect();
+            let fields: String = fields_of(cell).iter().map(|field| format!("<td>{field}</td>")).collect();
             rows += &format!("<tr{class}><td>{threads}</td><td>{}</td>{fields}</tr>\n", escape(&curve.label));
             class = "";
         }

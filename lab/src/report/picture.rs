@@ -28,10 +28,45 @@ type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, Ra
 /// band from the lowest to the highest round.
 pub fn svg(results: &Results) -> Result<String, ReportError> {
     let panels = panels(results);
-    let panel = panels.first().ok_or(ReportError::Empty)?;
+    of_panel(panels.first().ok_or(ReportError::Empty)?, results)
+}
+
+/// A picture for each load and limit of a bench, with its file's name. Both axes are logarithmic: between
+/// the best and the worst lie factors, not differences.
+pub(super) fn of_loads(results: &Results) -> Result<Vec<(String, String)>, ReportError> {
+    let panels = panels(results);
+    if panels.is_empty() {
+        return Err(ReportError::Empty);
+    }
+    let limits: Vec<Option<u32>> = panels.iter().map(|panel| panel.limit).collect();
+    let several = limits.iter().any(|limit| *limit != limits[0]);
+    let picture = |panel: &Panel<'_>| {
+        let limit = panel.limit.filter(|_| several).map_or(String::new(), |limit| format!("-{limit}"));
+        Ok((format!("{}{limit}.svg", panel.workload), of_panel(panel, results)?))
+    };
+    panels.iter().map(picture).collect()
+}
+
+fn of_panel(panel: &Panel<'_>, results: &Results) -> Result<String, ReportError> {
     let mut picture = String::new();
     draw(panel, results, &mut picture).map_err(|error| ReportError::Draw(error.to_string()))?;
     Ok(picture)
+}
+
+/// Where a figure stands along the y axis.
+fn height(panel: &Panel<'_>, per_s: f64) -> f64 {
+    if panel.is_bench() { per_s.max(1.0).log10() } else { per_s }
+}
+
+/// The axis' ends: from 0, or from half the lowest to twice the highest.
+fn y_range(panel: &Panel<'_>) -> std::ops::Range<f64> {
+    let throughputs = || panel.curves.iter().flat_map(|c| &c.cells).filter_map(|c| c.throughput());
+    let top = throughputs().map(|t| t.max).fold(1.0, f64::max);
+    if !panel.is_bench() {
+        return 0.0..top * 1.08;
+    }
+    let bottom = throughputs().map(|t| t.min).fold(top, f64::min);
+    height(panel, bottom / 1.3)..height(panel, top * 1.3).max(height(panel, bottom) + 0.5)
 }
 
 fn draw(
@@ -44,8 +79,6 @@ fn draw(
     headings(&root, panel, results)?;
     let power = |threads: Option<&u32>| threads.map_or(0.0, |threads| f64::from(*threads).log2());
     let (first, last) = (power(panel.threads.first()), power(panel.threads.last()));
-    let top = panel.curves.iter().flat_map(|c| &c.cells).filter_map(|c| c.throughput()).map(|t| t.max);
-    let top = top.fold(1.0, f64::max) * 1.08;
     let mut chart = ChartBuilder::on(&root)
         .margin_left(14)
         .margin_right(labels_px(panel))
@@ -53,7 +86,7 @@ fn draw(
         .margin_bottom(10)
         .x_label_area_size(44)
         .y_label_area_size(66)
-        .build_cartesian_2d(first - 0.15..last.max(first + 1.0) + 0.05, 0.0..top)?;
+        .build_cartesian_2d(first - 0.15..last.max(first + 1.0) + 0.05, y_range(panel))?;
     let label = ("sans-serif", 13).into_font().color(&SOFT);
     chart
         .configure_mesh()
@@ -66,12 +99,12 @@ fn draw(
         .x_labels((last - first) as usize + 2)
         .y_labels(6)
         .x_label_formatter(&|power| power_label(*power))
-        .y_label_formatter(&|per_s| if *per_s == 0.0 { "0".into() } else { format::count(*per_s) })
-        .x_desc("connections (each step doubles)")
+        .y_label_formatter(&|height| y_label(panel, *height))
+        .x_desc(format!("{} (each step doubles)", panel.counted()))
         .y_desc("statements per second")
         .draw()?;
     for curve in &panel.curves {
-        draw_curve(&mut chart, curve)?;
+        draw_curve(&mut chart, panel, curve)?;
     }
     labels(&root, &chart, panel)?;
     drop(chart);
@@ -87,13 +120,27 @@ fn power_label(power: f64) -> String {
     format!("{:.0}", power.exp2())
 }
 
+fn y_label(panel: &Panel<'_>, height: f64) -> String {
+    match height {
+        0.0 if !panel.is_bench() => "0".into(),
+        per_s if !panel.is_bench() => format::count(per_s),
+        power => format::count(two_digits(10f64.powf(power))),
+    }
+}
+
+/// Rounded, as an axis may be: the line stands less than a pixel beside it.
+fn two_digits(value: f64) -> f64 {
+    let unit = 10f64.powf(value.log10().floor() - 1.0);
+    (value / unit).round() * unit
+}
+
 fn headings(
     root: &Drawing<'_>,
     panel: &Panel<'_>,
     results: &Results,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let title = ("sans-serif", 20).into_font().style(FontStyle::Bold).color(&INK);
-    root.draw(&Text::new("Throughput against connections", (20, 18), title))?;
+    root.draw(&Text::new(format!("Throughput against {}", panel.counted()), (20, 18), title))?;
     let machine = &results.machine;
     let rounds = panel.curves.iter().flat_map(|c| &c.cells).map(|c| c.rounds.len()).max().unwrap_or(0);
     let work = match results.settings.statement_work_us {
@@ -101,10 +148,12 @@ fn headings(
         work_us => format!(", statements of {work_us} us"),
     };
     let below = format!(
-        "{}{work}; {} cores, {}; median of {rounds} rounds, band from lowest to highest",
+        "{}{work}; {} cores, {}; median of {rounds} rounds, {} from lowest to highest{}",
         panel.heading(),
         machine.cores,
-        machine.cpu_model
+        machine.cpu_model,
+        if panel.is_bench() { "bars" } else { "band" },
+        if panel.is_bench() { "; dashed: what a user would pick instead" } else { "" }
     );
     root.draw(&Text::new(below, (20, 46), ("sans-serif", 13).into_font().color(&SOFT)))?;
     Ok(())
@@ -115,16 +164,35 @@ fn points(curve: &Curve<'_>) -> Vec<(f64, Spread)> {
     curve.cells.iter().filter_map(point).collect()
 }
 
-fn draw_curve(chart: &mut Chart<'_>, curve: &Curve<'_>) -> Result<(), Box<dyn std::error::Error>> {
+fn draw_curve(
+    chart: &mut Chart<'_>,
+    panel: &Panel<'_>,
+    curve: &Curve<'_>,
+) -> Result<(), Box<dyn std::error::Error>> {
     let (r, g, b) = neutral(curve.policy);
     let colour = RGBColor(r, g, b);
     let points = points(curve);
-    let upper = points.iter().map(|(x, t)| (*x, t.max));
-    let lower = points.iter().rev().map(|(x, t)| (*x, t.min));
-    chart.draw_series([Polygon::new(upper.chain(lower).collect::<Vec<_>>(), colour.mix(0.16).filled())])?;
-    let medians: Vec<(f64, f64)> = points.iter().map(|(x, t)| (*x, t.median)).collect();
-    let width = if curve.policy == "flifo" { 3 } else { 2 };
-    chart.draw_series(LineSeries::new(medians.clone(), colour.stroke_width(width)))?;
+    let medians: Vec<(f64, f64)> = points.iter().map(|(x, t)| (*x, height(panel, t.median))).collect();
+    let ends = |t: &Spread| (height(panel, t.min), height(panel, t.max));
+    if panel.is_bench() {
+        // A dozen bands would hide each other.
+        let bar = |(x, t): &(f64, Spread)| {
+            let (low, high) = ends(t);
+            PathElement::new(vec![(*x, low), (*x, high)], colour.mix(0.6))
+        };
+        chart.draw_series(points.iter().map(bar))?;
+    } else {
+        let upper = points.iter().map(|(x, t)| (*x, ends(t).1));
+        let lower = points.iter().rev().map(|(x, t)| (*x, ends(t).0));
+        let band: Vec<_> = upper.chain(lower).collect();
+        chart.draw_series([Polygon::new(band, colour.mix(0.16).filled())])?;
+    }
+    let width = if ["flifo", "quantum"].contains(&curve.policy) { 3 } else { 2 };
+    if curve.is_peer() {
+        chart.draw_series(DashedLineSeries::new(medians.clone(), 5, 4, colour.stroke_width(width)))?;
+    } else {
+        chart.draw_series(LineSeries::new(medians.clone(), colour.stroke_width(width)))?;
+    }
     chart.draw_series(medians.into_iter().map(|point| Circle::new(point, 4, colour.filled())))?;
     Ok(())
 }
@@ -151,15 +219,13 @@ fn labels(
         .iter()
         .filter_map(|curve| {
             let (x, last) = *points(curve).last()?;
-            let (x_px, y_px) = chart.plotting_area().map_coordinate(&(x, last.median));
+            let (x_px, y_px) = chart.plotting_area().map_coordinate(&(x, height(panel, last.median)));
             Some((x_px, y_px, curve, last))
         })
         .collect();
     ends.sort_by_key(|(_, y_px, ..)| *y_px);
-    let mut y_px_min = i32::MIN;
-    for (x_px, y_px, curve, last) in ends {
-        let y_px = y_px.max(y_px_min);
-        y_px_min = y_px.saturating_add(LABEL_STEP_PX);
+    let heights = apart(&ends.iter().map(|(_, y_px, ..)| *y_px).collect::<Vec<_>>(), SIZE.1 as i32 - 20);
+    for ((x_px, _, curve, last), y_px) in ends.into_iter().zip(heights) {
         let (r, g, b) = neutral(curve.policy);
         let style = ("sans-serif", 14)
             .into_font()
@@ -170,6 +236,20 @@ fn labels(
         root.draw(&Text::new(text, (x_px + 10, y_px), style))?;
     }
     Ok(())
+}
+
+/// Heights that ascend, pushed apart downwards, and up again from the bottom.
+fn apart(wanted_px: &[i32], bottom_px: i32) -> Vec<i32> {
+    let mut heights = wanted_px.to_vec();
+    for index in 1..heights.len() {
+        heights[index] = heights[index].max(heights[index - 1] + LABEL_STEP_PX);
+    }
+    let mut limit_px = bottom_px;
+    for height in heights.iter_mut().rev() {
+        *height = (*height).min(limit_px);
+        limit_px = *height - LABEL_STEP_PX;
+    }
+    heights
 }
 
 #[cfg(test)]
@@ -211,6 +291,31 @@ mod tests {
         assert_eq!(svg(&results).unwrap().matches("<circle").count(), 1);
         results.cells.clear();
         assert!(matches!(svg(&results), Err(ReportError::Empty)));
+    }
+
+    #[test]
+    fn a_bench_has_a_picture_for_each_load_and_limit() {
+        let mut results = fixture::bench();
+        let names = |results: &Results| -> Vec<String> {
+            of_loads(results).unwrap().into_iter().map(|(name, _)| name).collect()
+        };
+        assert_eq!(names(&results), ["work-20-4.svg", "work-20-8.svg", "hot-row-4.svg", "hot-row-8.svg"]);
+        results.cells.retain(|cell| cell.key.concurrency != 8);
+        assert_eq!(names(&results), ["work-20.svg", "hot-row.svg"]);
+        let (_, picture) = of_loads(&results).unwrap().remove(0);
+        for wanted in ["threads (each step doubles)", "work-20, limit 4", "no limit ", "mutex-condvar "] {
+            assert!(picture.contains(wanted), "{wanted} is missing");
+        }
+        assert_eq!((picture.matches("<circle").count(), picture.matches("<polygon").count()), (5 * 4, 0));
+        results.cells.clear();
+        assert!(matches!(of_loads(&results), Err(ReportError::Empty)));
+    }
+
+    #[test]
+    fn labels_are_pushed_apart_and_stay_on_the_picture() {
+        assert_eq!(apart(&[10, 12, 100], 400), [10, 28, 100]);
+        assert_eq!(apart(&[380, 390, 395], 400), [364, 382, 400]);
+        assert_eq!((two_digits(15_849.0), two_digits(0.123)), (16_000.0, 0.12));
     }
 
     #[test]

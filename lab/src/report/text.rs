@@ -98,7 +98,8 @@ fn published_title(published: &Flifo2009) -> String {
 
 fn throughput_table(panel: &Panel<'_>, style: Style) -> Table {
     let mut table = table(style);
-    let head = std::iter::once(Field::new("threads")).chain(panel.curves.iter().map(|c| label(c, style)));
+    let head =
+        std::iter::once(Field::new("threads")).chain(panel.curves.iter().map(|c| label(c, &c.label, style)));
     table.set_header(head);
     for &threads in &panel.threads {
         let figures = panel
@@ -133,7 +134,7 @@ fn ratio_table(panel: &Panel<'_>, style: Style) -> Table {
         let (peak, last) = (curve.peak(), curve.last());
         let median = |cell: &Cell| format::maybe(cell.summary.throughput_median_per_s);
         table.add_row([
-            label(curve, style),
+            label(curve, &curve.label, style),
             Field::new(median(peak)),
             Field::new(peak.key.threads),
             Field::new(median(last)),
@@ -185,7 +186,7 @@ fn latency_table(panel: &Panel<'_>, style: Style) -> Table {
         let most = cell.spread(|r| r.fairness.connection_statements_max.map(|n| n as f64)).map(|n| n.max);
         table.add_row([
             Field::new(cell.key.threads),
-            label(curve, style),
+            label(curve, &curve.label, style),
             Field::new(format::maybe(summary.p50_median_ms)),
             Field::new(format::maybe(summary.p95_median_ms)),
             Field::new(format::maybe(summary.p99_median_ms)),
@@ -221,7 +222,7 @@ fn cause_table(panel: &Panel<'_>, style: Style) -> Table {
             |figure: fn(&crate::results::Round) -> Option<f64>| cell.spread(figure).map(|s| s.median);
         table.add_row([
             Field::new(cell.key.threads),
-            label(curve, style),
+            label(curve, &curve.label, style),
             Field::new(format::maybe(cell.summary.context_switches_median_per_statement)),
             Field::new(format::maybe(cell.summary.woken_to_running_p50_median_us)),
             Field::new(format::maybe(cell.summary.inside_p50_median_us)),
@@ -261,7 +262,7 @@ fn published_table(comparisons: &[Comparison], style: Style) -> Table {
     table
 }
 
-fn table(style: Style) -> Table {
+pub(super) fn table(style: Style) -> Table {
     let mut table = Table::new();
     table
         .load_style(UTF8_BORDERS_ONLY)
@@ -275,15 +276,16 @@ fn table(style: Style) -> Table {
     table
 }
 
-fn right_aligned(mut table: Table, from_column: usize) -> Table {
+pub(super) fn right_aligned(mut table: Table, from_column: usize) -> Table {
     for column in table.column_iter_mut().skip(from_column) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table
 }
 
-fn label(curve: &Curve<'_>, style: Style) -> Field {
-    let field = Field::new(&curve.label);
+/// A curve's name, as `text`, in its colour.
+pub(super) fn label(curve: &Curve<'_>, text: &str, style: Style) -> Field {
+    let field = Field::new(text);
     if !style.colour {
         return field;
     }
@@ -293,22 +295,24 @@ fn label(curve: &Curve<'_>, style: Style) -> Field {
         "lifo" => field.fg(Color::Magenta),
         "sleep" => field.fg(Color::Green),
         "broadcast" => field.fg(Color::Cyan),
+        "quantum" => field.fg(Color::Red).add_attribute(Attribute::Bold),
         _ => field,
     }
 }
 
-fn ansi(policy: &str) -> &'static str {
+pub(super) fn ansi(policy: &str) -> &'static str {
     match policy {
         "flifo" => "\x1b[1;34m",
         "fifo" => "\x1b[33m",
         "lifo" => "\x1b[35m",
         "sleep" => "\x1b[32m",
         "broadcast" => "\x1b[36m",
+        "quantum" => "\x1b[1;31m",
         _ => "",
     }
 }
 
-fn bold(text: &str, style: Style) -> String {
+pub(super) fn bold(text: &str, style: Style) -> String {
     if style.colour { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
 }
 

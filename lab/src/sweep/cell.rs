@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use flifo_admission::{Admission, Snapshot};
+use flifo_admission::Admission;
 use flifo_engine::{EngineStats, WaitReason};
-use histogram::Histogram;
 
 use super::plan::{Plan, Step};
 use crate::error::Error;
+use crate::figures::{self, quantile_us};
 use crate::front::{Front, FrontKind, Tally};
 use crate::interrupt;
-use crate::results::{AdmissionFigures, CellKey, DiskFigures, Fairness, Round};
+use crate::results::{CellKey, DiskFigures, Fairness, Round};
 use crate::sampler::Sampler;
 use crate::workload::Shape;
 use flifo_engine::Database;
@@ -34,6 +34,7 @@ pub(super) fn key(step: &Step, plan: &Plan, front: FrontKind) -> CellKey {
         tickets: plan.tickets,
         threads: step.threads,
         leave_on_read: step.setting.leave_on_read,
+        ..CellKey::default()
     }
 }
 
@@ -77,7 +78,7 @@ pub(super) fn run(
         p95_ms: tally.latency_ms(0.95),
         p99_ms: tally.latency_ms(0.99),
         max_ms: latency_max_ms(&tally),
-        admission: admission_figures(&after.0.since(&before.0)),
+        admission: figures::admission(&after.0.since(&before.0)),
         fairness: Fairness::of(&tally.per_connection),
         disk: disk_figures(&before.1, &after.1, elapsed),
         ..round
@@ -87,31 +88,6 @@ pub(super) fn run(
 /// The longest wait; there is one even if no transaction ended.
 fn latency_max_ms(tally: &Tally) -> Option<f64> {
     (tally.latency_ns_max > 0).then_some(tally.latency_ns_max as f64 / 1e6)
-}
-
-fn admission_figures(difference: &Snapshot) -> AdmissionFigures {
-    let woken = |quantile| quantile_us(&difference.woken_to_running_ns, quantile);
-    let inside = |quantile| quantile_us(&difference.inside_ns, quantile);
-    let queued = |quantile| quantile_us(&difference.queued_ns, quantile);
-    AdmissionFigures {
-        entered_at_once: difference.entered_at_once,
-        entered_by_ticket: difference.entered_by_ticket,
-        entered_by_lifo: difference.entered_by_lifo,
-        handed_on: difference.handed_on,
-        inside_max: difference.inside_max,
-        pending_max: difference.pending_max,
-        queued_max: difference.queued_max,
-        woken_to_running_p50_us: woken(0.50),
-        woken_to_running_p95_us: woken(0.95),
-        woken_to_running_p99_us: woken(0.99),
-        inside_p50_us: inside(0.50),
-        inside_p95_us: inside(0.95),
-        inside_p99_us: inside(0.99),
-        queued_p50_us: queued(0.50),
-        queued_p95_us: queued(0.95),
-        queued_p99_us: queued(0.99),
-        queued_max_us: queued(1.0),
-    }
 }
 
 fn disk_figures(before: &EngineStats, after: &EngineStats, elapsed: Duration) -> DiskFigures {
@@ -124,25 +100,5 @@ fn disk_figures(before: &EngineStats, after: &EngineStats, elapsed: Duration) ->
         disk_read_p50_us: read(0.50),
         disk_read_p99_us: read(0.99),
         free_frame_waits_per_s: per_s(after.pool.free_frame_waits, before.pool.free_frame_waits),
-    }
-}
-
-/// The middle of the bucket that holds the quantile, us; `None` for an empty histogram.
-fn quantile_us(histogram_ns: &Histogram, quantile: f64) -> Option<f64> {
-    let bucket = histogram_ns.quantile_bucket(quantile).ok().flatten()?;
-    Some((bucket.start() + (bucket.end() - bucket.start()) / 2) as f64 / 1e3)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_are_in_microseconds() {
-        let mut histogram = Histogram::new(5, 40).unwrap();
-        assert_eq!(quantile_us(&histogram, 0.5), None);
-        (0..100).for_each(|_| histogram.increment(50_000).unwrap());
-        let median = quantile_us(&histogram, 0.5).unwrap();
-        assert!((median - 50.0).abs() < 50.0 / 32.0, "{median}");
     }
 }

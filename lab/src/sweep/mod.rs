@@ -6,3 +6,4 @@ pub mod prepare;
 mod run;
 
 pub use run::{Ended, sweep};
+pub(crate) use run::{check_writable, command_line};

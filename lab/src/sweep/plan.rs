@@ -146,7 +146,7 @@ fn settings(policies: &[Policy], limits: &[u32], leave_on_read: &[bool]) -> Vec<
 }
 
 /// The first of each.
-fn without_repeats<T: Copy + PartialEq>(all: &[T]) -> Vec<T> {
+pub(crate) fn without_repeats<T: Copy + PartialEq>(all: &[T]) -> Vec<T> {
     let mut unique = Vec::new();
     for item in all {
         if !unique.contains(item) {
@@ -167,7 +167,7 @@ mod tests {
         let words = ["flifo", "sweep"].into_iter().chain(line.split_whitespace());
         match Cli::try_parse_from(words).unwrap().command {
             Command::Sweep(args) => Plan::new(&args),
-            Command::Report(_) => unreachable!("sweep was given"),
+            _ => unreachable!("sweep was given"),
         }
     }
 

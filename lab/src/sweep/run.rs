@@ -11,7 +11,7 @@ use super::prepare::{self, Prepared, Wanted};
 use crate::cli::SweepArgs;
 use crate::clock;
 use crate::error::{EXIT_DATA, Error};
-use crate::front::{Front, FrontKind};
+use crate::front::{Front, FrontKind, STACK_BYTES};
 use crate::limits;
 use crate::progress::Progress;
 use crate::report::{self, Style};
@@ -128,7 +128,7 @@ fn keep(args: &SweepArgs, results: &Results) -> Result<(), Error> {
     Ok(report::show(results, args.html.as_deref(), args.svg.as_deref(), Style::stdout(), &mut out)?)
 }
 
-fn command_line() -> String {
+pub(crate) fn command_line() -> String {
     std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
 
@@ -170,6 +170,7 @@ fn settings(args: &SweepArgs, plan: &Plan, data: &Prepared) -> Settings {
         data_files: engine.data_files,
         page_size_bytes: engine.page_size,
         direct_io: engine.direct_io,
+        ..Settings::default()
     }
 }
 
@@ -178,6 +179,7 @@ fn check_limits(args: &SweepArgs, plan: &Plan) -> Result<(), Error> {
     let threads = plan.threads_max();
     limits::descriptors(args.front.descriptors(threads) + u64::from(args.data_files))?;
     limits::threads(args.front.threads(threads) + u64::from(args.instances))?;
+    limits::stacks(args.front.threads(threads), STACK_BYTES as u64)?;
     limits::memory(args.buffer_pool.0, replies_bytes(args.front, plan, threads))
 }
 
@@ -190,7 +192,7 @@ fn replies_bytes(front: FrontKind, plan: &Plan, threads: u32) -> u64 {
 }
 
 /// Says no now rather than after minutes of measuring.
-fn check_writable(file: &Path) -> Result<(), Error> {
+pub(crate) fn check_writable(file: &Path) -> Result<(), Error> {
     let dir = match file.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
         _ => Path::new("."),

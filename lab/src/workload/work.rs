@@ -20,6 +20,12 @@ pub fn burn(work_us: u16) {
     }
 }
 
+/// Does `work_ns` nanoseconds of work: [`burn`] for what is shorter.
+#[inline]
+pub fn burn_ns(work_ns: u64) {
+    steps(*STEPS_PER_US.get_or_init(calibrate) * work_ns / 1_000);
+}
+
 /// Measures the speed now, rather than in the first statement.
 pub fn prepare() {
     STEPS_PER_US.get_or_init(calibrate);
@@ -53,5 +59,7 @@ mod tests {
         assert!((1..100_000).contains(&per_us), "{per_us}");
         burn(0);
         burn(10);
+        burn_ns(0);
+        burn_ns(1_500);
     }
 }

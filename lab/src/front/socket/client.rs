@@ -17,7 +17,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::clock;
 use crate::error::Error;
-use crate::front::{Driver, Job, Tally};
+use crate::front::{Job, Player, Tally};
 use crate::workload::Script;
 use crate::workload::statement::{HEADER_BYTES, Header, Kind, Request, Statement};
 
@@ -100,7 +100,7 @@ impl EventLoop {
     }
 }
 
-impl Driver for EventLoop {
+impl Player for EventLoop {
     fn open(&mut self, _admission: &Arc<Admission>) -> Result<(), Error> {
         for connection in &mut self.connections {
             connection.send(Request::NewSession)?;

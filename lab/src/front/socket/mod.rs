@@ -21,7 +21,8 @@ mod server;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-use super::crew::Crew;
+use super::Clients;
+use crate::crew::Crew;
 use crate::error::Error;
 use client::EventLoop;
 use flifo_engine::{Database, Tree};
@@ -33,13 +34,13 @@ const CLIENT_THREADS_MAX: usize = 16;
 const STACK_BYTES: usize = 256 << 10;
 
 /// Event-loop threads that play the clients on this machine.
-pub(super) fn client_threads() -> usize {
+pub(crate) fn client_threads() -> usize {
     let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
     (processors / 4).clamp(1, CLIENT_THREADS_MAX)
 }
 
 /// Opens `connections` connections: their servers, and the threads that play their clients.
-pub(super) fn open(connections: u32, database: &Database, table: &Tree) -> Result<(Servers, Crew), Error> {
+pub(super) fn open(connections: u32, database: &Database, table: &Tree) -> Result<(Servers, Clients), Error> {
     let loops = client_threads().min(connections as usize);
     let mut servers = Servers::new(database, table);
     let mut clients: Vec<Vec<_>> = (0..loops).map(|_| Vec::new()).collect();

@@ -9,12 +9,11 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::error::Error;
+use crate::front::STACK_BYTES;
 use crate::workload::Executor;
 use crate::workload::statement::{Header, REQUEST_BYTES, Request};
 use flifo_engine::{Database, Session, Tree};
 
-/// Stack of a server thread: the engine's call depth is small and bounded; only touched pages cost memory.
-const STACK_BYTES: usize = 512 << 10;
 /// Most bytes of a reply in one message, well below a socket's send buffer.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
 

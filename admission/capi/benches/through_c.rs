@@ -1,0 +1,86 @@
+//! What the C interface adds to an entry that nobody disputes: `cargo bench -p flifo-admission-c`.
+//!
+//! Rust and C take turns, in short rounds; the best round of each counts, and the median of the rounds'
+//! differences. C's functions are called by address, as a program calls those of a shared library.
+
+use std::hint::black_box;
+use std::ptr;
+use std::time::Instant;
+
+use flifo_admission::{Admission, Config, Session};
+use flifo_c::{
+    flifo_admission_new, flifo_admission_t, flifo_config_init, flifo_config_t, flifo_enter, flifo_exit,
+    flifo_session_new, flifo_session_t, flifo_status_t,
+};
+
+const ROUNDS: usize = 1000;
+const CALLS: u32 = 2000;
+
+type Function = extern "C" fn(flifo_session_t) -> flifo_status_t;
+
+/// Nanoseconds for each call of a round.
+fn round(call: impl Fn()) -> f64 {
+    let begin = Instant::now();
+    (0..CALLS).for_each(|_| call());
+    begin.elapsed().as_nanos() as f64 / f64::from(CALLS)
+}
+
+fn compare(name: &str, rust: impl Fn(), c: impl Fn()) {
+    let mut rounds: Vec<(f64, f64)> = (0..ROUNDS).map(|_| (round(&rust), round(&c))).collect();
+    let best =
+        |ns: fn(&(f64, f64)) -> f64, rounds: &[(f64, f64)]| rounds.iter().map(ns).fold(f64::MAX, f64::min);
+    let (best_rust, best_c) = (best(|r| r.0, &rounds), best(|r| r.1, &rounds));
+    rounds.sort_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)));
+    let added = rounds[ROUNDS / 2].1 - rounds[ROUNDS / 2].0;
+    println!("{name:<28} Rust {best_rust:6.2} ns   C {best_c:6.2} ns   median of what C adds {added:6.2} ns");
+}
+
+fn sessions() -> (Session, flifo_session_t) {
+    let settings = Config { thread_concurrency: 4, concurrency_tickets: u32::MAX, ..Config::default() };
+    let admission = Admission::new(settings).expect("a valid configuration");
+    let (mut handle, mut session) = (flifo_admission_t { id: 0 }, flifo_session_t { id: 0 });
+    let mut config = std::mem::MaybeUninit::<flifo_config_t>::uninit();
+    // SAFETY: the pointers are good; the struct is filled by the first call.
+    unsafe {
+        assert_eq!(
+            flifo_config_init(config.as_mut_ptr(), size_of::<flifo_config_t>()),
+            flifo_status_t::FLIFO_OK
+        );
+        let mut config = config.assume_init();
+        (config.thread_concurrency, config.concurrency_tickets) = (4, u32::MAX);
+        assert_eq!(flifo_admission_new(ptr::from_ref(&config), &mut handle), flifo_status_t::FLIFO_OK);
+        assert_eq!(flifo_session_new(handle, &mut session), flifo_status_t::FLIFO_OK);
+    }
+    (admission.session(), session)
+}
+
+fn main() {
+    let (session, c_session) = sessions();
+    let (enter, exit): (Function, Function) = black_box((flifo_enter, flifo_exit));
+    let both = |session: &Session| {
+        black_box(session.enter().is_ok());
+        session.exit();
+    };
+    let c_both = || {
+        black_box(enter(c_session));
+        black_box(exit(c_session));
+    };
+    compare("enter and exit", || both(&session), c_both);
+    black_box((session.enter().is_ok(), enter(c_session)));
+    compare("ticket", || _ = black_box(session.enter().is_ok()), || _ = black_box(enter(c_session)));
+
+    exit(c_session);
+    session.exit();
+    std::thread::spawn(move || {
+        let c_both = || {
+            black_box(enter(c_session));
+            black_box(exit(c_session));
+        };
+        compare("enter and exit, after a move", || both(&session), c_both);
+        black_box((session.enter().is_ok(), enter(c_session)));
+        let ticket = || _ = black_box(session.enter().is_ok());
+        compare("ticket, after a move", ticket, || _ = black_box(enter(c_session)));
+    })
+    .join()
+    .expect("the measuring thread runs through");
+}

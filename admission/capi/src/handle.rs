@@ -1,0 +1,215 @@
+//! Handles: what C holds instead of an address.
+//!
+//! ```text
+//!  63    60 59                        20 19              0
+//! +--------+----------------------------+-----------------+
+//! |  kind  |         generation         |      index      |
+//! | 4 bits |          40 bits           |     20 bits     |
+//! +--------+----------------------------+-----------------+
+//! ```
+//!
+//! A freed index is used again under the next generation, so an old handle never fits again; an index whose
+//! generations are used up (2^40 of them) is given up. A handle of one kind never fits another. 0 is no handle.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::status::{FLIFO_DEAD_HANDLE, FLIFO_TOO_MANY, Failure, fail, invalid};
+
+/// A scheduler, shared by all sessions that compete for the same processors. All zero: none.
+///
+/// A number, not an address: a handle that was freed is told from a living one for ever. Do not look inside.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct flifo_admission_t {
+    /// 0: none.
+    pub id: u64,
+}
+
+/// One connection's handle. All zero: none. See `flifo_session_new`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct flifo_session_t {
+    /// 0: none.
+    pub id: u64,
+}
+
+/// What ends one session's queueing from another thread. All zero: none. See `flifo_canceller_new`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct flifo_canceller_t {
+    /// 0: none.
+    pub id: u64,
+}
+
+/// Whose share of the places a session uses. All zero: the share of those that were given none. It lives as long
+/// as its scheduler, and is not freed. See `flifo_tenant_new`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct flifo_tenant_t {
+    /// 0: the default one.
+    pub id: u64,
+}
+
+/// What a handle is a handle of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Admission = 1,
+    Session = 2,
+    Canceller = 3,
+    Tenant = 4,
+}
+
+pub(crate) const INDEX_BITS: u32 = 20;
+const KIND_SHIFT: u32 = 60;
+pub(crate) const GENERATIONS: u64 = 1 << (KIND_SHIFT - INDEX_BITS);
+
+pub(crate) const fn id(kind: Kind, generation: u64, index: usize) -> u64 {
+    (kind as u64) << KIND_SHIFT | generation << INDEX_BITS | index as u64
+}
+
+pub(crate) const fn kind_of(id: u64) -> u64 {
+    id >> KIND_SHIFT
+}
+
+pub(crate) const fn generation_of(id: u64) -> u64 {
+    id >> INDEX_BITS & (GENERATIONS - 1)
+}
+
+pub(crate) const fn index_of(id: u64) -> usize {
+    (id & ((1 << INDEX_BITS) - 1)) as usize
+}
+
+/// The failure of a handle that fits nothing.
+#[cold]
+pub(crate) fn dead(id: u64, what: &str) -> Failure {
+    if id == 0 {
+        invalid(format!("{what} is a handle of all zeros: none was made"))
+    } else {
+        FLIFO_DEAD_HANDLE
+    }
+}
+
+/// Indices with their generations.
+pub(crate) struct Numbers {
+    unused: usize,
+    free: Vec<(usize, u64)>,
+}
+
+impl Numbers {
+    pub(crate) const fn new() -> Self {
+        Numbers { unused: 0, free: Vec::new() }
+    }
+
+    /// An index, and the generation under which it is used now.
+    pub(crate) fn take(&mut self, what: &str) -> Result<(usize, u64), Failure> {
+        if let Some(free) = self.free.pop() {
+            return Ok(free);
+        }
+        if self.unused == 1 << INDEX_BITS {
+            let max = 1 << INDEX_BITS;
+            return Err(fail(FLIFO_TOO_MANY, &format!("a process can have {max} {what} at a time")));
+        }
+        self.unused += 1;
+        Ok((self.unused - 1, 1))
+    }
+
+    /// Takes an index back that was used under this generation.
+    pub(crate) fn give(&mut self, index: usize, generation: u64) {
+        if generation + 1 < GENERATIONS {
+            self.free.push((index, generation + 1));
+        }
+    }
+}
+
+/// Values behind handles, for what is not on a hot path.
+pub(crate) struct Table<T> {
+    inner: Mutex<Inner<T>>,
+    kind: Kind,
+    /// For messages.
+    names: (&'static str, &'static str),
+}
+
+struct Inner<T> {
+    numbers: Numbers,
+    /// By index: the handle under which it is used, and the value.
+    values: Vec<(u64, Option<T>)>,
+}
+
+impl<T: Clone> Table<T> {
+    /// `one` and `many` name what it holds.
+    pub(crate) const fn new(kind: Kind, one: &'static str, many: &'static str) -> Self {
+        let inner = Inner { numbers: Numbers::new(), values: Vec::new() };
+        Table { inner: Mutex::new(inner), kind, names: (one, many) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner<T>> {
+        // Each change leaves the table sound at each step.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn insert(&self, value: T) -> Result<u64, Failure> {
+        let mut inner = self.lock();
+        let (index, generation) = inner.numbers.take(self.names.1)?;
+        let id = id(self.kind, generation, index);
+        if index == inner.values.len() {
+            inner.values.push((id, Some(value)));
+        } else {
+            inner.values[index] = (id, Some(value));
+        }
+        Ok(id)
+    }
+
+    pub(crate) fn get(&self, id: u64) -> Result<T, Failure> {
+        let inner = self.lock();
+        let found = inner.values.get(index_of(id)).filter(|(used, _)| *used == id);
+        found.and_then(|(_, value)| value.clone()).ok_or_else(|| dead(id, self.names.0))
+    }
+
+    /// Takes a value out; its handle is dead now. The caller drops it, after the lock.
+    pub(crate) fn remove(&self, id: u64) -> Result<T, Failure> {
+        let mut inner = self.lock();
+        let found = inner.values.get_mut(index_of(id)).filter(|(used, _)| *used == id);
+        let value = found.and_then(|(_, value)| value.take()).ok_or_else(|| dead(id, self.names.0))?;
+        inner.numbers.give(index_of(id), generation_of(id));
+        Ok(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::FLIFO_INVALID;
+
+    #[test]
+    fn the_fields_of_a_handle_do_not_touch_each_other() {
+        let last = (1 << INDEX_BITS) - 1;
+        let id = id(Kind::Tenant, GENERATIONS - 1, last);
+        assert_eq!((kind_of(id), generation_of(id), index_of(id)), (4, GENERATIONS - 1, last));
+    }
+
+    #[test]
+    fn an_old_handle_never_fits_again() {
+        let table = Table::new(Kind::Canceller, "value", "values");
+        let first = table.insert('a').unwrap();
+        assert_eq!((table.get(first), table.remove(first)), (Ok('a'), Ok('a')));
+        let second = table.insert('b').unwrap();
+        assert_eq!(index_of(first), index_of(second), "the index is used again");
+        assert_eq!((table.get(first), table.remove(first)), (Err(FLIFO_DEAD_HANDLE), Err(FLIFO_DEAD_HANDLE)));
+        assert_eq!(table.get(second), Ok('b'));
+        let wrong_kind = id(Kind::Session, generation_of(second), index_of(second));
+        assert_eq!(table.get(wrong_kind), Err(FLIFO_DEAD_HANDLE));
+        assert_eq!(table.get(u64::MAX), Err(FLIFO_DEAD_HANDLE));
+        assert_eq!(table.get(0), Err(FLIFO_INVALID));
+    }
+
+    #[test]
+    fn numbers_run_out_and_used_up_ones_are_given_up() {
+        let mut numbers = Numbers::new();
+        let taken: Vec<_> = (0..1 << INDEX_BITS).map(|_| numbers.take("things").unwrap()).collect();
+        assert_eq!(numbers.take("things"), Err(FLIFO_TOO_MANY));
+        numbers.give(taken[5].0, GENERATIONS - 1);
+        assert_eq!(numbers.take("things"), Err(FLIFO_TOO_MANY));
+        numbers.give(taken[5].0, taken[5].1);
+        assert_eq!(numbers.take("things"), Ok((5, 2)));
+    }
+}

@@ -1,0 +1,251 @@
+//! Policies, kinds of wait and classes as C knows them, by number and by name; versions.
+
+use std::ffi::{CStr, c_char, c_int};
+
+use flifo_admission::{Class, Policy, WaitKind};
+
+use crate::status::{FLIFO_OK, Failure, flifo_status_t, guard, invalid};
+
+/// The version of the binary interface. It grows when a program that was compiled with an older header would
+/// go wrong with the newer library; added functions, added statuses and structs that grew do not count.
+pub const FLIFO_ABI_VERSION: u32 = 1;
+
+/// The library's version as text, such as "0.1.0". Never null, never to be freed.
+#[unsafe(no_mangle)]
+pub extern "C" fn flifo_version() -> *const c_char {
+    const VERSION: &CStr =
+        match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+            Ok(version) => version,
+            Err(_) => panic!("a version has no NUL"),
+        };
+    VERSION.as_ptr()
+}
+
+/// Whether the library that is loaded fits the header that the program was compiled with: call
+/// `flifo_abi_check(FLIFO_ABI_VERSION)` once.
+///
+/// Returns `FLIFO_INVALID` if it does not, and `flifo_last_error()` names both versions.
+#[unsafe(no_mangle)]
+pub extern "C" fn flifo_abi_check(abi_version: u32) -> flifo_status_t {
+    if abi_version == FLIFO_ABI_VERSION {
+        return FLIFO_OK;
+    }
+    guard(|| {
+        Err(invalid(format!(
+            "compiled for version {abi_version} of the binary interface, libflifo {} has version \
+             {FLIFO_ABI_VERSION}: compile with the header of the library that is installed",
+            env!("CARGO_PKG_VERSION")
+        )))
+    })
+}
+
+/// Who enters when the limit is reached, and who goes first.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum flifo_policy_t {
+    /// No limit at all: every thread enters at once.
+    FLIFO_POLICY_NONE = 0,
+    /// Strictly in order: a place is handed to the head of the queue, newcomers queue behind.
+    FLIFO_POLICY_FIFO = 1,
+    /// The queue is a stack: the last to come is the first to go in.
+    FLIFO_POLICY_LIFO = 2,
+    /// FIFO hand-off, but a newcomer enters at once while woken threads do not run yet (2009).
+    FLIFO_POLICY_FLIFO = 3,
+    /// An exit wakes every queued thread and lets them race, for comparison.
+    FLIFO_POLICY_BROADCAST = 4,
+    /// No queue: poll with an adaptive delay, as InnoDB 5.6 to 8 does, for comparison.
+    FLIFO_POLICY_SLEEP = 5,
+    /// The set of threads inside changes by time (`lease_ns`).
+    FLIFO_POLICY_LEASE = 6,
+    /// A place goes to a woken thread only when that thread really runs.
+    FLIFO_POLICY_SUMMON = 7,
+    /// Round robin with a quantum (`quantum_ns`). The default.
+    FLIFO_POLICY_QUANTUM = 8,
+}
+
+/// What a thread inside waits for.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum flifo_wait_kind_t {
+    /// A row lock held by another transaction.
+    FLIFO_WAIT_ROW_LOCK = 0,
+    /// A table or metadata lock.
+    FLIFO_WAIT_TABLE_LOCK = 1,
+    /// A page read from disk.
+    FLIFO_WAIT_DISK = 2,
+    /// A client that sends or receives.
+    FLIFO_WAIT_NETWORK = 3,
+    /// The redo log's write or sync.
+    FLIFO_WAIT_LOG_SYNC = 4,
+    /// A sleep the statement asked for.
+    FLIFO_WAIT_SLEEP = 5,
+    /// Anything else the embedder declares.
+    FLIFO_WAIT_USER = 6,
+}
+
+/// How many kinds of wait there are.
+pub const FLIFO_WAIT_KINDS: usize = 7;
+
+/// The `wait_mask` in which every kind of wait gives up the place; kind `k` has the bit `1 << k`.
+pub const FLIFO_WAIT_MASK_ALL: u32 = 0x7f;
+
+/// Who goes first in the queue.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum flifo_class_t {
+    /// Everybody else. What a session begins with.
+    FLIFO_CLASS_NORMAL = 0,
+    /// A session that holds locks for which others may wait: it goes before the others, so that the locks are
+    /// released soon.
+    FLIFO_CLASS_FIRST = 1,
+}
+
+pub(crate) fn policy_of(policy: c_int) -> Result<Policy, Failure> {
+    let known = usize::try_from(policy).ok().and_then(|n| Policy::ALL.get(n).copied());
+    known.ok_or_else(|| {
+        invalid(format!("policy {policy} is none of FLIFO_POLICY_*: 0 to {}", Policy::ALL.len() - 1))
+    })
+}
+
+pub(crate) fn wait_kind_of(kind: c_int) -> Result<WaitKind, Failure> {
+    let known = usize::try_from(kind).ok().and_then(|n| WaitKind::ALL.get(n).copied());
+    known.ok_or_else(|| {
+        invalid(format!("wait kind {kind} is none of FLIFO_WAIT_*: 0 to {}", WaitKind::ALL.len() - 1))
+    })
+}
+
+pub(crate) fn class_of(class: c_int) -> Result<Class, Failure> {
+    match class {
+        0 => Ok(Class::Normal),
+        1 => Ok(Class::First),
+        _ => Err(invalid(format!("class {class} is neither FLIFO_CLASS_NORMAL nor FLIFO_CLASS_FIRST"))),
+    }
+}
+
+/// Reads a text that the caller gave.
+///
+/// # Safety
+/// `text` is null or ends with NUL.
+unsafe fn text_of<'a>(text: *const c_char, what: &str) -> Result<&'a str, Failure> {
+    if text.is_null() {
+        return Err(invalid(format!("{what} is null")));
+    }
+    // SAFETY: as the caller promises.
+    unsafe { CStr::from_ptr(text) }.to_str().map_err(|_| invalid(format!("{what} is not UTF-8")))
+}
+
+/// The policy of that name ("quantum", "flifo", ..), as `flifo_policy_name` gives it.
+///
+/// `name`: text that ends with NUL. `policy`: where the `flifo_policy_t` is put.
+///
+/// Returns `FLIFO_INVALID` if there is no such policy; `flifo_last_error()` lists them.
+///
+/// # Safety
+/// The pointers are null or good.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn flifo_policy_parse(name: *const c_char, policy: *mut c_int) -> flifo_status_t {
+    guard(|| {
+        // SAFETY: as the caller promises.
+        let name = unsafe { text_of(name, "name") }?;
+        let parsed = name.parse::<Policy>().map_err(invalid)?;
+        // SAFETY: as the caller promises.
+        unsafe { put(policy, "policy", parsed as c_int) }
+    })
+}
+
+/// Puts a result where the caller wants it.
+///
+/// # Safety
+/// `place` is null or can be written.
+pub(crate) unsafe fn put<T>(place: *mut T, what: &str, value: T) -> Result<(), Failure> {
+    if place.is_null() {
+        return Err(invalid(format!("{what} is null")));
+    }
+    // SAFETY: as the caller promises; unaligned, so that a place in a packed struct is fine, too.
+    unsafe { place.write_unaligned(value) };
+    Ok(())
+}
+
+const fn policy_name(policy: Policy) -> &'static CStr {
+    match policy {
+        Policy::None => c"none",
+        Policy::Fifo => c"fifo",
+        Policy::Lifo => c"lifo",
+        Policy::Flifo => c"flifo",
+        Policy::Broadcast => c"broadcast",
+        Policy::Sleep => c"sleep",
+        Policy::Lease => c"lease",
+        Policy::Summon => c"summon",
+        Policy::Quantum => c"quantum",
+    }
+}
+
+const fn wait_kind_name(kind: WaitKind) -> &'static CStr {
+    match kind {
+        WaitKind::RowLock => c"row lock",
+        WaitKind::TableLock => c"table lock",
+        WaitKind::Disk => c"disk",
+        WaitKind::Network => c"network",
+        WaitKind::LogSync => c"log sync",
+        WaitKind::Sleep => c"sleep",
+        WaitKind::User => c"user",
+    }
+}
+
+/// The name of a `flifo_policy_t`, such as "quantum"; null if there is no such policy. Never to be freed.
+#[unsafe(no_mangle)]
+pub extern "C" fn flifo_policy_name(policy: c_int) -> *const c_char {
+    let known = usize::try_from(policy).ok().and_then(|n| Policy::ALL.get(n));
+    known.map_or(std::ptr::null(), |policy| policy_name(*policy).as_ptr())
+}
+
+/// The name of a `flifo_wait_kind_t`, such as "row lock"; null if there is no such kind. Never to be freed.
+#[unsafe(no_mangle)]
+pub extern "C" fn flifo_wait_kind_name(kind: c_int) -> *const c_char {
+    let known = usize::try_from(kind).ok().and_then(|n| WaitKind::ALL.get(n));
+    known.map_or(std::ptr::null(), |kind| wait_kind_name(*kind).as_ptr())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::FLIFO_INVALID;
+    use flifo_admission::WaitMask;
+
+    #[test]
+    fn numbers_and_names_are_the_scheduler_s() {
+        use flifo_policy_t::*;
+        let policies = [
+            FLIFO_POLICY_NONE,
+            FLIFO_POLICY_FIFO,
+            FLIFO_POLICY_LIFO,
+            FLIFO_POLICY_FLIFO,
+            FLIFO_POLICY_BROADCAST,
+            FLIFO_POLICY_SLEEP,
+            FLIFO_POLICY_LEASE,
+            FLIFO_POLICY_SUMMON,
+            FLIFO_POLICY_QUANTUM,
+        ];
+        assert_eq!(policies.len(), Policy::ALL.len());
+        for (ours, policy) in policies.into_iter().zip(Policy::ALL) {
+            assert_eq!((policy_of(ours as c_int), ours as u8), (Ok(policy), policy as u8));
+            assert_eq!(policy_name(policy).to_str().unwrap(), policy.name());
+            assert!(format!("{ours:?}").eq_ignore_ascii_case(&format!("FLIFO_POLICY_{policy}")));
+        }
+        assert_eq!(FLIFO_WAIT_KINDS, WaitKind::ALL.len());
+        assert_eq!(flifo_wait_kind_t::FLIFO_WAIT_USER as usize, FLIFO_WAIT_KINDS - 1);
+        assert_eq!(FLIFO_WAIT_MASK_ALL, u32::from(WaitMask::ALL.bits()));
+        for (n, kind) in WaitKind::ALL.into_iter().enumerate() {
+            assert_eq!(wait_kind_of(n as c_int), Ok(kind));
+            assert_eq!(wait_kind_name(kind).to_str().unwrap(), kind.name());
+        }
+        assert_eq!(class_of(flifo_class_t::FLIFO_CLASS_FIRST as c_int), Ok(Class::First));
+        assert_eq!(class_of(flifo_class_t::FLIFO_CLASS_NORMAL as c_int), Ok(Class::Normal));
+        for wrong in [-1, 99] {
+            assert_eq!(policy_of(wrong), Err(FLIFO_INVALID));
+            assert_eq!(wait_kind_of(wrong), Err(FLIFO_INVALID));
+            assert_eq!(class_of(wrong), Err(FLIFO_INVALID));
+            assert!(flifo_policy_name(wrong).is_null() && flifo_wait_kind_name(wrong).is_null());
+        }
+    }
+}

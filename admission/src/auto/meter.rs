@@ -1,0 +1,95 @@
+//! One block: after a change of the limit let it settle, then count the work done over a while, and say
+//! whether a queue stood all the time. Without a queue the load bounds the work, not the limit: such a
+//! block says nothing about the limit and is void. (Not so under a larger limit on trial: if it lets in all
+//! who queue under the held one, that is its merit.)
+
+/// What a block says when it is over.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Block {
+    pub(super) work: u64,
+    pub(super) span_ns: u64,
+    /// Threads inside, the mean of the samples.
+    pub(super) inside: f64,
+    /// Threads inside and queued, the mean of the samples.
+    pub(super) demand: f64,
+}
+
+impl Block {
+    /// The natural logarithm of work per nanosecond. Half a statement is added, so that a block in which
+    /// nothing was done has one too.
+    pub(super) fn log_rate(&self) -> f64 {
+        ((self.work as f64 + 0.5) / self.span_ns as f64).ln()
+    }
+}
+
+pub(super) enum Reading {
+    /// The block is not over.
+    Running,
+    /// The queue was empty too often.
+    Void,
+    Done(Block),
+}
+
+/// What is seen at one call.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sample {
+    pub(super) now_ns: u64,
+    pub(super) work: u64,
+    pub(super) queued: u32,
+    pub(super) inside: u32,
+}
+
+/// Measures one block after another.
+#[derive(Debug)]
+pub(super) struct Meter {
+    settled_ns: u64,
+    length_ns: u64,
+    /// Whether the block is void without a queue.
+    needs_queue: bool,
+    /// Where the count began, once the settle time is over.
+    from: Option<Sample>,
+    samples: u32,
+    empty: u32,
+    inside: u64,
+    demand: u64,
+}
+
+impl Meter {
+    pub(super) fn new(now: Sample, settle_ns: u64, length_ns: u64, needs_queue: bool) -> Self {
+        let from = (settle_ns == 0).then_some(now);
+        let settled_ns = now.now_ns.saturating_add(settle_ns);
+        Meter { settled_ns, length_ns, needs_queue, from, samples: 0, empty: 0, inside: 0, demand: 0 }
+    }
+
+    pub(super) fn observe(&mut self, sample: Sample) -> Reading {
+        // Also while it settles: a limit that lets the queue run empty is given up at once.
+        self.samples += 1;
+        self.empty += u32::from(self.needs_queue && sample.queued == 0);
+        self.inside += u64::from(sample.inside);
+        self.demand += u64::from(sample.inside) + u64::from(sample.queued);
+        // One empty sample may be a moment between two threads. One in eight is not.
+        if self.empty >= 2 && self.empty * 8 > self.samples {
+            return Reading::Void;
+        }
+        let Some(from) = self.from else {
+            if sample.now_ns >= self.settled_ns {
+                self.from = Some(sample);
+            }
+            return Reading::Running;
+        };
+        let span_ns = sample.now_ns - from.now_ns;
+        if span_ns < self.length_ns.max(1) {
+            return Reading::Running;
+        }
+        if self.empty * 8 > self.samples {
+            return Reading::Void;
+        }
+        let mean = |sum: u64| sum as f64 / f64::from(self.samples);
+        Reading::Done(Block {
+            work: sample.work - from.work,
+            span_ns,
+            inside: mean(self.inside),
+            demand: mean(self.demand),
+        })
+    }
+}

@@ -1,0 +1,264 @@
+//! Options of `flifo bench admission`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, Subcommand};
+use flifo_admission::{Config, Policy};
+
+use super::limiter::Peer;
+use super::load::Load;
+use crate::cli::{EXIT_CODES, exit_codes, policy, rounds, seconds};
+
+const EXAMPLES: &str = concat!(
+    "Examples:
+  flifo bench admission
+      Six loads, 16 to 4096 threads, policies and peers in turn: under 10 minutes
+  flifo bench admission --quick --html bench.html
+      Under a minute, with a page to look at
+  flifo bench admission --load work-20 --concurrency cores,8 --threads 1024 --policy fifo,quantum
+      How much the limit matters
+
+",
+    exit_codes!()
+);
+
+/// What can be measured by itself.
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// Measure the scheduler's policies beside what a user would pick instead, without the engine
+    ///
+    /// Threads in a closed loop enter, do a small piece of work, leave. Each round is one pass over all
+    /// loads and numbers of threads, and at each the policies and peers take turns (A B C A B C), so that
+    /// what slows the machine for a while slows neighbours alike.
+    ///
+    /// The first Ctrl-C ends the running cell, prints and saves what was measured; the second ends at once.
+    #[command(after_help = EXIT_CODES, after_long_help = EXAMPLES)]
+    Admission(Box<AdmissionArgs>),
+}
+
+/// Options of `flifo bench admission`.
+#[derive(Debug, Args)]
+pub struct AdmissionArgs {
+    /// What threads do inside, a list of empty, work-2, work-20, work-200, work-1000, contended-mutex,
+    /// socket, hot-row, disk, or all
+    /// [default: work-2,work-20,contended-mutex,socket,hot-row,disk; with --quick work-20,contended-mutex,hot-row]
+    #[arg(help_heading = "What is measured", long, value_name = "L,..", value_delimiter = ',', value_parser = Listed::<Load>::from_str)]
+    pub load: Vec<Listed<Load>>,
+
+    /// Threads, a list of 1 to 4096 [default: 16,256,1024,4096; with --quick 16,1024]
+    #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', value_parser = threads)]
+    pub threads: Vec<u32>,
+
+    /// Policies of ours, a list, or all [default: all but none, lifo and broadcast]
+    #[arg(help_heading = "What is measured", long, value_name = "P,..", value_delimiter = ',', value_parser = Listed::<Policy>::from_str)]
+    pub policy: Vec<Listed<Policy>>,
+
+    /// What a user would pick instead, a list of tokio, async-lock, mutex-condvar, futex, none (no limit),
+    /// or all
+    #[arg(help_heading = "What is measured", long, value_name = "P,..", value_delimiter = ',', default_value = "all", value_parser = Listed::<Peer>::from_str)]
+    pub peer: Vec<Listed<Peer>>,
+
+    /// Limits of threads inside at a time, a list of numbers, cores, 2xcores, auto. A limit that finds itself
+    /// (auto) has eight seconds of search before each of its cells
+    #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', default_value = "2xcores", value_parser = Limit::from_str)]
+    pub concurrency: Vec<Limit>,
+
+    /// Seconds measured per cell and round [default: 0.4; with --quick 0.15]
+    #[arg(help_heading = "What is measured", long, value_name = "SECONDS", value_parser = seconds)]
+    pub time: Option<f64>,
+
+    /// Rounds, of which medians are shown [default: 3; with --quick 2]
+    #[arg(help_heading = "What is measured", long, value_name = "N", value_parser = rounds)]
+    pub rounds: Option<u32>,
+
+    /// What makes the threads' random choices; the same seed gives the same ones to every contender
+    #[arg(help_heading = "What is measured", long, value_name = "N", default_value = "1")]
+    pub seed: u64,
+
+    /// Sessions that wait for row locks before our policies admit fewer; 0: any number
+    #[arg(help_heading = "What is measured", long, value_name = "N", default_value = "0")]
+    pub lock_waiters: u32,
+
+    /// Count who is inside (running_max), at the cost of two changes of shared memory a statement; the stall
+    /// breaker, which lets more in on purpose, is off
+    #[arg(help_heading = "What is measured", long)]
+    pub verify: bool,
+
+    /// Under a minute in all: fewer loads and threads, shorter cells, wider spread
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Write the results as JSON (docs/results.md)
+    #[arg(help_heading = "Results", long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Write a self-contained page with a chart per load
+    #[arg(help_heading = "Results", long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+
+    /// Write a picture per load into a directory
+    #[arg(help_heading = "Results", long, value_name = "DIR")]
+    pub svg: Option<PathBuf>,
+}
+
+/// One of a list, or all there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listed<T> {
+    /// This one.
+    One(T),
+    /// All.
+    All,
+}
+
+/// What can be listed by name.
+pub trait Named: Copy + 'static {
+    /// All there are.
+    fn all() -> Vec<Self>;
+    /// The one of that name, or what is wrong with it.
+    fn named(name: &str) -> Result<Self, String>;
+}
+
+impl Named for Load {
+    fn all() -> Vec<Self> {
+        Load::ALL.to_vec()
+    }
+
+    fn named(name: &str) -> Result<Self, String> {
+        by_name(name, "load", Load::ALL, Load::name)
+    }
+}
+
+impl Named for Peer {
+    fn all() -> Vec<Self> {
+        Peer::ALL.to_vec()
+    }
+
+    fn named(name: &str) -> Result<Self, String> {
+        by_name(name, "peer", Peer::ALL, Peer::name)
+    }
+}
+
+impl Named for Policy {
+    fn all() -> Vec<Self> {
+        Policy::ALL.to_vec()
+    }
+
+    fn named(name: &str) -> Result<Self, String> {
+        policy(name)
+    }
+}
+
+fn by_name<T: Copy, const N: usize>(
+    name: &str,
+    what: &str,
+    all: [T; N],
+    name_of: fn(T) -> &'static str,
+) -> Result<T, String> {
+    all.into_iter()
+        .find(|one| name_of(*one) == name)
+        .ok_or_else(|| format!("unknown {what} '{name}': use {}, or all", all.map(name_of).join(", ")))
+}
+
+impl<T: Named> FromStr for Listed<T> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "all" { Ok(Listed::All) } else { T::named(text).map(Listed::One) }
+    }
+}
+
+/// Everything that a list names, in its order.
+pub(super) fn expand<T: Named>(listed: &[Listed<T>]) -> Vec<T> {
+    let one = |listed: &Listed<T>| match listed {
+        Listed::One(one) => vec![*one],
+        Listed::All => T::all(),
+    };
+    listed.iter().flat_map(one).collect()
+}
+
+/// A limit as it is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// So many threads.
+    Threads(u32),
+    /// So many times the processors this process may use.
+    PerCore(u32),
+    /// As many as the scheduler finds best.
+    Auto,
+}
+
+impl Limit {
+    /// In threads, on a machine of so many processors; `None` if it is not fixed.
+    pub(super) fn threads(self, processors: u32) -> Option<u32> {
+        match self {
+            Limit::Threads(threads) => Some(threads),
+            Limit::PerCore(times) => Some((times * processors).min(Config::THREAD_CONCURRENCY_MAX)),
+            Limit::Auto => None,
+        }
+    }
+}
+
+impl FromStr for Limit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            let max = Config::THREAD_CONCURRENCY_MAX;
+            format!(
+                "a limit must be a number from 1 to {max}, cores, a multiple of them such as 2xcores, or auto"
+            )
+        };
+        match text {
+            "auto" => Ok(Limit::Auto),
+            "0" => Err("a limit of 0 lets nobody in: use --peer none for no limit".into()),
+            "cores" => Ok(Limit::PerCore(1)),
+            _ => {
+                let (digits, per_core) = match text.strip_suffix("xcores") {
+                    Some(digits) => (digits, true),
+                    None => (text, false),
+                };
+                let number: u32 = digits.parse().map_err(|_| wrong())?;
+                match (number, per_core) {
+                    (1..=64, true) => Ok(Limit::PerCore(number)),
+                    (1..=Config::THREAD_CONCURRENCY_MAX, false) => Ok(Limit::Threads(number)),
+                    _ => Err(wrong()),
+                }
+            }
+        }
+    }
+}
+
+fn threads(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(threads) if (1..=4_096).contains(&threads) => Ok(threads),
+        _ => Err("threads must be a number from 1 to 4096".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits() {
+        let threads = |text: &str| text.parse::<Limit>().map(|limit| limit.threads(6).unwrap_or(0));
+        assert_eq!((threads("cores"), threads("2xcores"), threads("8")), (Ok(6), Ok(12), Ok(8)));
+        for wrong in ["", "x", "-1", "0xcores", "65xcores", "99999", "core"] {
+            assert!(threads(wrong).unwrap_err().contains("2xcores"), "{wrong}");
+        }
+        assert_eq!(threads("auto"), Ok(0));
+        assert!(threads("0").unwrap_err().contains("--peer none"));
+    }
+
+    #[test]
+    fn lists() {
+        let one = |text: &str| text.parse::<Listed<Peer>>();
+        let listed = [one("futex").unwrap(), one("all").unwrap()];
+        assert_eq!(expand(&listed)[..2], [Peer::Futex, Peer::Tokio]);
+        assert!(one("rayon").unwrap_err().contains("mutex-condvar"));
+        assert!("sleepy".parse::<Listed<Load>>().unwrap_err().contains("hot-row"));
+        assert!("fast".parse::<Listed<Policy>>().unwrap_err().contains("flifo"));
+        assert!(Load::ALL.iter().all(|load| load.name().parse() == Ok(Listed::One(*load))));
+    }
+}

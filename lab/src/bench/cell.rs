@@ -1,0 +1,188 @@
+//! One round of one cell: a new gate, all threads at the start, a settled load, a window.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::control::{Control, Phase, Reading};
+use super::limiter::{Gate, Tuning};
+use super::load::{Load, Scene};
+use super::plan::{Plan, Step};
+use super::worker::{Client, Job, Worker};
+use crate::crew::Crew;
+use crate::error::Error;
+use crate::figures::{self, quantile_us};
+use crate::results::{CellKey, EntryFigures, Fairness, Round};
+use crate::sampler::Sampler;
+use crate::{clock, interrupt};
+
+/// Stack of a thread: nothing here calls deep; only touched pages cost memory.
+pub(super) const STACK_BYTES: usize = 128 << 10;
+/// For all threads to come to the start.
+const ARRIVE_S: u64 = 60;
+
+/// Threads and a scene, kept from contender to contender.
+pub(super) struct Rig {
+    threads: u32,
+    workers: Crew<Job, ()>,
+    clients: Crew<Job, ()>,
+    load: Load,
+    scene: Arc<Scene>,
+    is_broken: bool,
+}
+
+impl Rig {
+    /// So many threads and what they need for a load.
+    pub(super) fn new(threads: u32, load: Load) -> Result<Self, Error> {
+        let scene = Scene::new(load, threads)?;
+        let workers = (0..threads as usize).map(|thread| Worker { thread });
+        Ok(Rig {
+            threads,
+            workers: Crew::start_threads("bench", STACK_BYTES, workers)?,
+            clients: clients(&scene)?,
+            load,
+            scene: Arc::new(scene),
+            is_broken: false,
+        })
+    }
+
+    /// How many threads it has.
+    pub(super) fn threads(&self) -> u32 {
+        self.threads
+    }
+
+    /// Makes ready for a load.
+    pub(super) fn set(&mut self, load: Load) -> Result<(), Error> {
+        if load != self.load {
+            let scene = Scene::new(load, self.threads)?;
+            self.clients.close();
+            self.clients = clients(&scene)?;
+            (self.scene, self.load) = (Arc::new(scene), load);
+        }
+        Ok(())
+    }
+
+    fn participants(&self) -> u32 {
+        self.threads + self.clients.tids().len() as u32
+    }
+}
+
+fn clients(scene: &Scene) -> Result<Crew<Job, ()>, Error> {
+    let loops = match scene {
+        Scene::Socket(sockets) => sockets.loops(),
+        _ => 0,
+    };
+    Crew::start_threads("client", STACK_BYTES, (0..loops).map(|index| Client { index }))
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        if self.is_broken {
+            self.workers.abandon();
+            self.clients.abandon();
+        } else {
+            self.workers.close();
+            self.clients.close();
+        }
+    }
+}
+
+/// What names the step's cell in the results.
+pub(super) fn key(step: &Step) -> CellKey {
+    CellKey {
+        target: step.setting.contender.target().into(),
+        load: step.load.name().into(),
+        front: step.load.front().into(),
+        policy: step.setting.contender.name().into(),
+        concurrency: step.setting.concurrency,
+        // A statement is one entry, whatever the tickets.
+        tickets: 1,
+        threads: step.threads,
+        leave_on_read: true,
+        ..CellKey::default()
+    }
+}
+
+/// Runs one step; `None` if Ctrl-C cut it off.
+pub(super) fn run(plan: &Plan, step: &Step, rig: &mut Rig) -> Result<Option<Round>, Error> {
+    let tuning = Tuning { lock_waiters_max: plan.lock_waiters_max, is_strict: plan.verify };
+    let gate = Gate::new(step.setting.contender, step.setting.concurrency, tuning)
+        .map_err(|error| Error::Usage(error.to_string()))?;
+    let control = Arc::new(Control::new(rig.threads, plan.verify));
+    let job = Job {
+        gate: gate.clone(),
+        scene: Arc::clone(&rig.scene),
+        control: Arc::clone(&control),
+        seed: plan.seed,
+        round: step.round,
+    };
+    rig.workers.tell(&job);
+    rig.clients.tell(&job);
+    drop(job);
+    wait_for_all(&control, rig.participants());
+    control.open();
+
+    let interrupted = sleep(&control, plan.settle(step));
+    let before = (control.read(), gate.snapshot());
+    control.go_to(Phase::Measure);
+    let sampler = Sampler::start(rig.clients.tids().to_vec());
+    let interrupted = interrupted || sleep(&control, plan.time);
+    let after = (control.read(), gate.snapshot());
+    let longest_ns = control.longest_ns(after.0.at_ns);
+    let samples = sampler.finish();
+    control.go_to(Phase::Over);
+    // The clients' errors first: they are why a connection of a worker was closed.
+    let finished = rig.clients.collect().and(rig.workers.collect());
+    rig.is_broken = finished.is_err();
+    finished?;
+    if interrupted {
+        return Ok(None);
+    }
+
+    let per_thread: Vec<u64> = per_thread(&before.0, &after.0);
+    let statements = per_thread.iter().sum();
+    let elapsed = Duration::from_nanos(after.0.at_ns - before.0.at_ns);
+    let round = Round::new(step.round, elapsed.as_secs_f64(), statements, statements, samples);
+    let counted = before.1.zip(after.1).map(|(before, after)| figures::admission(&after.since(&before)));
+    Ok(Some(Round {
+        entry: EntryFigures {
+            limit: gate.limit(),
+            ..entry_figures(&control, &before.0, &after.0, longest_ns)
+        },
+        admission: counted.unwrap_or_default(),
+        fairness: Fairness::of(&per_thread),
+        ..round
+    }))
+}
+
+/// Until every thread stands at the start, or one has failed.
+fn wait_for_all(control: &Control, participants: u32) {
+    let patience_ns = clock::now_ns() + ARRIVE_S * 1_000_000_000;
+    while control.arrived() < participants && control.phase() != Phase::Over && clock::now_ns() < patience_ns
+    {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Sleeps until the time has passed, a thread has failed, or Ctrl-C came, for which it is true.
+fn sleep(control: &Control, time: Duration) -> bool {
+    let until_ns = clock::now_ns() + clock::ns(time);
+    interrupt::sleep_until(|| if control.phase() == Phase::Over { 0 } else { until_ns })
+}
+
+fn per_thread(before: &Reading, after: &Reading) -> Vec<u64> {
+    after.statements.iter().zip(&before.statements).map(|(after, before)| after - before).collect()
+}
+
+fn entry_figures(control: &Control, before: &Reading, after: &Reading, longest_ns: u64) -> EntryFigures {
+    let difference = after.entered_ns.wrapping_sub(&before.entered_ns).expect("all have one shape");
+    let enter = |quantile| quantile_us(&difference, quantile);
+    EntryFigures {
+        enter_p50_us: enter(0.50),
+        enter_p95_us: enter(0.95),
+        enter_p99_us: enter(0.99),
+        enter_p999_us: enter(0.999),
+        enter_max_us: (longest_ns > 0).then_some(longest_ns as f64 / 1e3),
+        limit: None,
+        running_max: control.running.as_ref().map(|running| running.most()),
+    }
+}

@@ -1,0 +1,89 @@
+//! Semaphores that people write by hand.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use rustix::thread::futex;
+
+use super::Limiter;
+
+/// A count of free places under a mutex, and a condition variable for those who find none.
+pub(in crate::bench) struct MutexCondvarGate {
+    free: Mutex<u32>,
+    freed: Condvar,
+}
+
+impl MutexCondvarGate {
+    pub(super) fn new(limit: u32) -> Self {
+        MutexCondvarGate { free: Mutex::new(limit), freed: Condvar::new() }
+    }
+}
+
+/// A thread's way through a [`MutexCondvarGate`].
+pub(in crate::bench) struct MutexCondvar(pub(in crate::bench) Arc<MutexCondvarGate>);
+
+impl Limiter for MutexCondvar {
+    fn enter(&self) {
+        let free = self.0.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = self.0.freed.wait_while(free, |free| *free == 0);
+        *free.unwrap_or_else(PoisonError::into_inner) -= 1;
+    }
+
+    fn exit(&self) {
+        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.0.freed.notify_one();
+    }
+}
+
+/// A count of free places that threads sleep on.
+///
+/// | word | meaning | why its orders suffice |
+/// |---|---|---|
+/// | `free` | places that are free | taken with acquire, given with release: what was done inside is seen by the next inside |
+/// | `sleepers` | threads that sleep on `free`, or are about to | with `free`, sequentially consistent: a leaver gives and then looks for sleepers, a sleeper says so and then looks for a place, so one of the two sees the other |
+pub(in crate::bench) struct FutexGate {
+    free: AtomicU32,
+    sleepers: AtomicU32,
+}
+
+impl FutexGate {
+    pub(super) fn new(limit: u32) -> Self {
+        FutexGate { free: AtomicU32::new(limit), sleepers: AtomicU32::new(0) }
+    }
+
+    fn try_take(&self) -> bool {
+        let take = |free: u32| free.checked_sub(1);
+        self.free.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok()
+    }
+
+    #[cold]
+    fn sleep_until_taken(&self) {
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        while !self.try_take() {
+            // Every error (changed word, signal) means: look again.
+            let _ = futex::wait(&self.free, futex::Flags::PRIVATE, 0, None);
+        }
+        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A thread's way through a [`FutexGate`].
+pub(in crate::bench) struct Futex(pub(in crate::bench) Arc<FutexGate>);
+
+impl Limiter for Futex {
+    #[inline]
+    fn enter(&self) {
+        if !self.0.try_take() {
+            self.0.sleep_until_taken();
+        }
+    }
+
+    #[inline]
+    fn exit(&self) {
+        self.0.free.fetch_add(1, Ordering::SeqCst);
+        if self.0.sleepers.load(Ordering::SeqCst) > 0 {
+            // Waking a valid, aligned word cannot fail; who was woken is of no interest.
+            let _ = futex::wake(&self.0.free, futex::Flags::PRIVATE, 1);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What lets threads in and out: our scheduler, and what a user would pick instead of it.
+//!
+//! A [`Gate`] is what all threads share; each has a [`Limiter`] of its own to go through it. Who leaves
+//! during a wait and comes back with a place is the same for all: a peer's user would release before the
+//! wait and acquire after it, so the peers do.
+//!
+//! | contender | admits | a thread that finds it full |
+//! |---|---|---|
+//! | a policy of ours | [`flifo_admission`] | as the policy says |
+//! | `tokio` | `tokio::sync::Semaphore`: fair, a permit goes to the head of its queue | its thread-parking `blocking_acquire` |
+//! | `async-lock` | `async_lock::Semaphore`: whoever comes first after a wake-up; not fair by its own account | `acquire_blocking` |
+//! | `mutex-condvar` | a count under a `Mutex`, a `Condvar` | what everybody writes first |
+//! | `futex` | one atomic count | the least that Linux needs: sleeps on the count |
+//! | `none` | everybody | - |
+
+mod hand;
+mod ours;
+mod peers;
+mod running;
+
+use std::sync::Arc;
+
+use flifo_admission::{Admission, AutoLimit, Config, ConfigError, Policy, Snapshot, WaitKind};
+
+pub(super) use hand::{Futex, FutexGate, MutexCondvar, MutexCondvarGate};
+pub(super) use ours::Ours;
+pub(super) use peers::{AsyncLock, Tokio};
+pub(super) use running::{Counted, Running};
+
+/// One thread's way in and out.
+pub(super) trait Limiter {
+    /// Comes back when the thread is inside.
+    fn enter(&self);
+
+    /// Leaves. The thread is inside.
+    fn exit(&self);
+
+    /// Gives up the place for a wait.
+    fn wait_begin(&self, _kind: WaitKind) {
+        self.exit();
+    }
+
+    /// Comes back from a wait.
+    fn wait_end(&self, _kind: WaitKind) {
+        self.enter();
+    }
+}
+
+/// What a user would pick instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub enum Peer {
+    /// tokio's semaphore.
+    Tokio,
+    /// async-lock's semaphore.
+    AsyncLock,
+    /// A mutex and a condition variable.
+    MutexCondvar,
+    /// A count in memory and two system calls.
+    Futex,
+    /// Nothing: no limit.
+    None,
+}
+
+impl Peer {
+    /// All of them.
+    pub const ALL: [Peer; 5] = [Peer::Tokio, Peer::AsyncLock, Peer::MutexCondvar, Peer::Futex, Peer::None];
+
+    /// The name as it is written on a command line and in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Peer::Tokio => "tokio",
+            Peer::AsyncLock => "async-lock",
+            Peer::MutexCondvar => "mutex-condvar",
+            Peer::Futex => "futex",
+            Peer::None => "none",
+        }
+    }
+}
+
+/// What competes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Contender {
+    /// Our scheduler under a policy.
+    Policy(Policy),
+    /// Our scheduler under its default policy, with a limit that finds itself.
+    Auto,
+    /// What a user would pick instead.
+    Peer(Peer),
+}
+
+impl Contender {
+    /// What was measured, as results say it.
+    pub fn target(self) -> &'static str {
+        match self {
+            Contender::Policy(_) | Contender::Auto => "admission",
+            Contender::Peer(_) => "peer",
+        }
+    }
+
+    /// The policy's name, or the peer's.
+    pub fn name(self) -> &'static str {
+        match self {
+            Contender::Policy(policy) => policy.name(),
+            Contender::Auto => "auto",
+            Contender::Peer(peer) => peer.name(),
+        }
+    }
+
+    /// Whether it is given a limit.
+    pub fn is_limited(self) -> bool {
+        !matches!(self, Contender::Policy(Policy::None) | Contender::Auto | Contender::Peer(Peer::None))
+    }
+}
+
+/// What our scheduler is told besides policy and limit; a peer has no such things.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Tuning {
+    /// [`Config::lock_waiters_max`].
+    pub(super) lock_waiters_max: u32,
+    /// Without the stall breaker, which lets one more in on purpose when nobody leaves for long.
+    pub(super) is_strict: bool,
+}
+
+/// What all threads of a cell share.
+#[derive(Clone)]
+pub(super) enum Gate {
+    Ours(Arc<Admission>),
+    Tokio(Arc<tokio::sync::Semaphore>),
+    AsyncLock(Arc<async_lock::Semaphore>),
+    MutexCondvar(Arc<MutexCondvarGate>),
+    Futex(Arc<FutexGate>),
+    Open,
+}
+
+impl Gate {
+    /// A gate for at most `limit` threads; a contender that knows no limit takes no notice of it.
+    pub(super) fn new(contender: Contender, limit: u32, tuning: Tuning) -> Result<Self, ConfigError> {
+        let permits = limit as usize;
+        let default = Config::default();
+        let tuned = Config {
+            lock_waiters_max: tuning.lock_waiters_max,
+            stall_after: default.stall_after.filter(|_| !tuning.is_strict),
+            ..default
+        };
+        Ok(match contender {
+            Contender::Policy(policy) => {
+                Gate::Ours(Admission::new(Config { policy, thread_concurrency: limit, ..tuned })?)
+            }
+            Contender::Auto => {
+                Gate::Ours(Admission::new(Config { auto: Some(AutoLimit::default()), ..tuned })?)
+            }
+            Contender::Peer(Peer::Tokio) => Gate::Tokio(Arc::new(tokio::sync::Semaphore::new(permits))),
+            Contender::Peer(Peer::AsyncLock) => {
+                Gate::AsyncLock(Arc::new(async_lock::Semaphore::new(permits)))
+            }
+            Contender::Peer(Peer::MutexCondvar) => Gate::MutexCondvar(Arc::new(MutexCondvarGate::new(limit))),
+            Contender::Peer(Peer::Futex) => Gate::Futex(Arc::new(FutexGate::new(limit))),
+            Contender::Peer(Peer::None) => Gate::Open,
+        })
+    }
+
+    /// Our scheduler's limit now.
+    pub(super) fn limit(&self) -> Option<u32> {
+        match self {
+            Gate::Ours(admission) => Some(admission.thread_concurrency()),
+            _ => None,
+        }
+    }
+
+    /// What our scheduler counted; a peer counts nothing.
+    pub(super) fn snapshot(&self) -> Option<Snapshot> {
+        match self {
+            Gate::Ours(admission) => Some(admission.snapshot()),
+            _ => None,
+        }
+    }
+}
+
+/// No limit: nothing is done at all.
+pub(super) struct Unlimited;
+
+impl Limiter for Unlimited {
+    #[inline]
+    fn enter(&self) {}
+
+    #[inline]
+    fn exit(&self) {}
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,39 @@
+//! Our scheduler as a limiter: the one place that knows its interface.
+
+use std::sync::Arc;
+
+use flifo_admission::{Admission, Session, WaitKind};
+
+use super::Limiter;
+
+/// A thread's session.
+pub(in crate::bench) struct Ours(Session);
+
+impl Ours {
+    /// A session of this scheduler.
+    pub(in crate::bench) fn new(admission: &Arc<Admission>) -> Self {
+        Ours(admission.session())
+    }
+}
+
+impl Limiter for Ours {
+    #[inline]
+    fn enter(&self) {
+        self.0.enter().expect("no deadline, no bound on the queue, and nobody cancels");
+    }
+
+    #[inline]
+    fn exit(&self) {
+        self.0.exit();
+    }
+
+    #[inline]
+    fn wait_begin(&self, kind: WaitKind) {
+        self.0.wait_begin(kind);
+    }
+
+    #[inline]
+    fn wait_end(&self, kind: WaitKind) {
+        self.0.wait_end(kind);
+    }
+}

@@ -1,0 +1,63 @@
+//! Counts who is inside, for `--verify`: two changes of a shared word a statement, so not by default.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use flifo_admission::WaitKind;
+
+use super::Limiter;
+
+/// How many run inside now, and the most there were.
+///
+/// Relaxed: a changed word is one total order by itself, and nothing else is read by it. A thread counts
+/// itself after it was let in and before it leaves, so the count is never above the truth.
+#[derive(Debug, Default)]
+pub(in crate::bench) struct Running {
+    now: AtomicU32,
+    most: AtomicU32,
+}
+
+impl Running {
+    /// The most at a time.
+    pub(in crate::bench) fn most(&self) -> u32 {
+        self.most.load(Ordering::Relaxed)
+    }
+
+    fn one_more(&self) {
+        let now = self.now.fetch_add(1, Ordering::Relaxed) + 1;
+        if now > self.most.load(Ordering::Relaxed) {
+            self.most.fetch_max(now, Ordering::Relaxed);
+        }
+    }
+
+    fn one_less(&self) {
+        self.now.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A limiter whose threads are counted while they are inside.
+pub(in crate::bench) struct Counted<'a, L> {
+    pub(in crate::bench) limiter: &'a L,
+    pub(in crate::bench) running: &'a Running,
+}
+
+impl<L: Limiter> Limiter for Counted<'_, L> {
+    fn enter(&self) {
+        self.limiter.enter();
+        self.running.one_more();
+    }
+
+    fn exit(&self) {
+        self.running.one_less();
+        self.limiter.exit();
+    }
+
+    fn wait_begin(&self, kind: WaitKind) {
+        self.running.one_less();
+        self.limiter.wait_begin(kind);
+    }
+
+    fn wait_end(&self, kind: WaitKind) {
+        self.limiter.wait_end(kind);
+        self.running.one_more();
+    }
+}

@@ -1,0 +1,133 @@
+//! Row locks as InnoDB keeps them, for the load `hot-row`: one mutex over all locks, a queue per row, and a
+//! deadlock search that walks the queue while it holds that mutex.
+//!
+//! In InnoDB 5.6 a transaction that must wait for a lock looks first whether its wait would close a circle:
+//! it follows the locks ahead of it in the queue, to the transactions that hold them or wait for them, with
+//! `lock_sys->mutex` held. On a hot row every one who waits waits for all ahead of it, so the search visits
+//! each of them, and nobody takes or gives back any lock meanwhile. Here no wait can close a circle (a
+//! statement locks one row), so only the search's cost is kept: [`VISIT_NS`] of work a waiter. InnoDB's own
+//! is worse, for it may visit a queue again from each of its members; this is the least it does.
+//!
+//! A lock given back goes to the first of its queue, which is woken after the mutex is released.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, Thread};
+
+use flifo_admission::WaitKind;
+
+use crate::bench::limiter::Limiter;
+use crate::workload::Random;
+use crate::workload::work::burn_ns;
+
+/// Rows that are locked at all; row 0 is the hot one.
+const ROWS: usize = 8;
+/// Work to visit one waiter in the search: a lock and a transaction that no cache holds.
+const VISIT_NS: u64 = 20;
+
+/// All row locks.
+#[derive(Default)]
+pub(in crate::bench) struct LockSystem {
+    rows: Mutex<[Row; ROWS]>,
+}
+
+#[derive(Default)]
+struct Row {
+    is_held: bool,
+    queue: VecDeque<(Arc<AtomicBool>, Thread)>,
+}
+
+/// A thread's place in a queue.
+///
+/// `granted` is set with release by whoever gives the lock, after its own time with the row, and read with
+/// acquire by the thread that waits.
+#[derive(Default)]
+pub(in crate::bench) struct Waiter {
+    granted: Arc<AtomicBool>,
+}
+
+impl LockSystem {
+    /// The row of a statement: the hot one for half of them.
+    pub(super) fn choose(random: &mut Random) -> usize {
+        let draw = random.one_to(2 * (ROWS as u32 - 1)) as usize;
+        draw.saturating_sub(ROWS - 1)
+    }
+
+    /// Takes the row's lock. While another has it, the thread waits in the row's queue without its place.
+    pub(super) fn lock<L: Limiter>(&self, row: usize, waiter: &Waiter, limiter: &L) {
+        {
+            let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+            let row = &mut rows[row];
+            if !row.is_held {
+                row.is_held = true;
+                return;
+            }
+            // The holder, and all who wait already.
+            burn_ns(VISIT_NS * (1 + row.queue.len() as u64));
+            // Relaxed: the mutex orders it before whoever grants.
+            waiter.granted.store(false, Ordering::Relaxed);
+            row.queue.push_back((Arc::clone(&waiter.granted), thread::current()));
+        }
+        limiter.wait_begin(WaitKind::RowLock);
+        while !waiter.granted.load(Ordering::Acquire) {
+            thread::park();
+        }
+        limiter.wait_end(WaitKind::RowLock);
+    }
+
+    /// Gives the lock to the first who waits for it, if there is one.
+    pub(super) fn unlock(&self, row: usize) {
+        let next = {
+            let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+            let row = &mut rows[row];
+            let next = row.queue.pop_front();
+            row.is_held = next.is_some();
+            next
+        };
+        if let Some((granted, thread)) = next {
+            granted.store(true, Ordering::Release);
+            thread.unpark();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use super::*;
+    use crate::bench::limiter::Unlimited;
+    use crate::workload::stream;
+
+    #[test]
+    fn half_of_the_statements_want_the_hot_row() {
+        let mut random = stream(1, 5);
+        let mut counts = [0u32; ROWS];
+        (0..14_000).for_each(|_| counts[LockSystem::choose(&mut random)] += 1);
+        assert!((6_700..7_300).contains(&counts[0]), "{counts:?}");
+        assert!(counts[1..].iter().all(|n| (850..1_150).contains(n)), "{counts:?}");
+    }
+
+    #[test]
+    fn a_row_is_one_thread_s_at_a_time_and_everybody_gets_it() {
+        let locks = LockSystem::default();
+        let (inside, done) = (AtomicU32::new(0), AtomicU32::new(0));
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let waiter = Waiter::default();
+                    for _ in 0..200 {
+                        locks.lock(0, &waiter, &Unlimited);
+                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                        thread::yield_now();
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        locks.unlock(0);
+                        done.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        assert_eq!(done.load(Ordering::Relaxed), 1_600);
+    }
+}

@@ -1,0 +1,218 @@
+//! What is measured, in which order.
+//!
+//! A round is one pass over everything: numbers of threads, loads, and at each the contenders in turn
+//! (A B C A B C). What slows the machine for a while slows neighbours alike, so figures of one round pair.
+
+use std::time::Duration;
+
+use flifo_admission::Policy;
+
+use super::args::{AdmissionArgs, expand};
+use super::limiter::{Contender, Peer};
+use super::load::Load;
+use crate::error::Error;
+use crate::sweep::plan::without_repeats;
+
+/// One curve: a contender and its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Setting {
+    /// Who competes.
+    pub contender: Contender,
+    /// The limit; 0 for a contender that is given none.
+    pub concurrency: u32,
+}
+
+/// One round of one cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// Threads that compete.
+    pub threads: u32,
+    /// What they do inside.
+    pub load: Load,
+    /// Under whom.
+    pub setting: Setting,
+    /// Counts from 0.
+    pub round: u32,
+}
+
+/// Everything a run measures.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Numbers of threads, in the order in which they are measured.
+    pub threads: Vec<u32>,
+    /// Loads.
+    pub loads: Vec<Load>,
+    /// Contenders with their limits, in the order of their turns.
+    pub settings: Vec<Setting>,
+    /// Rounds.
+    pub rounds: u32,
+    /// Measured per step.
+    pub time: Duration,
+    /// Run before a step is measured.
+    pub settle: Duration,
+    /// As `settle`, for a limit that finds itself.
+    pub search: Duration,
+    /// Makes the threads' random choices.
+    pub seed: u64,
+    /// Sessions that wait for row locks before our scheduler admits fewer; 0: any number.
+    pub lock_waiters_max: u32,
+    /// Counts who is inside.
+    pub verify: bool,
+}
+
+const LOADS: [Load; 6] =
+    [Load::Work(2), Load::Work(20), Load::ContendedMutex, Load::Socket, Load::HotRow, Load::Disk];
+const QUICK_LOADS: [Load; 3] = [Load::Work(20), Load::ContendedMutex, Load::HotRow];
+const THREADS: [u32; 4] = [16, 256, 1024, 4096];
+const QUICK_THREADS: [u32; 2] = [16, 1024];
+/// Kept for comparison, and measured when asked for: `none` is a peer already.
+const NOT_BY_DEFAULT: [Policy; 3] = [Policy::None, Policy::Lifo, Policy::Broadcast];
+
+/// How long a limit searches before it is measured.
+const SEARCH: Duration = Duration::from_secs(8);
+
+impl Plan {
+    /// The plan of a command line, on a machine of so many processors.
+    pub fn new(args: &AdmissionArgs, processors: u32) -> Result<Self, Error> {
+        fn or<T: Copy>(given: Vec<T>, full: &[T], quick: &[T], is_quick: bool) -> Vec<T> {
+            match (given.is_empty(), is_quick) {
+                (true, true) => quick.to_vec(),
+                (true, false) => full.to_vec(),
+                (false, _) => given,
+            }
+        }
+        let mut policies = expand(&args.policy);
+        if policies.is_empty() {
+            policies = Policy::ALL.into_iter().filter(|policy| !NOT_BY_DEFAULT.contains(policy)).collect();
+        }
+        let limits: Vec<Option<u32>> =
+            args.concurrency.iter().map(|limit| limit.threads(processors)).collect();
+        let time = Duration::from_secs_f64(args.time.unwrap_or(if args.quick { 0.15 } else { 0.4 }));
+        Ok(Plan {
+            threads: without_repeats(&or(args.threads.clone(), &THREADS, &QUICK_THREADS, args.quick)),
+            loads: without_repeats(&or(expand(&args.load), &LOADS, &QUICK_LOADS, args.quick)),
+            settings: settings(&policies, &expand(&args.peer), &limits),
+            rounds: args.rounds.unwrap_or(if args.quick { 2 } else { 3 }),
+            time,
+            // All threads ask at the same moment: the burst must have passed before anything is measured.
+            settle: (time / 4).clamp(Duration::from_millis(50), Duration::from_millis(500)),
+            search: SEARCH,
+            seed: args.seed,
+            lock_waiters_max: args.lock_waiters,
+            verify: args.verify,
+        })
+    }
+
+    /// All steps in their order.
+    pub fn steps(&self) -> Vec<Step> {
+        let mut steps = Vec::with_capacity(self.steps_total());
+        for round in 0..self.rounds {
+            for &threads in &self.threads {
+                for &load in &self.loads {
+                    steps.extend(self.settings.iter().map(|&setting| Step { threads, load, setting, round }));
+                }
+            }
+        }
+        steps
+    }
+
+    /// How long a step runs before it is measured.
+    pub fn settle(&self, step: &Step) -> Duration {
+        if step.setting.contender == Contender::Auto { self.search } else { self.settle }
+    }
+
+    /// How many steps there are in all.
+    pub fn steps_total(&self) -> usize {
+        self.threads.len() * self.loads.len() * self.settings.len() * self.rounds as usize
+    }
+
+    /// The highest number of threads.
+    pub fn threads_max(&self) -> u32 {
+        self.threads.iter().copied().max().unwrap_or(0)
+    }
+}
+
+/// Who knows no limit comes once, at the end of the turn.
+fn settings(policies: &[Policy], peers: &[Peer], limits: &[Option<u32>]) -> Vec<Setting> {
+    let ours = policies.iter().map(|policy| Contender::Policy(*policy));
+    let theirs = peers.iter().map(|peer| Contender::Peer(*peer));
+    let contenders: Vec<Contender> = ours.chain(theirs).collect();
+    let mut settings = Vec::new();
+    for &concurrency in limits.iter().flatten() {
+        let limited = contenders.iter().filter(|contender| contender.is_limited());
+        settings.extend(limited.map(|&contender| Setting { contender, concurrency }));
+    }
+    if limits.contains(&None) {
+        settings.push(Setting { contender: Contender::Auto, concurrency: 0 });
+    }
+    let unlimited = contenders.iter().filter(|contender| !contender.is_limited());
+    settings.extend(unlimited.map(|&contender| Setting { contender, concurrency: 0 }));
+    without_repeats(&settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::bench::args::BenchCommand;
+    use crate::cli::{Cli, Command};
+
+    fn plan(line: &str) -> Plan {
+        let words = ["flifo", "bench", "admission"].into_iter().chain(line.split_whitespace());
+        match Cli::try_parse_from(words).unwrap().command {
+            Command::Bench { what: BenchCommand::Admission(args) } => Plan::new(&args, 2).unwrap(),
+            _ => unreachable!("bench was given"),
+        }
+    }
+
+    #[test]
+    fn contenders_take_turns_within_a_round() {
+        let plan = plan("--load empty,disk --threads 1,8 --policy fifo --peer futex,none --rounds 2");
+        let order: Vec<(u32, u32, &str, &str)> = plan
+            .steps()
+            .iter()
+            .map(|s| (s.round, s.threads, s.load.name(), s.setting.contender.name()))
+            .collect();
+        let mut expected = Vec::new();
+        for round in [0, 1] {
+            for threads in [1, 8] {
+                for load in ["empty", "disk"] {
+                    expected.extend(["fifo", "futex", "none"].map(|who| (round, threads, load, who)));
+                }
+            }
+        }
+        assert_eq!(order, expected);
+        assert_eq!(plan.steps_total(), order.len());
+    }
+
+    #[test]
+    fn the_default_ends_within_ten_minutes_and_quick_within_one() {
+        let measured = |plan: &Plan| (plan.time + plan.settle) * plan.steps_total() as u32;
+        // Eleven contenders; starting and ending threads takes a quarter more.
+        let full = plan("");
+        let per_contender = measured(&full) / full.settings.len() as u32;
+        assert!(per_contender * 11 < Duration::from_secs(420), "{per_contender:?}");
+        let quick = plan("--quick");
+        assert!(measured(&quick) / quick.settings.len() as u32 * 11 < Duration::from_secs(35));
+        assert_eq!((full.threads_max(), full.rounds, quick.rounds), (4096, 3, 2));
+    }
+
+    #[test]
+    fn who_knows_no_limit_comes_once() {
+        let plan = plan("--policy none,fifo --peer none,tokio --concurrency cores,8,2");
+        let of = |contender| plan.settings.iter().filter(|s| s.contender == contender).count();
+        assert_eq!(of(Contender::Policy(Policy::None)), 1);
+        assert_eq!(of(Contender::Peer(Peer::None)), 1);
+        // cores is 2 here.
+        assert_eq!(of(Contender::Policy(Policy::Fifo)), 2);
+        assert_eq!(of(Contender::Peer(Peer::Tokio)), 2);
+    }
+
+    #[test]
+    fn repeats_are_measured_once_and_order_is_kept() {
+        let plan = plan("--threads 8,1,8 --load disk,empty,disk --peer futex --policy fifo,fifo");
+        assert_eq!((plan.threads, plan.loads), (vec![8, 1], vec![Load::Disk, Load::Empty]));
+        assert_eq!(plan.settings.len(), 2);
+    }
+}

@@ -1,0 +1,136 @@
+//! The bench from its first line to its last.
+
+use std::path::Path;
+use std::time::Instant;
+
+use super::args::AdmissionArgs;
+use super::cell::{self, Rig};
+use super::load::Load;
+use super::plan::{Plan, Step};
+use crate::clock;
+use crate::error::Error;
+use crate::limits;
+use crate::progress::Progress;
+use crate::report::{self, Style};
+use crate::results::{Results, Settings};
+use crate::sampler::Machine;
+use crate::sweep::{Ended, check_writable, command_line};
+use crate::workload::work;
+
+/// What a thread takes of memory: touched stack, kernel objects, its session, its sockets' buffers.
+const THREAD_BYTES: u64 = 64 << 10;
+
+/// Runs `flifo bench admission`.
+pub fn admission(args: &AdmissionArgs) -> Result<Ended, Error> {
+    let begun = Instant::now();
+    let machine = Machine::detect(Path::new("."));
+    let plan = Plan::new(args, machine.cores.max(1))?;
+    for file in [&args.json, &args.html].into_iter().flatten() {
+        check_writable(file)?;
+    }
+    if let Some(dir) = &args.svg {
+        std::fs::create_dir_all(dir).map_err(|source| Error::Write { path: dir.clone(), source })?;
+        check_writable(&dir.join("load.svg"))?;
+    }
+    check_limits(&plan)?;
+    precise_sleeps();
+    work::prepare();
+
+    let settings = Settings {
+        seed: plan.seed,
+        lock_waiters_max: plan.lock_waiters_max,
+        rounds: plan.rounds,
+        round_s: plan.time.as_secs_f64(),
+        warmup_s: plan.settle.as_secs_f64(),
+        ..Settings::default()
+    };
+    let mut results = Results::new(machine, settings, command_line(), clock::utc_now());
+    let outcome = measure(&plan, &mut results);
+    results.elapsed_s = begun.elapsed().as_secs_f64();
+    results.interrupted = !matches!(outcome, Ok(Ended::Done));
+
+    // What was measured is worth keeping, whatever ended the run; its error is told all the same.
+    let kept = keep(args, &results);
+    let ended = outcome?;
+    kept?;
+    match ended {
+        Ended::Interrupted if results.cells.is_empty() => Err(Error::Interrupted),
+        ended => Ok(ended),
+    }
+}
+
+/// All steps in the plan's order.
+fn measure(plan: &Plan, results: &mut Results) -> Result<Ended, Error> {
+    let mut bar = Progress::new().sweep(plan.steps_total(), plan.settle + plan.time);
+    bar.row(&report::entry_heading(Style::stdout()));
+    let mut kept: Option<Rig> = None;
+    for step in plan.steps() {
+        let rig = match kept.take().filter(|rig| rig.threads() == step.threads) {
+            Some(rig) => kept.insert(rig),
+            // The old threads are gone first: the limits were checked for the most at a time.
+            None => kept.insert(Rig::new(step.threads, step.load)?),
+        };
+        rig.set(step.load)?;
+        bar.running(&describe(&step, plan));
+        let Some(round) = cell::run(plan, &step, rig)? else {
+            bar.finish();
+            return Ok(Ended::Interrupted);
+        };
+        let measured = results.cell_mut(&cell::key(&step));
+        measured.push(round);
+        bar.advance();
+        // The first round fills the table for who looks on, the last one has the medians.
+        if step.round + 1 == plan.rounds {
+            bar.row(&report::entry_line(measured, Style::stdout()));
+        } else if step.round == 0 {
+            bar.row_for_who_looks_on(&report::entry_line(measured, Style::stdout()));
+        }
+    }
+    bar.finish();
+    Ok(Ended::Done)
+}
+
+/// Prints and saves what was measured.
+fn keep(args: &AdmissionArgs, results: &Results) -> Result<(), Error> {
+    if results.cells.is_empty() {
+        return Ok(());
+    }
+    if let Some(json) = &args.json {
+        results.save(json).map_err(report::ReportError::from)?;
+    }
+    let mut out = std::io::stdout();
+    Ok(report::show(results, args.html.as_deref(), args.svg.as_deref(), Style::stdout(), &mut out)?)
+}
+
+fn describe(step: &Step, plan: &Plan) -> String {
+    let limit = match step.setting.concurrency {
+        0 => String::new(),
+        limit => format!(" {limit}"),
+    };
+    format!(
+        "{} {}{limit}, {} thread{}, round {} of {}",
+        step.load.name(),
+        step.setting.contender.name(),
+        step.threads,
+        if step.threads == 1 { "" } else { "s" },
+        step.round + 1,
+        plan.rounds
+    )
+}
+
+/// What the run takes of the system, asked before anything is started.
+fn check_limits(plan: &Plan) -> Result<(), Error> {
+    let threads = plan.threads_max();
+    let most = |figure: fn(Load, u32) -> u64| plan.loads.iter().map(|load| figure(*load, threads)).max();
+    limits::descriptors(most(Load::descriptors).unwrap_or(0))?;
+    limits::threads(u64::from(threads))?;
+    limits::stacks(u64::from(threads), cell::STACK_BYTES as u64)?;
+    limits::thread_memory(u64::from(threads), u64::from(threads) * THREAD_BYTES)
+}
+
+/// A sleep of 100 us shall take that, not the 50 us more that the kernel may add to save wake-ups. Threads
+/// inherit it.
+fn precise_sleeps() {
+    // Without it the load `disk` has a slower disk: no reason not to run.
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+}

@@ -1,0 +1,185 @@
+//! A thread of a cell: enters, does its statement, leaves, again and again.
+
+use std::sync::Arc;
+
+use super::control::{Control, Phase, Slot};
+use super::limiter::{AsyncLock, Counted, Futex, Gate, Limiter, MutexCondvar, Ours, Tokio, Unlimited};
+use super::load::{Actor, Scene, Sockets};
+use crate::clock;
+use crate::crew::Driver;
+use crate::error::Error;
+
+/// What the threads are told for a cell.
+#[derive(Clone)]
+pub(super) struct Job {
+    pub(super) gate: Gate,
+    pub(super) scene: Arc<Scene>,
+    pub(super) control: Arc<Control>,
+    pub(super) seed: u64,
+    pub(super) round: u32,
+}
+
+/// A thread that competes for places.
+pub(super) struct Worker {
+    pub(super) thread: usize,
+}
+
+/// An event loop of the load `socket`.
+pub(super) struct Client {
+    pub(super) index: usize,
+}
+
+impl Driver for Worker {
+    type Order = Job;
+    type Report = ();
+
+    fn obey(&mut self, job: &Job) -> Result<(), Error> {
+        match &job.gate {
+            Gate::Ours(admission) => self.go(job, &Ours::new(admission)),
+            Gate::Tokio(gate) => self.go(job, &Tokio(Arc::clone(gate))),
+            Gate::AsyncLock(gate) => self.go(job, &AsyncLock(Arc::clone(gate))),
+            Gate::MutexCondvar(gate) => self.go(job, &MutexCondvar(Arc::clone(gate))),
+            Gate::Futex(gate) => self.go(job, &Futex(Arc::clone(gate))),
+            Gate::Open => self.go(job, &Unlimited),
+        }
+    }
+
+    fn failed(job: &Job) {
+        job.control.give_up();
+    }
+}
+
+impl Driver for Client {
+    type Order = Job;
+    type Report = ();
+
+    fn obey(&mut self, job: &Job) -> Result<(), Error> {
+        let Scene::Socket(sockets) = &*job.scene else { return Ok(()) };
+        job.control.arrive();
+        sockets.play(self.index, || job.control.phase() == Phase::Over)
+    }
+
+    fn failed(job: &Job) {
+        job.control.give_up();
+    }
+}
+
+impl Worker {
+    fn go<L: Limiter>(&self, job: &Job, limiter: &L) -> Result<(), Error> {
+        match &job.control.running {
+            Some(running) => self.run(job, &Counted { limiter, running }),
+            None => self.run(job, limiter),
+        }
+    }
+
+    fn run<L: Limiter>(&self, job: &Job, limiter: &L) -> Result<(), Error> {
+        let mut actor = Actor::new(job.seed, job.round, self.thread);
+        let slot = job.control.slot(self.thread);
+        // Touched before the start: the first writing of a page is not the scheduler's time.
+        slot.is_inside();
+        job.control.arrive();
+        match &*job.scene {
+            Scene::Socket(sockets) => self.serve(job, limiter, slot, &mut actor, sockets)?,
+            Scene::Work(0) => sampled(job, limiter, slot, &mut actor),
+            _ => while statement(job, limiter, slot, &mut actor) {},
+        }
+        Ok(())
+    }
+
+    /// Statements as they are asked for.
+    fn serve<L: Limiter>(
+        &self,
+        job: &Job,
+        limiter: &L,
+        slot: &Slot,
+        actor: &mut Actor,
+        sockets: &Sockets,
+    ) -> Result<(), Error> {
+        while sockets.receive(self.thread)? {
+            statement(job, limiter, slot, actor);
+            sockets.reply(self.thread)?;
+        }
+        Ok(())
+    }
+}
+
+/// One statement, timed; false if the cell is over.
+#[inline]
+fn statement<L: Limiter>(job: &Job, limiter: &L, slot: &Slot, actor: &mut Actor) -> bool {
+    let control = &*job.control;
+    let asked_ns = clock::now_ns();
+    slot.asks(asked_ns);
+    limiter.enter();
+    let waited_ns = clock::now_ns() - asked_ns;
+    slot.is_inside();
+    match control.phase() {
+        Phase::Settle => {}
+        Phase::Measure => {
+            slot.waited(waited_ns);
+            control.entered(waited_ns, 1);
+        }
+        Phase::Over => {
+            limiter.exit();
+            return false;
+        }
+    }
+    job.scene.section(limiter, actor);
+    limiter.exit();
+    slot.done();
+    true
+}
+
+/// A wait below this is none: the thread found a place.
+const AT_ONCE_NS: u64 = 1_000;
+/// Statements in a row that are not timed, after one that found a place at once.
+const UNTIMED: u64 = 63;
+/// Untimed statements that took so long together had one among them that waited.
+const ROW_NS_MAX: u64 = 20_000;
+
+/// Empty statements, which two readings of the clock would double: a thread that finds a place at once is
+/// timed once in 64 entries, one that waits at each. A row of untimed ones that took long counts as one
+/// wait of that long and 62 that found a place: the longest is never too low, and too high by what the row
+/// did besides waiting, some microseconds or a loss of the processor.
+fn sampled<L: Limiter>(job: &Job, limiter: &L, slot: &Slot, actor: &mut Actor) {
+    let control = &*job.control;
+    loop {
+        let asked_ns = clock::now_ns();
+        slot.asks(asked_ns);
+        limiter.enter();
+        let entered_ns = clock::now_ns();
+        let waited_ns = entered_ns - asked_ns;
+        slot.is_inside();
+        job.scene.section(limiter, actor);
+        limiter.exit();
+        slot.done();
+        let mut phase = control.phase();
+        if phase == Phase::Measure {
+            slot.waited(waited_ns);
+            control.entered(waited_ns, 1);
+        }
+        if waited_ns < AT_ONCE_NS {
+            slot.asks(entered_ns);
+            let mut left = UNTIMED;
+            while left > 0 && phase != Phase::Over {
+                limiter.enter();
+                job.scene.section(limiter, actor);
+                limiter.exit();
+                slot.done();
+                phase = control.phase();
+                left -= 1;
+            }
+            slot.is_inside();
+            let row_ns = clock::now_ns() - entered_ns;
+            if phase == Phase::Measure && row_ns > ROW_NS_MAX {
+                slot.waited(row_ns);
+                control.entered(row_ns, 1);
+                control.entered(waited_ns, UNTIMED - 1);
+            } else if phase == Phase::Measure {
+                control.entered(waited_ns, UNTIMED);
+            }
+        }
+        if phase == Phase::Over {
+            return;
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Figures of a round out of the scheduler's counters, for every command that runs one.
+
+use flifo_admission::Snapshot;
+use histogram::Histogram;
+
+use crate::results::AdmissionFigures;
+
+/// What admission counted between two snapshots.
+pub(crate) fn admission(difference: &Snapshot) -> AdmissionFigures {
+    let woken = |quantile| quantile_us(&difference.woken_to_running_ns, quantile);
+    let inside = |quantile| quantile_us(&difference.inside_ns, quantile);
+    let queued = |quantile| quantile_us(&difference.queued_ns, quantile);
+    AdmissionFigures {
+        entered_at_once: Some(difference.entered_at_once),
+        entered_by_ticket: Some(difference.entered_by_ticket),
+        entered_by_lifo: Some(difference.entered_by_lifo),
+        handed_on: Some(difference.handed_on),
+        inside_max: Some(difference.inside_max),
+        pending_max: Some(difference.pending_max),
+        queued_max: Some(difference.queued_max),
+        woken_to_running_p50_us: woken(0.50),
+        woken_to_running_p95_us: woken(0.95),
+        woken_to_running_p99_us: woken(0.99),
+        inside_p50_us: inside(0.50),
+        inside_p95_us: inside(0.95),
+        inside_p99_us: inside(0.99),
+        queued_p50_us: queued(0.50),
+        queued_p95_us: queued(0.95),
+        queued_p99_us: queued(0.99),
+        queued_max_us: queued(1.0),
+    }
+}
+
+/// The middle of the bucket that holds the quantile, us; `None` for an empty histogram.
+pub(crate) fn quantile_us(histogram_ns: &Histogram, quantile: f64) -> Option<f64> {
+    let bucket = histogram_ns.quantile_bucket(quantile).ok().flatten()?;
+    Some((bucket.start() + (bucket.end() - bucket.start()) / 2) as f64 / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_in_microseconds() {
+        let mut histogram = Histogram::new(5, 40).unwrap();
+        assert_eq!(quantile_us(&histogram, 0.5), None);
+        (0..100).for_each(|_| histogram.increment(50_000).unwrap());
+        let median = quantile_us(&histogram, 0.5).unwrap();
+        assert!((median - 50.0).abs() < 50.0 / 32.0, "{median}");
+    }
+}
