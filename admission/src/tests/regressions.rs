@@ -22,6 +22,7 @@ fn join(core: &Core, node: &Arc<Node>) {
 
 /// Those summoned under one policy, and those handed places under the next, are pending together.
 #[test]
+#[cfg_attr(miri, ignore = "it shows arithmetic, and takes minutes there")]
 fn as_many_can_be_pending_as_two_policies_wake() {
     let core = Core::new(Policy::Summon, LIMIT_MAX, 1);
     let nodes: Vec<_> = (0..2 * LIMIT_MAX).map(|_| Node::new()).collect();

@@ -1,0 +1,478 @@
+//! Many threads and tasks use one scheduler for a long time while everything about it changes: policies,
+//! limits, timeouts, kills, waits of all kinds, classes, tenants, sessions that come and go, entries that
+//! are dropped and leaked, wakers that panic. `make soak`, or `SOAK_SECONDS=20 make soak`.
+//!
+//! It fails, and says why, if at the end anybody hangs, or T, P or Q is not 0, or anybody waited longer than
+//! the bound.
+//!
+//! # The bound
+//!
+//! Only policies that serve in order promise one: `fifo`, `flifo`, and `quantum` with a quantum of one
+//! statement, each without congestion. A wait counts if such a policy was in force from its begin to its end.
+//!
+//! - **D**: the longest time, measured, from having a place to asking again or leaving for good, waits in
+//!   between included. **W**: the longest time, measured, from being handed a place to running.
+//! - While somebody waits, a place is handed to the queue every **H = 2 (D + W)** at the latest. For if not:
+//!   whoever is inside, woken, or comes back from a wait leaves within D + W; newcomers get in only while
+//!   others are pending, so for W at most, and are gone D later. The last of them to leave finds T <= L and
+//!   Q > 0, and hands on.
+//! - Before a session are at most all **N** others, each once: who leaves comes back behind it. Of the first
+//!   class, at most every fourth place goes to others: **2 N** places.
+//! - Others get at least every fourth place once they are older than `promote_after`. Of these, a tenant of
+//!   weight w out of a sum S gets at least one in **S / w**, rounded up, and one more for each other tenant:
+//!   **4 N (S / w + tenants)** places.
+//! - So nobody waits longer than `promote_after` + (places + 1) H.
+
+use std::future::Future;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
+use std::time::{Duration, Instant};
+use std::{env, process, thread};
+
+use flifo_admission::{
+    Admission, Canceller, Class, Config, Policy, Refused, Session, Snapshot, Tenant, WaitKind,
+};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
+
+const THREADS: usize = 32;
+const TASKS: usize = 64;
+const CLIENTS: usize = THREADS + TASKS;
+const WEIGHTS: [f64; 3] = [1.0, 2.5, 0.3];
+const PROMOTE_AFTER: Duration = Duration::from_millis(5);
+/// So long after the end everybody must be through.
+const GRACE: Duration = Duration::from_secs(60);
+
+struct Soak {
+    admission: Arc<Admission>,
+    tenants: [Tenant; 3],
+    cancellers: Vec<Mutex<Option<Canceller>>>,
+    ends: AtomicBool,
+    through: AtomicUsize,
+    /// Statements, by client; for the progress line, and to name those who hang.
+    done: Vec<AtomicU64>,
+    /// Odd while a policy that serves in order is in force; a new number with every change.
+    epoch: AtomicU64,
+    /// D, ns.
+    longest_hold_ns: AtomicU64,
+    /// The longest wait that counts, ns: of the first class, and of each tenant.
+    longest_wait_ns: [AtomicU64; 4],
+    waits_that_count: AtomicU64,
+}
+
+struct Random(SplitMix64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0.next_u64() % n
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    fn of<T: Copy>(&mut self, those: &[T]) -> T {
+        those[self.below(those.len() as u64) as usize]
+    }
+}
+
+/// A waker that panics, as a broken executor's may.
+struct Broken;
+
+impl Wake for Broken {
+    fn wake(self: Arc<Self>) {
+        resume_unwind(Box::new("a broken waker"));
+    }
+}
+
+/// One client and its present session.
+struct Client<'a> {
+    soak: &'a Soak,
+    number: usize,
+    session: Session,
+    random: Random,
+    tenant: usize,
+    /// Since when it has held a place.
+    holds_since: Instant,
+}
+
+impl<'a> Client<'a> {
+    fn new(soak: &'a Soak, number: usize) -> Self {
+        let random = Random(SplitMix64::seed_from_u64(number as u64));
+        let session = soak.admission.session();
+        let client = Client { soak, number, session, random, tenant: 0, holds_since: Instant::now() };
+        client.announce();
+        client
+    }
+
+    fn announce(&self) {
+        *self.soak.cancellers[self.number].lock().unwrap() = Some(self.session.canceller());
+    }
+
+    fn ends(&self) -> bool {
+        self.soak.ends.load(Relaxed)
+    }
+
+    /// Between two statements.
+    fn prepare(&mut self) {
+        self.session.forget_cancel();
+        if self.random.one_in(50) {
+            self.session = self.soak.admission.session();
+            self.announce();
+        }
+        self.tenant = self.random.below(3) as usize;
+        self.session.set_tenant(self.soak.tenants[self.tenant]);
+        self.session.set_class(if self.random.one_in(4) { Class::First } else { Class::Normal });
+    }
+
+    /// An entry that waited since `since`, in the epoch that was then, is over.
+    fn asked(&mut self, epoch: u64, since: Instant) {
+        if epoch % 2 == 1 && epoch == self.soak.epoch.load(Relaxed) {
+            let kind = if self.session.class() == Class::First { 0 } else { 1 + self.tenant };
+            self.soak.longest_wait_ns[kind].fetch_max(since.elapsed().as_nanos() as u64, Relaxed);
+            self.soak.waits_that_count.fetch_add(1, Relaxed);
+        }
+        self.holds_since = Instant::now();
+    }
+
+    /// It asks again or leaves.
+    fn let_go(&self) {
+        let ns = self.holds_since.elapsed().as_nanos() as u64;
+        self.soak.longest_hold_ns.fetch_max(ns, Relaxed);
+    }
+
+    fn epoch(&self) -> (u64, Instant) {
+        (self.soak.epoch.load(Relaxed), Instant::now())
+    }
+
+    fn enter(&mut self) -> Result<(), Refused> {
+        let (epoch, since) = self.epoch();
+        let entered = match self.random.below(12) {
+            0 => self.session.enter_until(since + Duration::from_micros(self.random.below(2000))),
+            1 if self.session.try_enter() => Ok(()),
+            _ => self.session.enter(),
+        };
+        self.asked(epoch, since);
+        entered
+    }
+
+    async fn enter_async(&mut self) -> Result<(), Refused> {
+        if self.random.one_in(20) {
+            // A first try that is dropped or leaked, maybe with a waker that panics.
+            let waker =
+                if self.random.one_in(4) { Waker::from(Arc::new(Broken)) } else { Waker::noop().clone() };
+            let mut entry = Box::pin(self.session.enter_async());
+            let _ = entry.as_mut().poll(&mut Context::from_waker(&waker));
+            if self.random.one_in(3) {
+                std::mem::forget(entry);
+            } else {
+                drop(entry);
+            }
+        }
+        let (epoch, since) = self.epoch();
+        let entered = if self.random.one_in(20) {
+            let patience = Duration::from_micros(self.random.below(3000));
+            match tokio::time::timeout(patience, self.session.enter_async()).await {
+                Ok(entered) => entered,
+                Err(_) => Err(Refused::Timeout),
+            }
+        } else {
+            self.session.enter_async().await
+        };
+        self.asked(epoch, since);
+        entered
+    }
+
+    fn work(&mut self) {
+        let until = Instant::now() + Duration::from_micros(self.random.below(60));
+        while Instant::now() < until {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Ends a wait; false: the statement was killed in it.
+    fn wait_end(&mut self, kind: WaitKind) -> Result<bool, Refused> {
+        match self.random.below(10) {
+            0 => Ok(false),
+            1..4 => {
+                self.let_go();
+                let came_back = self.session.wait_end_may_queue(kind);
+                self.holds_since = Instant::now();
+                came_back.map(|()| true)
+            }
+            _ => {
+                self.session.wait_end(kind);
+                Ok(true)
+            }
+        }
+    }
+
+    fn left(&mut self) {
+        self.let_go();
+        self.session.exit();
+        while self.session.wait_depth() > 0 {
+            self.session.wait_end(WaitKind::User);
+        }
+        self.soak.done[self.number].fetch_add(1, Relaxed);
+    }
+
+    fn statement(&mut self) -> Result<(), Refused> {
+        self.enter()?;
+        for _ in 0..self.random.below(4) {
+            self.work();
+            if self.random.one_in(3) {
+                let kind = self.random.of(&WaitKind::ALL);
+                self.session.wait_begin(kind);
+                thread::sleep(Duration::from_micros(self.random.below(200)));
+                if !self.wait_end(kind)? {
+                    return Ok(());
+                }
+            }
+            self.let_go();
+            self.enter()?;
+        }
+        self.work();
+        Ok(())
+    }
+
+    async fn statement_async(&mut self) -> Result<(), Refused> {
+        self.enter_async().await?;
+        for _ in 0..self.random.below(4) {
+            self.work();
+            if self.random.one_in(3) {
+                let kind = self.random.of(&WaitKind::ALL);
+                self.session.wait_begin(kind);
+                tokio::time::sleep(Duration::from_micros(self.random.below(2000))).await;
+                if !self.wait_end_of_task(kind)? {
+                    return Ok(());
+                }
+            }
+            self.let_go();
+            self.enter_async().await?;
+        }
+        self.work();
+        Ok(())
+    }
+
+    /// A task must not block its thread.
+    fn wait_end_of_task(&mut self, kind: WaitKind) -> Result<bool, Refused> {
+        if self.random.one_in(10) {
+            return Ok(false);
+        }
+        self.session.wait_end(kind);
+        Ok(true)
+    }
+}
+
+fn thread_of(soak: &Soak, number: usize) {
+    let mut client = Client::new(soak, number);
+    while !client.ends() {
+        client.prepare();
+        let _ = client.statement();
+        client.left();
+        if client.random.one_in(5) {
+            thread::sleep(Duration::from_micros(client.random.below(300)));
+        }
+    }
+    soak.through.fetch_add(1, Relaxed);
+}
+
+async fn task_of(soak: Arc<Soak>, number: usize) {
+    let mut client = Client::new(&soak, number);
+    while !client.ends() {
+        client.prepare();
+        let _ = client.statement_async().await;
+        client.left();
+        tokio::task::yield_now().await;
+    }
+    soak.through.fetch_add(1, Relaxed);
+}
+
+/// Changes everything now and then, and kills.
+fn boss(soak: &Soak) {
+    let mut random = Random(SplitMix64::seed_from_u64(0xB055));
+    let mut next_change = Instant::now();
+    while !soak.ends.load(Relaxed) {
+        thread::sleep(Duration::from_micros(random.below(3000)));
+        if random.one_in(4) {
+            let victim = random.below(CLIENTS as u64) as usize;
+            let canceller = soak.cancellers[victim].lock().unwrap().clone();
+            canceller.iter().for_each(Canceller::cancel);
+        }
+        if random.one_in(20) {
+            soak.admission.set_thread_concurrency(random.below(9) as u32).expect("it is in range");
+        }
+        if Instant::now() >= next_change {
+            next_change = Instant::now() + Duration::from_millis(100 + random.below(900));
+            change(soak, &mut random);
+        }
+    }
+}
+
+fn change(soak: &Soak, random: &mut Random) {
+    let in_order = random.one_in(2);
+    let ms = |n: u64| (n != 0).then(|| Duration::from_millis(n));
+    let config = Config {
+        policy: match in_order {
+            true => random.of(&[Policy::Fifo, Policy::Flifo, Policy::Quantum]),
+            false => random.of(&Policy::ALL),
+        },
+        thread_concurrency: 1 + random.below(8) as u32,
+        concurrency_tickets: 1 + random.below(3) as u32,
+        io_depth: random.below(4) as u32,
+        lock_waiters_max: if in_order { 0 } else { random.below(4) as u32 },
+        queue_limit: random.of(&[0, 0, 40]),
+        queue_timeout: ms(random.of(&[0, 0, 20, 100])),
+        tau: ms(random.of(&[0, 0, 5])),
+        quantum: if in_order { Duration::from_nanos(1) } else { Duration::from_micros(100) },
+        promote_after: PROMOTE_AFTER,
+        stall_after: Some(Duration::from_millis(100)),
+        ..Config::default()
+    };
+    // Between the two numbers nothing counts.
+    let before = soak.epoch.load(Relaxed);
+    let pause = before + 2 - before % 2;
+    soak.epoch.store(pause, Relaxed);
+    soak.admission.reconfigure(config).expect("it is possible");
+    soak.epoch.store(pause + u64::from(in_order), Relaxed);
+}
+
+fn longest_ns(histogram: &flifo_admission::histogram::Histogram) -> u64 {
+    histogram.iter().filter(|bucket| bucket.count() > 0).map(|bucket| bucket.end()).max().unwrap_or(0)
+}
+
+fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+fn progress(soak: &Soak, began: Instant) {
+    let snapshot = soak.admission.snapshot();
+    let done: u64 = soak.done.iter().map(|done| done.load(Relaxed)).sum();
+    println!(
+        "soak: {:>5.0} s {done:>9} statements  {:<9} L={} T={} P={} Q={}  cancelled {} timed out {} full {} stalls {}",
+        began.elapsed().as_secs_f64(),
+        snapshot.policy.name(),
+        snapshot.thread_concurrency,
+        snapshot.inside,
+        snapshot.pending,
+        snapshot.queued,
+        snapshot.cancelled,
+        snapshot.refused_by_timeout,
+        snapshot.refused_queue_full,
+        snapshot.stalls_broken,
+    );
+}
+
+/// Compares the longest waits with the bound; how many are above it.
+fn compare(soak: &Soak, snapshot: &Snapshot) -> u32 {
+    let hold_ns = soak.longest_hold_ns.load(Relaxed);
+    let wake_ns = longest_ns(&snapshot.woken_to_running_ns);
+    let every_ns = 2 * (hold_ns + wake_ns);
+    println!(
+        "soak: D, the longest hold, {:.1} ms; W, the longest wake, {:.1} ms; H = 2 (D + W) = {:.1} ms",
+        ms(hold_ns),
+        ms(wake_ns),
+        ms(every_ns)
+    );
+    let sum: f64 = WEIGHTS.iter().sum();
+    let mut above = 0;
+    for (kind, longest_ns) in soak.longest_wait_ns.iter().enumerate() {
+        let clients = CLIENTS as u64;
+        let (name, places) = match kind {
+            0 => ("the first class".to_owned(), 2 * clients),
+            _ => {
+                let weight = WEIGHTS[kind - 1];
+                let share = (sum / weight).ceil() as u64 + WEIGHTS.len() as u64;
+                (format!("a tenant of weight {weight}"), 4 * clients * share)
+            }
+        };
+        let bound_ns = PROMOTE_AFTER.as_nanos() as u64 + (places + 1) * every_ns;
+        let longest_ns = longest_ns.load(Relaxed);
+        println!("soak: longest wait of {name} {:.1} ms, bound {:.1} ms", ms(longest_ns), ms(bound_ns));
+        above += u32::from(longest_ns > bound_ns);
+    }
+    above
+}
+
+fn fail(why: &str) -> ! {
+    eprintln!("soak: FAILED: {why}");
+    process::exit(1);
+}
+
+fn main() {
+    let seconds = match env::var("SOAK_SECONDS").unwrap_or_else(|_| "600".to_owned()).parse::<u64>() {
+        Ok(seconds) if seconds > 0 => seconds,
+        _ => fail("SOAK_SECONDS must be a whole number of seconds above 0"),
+    };
+    let admission = Admission::new(Config { promote_after: PROMOTE_AFTER, ..Config::default() })
+        .unwrap_or_else(|error| fail(&error.to_string()));
+    let tenants = [
+        Tenant::default(),
+        admission.tenant(WEIGHTS[1]).expect("it is in range"),
+        admission.tenant(WEIGHTS[2]).expect("it is in range"),
+    ];
+    let soak = Arc::new(Soak {
+        admission,
+        tenants,
+        cancellers: (0..CLIENTS).map(|_| Mutex::new(None)).collect(),
+        ends: AtomicBool::new(false),
+        through: AtomicUsize::new(0),
+        done: (0..CLIENTS).map(|_| AtomicU64::new(0)).collect(),
+        epoch: AtomicU64::new(0),
+        longest_hold_ns: AtomicU64::new(0),
+        longest_wait_ns: Default::default(),
+        waits_that_count: AtomicU64::new(0),
+    });
+    println!("soak: {seconds} s, {THREADS} threads and {TASKS} tasks");
+    let began = Instant::now();
+    for number in 0..THREADS {
+        let soak = Arc::clone(&soak);
+        thread::spawn(move || thread_of(&soak, number));
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(4)
+        .enable_time()
+        .build()
+        .unwrap_or_else(|error| fail(&format!("no runtime for the tasks: {error}")));
+    for number in THREADS..CLIENTS {
+        runtime.spawn(task_of(Arc::clone(&soak), number));
+    }
+    let boss_of = Arc::clone(&soak);
+    let boss = thread::spawn(move || boss(&boss_of));
+    let every = Duration::from_secs((seconds / 10).clamp(1, 10));
+    while began.elapsed() < Duration::from_secs(seconds) {
+        thread::sleep(every.min(Duration::from_secs(seconds).saturating_sub(began.elapsed())));
+        progress(&soak, began);
+    }
+    soak.ends.store(true, Relaxed);
+    let ended = Instant::now();
+    while soak.through.load(Relaxed) < CLIENTS && ended.elapsed() < GRACE {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let through = soak.through.load(Relaxed);
+    if through < CLIENTS {
+        progress(&soak, began);
+        fail(&format!("{} of {CLIENTS} clients hang {} s after the end", CLIENTS - through, GRACE.as_secs()));
+    }
+    boss.join().unwrap_or_else(|_| fail("the boss panicked"));
+    drop(runtime); // Its tasks are over, and so are their sessions.
+    let snapshot = soak.admission.snapshot();
+    if (snapshot.inside, snapshot.pending, snapshot.queued) != (0, 0, 0) {
+        let (t, p, q) = (snapshot.inside, snapshot.pending, snapshot.queued);
+        fail(&format!("T={t} P={p} Q={q} at the end, all must be 0"));
+    }
+    if (snapshot.lock_waiters, snapshot.disk_waits) != (0, 0) {
+        let (locks, disks) = (snapshot.lock_waiters, snapshot.disk_waits);
+        fail(&format!("{locks} lock waits and {disks} disk waits are left at the end"));
+    }
+    println!("soak: {} waits under policies that serve in order", soak.waits_that_count.load(Relaxed));
+    if compare(&soak, &snapshot) > 0 {
+        fail("somebody waited longer than the bound");
+    }
+    if soak.done.iter().any(|done| done.load(Relaxed) == 0) {
+        fail("a client made no statement at all");
+    }
+    println!("soak: passed");
+}
