@@ -1,8 +1,9 @@
 # What one does here. `make help` lists it.
 
 CARGO ?= cargo
-LOOM   = RUSTFLAGS="--cfg loom" $(CARGO) test -p flifo-admission --lib --release --target-dir target/loom
-LOOM_C = RUSTFLAGS="--cfg loom" $(CARGO) test -p flifo-admission-c --lib --release --target-dir target/loom
+LOOM    = RUSTFLAGS="--cfg loom" $(CARGO) test -p flifo-admission --lib --release --target-dir target/loom
+SHUTTLE = RUSTFLAGS="--cfg shuttle" $(CARGO) test -p flifo-admission --lib --release --target-dir target/shuttle
+LOOM_C  = RUSTFLAGS="--cfg loom" $(CARGO) test -p flifo-admission-c --lib --release --target-dir target/loom
 
 # The C library, which `make install` takes: release, or dev for the tests.
 CAPI         = admission/capi
@@ -19,7 +20,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 DOCDIR     ?= $(PREFIX)/share/doc/flifo
 DOCS       = docs/c-api.md LICENSE-MIT LICENSE-APACHE $(CAPI)/examples/pool.c $(CAPI)/examples/guard.cc
 
-.PHONY: help run test unit models lint deny bench soak docs setup capi header install uninstall tsan
+.PHONY: help run test unit models lint deny bench docs setup capi header install uninstall tsan miri soak
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "%-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,9 +34,18 @@ unit: ## unit, property, fault, crash and command-line tests
 	$(CARGO) test --workspace
 	$(CARGO) test -p flifo-admission --features metrics publish
 
-models: ## every interleaving of the scheduler's protocol (loom)
+models: ## the scheduler's protocol: every interleaving (loom), random schedules (shuttle)
 	$(LOOM) models
+	$(SHUTTLE) models
 	$(LOOM_C) models
+
+miri: ## the scheduler's tests in an interpreter that finds undefined behaviour (needs nightly's miri)
+	@if $(CARGO) +nightly miri --version >/dev/null 2>&1; then \
+	MIRIFLAGS="-Zmiri-permissive-provenance" $(CARGO) +nightly miri test -p flifo-admission --lib --target-dir target/miri; \
+	else echo "miri: skipped, it is not installed (rustup toolchain install nightly --component miri)"; fi
+
+soak: ## ten minutes of everything at once, or SOAK_SECONDS of it
+	$(CARGO) run --release -p flifo-admission --example soak
 
 lint: deny ## formatting, clippy, documentation links
 	$(CARGO) fmt --check
@@ -51,9 +61,6 @@ bench: ## the figures of docs/benchmarks.md that are not a sweep
 	$(CARGO) bench -p flifo-admission
 	$(CARGO) bench -p flifo-admission-c
 	$(CARGO) bench -p flifo-engine
-
-soak: ## ten minutes of kills, timeouts, resizes and waits (SOAK_SECONDS=20 for a short one)
-	$(CARGO) run --release -p flifo-admission --example soak
 
 docs: ## the crates' documentation
 	$(CARGO) doc --workspace --no-deps --open

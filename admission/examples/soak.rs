@@ -1,327 +1,478 @@
-//! A soak: threads and tasks under one scheduler, with random kills, timeouts, resizes, changes of policy and
-//! waits, for ten minutes. `make soak`, or for a short one `SOAK_SECONDS=20 make soak`.
+//! Many threads and tasks use one scheduler for a long time while everything about it changes: policies,
+//! limits, timeouts, kills, waits of all kinds, classes, tenants, sessions that come and go, entries that
+//! are dropped and leaked, wakers that panic. `make soak`, or `SOAK_SECONDS=20 make soak`.
 //!
-//! It fails, with one line that says why and exit code 1, if
-//! - anything is out at the end: T, P, Q, lock waiters and disk waits must be 0;
-//! - somebody hangs: its session makes no progress for ten times the bound below;
-//! - somebody waited longer than the bound.
+//! It fails, and says why, if at the end anybody hangs, or T, P or Q is not 0, or anybody waited longer than
+//! the bound.
 //!
-//! **The bound.** In the worst order each of the other sessions goes first, with a whole quantum of
-//! statements, and each of them takes as long as the longest time inside that was seen in this run (loss of
-//! the processor included), one at a time, since the limit may be 1. A change of policy sends everybody to
-//! ask again, so all that can happen twice; policies that let newcomers overtake do so until tau. So:
-//! `2 x sessions x longest inside + tau + longest gap`, where the gap is how late a timer was in this run.
+//! # The bound
+//!
+//! Only policies that serve in order promise one: `fifo`, `flifo`, and `quantum` with a quantum of one
+//! statement, each without congestion. A wait counts if such a policy was in force from its begin to its end.
+//!
+//! - **D**: the longest time, measured, from having a place to asking again or leaving for good, waits in
+//!   between included. **W**: the longest time, measured, from being handed a place to running.
+//! - While somebody waits, a place is handed to the queue every **H = 2 (D + W)** at the latest. For if not:
+//!   whoever is inside, woken, or comes back from a wait leaves within D + W; newcomers get in only while
+//!   others are pending, so for W at most, and are gone D later. The last of them to leave finds T <= L and
+//!   Q > 0, and hands on.
+//! - Before a session are at most all **N** others, each once: who leaves comes back behind it. Of the first
+//!   class, at most every fourth place goes to others: **2 N** places.
+//! - Others get at least every fourth place once they are older than `promote_after`. Of these, a tenant of
+//!   weight w out of a sum S gets at least one in **S / w**, rounded up, and one more for each other tenant:
+//!   **4 N (S / w + tenants)** places.
+//! - So nobody waits longer than `promote_after` + (places + 1) H.
 
-use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::future::Future;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
+use std::{env, process, thread};
 
 use flifo_admission::{
-    Admission, AutoLimit, Canceller, Class, Config, Policy, Refused, Session, Tenant, WaitKind,
+    Admission, Canceller, Class, Config, Policy, Refused, Session, Snapshot, Tenant, WaitKind,
 };
-use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
 
-const THREADS: usize = 48;
-const TASKS: usize = 48;
-const TAU: Duration = Duration::from_millis(20);
+const THREADS: usize = 32;
+const TASKS: usize = 64;
+const CLIENTS: usize = THREADS + TASKS;
+const WEIGHTS: [f64; 3] = [1.0, 2.5, 0.3];
+const PROMOTE_AFTER: Duration = Duration::from_millis(5);
+/// So long after the end everybody must be through.
+const GRACE: Duration = Duration::from_secs(60);
 
-/// Random numbers below a bound.
-struct Dice(Xoshiro256PlusPlus);
-
-impl Dice {
-    fn new(seed: u64) -> Self {
-        Dice(Xoshiro256PlusPlus::seed_from_u64(seed))
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0.next_u64() % bound
-    }
-
-    fn one_in(&mut self, bound: u64) -> bool {
-        self.below(bound) == 0
-    }
-}
-
-/// What all know of each other.
 struct Soak {
     admission: Arc<Admission>,
-    tenants: Vec<Tenant>,
-    over: AtomicBool,
-    /// Statements done by each session's owner; it alone writes its number.
-    done: Vec<AtomicU64>,
-    /// How to kill each session's wait.
+    tenants: [Tenant; 3],
     cancellers: Vec<Mutex<Option<Canceller>>>,
-    longest_wait_ns: AtomicU64,
-    longest_inside_ns: AtomicU64,
-    longest_gap_ns: AtomicU64,
-    refused: [AtomicU64; 3],
+    ends: AtomicBool,
+    through: AtomicUsize,
+    /// Statements, by client; for the progress line, and to name those who hang.
+    done: Vec<AtomicU64>,
+    /// Odd while a policy that serves in order is in force; a new number with every change.
+    epoch: AtomicU64,
+    /// D, ns.
+    longest_hold_ns: AtomicU64,
+    /// The longest wait that counts, ns: of the first class, and of each tenant.
+    longest_wait_ns: [AtomicU64; 4],
+    waits_that_count: AtomicU64,
 }
 
-impl Soak {
-    fn is_over(&self) -> bool {
-        self.over.load(Ordering::Relaxed)
+struct Random(SplitMix64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0.next_u64() % n
     }
 
-    fn session(&self, owner: usize, dice: &mut Dice) -> Session {
-        let session = self.admission.session();
-        session.set_tenant(self.tenants[dice.below(self.tenants.len() as u64) as usize]);
-        *self.cancellers[owner].lock().unwrap() = Some(session.canceller());
-        session
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
     }
 
-    fn entered(&self, since: Instant, outcome: Result<(), Refused>) -> bool {
-        self.longest_wait_ns.fetch_max(since.elapsed().as_nanos() as u64, Ordering::Relaxed);
-        if let Err(why) = outcome {
-            self.refused[why as usize].fetch_add(1, Ordering::Relaxed);
+    fn of<T: Copy>(&mut self, those: &[T]) -> T {
+        those[self.below(those.len() as u64) as usize]
+    }
+}
+
+/// A waker that panics, as a broken executor's may.
+struct Broken;
+
+impl Wake for Broken {
+    fn wake(self: Arc<Self>) {
+        resume_unwind(Box::new("a broken waker"));
+    }
+}
+
+/// One client and its present session.
+struct Client<'a> {
+    soak: &'a Soak,
+    number: usize,
+    session: Session,
+    random: Random,
+    tenant: usize,
+    /// Since when it has held a place.
+    holds_since: Instant,
+}
+
+impl<'a> Client<'a> {
+    fn new(soak: &'a Soak, number: usize) -> Self {
+        let random = Random(SplitMix64::seed_from_u64(number as u64));
+        let session = soak.admission.session();
+        let client = Client { soak, number, session, random, tenant: 0, holds_since: Instant::now() };
+        client.announce();
+        client
+    }
+
+    fn announce(&self) {
+        *self.soak.cancellers[self.number].lock().unwrap() = Some(self.session.canceller());
+    }
+
+    fn ends(&self) -> bool {
+        self.soak.ends.load(Relaxed)
+    }
+
+    /// Between two statements.
+    fn prepare(&mut self) {
+        self.session.forget_cancel();
+        if self.random.one_in(50) {
+            self.session = self.soak.admission.session();
+            self.announce();
         }
-        outcome.is_ok()
+        self.tenant = self.random.below(3) as usize;
+        self.session.set_tenant(self.soak.tenants[self.tenant]);
+        self.session.set_class(if self.random.one_in(4) { Class::First } else { Class::Normal });
     }
 
-    fn left(&self, owner: usize, since: Instant) {
-        self.longest_inside_ns.fetch_max(since.elapsed().as_nanos() as u64, Ordering::Relaxed);
-        self.done[owner].fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn bound(&self) -> Duration {
-        let ns = |of: &AtomicU64| Duration::from_nanos(of.load(Ordering::Relaxed));
-        ns(&self.longest_inside_ns) * 2 * (THREADS + TASKS) as u32 + TAU + ns(&self.longest_gap_ns)
-    }
-
-    fn longest_wait(&self) -> Duration {
-        Duration::from_nanos(self.longest_wait_ns.load(Ordering::Relaxed))
-    }
-}
-
-fn work(dice: &mut Dice) {
-    for _ in 0..dice.below(2000) {
-        std::hint::spin_loop();
-    }
-}
-
-fn a_wait(dice: &mut Dice) -> WaitKind {
-    WaitKind::ALL[dice.below(WaitKind::ALL.len() as u64) as usize]
-}
-
-/// A thread's statement, inside. False if it was refused on the way.
-fn inside(session: &Session, dice: &mut Dice) -> Result<(), Refused> {
-    work(dice);
-    for _ in 0..dice.below(8) {
-        session.enter()?;
-    }
-    if dice.one_in(4) {
-        let (outer, inner) = (a_wait(dice), a_wait(dice));
-        session.wait_begin(outer);
-        if dice.one_in(4) {
-            session.wait_begin(inner);
-            thread::yield_now();
-            session.wait_end(inner);
+    /// An entry that waited since `since`, in the epoch that was then, is over.
+    fn asked(&mut self, epoch: u64, since: Instant) {
+        if epoch % 2 == 1 && epoch == self.soak.epoch.load(Relaxed) {
+            let kind = if self.session.class() == Class::First { 0 } else { 1 + self.tenant };
+            self.soak.longest_wait_ns[kind].fetch_max(since.elapsed().as_nanos() as u64, Relaxed);
+            self.soak.waits_that_count.fetch_add(1, Relaxed);
         }
-        if dice.one_in(8) {
-            thread::sleep(Duration::from_micros(dice.below(500)));
-        }
-        if dice.one_in(3) {
-            session.wait_end_may_queue(outer)?;
-        } else {
-            session.wait_end(outer);
-        }
-        work(dice);
+        self.holds_since = Instant::now();
     }
-    Ok(())
-}
 
-fn run_thread(soak: &Soak, owner: usize) {
-    let mut dice = Dice::new(owner as u64);
-    let mut session = soak.session(owner, &mut dice);
-    while !soak.is_over() {
-        session.set_class(if dice.one_in(5) { Class::First } else { Class::Normal });
-        let asked = Instant::now();
-        let outcome = match dice.below(10) {
-            0 => session.enter_until(asked + Duration::from_micros(dice.below(3000))),
-            1 if !session.try_enter() => session.enter(),
-            _ => session.enter(),
+    /// It asks again or leaves.
+    fn let_go(&self) {
+        let ns = self.holds_since.elapsed().as_nanos() as u64;
+        self.soak.longest_hold_ns.fetch_max(ns, Relaxed);
+    }
+
+    fn epoch(&self) -> (u64, Instant) {
+        (self.soak.epoch.load(Relaxed), Instant::now())
+    }
+
+    fn enter(&mut self) -> Result<(), Refused> {
+        let (epoch, since) = self.epoch();
+        let entered = match self.random.below(12) {
+            0 => self.session.enter_until(since + Duration::from_micros(self.random.below(2000))),
+            1 if self.session.try_enter() => Ok(()),
+            _ => self.session.enter(),
         };
-        if soak.entered(asked, outcome) {
-            let begun = Instant::now();
-            if let Err(why) = inside(&session, &mut dice) {
-                soak.refused[why as usize].fetch_add(1, Ordering::Relaxed);
+        self.asked(epoch, since);
+        entered
+    }
+
+    async fn enter_async(&mut self) -> Result<(), Refused> {
+        if self.random.one_in(20) {
+            // A first try that is dropped or leaked, maybe with a waker that panics.
+            let waker =
+                if self.random.one_in(4) { Waker::from(Arc::new(Broken)) } else { Waker::noop().clone() };
+            let mut entry = Box::pin(self.session.enter_async());
+            let _ = entry.as_mut().poll(&mut Context::from_waker(&waker));
+            if self.random.one_in(3) {
+                std::mem::forget(entry);
+            } else {
+                drop(entry);
             }
-            session.exit();
-            soak.left(owner, begun);
+        }
+        let (epoch, since) = self.epoch();
+        let entered = if self.random.one_in(20) {
+            let patience = Duration::from_micros(self.random.below(3000));
+            match tokio::time::timeout(patience, self.session.enter_async()).await {
+                Ok(entered) => entered,
+                Err(_) => Err(Refused::Timeout),
+            }
         } else {
-            soak.done[owner].fetch_add(1, Ordering::Relaxed);
+            self.session.enter_async().await
+        };
+        self.asked(epoch, since);
+        entered
+    }
+
+    fn work(&mut self) {
+        let until = Instant::now() + Duration::from_micros(self.random.below(60));
+        while Instant::now() < until {
+            std::hint::spin_loop();
         }
-        if dice.one_in(50) {
-            session = soak.session(owner, &mut dice);
+    }
+
+    /// Ends a wait; false: the statement was killed in it.
+    fn wait_end(&mut self, kind: WaitKind) -> Result<bool, Refused> {
+        match self.random.below(10) {
+            0 => Ok(false),
+            1..4 => {
+                self.let_go();
+                let came_back = self.session.wait_end_may_queue(kind);
+                self.holds_since = Instant::now();
+                came_back.map(|()| true)
+            }
+            _ => {
+                self.session.wait_end(kind);
+                Ok(true)
+            }
         }
-        if dice.one_in(20) {
-            thread::sleep(Duration::from_micros(dice.below(300)));
+    }
+
+    fn left(&mut self) {
+        self.let_go();
+        self.session.exit();
+        while self.session.wait_depth() > 0 {
+            self.session.wait_end(WaitKind::User);
         }
+        self.soak.done[self.number].fetch_add(1, Relaxed);
+    }
+
+    fn statement(&mut self) -> Result<(), Refused> {
+        self.enter()?;
+        for _ in 0..self.random.below(4) {
+            self.work();
+            if self.random.one_in(3) {
+                let kind = self.random.of(&WaitKind::ALL);
+                self.session.wait_begin(kind);
+                thread::sleep(Duration::from_micros(self.random.below(200)));
+                if !self.wait_end(kind)? {
+                    return Ok(());
+                }
+            }
+            self.let_go();
+            self.enter()?;
+        }
+        self.work();
+        Ok(())
+    }
+
+    async fn statement_async(&mut self) -> Result<(), Refused> {
+        self.enter_async().await?;
+        for _ in 0..self.random.below(4) {
+            self.work();
+            if self.random.one_in(3) {
+                let kind = self.random.of(&WaitKind::ALL);
+                self.session.wait_begin(kind);
+                tokio::time::sleep(Duration::from_micros(self.random.below(2000))).await;
+                if !self.wait_end_of_task(kind)? {
+                    return Ok(());
+                }
+            }
+            self.let_go();
+            self.enter_async().await?;
+        }
+        self.work();
+        Ok(())
+    }
+
+    /// A task must not block its thread.
+    fn wait_end_of_task(&mut self, kind: WaitKind) -> Result<bool, Refused> {
+        if self.random.one_in(10) {
+            return Ok(false);
+        }
+        self.session.wait_end(kind);
+        Ok(true)
     }
 }
 
-async fn run_task(soak: Arc<Soak>, owner: usize) {
-    let mut dice = Dice::new(owner as u64);
-    let mut session = soak.session(owner, &mut dice);
-    while !soak.is_over() {
-        let asked = Instant::now();
-        let patience = Duration::from_micros(if dice.one_in(8) { dice.below(3000) } else { 3_600_000_000 });
-        let entered = tokio::time::timeout(patience, session.place_async()).await;
-        if let Ok(entered) = entered
-            && soak.entered(asked, entered.as_ref().map(|_| ()).map_err(|why| *why))
-            && let Ok(mut place) = entered
-        {
-            let begun = Instant::now();
-            work(&mut dice);
-            if dice.one_in(4) {
-                place.wait_for(a_wait(&mut dice), tokio::task::yield_now()).await;
-            }
-            drop(place);
-            soak.left(owner, begun);
-        } else {
-            soak.done[owner].fetch_add(1, Ordering::Relaxed);
+fn thread_of(soak: &Soak, number: usize) {
+    let mut client = Client::new(soak, number);
+    while !client.ends() {
+        client.prepare();
+        let _ = client.statement();
+        client.left();
+        if client.random.one_in(5) {
+            thread::sleep(Duration::from_micros(client.random.below(300)));
         }
-        if dice.one_in(50) {
-            session = soak.session(owner, &mut dice);
-        }
+    }
+    soak.through.fetch_add(1, Relaxed);
+}
+
+async fn task_of(soak: Arc<Soak>, number: usize) {
+    let mut client = Client::new(&soak, number);
+    while !client.ends() {
+        client.prepare();
+        let _ = client.statement_async().await;
+        client.left();
         tokio::task::yield_now().await;
     }
+    soak.through.fetch_add(1, Relaxed);
 }
 
-/// Kills waits, and changes everything that can be changed.
-fn disturb(soak: &Soak) {
-    let mut dice = Dice::new(u64::MAX);
-    let mut tick = Instant::now();
-    while !soak.is_over() {
-        let pause = Duration::from_millis(1 + dice.below(4));
-        thread::sleep(pause);
-        let gap = tick.elapsed().saturating_sub(pause);
-        soak.longest_gap_ns.fetch_max(gap.as_nanos() as u64, Ordering::Relaxed);
-        tick = Instant::now();
-        for _ in 0..dice.below(4) {
-            let victim = dice.below((THREADS + TASKS) as u64) as usize;
-            if let Some(canceller) = soak.cancellers[victim].lock().unwrap().as_ref() {
-                canceller.cancel();
-            }
+/// Changes everything now and then, and kills.
+fn boss(soak: &Soak) {
+    let mut random = Random(SplitMix64::seed_from_u64(0xB055));
+    let mut next_change = Instant::now();
+    while !soak.ends.load(Relaxed) {
+        thread::sleep(Duration::from_micros(random.below(3000)));
+        if random.one_in(4) {
+            let victim = random.below(CLIENTS as u64) as usize;
+            let canceller = soak.cancellers[victim].lock().unwrap().clone();
+            canceller.iter().for_each(Canceller::cancel);
         }
-        if dice.one_in(10) {
-            let limit = if dice.one_in(10) { 0 } else { 1 + dice.below(16) as u32 };
-            soak.admission.set_thread_concurrency(limit).expect("it is allowed");
+        if random.one_in(20) {
+            soak.admission.set_thread_concurrency(random.below(9) as u32).expect("it is in range");
         }
-        if dice.one_in(40) {
-            let bound = |dice: &mut Dice, most| if dice.one_in(2) { 0 } else { 1 + dice.below(most) as u32 };
-            let config = Config {
-                policy: Policy::ALL[dice.below(Policy::ALL.len() as u64) as usize],
-                thread_concurrency: 1 + dice.below(16) as u32,
-                auto: dice.one_in(4).then_some(AutoLimit { floor: 1, ceiling: 16 }),
-                concurrency_tickets: 1 + dice.below(10) as u32,
-                io_depth: bound(&mut dice, 4),
-                lock_waiters_max: bound(&mut dice, 8),
-                queue_limit: bound(&mut dice, 80),
-                queue_timeout: dice.one_in(3).then_some(Duration::from_millis(5)),
-                tau: Some(TAU),
-                ..Config::default()
-            };
-            soak.admission.reconfigure(config).expect("it is allowed");
+        if Instant::now() >= next_change {
+            next_change = Instant::now() + Duration::from_millis(100 + random.below(900));
+            change(soak, &mut random);
         }
-        tick = tick.max(Instant::now());
     }
 }
 
-/// Prints how it goes, and says who hangs.
-fn watch(soak: &Soak, until: Instant) -> Result<(), String> {
-    let begun = Instant::now();
-    let mut seen: Vec<(u64, Instant)> = vec![(0, begun); THREADS + TASKS];
-    let mut printed = begun;
-    while Instant::now() < until {
-        thread::sleep(Duration::from_millis(200));
-        let patience = soak.bound() * 10 + Duration::from_secs(5);
-        for (owner, last) in seen.iter_mut().enumerate() {
-            let done = soak.done[owner].load(Ordering::Relaxed);
-            if done != last.0 {
-                *last = (done, Instant::now());
-            } else if last.1.elapsed() > patience {
-                return Err(format!("session {owner} made no progress for {patience:?}"));
-            }
-        }
-        if printed.elapsed() > Duration::from_secs(2) {
-            printed = Instant::now();
-            let left = until.saturating_duration_since(printed).as_secs();
-            let now = soak.admission.snapshot();
-            eprintln!("{left:4} s left; longest wait {:?}; {}", soak.longest_wait(), now.line());
-        }
-    }
-    Ok(())
-}
-
-fn main() -> ExitCode {
-    let seconds = match std::env::var("SOAK_SECONDS").map(|text| text.parse::<u64>()) {
-        Ok(Ok(seconds)) if seconds > 0 => seconds,
-        Ok(_) => {
-            eprintln!("soak: SOAK_SECONDS must be a number of seconds above 0");
-            return ExitCode::from(2);
-        }
-        Err(_) => 600,
+fn change(soak: &Soak, random: &mut Random) {
+    let in_order = random.one_in(2);
+    let ms = |n: u64| (n != 0).then(|| Duration::from_millis(n));
+    let config = Config {
+        policy: match in_order {
+            true => random.of(&[Policy::Fifo, Policy::Flifo, Policy::Quantum]),
+            false => random.of(&Policy::ALL),
+        },
+        thread_concurrency: 1 + random.below(8) as u32,
+        concurrency_tickets: 1 + random.below(3) as u32,
+        io_depth: random.below(4) as u32,
+        lock_waiters_max: if in_order { 0 } else { random.below(4) as u32 },
+        queue_limit: random.of(&[0, 0, 40]),
+        queue_timeout: ms(random.of(&[0, 0, 20, 100])),
+        tau: ms(random.of(&[0, 0, 5])),
+        quantum: if in_order { Duration::from_nanos(1) } else { Duration::from_micros(100) },
+        promote_after: PROMOTE_AFTER,
+        stall_after: Some(Duration::from_millis(100)),
+        ..Config::default()
     };
-    let admission = Admission::new(Config { tau: Some(TAU), ..Config::default() }).expect("it is allowed");
-    let tenant = |weight| admission.tenant(weight).expect("it is allowed");
+    // Between the two numbers nothing counts.
+    let before = soak.epoch.load(Relaxed);
+    let pause = before + 2 - before % 2;
+    soak.epoch.store(pause, Relaxed);
+    soak.admission.reconfigure(config).expect("it is possible");
+    soak.epoch.store(pause + u64::from(in_order), Relaxed);
+}
+
+fn longest_ns(histogram: &flifo_admission::histogram::Histogram) -> u64 {
+    histogram.iter().filter(|bucket| bucket.count() > 0).map(|bucket| bucket.end()).max().unwrap_or(0)
+}
+
+fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+fn progress(soak: &Soak, began: Instant) {
+    let snapshot = soak.admission.snapshot();
+    let done: u64 = soak.done.iter().map(|done| done.load(Relaxed)).sum();
+    println!(
+        "soak: {:>5.0} s {done:>9} statements  {:<9} L={} T={} P={} Q={}  cancelled {} timed out {} full {} stalls {}",
+        began.elapsed().as_secs_f64(),
+        snapshot.policy.name(),
+        snapshot.thread_concurrency,
+        snapshot.inside,
+        snapshot.pending,
+        snapshot.queued,
+        snapshot.cancelled,
+        snapshot.refused_by_timeout,
+        snapshot.refused_queue_full,
+        snapshot.stalls_broken,
+    );
+}
+
+/// Compares the longest waits with the bound; how many are above it.
+fn compare(soak: &Soak, snapshot: &Snapshot) -> u32 {
+    let hold_ns = soak.longest_hold_ns.load(Relaxed);
+    let wake_ns = longest_ns(&snapshot.woken_to_running_ns);
+    let every_ns = 2 * (hold_ns + wake_ns);
+    println!(
+        "soak: D, the longest hold, {:.1} ms; W, the longest wake, {:.1} ms; H = 2 (D + W) = {:.1} ms",
+        ms(hold_ns),
+        ms(wake_ns),
+        ms(every_ns)
+    );
+    let sum: f64 = WEIGHTS.iter().sum();
+    let mut above = 0;
+    for (kind, longest_ns) in soak.longest_wait_ns.iter().enumerate() {
+        let clients = CLIENTS as u64;
+        let (name, places) = match kind {
+            0 => ("the first class".to_owned(), 2 * clients),
+            _ => {
+                let weight = WEIGHTS[kind - 1];
+                let share = (sum / weight).ceil() as u64 + WEIGHTS.len() as u64;
+                (format!("a tenant of weight {weight}"), 4 * clients * share)
+            }
+        };
+        let bound_ns = PROMOTE_AFTER.as_nanos() as u64 + (places + 1) * every_ns;
+        let longest_ns = longest_ns.load(Relaxed);
+        println!("soak: longest wait of {name} {:.1} ms, bound {:.1} ms", ms(longest_ns), ms(bound_ns));
+        above += u32::from(longest_ns > bound_ns);
+    }
+    above
+}
+
+fn fail(why: &str) -> ! {
+    eprintln!("soak: FAILED: {why}");
+    process::exit(1);
+}
+
+fn main() {
+    let seconds = match env::var("SOAK_SECONDS").unwrap_or_else(|_| "600".to_owned()).parse::<u64>() {
+        Ok(seconds) if seconds > 0 => seconds,
+        _ => fail("SOAK_SECONDS must be a whole number of seconds above 0"),
+    };
+    let admission = Admission::new(Config { promote_after: PROMOTE_AFTER, ..Config::default() })
+        .unwrap_or_else(|error| fail(&error.to_string()));
+    let tenants = [
+        Tenant::default(),
+        admission.tenant(WEIGHTS[1]).expect("it is in range"),
+        admission.tenant(WEIGHTS[2]).expect("it is in range"),
+    ];
     let soak = Arc::new(Soak {
-        tenants: vec![Tenant::default(), tenant(0.5), tenant(3.0)],
-        over: AtomicBool::new(false),
-        done: (0..THREADS + TASKS).map(|_| AtomicU64::new(0)).collect(),
-        cancellers: (0..THREADS + TASKS).map(|_| Mutex::new(None)).collect(),
-        longest_wait_ns: AtomicU64::new(0),
-        longest_inside_ns: AtomicU64::new(0),
-        longest_gap_ns: AtomicU64::new(0),
-        refused: Default::default(),
         admission,
+        tenants,
+        cancellers: (0..CLIENTS).map(|_| Mutex::new(None)).collect(),
+        ends: AtomicBool::new(false),
+        through: AtomicUsize::new(0),
+        done: (0..CLIENTS).map(|_| AtomicU64::new(0)).collect(),
+        epoch: AtomicU64::new(0),
+        longest_hold_ns: AtomicU64::new(0),
+        longest_wait_ns: Default::default(),
+        waits_that_count: AtomicU64::new(0),
     });
+    println!("soak: {seconds} s, {THREADS} threads and {TASKS} tasks");
+    let began = Instant::now();
+    for number in 0..THREADS {
+        let soak = Arc::clone(&soak);
+        thread::spawn(move || thread_of(&soak, number));
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+        .worker_threads(4)
         .enable_time()
         .build()
-        .expect("threads for the tasks");
-    let tasks: Vec<_> =
-        (THREADS..THREADS + TASKS).map(|owner| runtime.spawn(run_task(Arc::clone(&soak), owner))).collect();
-    let mut outcome = thread::scope(|scope| {
-        for owner in 0..THREADS {
-            let soak = &soak;
-            scope.spawn(move || run_thread(soak, owner));
-        }
-        scope.spawn(|| disturb(&soak));
-        let outcome = watch(&soak, Instant::now() + Duration::from_secs(seconds));
-        if let Err(why) = &outcome {
-            // Those that hang would keep the scope open for ever.
-            eprintln!("soak: {why}\n{}", soak.admission.snapshot());
-            std::process::exit(1);
-        }
-        soak.over.store(true, Ordering::Relaxed);
-        outcome
-    });
-    runtime.block_on(async {
-        for task in tasks {
-            task.await.expect("no task panics");
-        }
-    });
-    let end = soak.admission.snapshot();
-    let out = [end.inside, end.pending, end.queued, end.lock_waiters, end.disk_waits];
-    if out != [0; 5] {
-        outcome = Err(format!("T, P, Q, lock waiters, disk waits at the end: {out:?}, all must be 0"));
-    } else if soak.longest_wait() > soak.bound() {
-        outcome = Err(format!("somebody waited {:?}, more than {:?}", soak.longest_wait(), soak.bound()));
+        .unwrap_or_else(|error| fail(&format!("no runtime for the tasks: {error}")));
+    for number in THREADS..CLIENTS {
+        runtime.spawn(task_of(Arc::clone(&soak), number));
     }
-    println!("{end}");
-    let done: u64 = soak.done.iter().map(|done| done.load(Ordering::Relaxed)).sum();
-    let [timeout, full, cancelled] = soak.refused.each_ref().map(|count| count.load(Ordering::Relaxed));
-    println!("{done} statements; refused: {timeout} by timeout, {full} by a full queue, {cancelled} cancelled");
-    println!("longest wait {:?}, bound {:?}", soak.longest_wait(), soak.bound());
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("soak: {why}");
-            ExitCode::FAILURE
-        }
+    let boss_of = Arc::clone(&soak);
+    let boss = thread::spawn(move || boss(&boss_of));
+    let every = Duration::from_secs((seconds / 10).clamp(1, 10));
+    while began.elapsed() < Duration::from_secs(seconds) {
+        thread::sleep(every.min(Duration::from_secs(seconds).saturating_sub(began.elapsed())));
+        progress(&soak, began);
     }
+    soak.ends.store(true, Relaxed);
+    let ended = Instant::now();
+    while soak.through.load(Relaxed) < CLIENTS && ended.elapsed() < GRACE {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let through = soak.through.load(Relaxed);
+    if through < CLIENTS {
+        progress(&soak, began);
+        fail(&format!("{} of {CLIENTS} clients hang {} s after the end", CLIENTS - through, GRACE.as_secs()));
+    }
+    boss.join().unwrap_or_else(|_| fail("the boss panicked"));
+    drop(runtime); // Its tasks are over, and so are their sessions.
+    let snapshot = soak.admission.snapshot();
+    if (snapshot.inside, snapshot.pending, snapshot.queued) != (0, 0, 0) {
+        let (t, p, q) = (snapshot.inside, snapshot.pending, snapshot.queued);
+        fail(&format!("T={t} P={p} Q={q} at the end, all must be 0"));
+    }
+    if (snapshot.lock_waiters, snapshot.disk_waits) != (0, 0) {
+        let (locks, disks) = (snapshot.lock_waiters, snapshot.disk_waits);
+        fail(&format!("{locks} lock waits and {disks} disk waits are left at the end"));
+    }
+    println!("soak: {} waits under policies that serve in order", soak.waits_that_count.load(Relaxed));
+    if compare(&soak, &snapshot) > 0 {
+        fail("somebody waited longer than the bound");
+    }
+    if soak.done.iter().any(|done| done.load(Relaxed) == 0) {
+        fail("a client made no statement at all");
+    }
+    println!("soak: passed");
 }

@@ -9,7 +9,6 @@ use crate::core::{Core, Terms, Wake};
 use crate::delay::SleepDelay;
 use crate::metrics::{Counters, Metrics, Snapshot, add};
 use crate::parker::Verdict;
-use crate::quantum::QuantumStatements;
 use crate::queue::List;
 use crate::session::Session;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
@@ -21,7 +20,6 @@ pub struct Admission {
     pub(crate) core: Core,
     pub(crate) settings: Settings,
     pub(crate) delay: SleepDelay,
-    pub(crate) quantum: QuantumStatements,
     pub(crate) metrics: Metrics,
     pub(crate) watchdog: Watchdog,
     /// Disk waits that gave up their places. Invariant: counts the sessions between such a `wait_begin` and
@@ -43,6 +41,7 @@ pub(crate) struct Settings {
     queue_limit: AtomicU32,
     queue_timeout_ns: AtomicU64,
     lease_ns: AtomicU64,
+    quantum_ns: AtomicU64,
     lease_until_ns: AtomicU64,
 }
 
@@ -58,6 +57,7 @@ impl Settings {
             queue_limit: AtomicU32::new(0),
             queue_timeout_ns: AtomicU64::new(0),
             lease_ns: AtomicU64::new(0),
+            quantum_ns: AtomicU64::new(0),
             lease_until_ns: AtomicU64::new(0),
         };
         settings.set(config);
@@ -72,6 +72,7 @@ impl Settings {
         self.queue_limit.store(config.queue_limit, Ordering::Relaxed);
         self.queue_timeout_ns.store(ns(config.queue_timeout), Ordering::Relaxed);
         self.lease_ns.store(in_ns(config.lease), Ordering::Relaxed);
+        self.quantum_ns.store(in_ns(config.quantum), Ordering::Relaxed);
     }
 
     #[inline]
@@ -94,6 +95,10 @@ impl Settings {
     /// When a session that joins the queue at `now_ns` gives up.
     pub(crate) fn deadline_ns(&self, now_ns: u64) -> u64 {
         now_ns.saturating_add(self.queue_timeout_ns.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn quantum_ns(&self) -> u64 {
+        self.quantum_ns.load(Ordering::Relaxed)
     }
 
     /// Whether the lease of those inside is over; if so, the next one begins, and only one caller is told.
@@ -132,7 +137,6 @@ impl Admission {
             core: Core::new(config.policy, config.thread_concurrency, processors()),
             settings: Settings::new(&config),
             delay: SleepDelay::new(),
-            quantum: QuantumStatements::new(config.quantum),
             metrics,
             watchdog: Watchdog::new(),
             disk_waits: AtomicU32::new(0),
@@ -162,7 +166,6 @@ impl Admission {
         let config = to(current.clone());
         config.check()?;
         self.settings.set(&config);
-        self.quantum.set(config.quantum);
         let now_ns = self.metrics.now_ns();
         let terms = Terms {
             promote_after_ns: in_ns(config.promote_after),

@@ -133,7 +133,7 @@ impl Asking {
         }
         metrics.queued(now_ns.saturating_sub(self.queued_at_ns));
         add(&session.counters.entered_from_queue, 1);
-        session.quantum_left.set(crate::session::WHOLE_QUANTUM);
+        session.turn.begin(now_ns);
         if session.node.cancelled.load(Ordering::Acquire) {
             session.give_place_on(state);
             return self.refuse(session, Refused::Cancelled);

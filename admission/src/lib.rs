@@ -148,7 +148,8 @@
 //! | `cancel`, `refusal` | ending a wait in the queue, and why one was not let in |
 //! | `config` | what a scheduler is told, and what it may be told |
 //! | [`auto`] | the limit finds itself: a controller free of I/O and of clocks |
-//! | `delay`, `quantum` | the adaptive delay of [`Policy::Sleep`]; statements in a quantum |
+//! | `turn` | a session's turn under [`Policy::Quantum`] |
+//! | `delay` | the adaptive delay of [`Policy::Sleep`] |
 //! | `watchdog` | what depends on time alone |
 //! | `metrics` | counters, histograms of time, snapshots, their text and publication |
 //! | `sync` | atomics and locks, or the model checker's |
@@ -165,7 +166,6 @@ mod core;
 mod delay;
 mod metrics;
 mod parker;
-mod quantum;
 mod queue;
 mod refusal;
 mod rule;
@@ -173,6 +173,7 @@ mod session;
 mod state;
 mod sync;
 mod task;
+mod turn;
 mod waiting;
 mod waits;
 mod watchdog;

@@ -11,7 +11,7 @@ use crate::state::{Gate, State};
 pub(crate) struct Exit<'a> {
     /// The word before the exit.
     pub(crate) state: State,
-    /// The session's quantum is not used up.
+    /// The session comes back at once, and its quantum is not used up.
     pub(crate) in_quantum: bool,
     /// Whether the lease of those inside has run out: asked at most once, since asking renews it.
     pub(crate) lease_over: &'a dyn Fn() -> bool,
@@ -165,13 +165,12 @@ impl Rule for Summon {
     }
 }
 
-/// Round robin with a quantum: whoever came in through the queue may come back at once until it has
-/// made its quantum of statements; then its place goes to the head, and itself to the tail.
+/// Round robin with a quantum for those that come back at once, `flifo` for the others; see [`crate::turn`].
 struct Quantum;
 
 impl Rule for Quantum {
     fn gate(&self) -> Gate {
-        BARGE
+        LENIENT
     }
 
     fn at_exit(&self, exit: &Exit<'_>) -> Passing {

@@ -11,6 +11,7 @@ use crate::core::Entered;
 use crate::metrics::{Counters, SAMPLE_EVERY, add};
 use crate::queue::Node;
 use crate::state::{Caller, State};
+use crate::turn::Turn;
 use crate::waits::Waits;
 use crate::{Canceller, Policy, Refused, Tenant};
 
@@ -39,8 +40,6 @@ pub(crate) enum Held {
 }
 
 const NOT_SAMPLED: u64 = u64::MAX;
-/// A quantum of which nothing is used.
-pub(crate) const WHOLE_QUANTUM: u32 = u32::MAX;
 
 /// One connection's handle. It serves one thread at a time (`Send`, not `Sync`).
 ///
@@ -58,9 +57,8 @@ pub struct Session {
     pub(crate) waits: Waits,
     /// The state word as this session last saw it: the guess for its next step.
     pub(crate) last_seen: Cell<State>,
-    /// Statements left in its quantum, or [`WHOLE_QUANTUM`]; 0: it overtakes nobody. A new session has none,
-    /// so that connections that come and go cannot starve the queue.
-    pub(crate) quantum_left: Cell<u32>,
+    /// Where it is in its turn ([`Policy::Quantum`]).
+    pub(crate) turn: Turn,
     class: Cell<Class>,
     tenant: Cell<Tenant>,
     /// A task's entry that is in the queue, or was; see [`crate::task`].
@@ -83,7 +81,7 @@ impl Session {
             place: Cell::new(Held::No),
             waits: Waits::new(),
             last_seen: Cell::new(admission.core.state()),
-            quantum_left: Cell::new(0),
+            turn: Turn::new(),
             class: Cell::default(),
             tenant: Cell::default(),
             task_asks: Cell::new(None),
@@ -238,7 +236,7 @@ impl Session {
             return true;
         }
         self.leave();
-        self.quantum_left.set(0);
+        self.turn.forfeit();
         self.ask_once()
     }
 
@@ -262,17 +260,22 @@ impl Session {
     /// What the gate must know of it.
     #[inline]
     pub(crate) fn caller(&self) -> Caller {
-        Caller { fresh: self.quantum_left.get() != 0, first: self.class.get() == Class::First }
+        let seen = self.last_seen.get();
+        // What it saw last may be old; then it overtakes once where it should not have.
+        let fresh = seen.queued() == 0 || seen.policy() != Policy::Quantum || self.may_overtake();
+        Caller { fresh, first: self.class.get() == Class::First }
+    }
+
+    #[cold]
+    fn may_overtake(&self) -> bool {
+        let now_ns = || self.admission.metrics.now_ns();
+        self.turn.may_overtake(now_ns, self.admission.settings.quantum_ns())
     }
 
     /// It has one of the places that T counts; `state` is the word as it is then.
     #[inline]
     pub(crate) fn has_place(&self, state: State) {
         self.last_seen.set(state);
-        if state.queued() == 0 {
-            // It overtook nobody.
-            self.quantum_left.set(WHOLE_QUANTUM);
-        }
         self.admission.metrics.saw_places(state);
         self.take(Held::Place, self.admission.settings.tickets());
     }
@@ -294,24 +297,37 @@ impl Session {
         self.settle_tickets();
         self.entered_at_ns.set(NOT_SAMPLED);
         self.place.set(Held::No);
-        match self.admission.core.try_leave(state) {
-            Some(state) => self.last_seen.set(state),
-            None => self.leave_and_wake(true),
-        }
+        self.hand_over(true);
     }
 
     #[inline]
     pub(crate) fn leave(&self) {
+        self.leave_as(false);
+    }
+
+    /// Leaves for a while, as for a wait: whatever it might keep of quantum or lease goes to the next.
+    pub(crate) fn leave_for_good(&self) {
+        self.leave_as(true);
+    }
+
+    #[inline]
+    fn leave_as(&self, for_good: bool) {
         self.settle_tickets();
         if self.entered_at_ns.get() != NOT_SAMPLED {
             self.sample_inside();
         }
-        if self.place.replace(Held::No) == Held::Uncounted {
-            return;
+        if self.place.replace(Held::No) == Held::Place {
+            self.hand_over(for_good);
         }
-        match self.admission.core.try_leave(self.last_seen.get()) {
+    }
+
+    #[inline]
+    fn hand_over(&self, for_good: bool) {
+        let seen = self.last_seen.get();
+        let left = if seen.queued() == 0 { self.admission.core.try_leave(seen) } else { None };
+        match left {
             Some(state) => self.last_seen.set(state),
-            None => self.leave_and_wake(false),
+            None => self.leave_and_wake(for_good),
         }
     }
 
@@ -326,29 +342,23 @@ impl Session {
         let entered_at_ns = self.entered_at_ns.replace(NOT_SAMPLED);
         let ns = self.admission.metrics.now_ns().saturating_sub(entered_at_ns);
         self.admission.metrics.inside(ns);
-        self.admission.quantum.inside(ns);
     }
 
-    /// `unused`: it made no statement, so whatever it might keep of quantum or lease goes to the next.
     #[cold]
-    fn leave_and_wake(&self, unused: bool) {
+    fn leave_and_wake(&self, for_good: bool) {
         let admission = &*self.admission;
-        let left = match self.quantum_left.get() {
-            WHOLE_QUANTUM => admission.quantum.statements(),
-            left => left,
-        }
-        .saturating_sub(1);
-        let left = if unused { 0 } else { left };
-        self.quantum_left.set(left);
         let now_ns = || admission.metrics.now_ns();
+        let by_turns = !for_good && self.last_seen.get().policy() == Policy::Quantum;
+        let in_quantum = by_turns && self.turn.leave(now_ns(), admission.settings.quantum_ns());
         // Asking whether the lease is over begins the next one, so it is asked once for an exit.
         let lease_over = Cell::new(None);
         let lease_over = || {
-            let over = lease_over.get().unwrap_or_else(|| unused || admission.settings.lease_over(now_ns()));
+            let over =
+                lease_over.get().unwrap_or_else(|| for_good || admission.settings.lease_over(now_ns()));
             lease_over.set(Some(over));
             over
         };
-        let (wake, state) = admission.core.leave_and_wake(left != 0, &lease_over, &now_ns);
+        let (wake, state) = admission.core.leave_and_wake(in_quantum, &lease_over, &now_ns);
         self.last_seen.set(state);
         admission.wake(wake, Some(&self.counters));
     }

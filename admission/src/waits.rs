@@ -37,7 +37,7 @@ impl Session {
             if kind == WaitKind::RowLock {
                 self.count_lock_wait(true);
             }
-            self.leave();
+            self.leave_for_good();
             self.place.set(Held::Waiting);
             self.waits.left.set(Some((kind, depth)));
         }

@@ -70,6 +70,19 @@ fn inside(admission: &Arc<Admission>) -> Session {
     session
 }
 
+/// A place that is left while another thread is about to queue: one of the two must see the other.
+#[test]
+fn an_enqueue_looks_again_and_loses_no_wake_up() {
+    for policy in QUEUEING {
+        explore(5, config(policy, 1), |admission| {
+            let holder = inside(admission);
+            let other = spawn(admission, enter_and_exit);
+            holder.exit();
+            other.join().unwrap();
+        });
+    }
+}
+
 #[test]
 fn two_threads_enter_twice_under_every_policy() {
     for policy in QUEUEING {

@@ -140,7 +140,7 @@ impl Plain {
             _ => !self.closed,
         };
         let running = match self.policy {
-            Policy::Flifo | Policy::Lease => self.places.saturating_sub(self.pending),
+            Policy::Flifo | Policy::Lease | Policy::Quantum => self.places.saturating_sub(self.pending),
             _ => self.places,
         };
         (self.queued() == 0 || overtakes) && running < self.limit_for(caller.first)

@@ -22,6 +22,7 @@ fn join(core: &Core, node: &Arc<Node>) {
 
 /// Those summoned under one policy, and those handed places under the next, are pending together.
 #[test]
+#[cfg_attr(miri, ignore = "it shows arithmetic, and takes minutes there")]
 fn as_many_can_be_pending_as_two_policies_wake() {
     let core = Core::new(Policy::Summon, LIMIT_MAX, 1);
     let nodes: Vec<_> = (0..2 * LIMIT_MAX).map(|_| Node::new()).collect();
@@ -130,7 +131,7 @@ fn a_tenant_of_another_scheduler_does_no_harm() {
 #[test]
 fn a_change_of_the_limit_does_not_undo_another_change() {
     let admission = admission(Policy::Fifo, 1);
-    for n in 0..100u32 {
+    for n in 0..if cfg!(miri) { 3 } else { 100u32 } {
         thread::scope(|scope| {
             scope.spawn(|| (1..20).for_each(|limit| admission.set_thread_concurrency(limit).unwrap()));
             let config = Config { queue_limit: n + 1, ..admission.config() };

@@ -1,0 +1,118 @@
+//! A session's turn under [`crate::Policy::Quantum`].
+//!
+//! A session that returns as soon as it has left (a *loop*) makes statements for a quantum of time once it is
+//! in: its exits give the place back without waking anybody, since it is about to take it again. When the
+//! quantum is over, its exit hands the place on, and its next entry goes to the tail of the queue.
+//!
+//! A session that was away for a quantum or longer, with its client or at its own work, is a newcomer: it
+//! may overtake while woken threads do not run yet, as under `flifo`, and its exit hands its place on, since
+//! it will not be back soon.
+//!
+//! The clock is read only while somebody waits.
+
+use std::cell::Cell;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// It overtakes nobody: it is new, so that connections that come and go cannot starve the queue, or
+    /// others waited when its tickets ran out.
+    Waits,
+    /// Its turn began then, ns.
+    In(u64),
+    /// It left at the end of a turn then, ns.
+    Away(u64),
+}
+
+/// Where a session is in its turn.
+pub(crate) struct Turn {
+    phase: Cell<Phase>,
+    /// It came back sooner than a quantum after its last turn.
+    loops: Cell<bool>,
+}
+
+impl Turn {
+    pub(crate) fn new() -> Self {
+        Turn { phase: Cell::new(Phase::Waits), loops: Cell::new(false) }
+    }
+
+    /// It wants to enter while others wait: whether it may overtake them.
+    pub(crate) fn may_overtake(&self, now_ns: impl Fn() -> u64, quantum_ns: u64) -> bool {
+        match self.phase.get() {
+            Phase::Waits => false,
+            Phase::In(_) => true,
+            Phase::Away(since_ns) => {
+                let now_ns = now_ns();
+                let loops = now_ns.saturating_sub(since_ns) < quantum_ns;
+                self.loops.set(loops);
+                if !loops {
+                    self.phase.set(Phase::In(now_ns));
+                }
+                !loops
+            }
+        }
+    }
+
+    /// It came in through the queue.
+    pub(crate) fn begin(&self, now_ns: u64) {
+        self.phase.set(Phase::In(now_ns));
+    }
+
+    /// It leaves while others wait: whether it comes back within its turn.
+    pub(crate) fn leave(&self, now_ns: u64, quantum_ns: u64) -> bool {
+        let comes_back = match self.phase.get() {
+            Phase::In(since_ns) => self.loops.get() && now_ns.saturating_sub(since_ns) < quantum_ns,
+            Phase::Waits | Phase::Away(_) => false,
+        };
+        if !comes_back {
+            self.phase.set(Phase::Away(now_ns));
+        }
+        comes_back
+    }
+
+    /// The rest of its turn is lost, and it overtakes nobody.
+    pub(crate) fn forfeit(&self) {
+        self.phase.set(Phase::Waits);
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    const QUANTUM_NS: u64 = 100;
+
+    #[test]
+    fn who_returns_at_once_has_a_quantum_in_turn() {
+        let turn = Turn::new();
+        assert!(!turn.may_overtake(|| 0, QUANTUM_NS), "a new session overtakes nobody");
+        turn.begin(10);
+        assert!(!turn.leave(30, QUANTUM_NS), "nothing is known of it yet");
+        assert!(!turn.may_overtake(|| 31, QUANTUM_NS), "its turn is over");
+        turn.begin(500);
+        for statement in 1..5 {
+            assert!(turn.leave(500 + 20 * statement, QUANTUM_NS));
+            assert!(turn.may_overtake(|| unreachable!("it is in its turn"), QUANTUM_NS));
+        }
+        assert!(!turn.leave(600, QUANTUM_NS));
+        assert!(!turn.may_overtake(|| 601, QUANTUM_NS));
+    }
+
+    #[test]
+    fn who_was_away_is_a_newcomer_and_hands_on() {
+        let turn = Turn::new();
+        turn.begin(0);
+        for visit in 1..5 {
+            let now_ns = 1000 * visit;
+            assert!(!turn.leave(now_ns + 20, QUANTUM_NS));
+            assert!(turn.may_overtake(|| now_ns + 1000, QUANTUM_NS));
+        }
+    }
+
+    #[test]
+    fn a_forfeited_turn_overtakes_nobody() {
+        let turn = Turn::new();
+        turn.begin(0);
+        turn.forfeit();
+        assert!(!turn.may_overtake(|| 10_000, QUANTUM_NS));
+    }
+}
