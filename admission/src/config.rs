@@ -25,9 +25,9 @@ pub enum Policy {
     Lease = 6,
     /// A place goes to a woken thread only when that thread really runs; newcomers may take it first.
     Summon = 7,
-    /// Round robin with a quantum: a thread that came in through the queue may come back at once until it
-    /// has used its [`Config::quantum`]; then its place goes to the head, and itself to the tail. The
-    /// default.
+    /// Round robin with a quantum. A session that comes back as soon as it has left keeps coming back at once
+    /// for a [`Config::quantum`]; then its place goes to the head of the queue, and itself to the tail. One that
+    /// was away for longer is a newcomer, as under [`Policy::Flifo`]. The default.
     Quantum = 8,
 }
 
@@ -215,7 +215,8 @@ pub struct Config {
     /// After so long in the queue a session of [`crate::Class::Normal`] is promoted past the first class,
     /// with every fourth place at the most.
     pub promote_after: Duration,
-    /// Time inside after which a session goes to the queue's tail ([`Policy::Quantum`]).
+    /// How long a session may keep coming back before it goes to the queue's tail, and how long it must have
+    /// been away to be a newcomer ([`Policy::Quantum`]). Longer: fewer switches, and longer waits.
     pub quantum: Duration,
     /// Time between two changes of the set of threads inside ([`Policy::Lease`]).
     pub lease: Duration,
