@@ -81,11 +81,12 @@ pub struct SweepArgs {
     #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', value_parser = threads)]
     pub threads: Vec<u32>,
 
-    /// Admission policies, a list of none, fifo, lifo, flifo, broadcast, sleep
+    /// Admission policies, a list of none, fifo, lifo, flifo, broadcast, sleep, lease, summon, quantum
     ///
     /// none: no limit. fifo: strictly in order. lifo: the last to come goes first. flifo: in order, but a
     /// newcomer enters while woken threads do not run yet. broadcast: an exit wakes all. sleep: poll with
-    /// an adaptive delay, as InnoDB does.
+    /// an adaptive delay, as InnoDB does. lease: who is in comes back, for 0.5 ms. summon: a woken thread
+    /// competes for its place. quantum: round robin for who comes back at once, flifo for the others.
     #[arg(help_heading = "What is measured", long, value_name = "P,..", value_delimiter = ',', value_parser = policy, default_value = "none,fifo,flifo")]
     pub policy: Vec<Policy>,
 

@@ -80,7 +80,7 @@ pub struct CellKey {
     pub load: String,
     /// `socket` or `direct`.
     pub front: String,
-    /// `none`, `fifo`, `lifo`, `flifo`, `broadcast`, `sleep`; of a peer its name.
+    /// A policy's name, or `auto` for a limit that finds itself; of a peer its name.
     pub policy: String,
     /// The limit; 0 for none.
     pub concurrency: u32,
