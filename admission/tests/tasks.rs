@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use flifo_admission::{Admission, Config, Policy, Refused, Session, Snapshot, WaitKind};
 use tokio::task::{JoinSet, yield_now};
