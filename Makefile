@@ -20,7 +20,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 DOCDIR     ?= $(PREFIX)/share/doc/flifo
 DOCS       = docs/c-api.md LICENSE-MIT LICENSE-APACHE $(CAPI)/examples/pool.c $(CAPI)/examples/guard.cc
 
-.PHONY: help run test unit models lint deny bench docs setup capi header install uninstall tsan miri soak
+.PHONY: help run test unit models lint deny bench docs setup capi header install uninstall tsan miri soak mariadb
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "%-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,3 +94,6 @@ tsan: ## data races: the scheduler, and the C library with its examples, under T
 
 setup:
 	@tools/setup
+
+mariadb: ## the plugin for MariaDB: target/mariadb/flifo.so
+	mariadb/admission/build
