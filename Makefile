@@ -92,7 +92,7 @@ uninstall: ## takes away what install has put there
 tsan: ## data races: the scheduler, and the C library with its examples, under ThreadSanitizer
 	tools/tsan
 
-mariadb: ## the MariaDB plugin, as target/mariadb/flifo.so
+mariadb: ## the plugin for MariaDB: target/mariadb/flifo.so
 	mariadb/admission/build
 
 mariadb-try: mariadb ## a private MariaDB server with the plugin, and a shell on it

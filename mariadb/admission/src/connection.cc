@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+#include "connection.h"
+
+#include <mysql/service_kill_statement.h>
+#include <sched.h>
+
+#include <mutex>
+#include <new>
+#include <unordered_map>
+
+namespace flifo::connections {
+namespace {
+
+// Connections are made in chunks that stay for ever; `cancel_killed` walks through them.
+struct Chunk {
+  static constexpr unsigned SIZE = 64;
+  Connection connections[SIZE];
+  Chunk *next = nullptr;
+};
+
+struct Shard {
+  std::mutex mutex;
+  std::unordered_map<MYSQL_THD, Connection *> map;
+};
+constexpr unsigned SHARDS = 64;
+
+Shard shards[SHARDS];
+std::mutex free_mutex;
+Connection *free_list;
+std::atomic<Chunk *> chunks{nullptr};
+std::atomic<bool> is_open{false};
+flifo_admission_t admission;
+
+// The connection that this thread served last.
+thread_local Connection *served = nullptr;
+
+Shard &shard_of(MYSQL_THD thd) {
+  // THDs are large and aligned: their low bits say nothing.
+  const auto address = reinterpret_cast<uintptr_t>(thd);
+  return shards[(address >> 12 ^ address >> 18) % SHARDS];
+}
+
+Connection *allocate() {
+  std::lock_guard<std::mutex> guard(free_mutex);
+  if (free_list == nullptr) {
+    auto *chunk = new (std::nothrow) Chunk;
+    if (chunk == nullptr) return nullptr;
+    for (Connection &connection : chunk->connections) {
+      connection.next_free = free_list;
+      free_list = &connection;
+    }
+    chunk->next = chunks.load(std::memory_order_relaxed);
+    chunks.store(chunk, std::memory_order_release);
+  }
+  Connection *connection = free_list;
+  free_list = connection->next_free;
+  return connection;
+}
+
+void give_back(Connection *connection) {
+  std::lock_guard<std::mutex> guard(free_mutex);
+  connection->next_free = free_list;
+  free_list = connection;
+}
+
+bool begin_session(Connection &connection) {
+  if (flifo_session_new(admission, &connection.session) != FLIFO_OK) return false;
+  if (flifo_canceller_new(connection.session, &connection.canceller) == FLIFO_OK) return true;
+  flifo_session_free(connection.session);
+  return false;
+}
+
+void end_session(Connection &connection) {
+  // The server's thread is out of `flifo_enter`, or it could not be here; but a wait callback may still be at
+  // work when the plugin is unloaded.
+  while (flifo_session_free(connection.session) == FLIFO_IN_USE) sched_yield();
+  flifo_canceller_free(connection.canceller);
+}
+
+void reset(Connection &connection, MYSQL_THD thd) {
+  connection.thread_id = thd_get_thread_id(thd);
+  connection.is_client = connection.privilege_known = connection.is_admin = false;
+  connection.in_statement = connection.failed = false;
+  connection.query_id = 0;
+  connection.packet_length = 0;
+  connection.in_transaction = connection.holds_locks = connection.statement_locks = false;
+  connection.waits = 0;
+}
+
+// Threads of the server that were never seen to end may leave a connection behind, and their THD's address may
+// be another's now.
+bool is_stale(const Connection &connection, MYSQL_THD thd) {
+  return connection.thread_id != thd_get_thread_id(thd);
+}
+
+Connection *make(MYSQL_THD thd) {
+  Connection *connection = allocate();
+  if (connection == nullptr) return nullptr;
+  if (!begin_session(*connection)) {
+    give_back(connection);
+    return nullptr;
+  }
+  reset(*connection, thd);
+  return connection;
+}
+
+}  // namespace
+
+Connection *find(MYSQL_THD thd) {
+  // Relaxed: if it is ours, this thread wrote it, or handed itself the THD with a lock of the server's.
+  if (served != nullptr && served->thd.load(std::memory_order_relaxed) == thd) return served;
+  Shard &shard = shard_of(thd);
+  std::lock_guard<std::mutex> guard(shard.mutex);
+  const auto found = shard.map.find(thd);
+  return found == shard.map.end() ? nullptr : served = found->second;
+}
+
+Connection *get(MYSQL_THD thd) {
+  Connection *connection = find(thd);
+  if (connection != nullptr && is_stale(*connection, thd)) {
+    end(thd);
+    connection = nullptr;
+  }
+  if (connection != nullptr || !is_open.load(std::memory_order_acquire)) return connection;
+  Shard &shard = shard_of(thd);
+  std::lock_guard<std::mutex> guard(shard.mutex);
+  // Again: `close` takes the lock after it has closed.
+  if (!is_open.load(std::memory_order_acquire)) return nullptr;
+  connection = make(thd);
+  if (connection == nullptr) return nullptr;
+  try {
+    shard.map.emplace(thd, connection);
+  } catch (const std::bad_alloc &) {
+    end_session(*connection);
+    give_back(connection);
+    return nullptr;
+  }
+  connection->thd.store(thd, std::memory_order_release);
+  return served = connection;
+}
+
+void end(MYSQL_THD thd) {
+  Shard &shard = shard_of(thd);
+  Connection *connection;
+  {
+    std::lock_guard<std::mutex> guard(shard.mutex);
+    const auto found = shard.map.find(thd);
+    if (found == shard.map.end()) return;
+    connection = found->second;
+    shard.map.erase(found);
+    connection->thd.store(nullptr, std::memory_order_release);
+  }
+  end_session(*connection);
+  give_back(connection);
+}
+
+void open(flifo_admission_t of) {
+  admission = of;
+  is_open.store(true, std::memory_order_release);
+}
+
+void close() {
+  is_open.store(false, std::memory_order_release);
+  for (Shard &shard : shards) {
+    std::lock_guard<std::mutex> guard(shard.mutex);
+    for (const auto &[thd, connection] : shard.map) {
+      connection->thd.store(nullptr, std::memory_order_release);
+      end_session(*connection);
+      give_back(connection);
+    }
+    shard.map.clear();
+  }
+}
+
+void cancel_killed() {
+  for (Chunk *chunk = chunks.load(std::memory_order_acquire); chunk != nullptr; chunk = chunk->next) {
+    for (Connection &connection : chunk->connections) {
+      Queueing queueing = Queueing::Yes;
+      if (!connection.queueing.compare_exchange_strong(queueing, Queueing::LookedAt, std::memory_order_acquire))
+        continue;
+      if (thd_kill_level(connection.thd.load(std::memory_order_relaxed)) != THD_IS_NOT_KILLED)
+        flifo_cancel(connection.canceller);
+      connection.queueing.store(Queueing::Yes, std::memory_order_release);
+    }
+  }
+}
+
+}  // namespace flifo::connections

@@ -1,0 +1,85 @@
+// One client connection as admission sees it, and the map from the server's THD to it.
+//
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// The server has places of its own for a plugin's state (`thd_setspecific`, session variables), but empties them
+// at COM_CHANGE_USER, and cleans them before the last event: a place held then would be lost.
+
+#ifndef FLIFO_CONNECTION_H
+#define FLIFO_CONNECTION_H
+
+#include "server.h"
+
+#include <flifo.h>
+
+#include <atomic>
+
+namespace flifo {
+
+// Where a connection is, for the thread that looks for killed ones.
+enum class Queueing : int {
+  No,         // not queued: its THD may be gone at any moment
+  Yes,        // queued: its THD stays until this changes
+  LookedAt,   // queued, and somebody looks at its THD: it must not leave before this is Yes again
+};
+
+// The memory of a connection is never given back, only used again: a pointer to one that is over may be looked
+// at, and says that it belongs to another THD or to none. But for `thd` and `queueing`, only the thread that
+// serves the connection touches it.
+struct Connection {
+  // Whose it is; null: free.
+  std::atomic<MYSQL_THD> thd{nullptr};
+  // Invariant: not No implies that `thd` is in `flifo_enter`.
+  std::atomic<Queueing> queueing{Queueing::No};
+
+  unsigned long thread_id;
+  flifo_session_t session;
+  flifo_canceller_t canceller;
+
+  // It was seen to be a client's: appliers, events and internal threads never are.
+  bool is_client;
+  // Its account was looked at, and may pass.
+  bool privilege_known, is_admin;
+
+  // A statement of the client's is under way; its id, or 0 if that is not known.
+  bool in_statement;
+  unsigned long long query_id;
+  // An error was raised, and no statement began or ended since.
+  bool failed;
+  // The text of the packet that is not yet run: more than one statement came in it.
+  unsigned packet_length;
+  // What was seen of the current transaction.
+  bool in_transaction, holds_locks, statement_locks;
+
+  // The waits it is in, innermost last; more than fit are only counted.
+  static constexpr unsigned WAITS_MAX = 8;
+  unsigned waits;
+  unsigned char wait_kinds[WAITS_MAX];
+
+  Connection *next_free;
+};
+
+namespace connections {
+
+// This THD's connection; a new one if there is none. Null if there is no memory, or no more sessions.
+Connection *get(MYSQL_THD thd);
+
+// This THD's connection; null if there is none.
+Connection *find(MYSQL_THD thd);
+
+// The connection is over: it leaves, its place goes to the next.
+void end(MYSQL_THD thd);
+
+// Opens the map, for sessions of this scheduler.
+void open(flifo_admission_t admission);
+
+// Ends all connections, and keeps new ones out until it is opened again.
+void close();
+
+// Cancels what is queued and was killed.
+void cancel_killed();
+
+}  // namespace connections
+}  // namespace flifo
+
+#endif

@@ -1,0 +1,79 @@
+// flifo for MariaDB: an admission scheduler for every table the server has.
+//
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// An audit plugin sees where statements begin and end, and the server's thread scheduler is asked to tell of its
+// waits. Between the two, at most `flifo_thread_concurrency` statements run at a time.
+
+#include "connection.h"
+#include "queueing.h"
+#include "server.h"
+#include "settings.h"
+#include "statement.h"
+#include "status.h"
+#include "waits.h"
+
+#include <mysql/plugin_audit.h>
+#include <mysqld_error.h>
+
+namespace {
+
+using namespace flifo;
+
+constexpr const char *WHOLE = "statements and waits";
+constexpr const char *STATEMENTS_ONLY = "statements";
+
+int refuse_to_load(const char *why) {
+  my_printf_error(ER_UNKNOWN_ERROR, "flifo: %s", ME_ERROR_LOG, why);
+  return 1;
+}
+
+int init(void *) {
+  if (flifo_abi_check(FLIFO_ABI_VERSION) != FLIFO_OK) return refuse_to_load(flifo_last_error());
+  if (const char *missing = server::find())
+    my_printf_error(ER_UNKNOWN_ERROR, "flifo: %s", ME_ERROR_LOG_ONLY | ME_WARNING, missing);
+  flifo_admission_t admission;
+  if (const char *wrong = settings::open(admission)) return refuse_to_load(wrong);
+  if (!queueing::start_watching()) {
+    settings::close();
+    return refuse_to_load("the system has no thread left");
+  }
+  connections::open(admission);
+  status::level = server::waits_can_be_hooked() ? WHOLE : STATEMENTS_ONLY;
+  if (server::waits_can_be_hooked()) server::hook_waits(waits::begin, waits::end);
+  return 0;
+}
+
+// Called when no statement uses the plugin any more. Waits may: they find no connection, or one that is over.
+int deinit(void *) {
+  if (server::waits_can_be_hooked()) server::unhook_waits();
+  queueing::stop_watching();
+  connections::close();
+  settings::close();
+  return 0;
+}
+
+st_mysql_audit audit = {
+    MYSQL_AUDIT_INTERFACE_VERSION,
+    statement::on_release,
+    statement::on_event,
+    {MYSQL_AUDIT_GENERAL_CLASSMASK | MYSQL_AUDIT_CONNECTION_CLASSMASK},
+};
+
+}  // namespace
+
+maria_declare_plugin(flifo){
+    MYSQL_AUDIT_PLUGIN,
+    &audit,
+    "flifo",
+    "the flifo developers",
+    "Admission scheduler: peak throughput however many connections",
+    PLUGIN_LICENSE_GPL,
+    init,
+    deinit,
+    0x0001,
+    status::variables,
+    settings::variables,
+    FLIFO_PLUGIN_VERSION,
+    MariaDB_PLUGIN_MATURITY_GAMMA,
+} maria_declare_plugin_end;

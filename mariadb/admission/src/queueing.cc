@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+#include "queueing.h"
+
+#include <mysql/service_kill_statement.h>
+#include <mysql/service_progress_report.h>
+#include <sched.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+namespace flifo::queueing {
+namespace {
+
+// How long a killed statement stays in the queue at most.
+constexpr std::chrono::milliseconds LOOKS_EVERY{10};
+
+std::mutex mutex;
+std::condition_variable stop_asked;
+bool stopping;
+std::thread watcher;
+
+void watch() {
+  std::unique_lock<std::mutex> lock(mutex);
+  while (!stop_asked.wait_for(lock, LOOKS_EVERY, [] { return stopping; })) connections::cancel_killed();
+}
+
+// While this lives, its THD may be looked at by `watch`.
+class Shown {
+ public:
+  Shown(Connection &connection, MYSQL_THD thd)
+      : connection(connection), thd(thd), before(thd_proc_info(thd, "Waiting for admission")) {
+    flifo_forget_cancel(connection.session);
+    connection.queueing.store(Queueing::Yes, std::memory_order_release);
+  }
+
+  ~Shown() {
+    Queueing queueing = Queueing::Yes;
+    // A look is a few instructions long.
+    while (!connection.queueing.compare_exchange_weak(queueing, Queueing::No, std::memory_order_acquire)) {
+      queueing = Queueing::Yes;
+      sched_yield();
+    }
+    thd_proc_info(thd, before);
+  }
+
+  Shown(const Shown &) = delete;
+  Shown &operator=(const Shown &) = delete;
+
+ private:
+  Connection &connection;
+  MYSQL_THD thd;
+  const char *before;
+};
+
+}  // namespace
+
+flifo_status_t enter(Connection &connection, MYSQL_THD thd) {
+  const Shown shown(connection, thd);
+  return flifo_enter(connection.session);
+}
+
+flifo_status_t end_wait(Connection &connection, MYSQL_THD thd, flifo_wait_kind_t kind) {
+  const Shown shown(connection, thd);
+  return flifo_wait_end_may_queue(connection.session, kind);
+}
+
+bool start_watching() {
+  stopping = false;
+  try {
+    watcher = std::thread(watch);
+  } catch (const std::system_error &) {
+    return false;
+  }
+  return true;
+}
+
+void stop_watching() {
+  {
+    std::lock_guard<std::mutex> guard(mutex);
+    stopping = true;
+  }
+  stop_asked.notify_all();
+  watcher.join();
+}
+
+}  // namespace flifo::queueing

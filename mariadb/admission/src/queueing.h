@@ -1,0 +1,26 @@
+// How a thread of the server queues: seen in the processlist, and open to KILL.
+//
+// SPDX-License-Identifier: GPL-2.0-only
+
+#ifndef FLIFO_QUEUEING_H
+#define FLIFO_QUEUEING_H
+
+#include "connection.h"
+
+namespace flifo::queueing {
+
+// Enters, and queues if there is no place. FLIFO_CANCELLED if it was killed meanwhile.
+flifo_status_t enter(Connection &connection, MYSQL_THD thd);
+
+// Ends a wait where the server holds nothing, and queues if there is no place.
+flifo_status_t end_wait(Connection &connection, MYSQL_THD thd, flifo_wait_kind_t kind);
+
+// Starts the thread that looks for killed statements in the queue. False if the system has no thread for it.
+bool start_watching();
+
+// Ends it.
+void stop_watching();
+
+}  // namespace flifo::queueing
+
+#endif

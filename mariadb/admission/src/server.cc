@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+#include "server.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+
+namespace flifo::server {
+namespace {
+
+// The head of the server's table of functions for one kind of thread scheduling, as MariaDB 10.5 to 11.8 have
+// it. Checked by `find`: `max_connections` must point to the variable of that name.
+struct Scheduler {
+  unsigned max_threads;
+  void *connection_count;
+  unsigned long *max_connections;
+  bool (*init)();
+  void (*add_connection)(void *);
+  std::atomic<WaitBegin> wait_begin;
+  std::atomic<WaitEnd> wait_end;
+};
+static_assert(sizeof(std::atomic<WaitBegin>) == sizeof(WaitBegin));
+
+// `killed_state::KILL_QUERY`, in every MariaDB since 10.5.
+constexpr int KILL_QUERY = 4;
+// The bit of CONNECTION ADMIN in an account's global privileges. It is stored in `mysql.global_priv`, so it
+// stays what it is.
+constexpr unsigned long long CONNECTION_ADMIN = 1ULL << 32;
+
+Scheduler *scheduler;
+WaitBegin begin_before;
+WaitEnd end_before;
+const unsigned *extra_port;
+bool (*check_global_access)(MYSQL_THD, unsigned long long, bool no_errors);
+void (*set_killed)(MYSQL_THD, int state, int error, const char *text);
+
+template <class T>
+void look_up(T &target, const char *name) {
+  target = reinterpret_cast<T>(dlsym(RTLD_DEFAULT, name));
+}
+
+}  // namespace
+
+const char *find() {
+  look_up(extra_port, "mysqld_extra_port");
+  look_up(check_global_access, "_Z19check_global_accessP3THD11privilege_tb");
+  look_up(set_killed, "_ZN3THD10set_killedE12killed_stateiPKc");
+  Scheduler **exported;
+  unsigned long *max_connections;
+  look_up(exported, "thread_scheduler");
+  look_up(max_connections, "max_connections");
+  scheduler = nullptr;
+  if (exported == nullptr || max_connections == nullptr)
+    return "this server does not export its thread scheduler: places are kept during waits";
+  // A pointer is read from it only after it is known that the server fills it before plugins are loaded.
+  if (*exported == nullptr || (*exported)->max_connections != max_connections)
+    return "this server's thread scheduler is not laid out as expected: places are kept during waits";
+  scheduler = *exported;
+  return nullptr;
+}
+
+bool waits_can_be_hooked() { return scheduler != nullptr; }
+
+void hook_waits(WaitBegin begin, WaitEnd end) {
+  begin_before = scheduler->wait_begin.load(std::memory_order_relaxed);
+  end_before = scheduler->wait_end.load(std::memory_order_relaxed);
+  // The end first: an end without a begin is harmless, a begin without an end is not.
+  scheduler->wait_end.store(end, std::memory_order_release);
+  scheduler->wait_begin.store(begin, std::memory_order_release);
+}
+
+void unhook_waits() {
+  scheduler->wait_begin.store(begin_before, std::memory_order_release);
+  scheduler->wait_end.store(end_before, std::memory_order_release);
+}
+
+void wait_begin_before(MYSQL_THD thd, int kind) {
+  if (begin_before != nullptr) begin_before(thd, kind);
+}
+
+void wait_end_before(MYSQL_THD thd) {
+  if (end_before != nullptr) end_before(thd);
+}
+
+bool has_extra_port() { return extra_port != nullptr && *extra_port != 0; }
+
+bool is_connection_admin(MYSQL_THD thd) {
+  // It says true for "access denied".
+  return check_global_access != nullptr && !check_global_access(thd, CONNECTION_ADMIN, true);
+}
+
+bool can_refuse() { return set_killed != nullptr; }
+
+void refuse(MYSQL_THD thd, unsigned error, const char *text) {
+  set_killed(thd, KILL_QUERY, static_cast<int>(error), text);
+}
+
+}  // namespace flifo::server

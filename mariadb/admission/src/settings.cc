@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+#include "settings.h"
+
+#include "connection.h"
+
+#include <mysqld_error.h>
+#include <typelib.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+
+namespace flifo::settings {
+namespace {
+
+constexpr unsigned LIMIT_MAX = 1023;
+// The value of `flifo_thread_concurrency` that says auto; below it, the value is the limit.
+constexpr unsigned long AUTO = LIMIT_MAX + 1;
+
+flifo_admission_t scheduler;
+std::atomic<bool> on{false};
+
+// What the variables hold. The server writes the numbers itself, under its lock for global variables.
+unsigned long thread_concurrency;
+unsigned long policy;
+unsigned concurrency_tickets;
+unsigned queue_timeout_ms;
+unsigned max_queue;
+unsigned io_depth;
+unsigned lock_waiters;
+unsigned quantum_us;
+unsigned stall_after_ms;
+unsigned long long wait_mask;
+
+// The texts of all values of `flifo_thread_concurrency`. The server takes a number or a text for a variable only if
+// it knows all its values.
+struct Concurrencies {
+  char texts[AUTO + 1][5];
+  const char *names[AUTO + 2];
+
+  Concurrencies() {
+    for (unsigned limit = 0; limit <= LIMIT_MAX; limit++) snprintf(texts[limit], sizeof *texts, "%u", limit);
+    strcpy(texts[AUTO], "auto");
+    for (unsigned long value = 0; value <= AUTO; value++) names[value] = texts[value];
+    names[AUTO + 1] = nullptr;
+  }
+} concurrencies_texts;
+TYPELIB concurrencies = {AUTO + 1, "", concurrencies_texts.names, nullptr};
+
+unsigned processors() { return std::max(1U, std::thread::hardware_concurrency()); }
+
+void fill(flifo_config_t &config) {
+  const bool finds_itself = thread_concurrency == AUTO;
+  config.policy = static_cast<int32_t>(policy);
+  config.thread_concurrency = finds_itself ? std::min(2 * processors(), LIMIT_MAX) : thread_concurrency;
+  config.auto_floor = finds_itself ? std::min(processors(), LIMIT_MAX) : 0;
+  config.auto_ceiling = finds_itself ? std::min(64 * processors(), LIMIT_MAX) : 0;
+  config.concurrency_tickets = concurrency_tickets;
+  config.wait_mask = static_cast<uint32_t>(wait_mask);
+  config.io_depth = io_depth;
+  config.lock_waiters_max = lock_waiters;
+  config.queue_limit = max_queue;
+  config.queue_timeout_ns = queue_timeout_ms * 1000000ULL;
+  config.quantum_ns = quantum_us * 1000ULL;
+  config.stall_after_ns = stall_after_ms * 1000000ULL;
+  on.store(config.thread_concurrency != 0, std::memory_order_relaxed);
+}
+
+void apply() {
+  flifo_config_t config;
+  // Before the scheduler is there the server sets variables too; `open` reads them all.
+  if (flifo_admission_config(scheduler, &config, sizeof config) != FLIFO_OK) return;
+  fill(config);
+  if (flifo_reconfigure(scheduler, &config) != FLIFO_OK)
+    my_printf_error(ER_UNKNOWN_ERROR, "flifo: %s", ME_WARNING | ME_ERROR_LOG, flifo_last_error());
+}
+
+// The text of a value, or null if it has none or a longer one than any that is allowed.
+template <size_t SIZE>
+const char *text_of(st_mysql_value *value, char (&copy)[SIZE]) {
+  char buffer[SIZE];
+  int length = sizeof buffer;
+  const char *text = value->val_str(value, buffer, &length);
+  if (text == nullptr || length >= static_cast<int>(SIZE)) return nullptr;
+  memcpy(copy, text, static_cast<size_t>(length));
+  copy[length] = '\0';
+  return copy;
+}
+
+int check_concurrency(MYSQL_THD, st_mysql_sys_var *, void *save, st_mysql_value *value) {
+  char copy[32];
+  const char *text = text_of(value, copy);
+  for (unsigned long known = 0; text != nullptr && known <= AUTO; known++) {
+    if (strcasecmp(text, concurrencies_texts.texts[known]) != 0) continue;
+    *static_cast<unsigned long *>(save) = known;
+    return 0;
+  }
+  my_printf_error(ER_WRONG_VALUE_FOR_VAR,
+                  "flifo_thread_concurrency must be 0 (no limit), a number up to %u, or auto, not '%s'", 0, LIMIT_MAX,
+                  text == nullptr ? "NULL" : text);
+  return 1;
+}
+
+template <class T>
+void update(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *save) {
+  *static_cast<T *>(variable) = *static_cast<const T *>(save);
+  apply();
+}
+
+// Zero, or a number that needs the server to end a statement with an error.
+int check_bound(st_mysql_value *value, void *save, const char *name) {
+  long long number;
+  if (value->val_int(value, &number) != 0 || number < 0 || number > UINT_MAX) {
+    my_printf_error(ER_WRONG_VALUE_FOR_VAR, "%s must be a number from 0 (no bound) to %u", 0, name, UINT_MAX);
+    return 1;
+  }
+  if (number != 0 && !server::can_refuse()) {
+    my_printf_error(ER_WRONG_VALUE_FOR_VAR, "%s must be 0: this server cannot end a queued statement with an error", 0,
+                    name);
+    return 1;
+  }
+  *static_cast<unsigned *>(save) = static_cast<unsigned>(number);
+  return 0;
+}
+
+int check_queue_timeout(MYSQL_THD, st_mysql_sys_var *, void *save, st_mysql_value *value) {
+  return check_bound(value, save, "flifo_queue_timeout");
+}
+
+int check_max_queue(MYSQL_THD, st_mysql_sys_var *, void *save, st_mysql_value *value) {
+  return check_bound(value, save, "flifo_max_queue");
+}
+
+int check_bypass(MYSQL_THD thd, st_mysql_sys_var *, void *save, st_mysql_value *value) {
+  char copy[8];
+  const char *text = text_of(value, copy);
+  const auto is = [text](const char *name) { return text != nullptr && strcasecmp(text, name) == 0; };
+  const bool bypasses = is("1") || is("on") || is("true");
+  if (!bypasses && !is("0") && !is("off") && !is("false")) return 1;
+  if (bypasses && !server::is_connection_admin(thd)) {
+    my_error(ER_SPECIFIC_ACCESS_DENIED_ERROR, 0, "CONNECTION ADMIN");
+    return 1;
+  }
+  *static_cast<char *>(save) = bypasses;
+  return 0;
+}
+
+const char *policy_names[] = {"none",  "fifo",  "lifo",   "flifo",   "broadcast",
+                              "sleep", "lease", "summon", "quantum", nullptr};
+TYPELIB policies = {9, "", policy_names, nullptr};
+const char *kind_names[] = {"ROW_LOCK", "TABLE_LOCK", "DISK", "NETWORK", "LOG_SYNC", "SLEEP", "USER", nullptr};
+TYPELIB kinds = {FLIFO_WAIT_KINDS, "", kind_names, nullptr};
+
+MYSQL_SYSVAR_ENUM(thread_concurrency, thread_concurrency, PLUGIN_VAR_RQCMDARG,
+                 "Statements that run at a time; others queue. 0: no limit, statements ask nobody. A number up to "
+                 "1023. auto: it finds itself",
+                 check_concurrency, update<unsigned long>, 4, &concurrencies);
+MYSQL_SYSVAR_ENUM(policy, policy, PLUGIN_VAR_RQCMDARG,
+                  "Who runs next. quantum: in turns; flifo: in order, but a newcomer runs at once while woken threads "
+                  "do not run yet; fifo: strictly in order. Others for comparison: none, lifo, broadcast, sleep, lease, "
+                  "summon",
+                  nullptr, update<unsigned long>, FLIFO_POLICY_QUANTUM, &policies);
+MYSQL_SYSVAR_UINT(concurrency_tickets, concurrency_tickets, PLUGIN_VAR_RQCMDARG,
+                  "Statements that a procedure runs on one place before it queues again", nullptr, update<unsigned>,
+                  5000, 1, UINT_MAX, 0);
+MYSQL_SYSVAR_UINT(queue_timeout, queue_timeout_ms, PLUGIN_VAR_RQCMDARG,
+                  "Milliseconds that a statement queues at most; then it fails with error 1969. 0: any time",
+                  check_queue_timeout, update<unsigned>, 0, 0, UINT_MAX, 0);
+MYSQL_SYSVAR_UINT(max_queue, max_queue, PLUGIN_VAR_RQCMDARG,
+                  "Statements that queue at a time; one more fails with error 1637. 0: any number", check_max_queue,
+                  update<unsigned>, 0, 0, UINT_MAX, 0);
+MYSQL_SYSVAR_UINT(io_depth, io_depth, PLUGIN_VAR_RQCMDARG,
+                  "Disk waits that give up their places at a time; one more keeps its place. 0: any number", nullptr,
+                  update<unsigned>, 0, 0, UINT_MAX, 0);
+MYSQL_SYSVAR_UINT(lock_waiters, lock_waiters, PLUGIN_VAR_RQCMDARG,
+                  "When so many statements wait for row locks, only transactions that hold locks are let in. 0: any "
+                  "number",
+                  nullptr, update<unsigned>, 0, 0, UINT_MAX, 0);
+MYSQL_SYSVAR_UINT(quantum, quantum_us, PLUGIN_VAR_RQCMDARG,
+                  "Microseconds that a connection may keep coming back before it queues behind the others (policy "
+                  "quantum)",
+                  nullptr, update<unsigned>, 50, 1, 1000000, 0);
+MYSQL_SYSVAR_UINT(stall_after, stall_after_ms, PLUGIN_VAR_RQCMDARG,
+                  "When nobody has entered or left for so many milliseconds, one more is let in: the server may wait "
+                  "for something that it does not tell of. 0: never",
+                  nullptr, update<unsigned>, 100, 0, UINT_MAX, 0);
+MYSQL_SYSVAR_SET(wait_mask, wait_mask, PLUGIN_VAR_RQCMDARG,
+                 "The waits during which a statement gives up its place", nullptr, update<unsigned long long>,
+                 FLIFO_WAIT_MASK_ALL, &kinds);
+MYSQL_THDVAR_BOOL(bypass, PLUGIN_VAR_NOCMDOPT, "The session's statements ask nobody; needs CONNECTION ADMIN", check_bypass,
+                  nullptr, 0);
+
+}  // namespace
+
+const char *open(flifo_admission_t &admission) {
+  if ((queue_timeout_ms != 0 || max_queue != 0) && !server::can_refuse())
+    return "flifo_queue_timeout and flifo_max_queue do not work with this server: set them to 0";
+  flifo_config_t config;
+  flifo_config_init(&config, sizeof config);
+  fill(config);
+  // The text is this thread's until its next call.
+  if (flifo_admission_new(&config, &scheduler) != FLIFO_OK) return flifo_last_error();
+  admission = scheduler;
+  return nullptr;
+}
+
+void close() {
+  on.store(false, std::memory_order_relaxed);
+  flifo_admission_free(scheduler);
+  scheduler = {};
+}
+
+flifo_admission_t admission() { return scheduler; }
+
+bool is_on() { return on.load(std::memory_order_relaxed); }
+
+bool bypasses(MYSQL_THD thd) { return THDVAR(thd, bypass) != 0; }
+
+st_mysql_sys_var *variables[] = {
+    MYSQL_SYSVAR(thread_concurrency), MYSQL_SYSVAR(policy),       MYSQL_SYSVAR(concurrency_tickets),
+    MYSQL_SYSVAR(queue_timeout),      MYSQL_SYSVAR(max_queue),    MYSQL_SYSVAR(io_depth),
+    MYSQL_SYSVAR(lock_waiters),       MYSQL_SYSVAR(quantum),      MYSQL_SYSVAR(stall_after),
+    MYSQL_SYSVAR(wait_mask),          MYSQL_SYSVAR(bypass),       nullptr,
+};
+
+}  // namespace flifo::settings

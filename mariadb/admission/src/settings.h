@@ -1,0 +1,37 @@
+// The scheduler, and the system variables that set it.
+//
+// SPDX-License-Identifier: GPL-2.0-only
+
+#ifndef FLIFO_SETTINGS_H
+#define FLIFO_SETTINGS_H
+
+#include "server.h"
+
+#include <flifo.h>
+
+#include <atomic>
+
+namespace flifo::settings {
+
+// Makes the scheduler with what the option file and the command line say. Null, or one line that says what is
+// wrong with it.
+const char *open(flifo_admission_t &admission);
+
+// Gives the scheduler up.
+void close();
+
+// The scheduler. All zero before `open`.
+flifo_admission_t admission();
+
+// Whether statements have to ask at all: false with `flifo_thread_concurrency` 0.
+bool is_on();
+
+// Whether this session asks nobody, by its `flifo_bypass`.
+bool bypasses(MYSQL_THD thd);
+
+// The variables, for the plugin's declaration.
+extern st_mysql_sys_var *variables[];
+
+}  // namespace flifo::settings
+
+#endif

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+#include "statement.h"
+
+#include "queueing.h"
+#include "settings.h"
+
+#include <mysqld_error.h>
+
+#include <cstdio>
+#include <cstring>
+
+namespace flifo::statement {
+
+std::atomic<unsigned long long> bypassed{0};
+
+namespace {
+
+// Bits of the server's session options, as `thd_test_options` knows them in every MariaDB since 5.1.
+constexpr long long OPTION_NOT_AUTOCOMMIT = 1LL << 19;
+constexpr long long OPTION_BEGIN = 1LL << 20;
+// The number of SELECT among the server's statements, since ever.
+constexpr int SQLCOM_SELECT = 0;
+
+bool is(const char *text, unsigned length, const char *wanted) {
+  return length == strlen(wanted) && memcmp(text, wanted, length) == 0;
+}
+
+// The commands that run statements. PREPARE's event comes after its work.
+bool runs_a_statement(const mysql_event_general &event) {
+  const auto command = [&event](const char *name) {
+    return is(event.general_command, event.general_command_length, name);
+  };
+  return command("Query") || command("Execute") || command("Bulk_execute");
+}
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+// Whether the text begins with this word, in any case.
+bool begins_with(const char *text, unsigned length, const char *word) {
+  const size_t word_length = strlen(word);
+  if (length < word_length) return false;
+  for (size_t i = 0; i < word_length; i++)
+    if (lower(text[i]) != word[i]) return false;
+  return true;
+}
+
+// Whether a SELECT locks what it reads, by the clause at its end. Seeing one where there is none does no harm.
+bool locks_what_it_reads(const char *text, unsigned length) {
+  constexpr unsigned TAIL = 96;
+  const unsigned from = length > TAIL ? length - TAIL : 0;
+  for (unsigned at = from; at < length; at++)
+    if (begins_with(text + at, length - at, "for update") || begins_with(text + at, length - at, "in share mode"))
+      return true;
+  return false;
+}
+
+// Keeps account of the transaction, so that those who hold locks go first. The public interface does not say
+// whether a transaction has written; that one is open, and what kind of statements it ran, it says.
+void saw_end_of(Connection &connection, MYSQL_THD thd, const mysql_event_general &event) {
+  const long long options = thd_test_options(thd, OPTION_BEGIN | OPTION_NOT_AUTOCOMMIT);
+  const bool was_open = connection.in_transaction;
+  connection.in_transaction = options != 0;
+  bool holds = connection.holds_locks;
+  if (!connection.in_transaction) {
+    holds = false;
+  } else if (was_open) {
+    const bool ended = (options & OPTION_BEGIN) == 0 && (begins_with(event.general_query, event.general_query_length, "commit") ||
+                                                        begins_with(event.general_query, event.general_query_length, "rollback"));
+    holds = !ended && (holds || thd_sql_command(thd) != SQLCOM_SELECT ||
+                       locks_what_it_reads(event.general_query, event.general_query_length));
+  }
+  holds = holds || thd_in_lock_tables(thd);
+  if (holds == connection.holds_locks) return;
+  connection.holds_locks = holds;
+  flifo_set_class(connection.session, holds ? FLIFO_CLASS_FIRST : FLIFO_CLASS_NORMAL);
+}
+
+bool may_pass(Connection &connection, MYSQL_THD thd) {
+  if (!connection.privilege_known) {
+    connection.is_admin = server::is_connection_admin(thd);
+    connection.privilege_known = true;
+  }
+  return connection.is_admin || settings::bypasses(thd);
+}
+
+void refuse(MYSQL_THD thd, flifo_status_t why) {
+  flifo_config_t config;
+  flifo_admission_config(settings::admission(), &config, sizeof config);
+  char text[200];
+  if (why == FLIFO_QUEUE_FULL) {
+    snprintf(text, sizeof text, "flifo: %u statements wait for admission already (flifo_max_queue); try again later",
+             config.queue_limit);
+    server::refuse(thd, ER_TOO_MANY_CONCURRENT_TRXS, text);
+  } else {
+    snprintf(text, sizeof text,
+             "flifo: the statement was not admitted within %llu ms (flifo_queue_timeout); try again later",
+             static_cast<unsigned long long>(config.queue_timeout_ns / 1000000));
+    server::refuse(thd, ER_STATEMENT_TIMEOUT, text);
+  }
+}
+
+flifo_status_t ask(Connection &connection, MYSQL_THD thd) {
+  const flifo_status_t status = flifo_try_enter(connection.session);
+  return status == FLIFO_NO_PLACE ? queueing::enter(connection, thd) : status;
+  // If it was cancelled, the server sees the kill and ends the statement itself.
+}
+
+void enter(Connection &connection, MYSQL_THD thd) {
+  const flifo_status_t status = ask(connection, thd);
+  // Who holds locks is waited for: it goes on without a place rather than fail.
+  if ((status == FLIFO_TIMEOUT || status == FLIFO_QUEUE_FULL) && !connection.holds_locks) refuse(thd, status);
+}
+
+void begin(Connection &connection, MYSQL_THD thd, const mysql_event_general &event) {
+  connection.in_statement = true;
+  connection.query_id = event.query_id;
+  connection.packet_length = event.general_query_length;
+  connection.waits = 0;
+  enter(connection, thd);
+}
+
+void on_log(MYSQL_THD thd, const mysql_event_general &event) {
+  if (!runs_a_statement(event)) return;
+  Connection *connection = connections::find(thd);
+  if (connection != nullptr && connection->in_statement) {
+    connection->failed = false;
+    // A statement within one: of a procedure, a trigger, EXECUTE. It takes a ticket, and is never refused: the
+    // whole has been admitted.
+    if (flifo_is_inside(connection->session) == FLIFO_OK) ask(*connection, thd);
+    return;
+  }
+  if (!settings::is_on()) return;
+  if (connection == nullptr) connection = connections::get(thd);
+  if (connection == nullptr || !connection->is_client || may_pass(*connection, thd)) {
+    bypassed.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  begin(*connection, thd, event);
+}
+
+// The last event of a statement: RESULT, or the STATUS that has its id. Statements within it have others.
+void on_end(MYSQL_THD thd, const mysql_event_general &event) {
+  Connection *connection = connections::find(thd);
+  if (connection == nullptr || !connection->in_statement) return;
+  connection->failed = false;
+  const bool is_status = event.event_subclass == MYSQL_AUDIT_GENERAL_STATUS;
+  if (is_status && connection->query_id != 0 && event.query_id != connection->query_id) return;
+  saw_end_of(*connection, thd, event);
+  const unsigned packet_length = connection->packet_length;
+  leave(*connection);
+  // Several statements came in one packet, and only the first announced itself. The next has an id that is not
+  // known yet.
+  if (is_status && event.general_error_code == 0 && event.general_query_length < packet_length) {
+    connection->in_statement = true;
+    connection->query_id = 0;
+    connection->packet_length = packet_length - event.general_query_length;
+    enter(*connection, thd);
+  }
+}
+
+void on_general(MYSQL_THD thd, const mysql_event_general &event) {
+  switch (event.event_subclass) {
+    case MYSQL_AUDIT_GENERAL_LOG:
+      return on_log(thd, event);
+    case MYSQL_AUDIT_GENERAL_ERROR:
+      if (Connection *connection = connections::find(thd)) connection->failed = true;
+      return;
+    case MYSQL_AUDIT_GENERAL_RESULT:
+    case MYSQL_AUDIT_GENERAL_STATUS:
+      return on_end(thd, event);
+    default:
+      return;
+  }
+}
+
+void on_connection(MYSQL_THD thd, const mysql_event_connection &event) {
+  switch (event.event_subclass) {
+    case MYSQL_AUDIT_CONNECTION_CONNECT:
+      // Connections of the extra port never wait where the plugin sees them, which tells them from the others.
+      if (event.status == 0 && (!server::waits_can_be_hooked() || !server::has_extra_port()))
+        if (Connection *connection = connections::get(thd)) connection->is_client = true;
+      return;
+    case MYSQL_AUDIT_CONNECTION_CHANGE_USER:
+      if (Connection *connection = connections::find(thd)) {
+        leave(*connection);
+        connection->privilege_known = false;
+      }
+      return;
+    case MYSQL_AUDIT_CONNECTION_DISCONNECT:
+      return connections::end(thd);
+    default:
+      return;
+  }
+}
+
+}  // namespace
+
+void leave(Connection &connection) {
+  connection.in_statement = false;
+  connection.failed = false;
+  // Not inside if it was refused, or the limit was lifted meanwhile.
+  flifo_exit(connection.session);
+}
+
+void on_event(MYSQL_THD thd, unsigned event_class, const void *event) {
+  // Errors outside of any connection have none.
+  if (thd == nullptr) return;
+  if (event_class == MYSQL_AUDIT_GENERAL_CLASS)
+    on_general(thd, *static_cast<const mysql_event_general *>(event));
+  else if (event_class == MYSQL_AUDIT_CONNECTION_CLASS)
+    on_connection(thd, *static_cast<const mysql_event_connection *>(event));
+}
+
+void on_release(MYSQL_THD thd) {
+  Connection *connection = connections::find(thd);
+  if (connection != nullptr && connection->in_statement) leave(*connection);
+}
+
+}  // namespace flifo::statement

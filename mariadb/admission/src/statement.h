@@ -1,0 +1,29 @@
+// Which statement asks for a place, and when it gives it back.
+//
+// SPDX-License-Identifier: GPL-2.0-only
+
+#ifndef FLIFO_STATEMENT_H
+#define FLIFO_STATEMENT_H
+
+#include "connection.h"
+
+#include <mysql/plugin_audit.h>
+
+namespace flifo::statement {
+
+// An event of the server's: `event` is what `event_class` says.
+void on_event(MYSQL_THD thd, unsigned event_class, const void *event);
+
+// The server lets go of a connection.
+void on_release(MYSQL_THD thd);
+
+// The statement that is under way is over, whatever events are still to come.
+void leave(Connection &connection);
+
+// Statements that asked nobody: of administrators, of connections that bypass, and of more connections than
+// the scheduler has sessions for.
+extern std::atomic<unsigned long long> bypassed;
+
+}  // namespace flifo::statement
+
+#endif

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+#include "waits.h"
+
+#include "queueing.h"
+#include "statement.h"
+
+#include <mysql/service_thd_wait.h>
+
+namespace flifo::waits {
+namespace {
+
+flifo_wait_kind_t kind_of(int server_kind) {
+  switch (server_kind) {
+    case THD_WAIT_ROW_LOCK:
+      return FLIFO_WAIT_ROW_LOCK;
+    case THD_WAIT_GLOBAL_LOCK:
+    case THD_WAIT_META_DATA_LOCK:
+    case THD_WAIT_TABLE_LOCK:
+    case THD_WAIT_USER_LOCK:
+      return FLIFO_WAIT_TABLE_LOCK;
+    case THD_WAIT_DISKIO:
+      return FLIFO_WAIT_DISK;
+    case THD_WAIT_NET:
+      return FLIFO_WAIT_NETWORK;
+    case THD_WAIT_GROUP_COMMIT:
+    case THD_WAIT_SYNC:
+      return FLIFO_WAIT_LOG_SYNC;
+    case THD_WAIT_SLEEP:
+      return FLIFO_WAIT_SLEEP;
+    default:
+      return FLIFO_WAIT_USER;
+  }
+}
+
+// The network waits in which a connection is idle show that it is a client's: no thread of the server's own
+// reads commands. Within a statement they may be another server's replies.
+void saw_idle(Connection &connection) {
+  // EXECUTE of an unknown name ends with its error and no other event.
+  if (connection.in_statement && connection.failed) statement::leave(connection);
+  if (!connection.in_statement) connection.is_client = true;
+}
+
+}  // namespace
+
+void begin(MYSQL_THD thd, int server_kind) {
+  server::wait_begin_before(thd, server_kind);
+  const bool is_network = server_kind == THD_WAIT_NET;
+  Connection *connection = is_network ? connections::get(thd) : connections::find(thd);
+  if (connection == nullptr) return;
+  if (is_network) saw_idle(*connection);
+  if (!connection->in_statement) return;
+  const flifo_wait_kind_t kind = kind_of(server_kind);
+  if (connection->waits < Connection::WAITS_MAX)
+    connection->wait_kinds[connection->waits] = static_cast<unsigned char>(kind);
+  connection->waits++;
+  if (connection->waits <= Connection::WAITS_MAX) flifo_wait_begin(connection->session, kind);
+}
+
+void end(MYSQL_THD thd) {
+  server::wait_end_before(thd);
+  Connection *connection = connections::find(thd);
+  // A wait may have begun before the plugin came, or before the statement did.
+  if (connection == nullptr || connection->waits == 0) return;
+  connection->waits--;
+  if (connection->waits >= Connection::WAITS_MAX) return;
+  const auto kind = static_cast<flifo_wait_kind_t>(connection->wait_kinds[connection->waits]);
+  // Between two parts of a result the server holds no latch. Everywhere else it may hold a latch, a mutex, or the
+  // row that others wait for: then it must not queue.
+  if (kind == FLIFO_WAIT_NETWORK && connection->waits == 0)
+    queueing::end_wait(*connection, thd, kind);
+  else
+    flifo_wait_end(connection->session, kind);
+}
+
+}  // namespace flifo::waits

@@ -1,0 +1,18 @@
+// Places are given up while the server waits.
+//
+// SPDX-License-Identifier: GPL-2.0-only
+
+#ifndef FLIFO_WAITS_H
+#define FLIFO_WAITS_H
+
+#include "server.h"
+
+namespace flifo::waits {
+
+// What the server calls around a wait; `kind` is a `thd_wait_type`.
+void begin(MYSQL_THD thd, int kind);
+void end(MYSQL_THD thd);
+
+}  // namespace flifo::waits
+
+#endif
