@@ -95,7 +95,9 @@ impl PrivateServer {
         OptsBuilder::new()
             .socket(Some(self.socket().to_string_lossy()))
             .user(Some(user))
+            // Else the client asks the server for it, and for a socket better than the one it has.
             .max_allowed_packet(Some(16 << 20))
+            .prefer_socket(false)
     }
 
     /// A connection of the administrator's, `root`, whom admission lets pass.
@@ -116,7 +118,7 @@ impl PrivateServer {
             None => self.connect()?,
         };
         let row: Option<(String, String)> =
-            connection.query_first(format!("SHOW GLOBAL STATUS LIKE '{name}'"))?;
+            connection.query_first(format!("SHOW GLOBAL STATUS WHERE Variable_name = '{name}'"))?;
         *kept = Some(connection);
         row.map(|(_, value)| value).ok_or_else(|| Error::NoStatus(name.to_owned()))
     }
