@@ -127,6 +127,17 @@ impl Session {
         self.enter_at_once() && self.is_inside()
     }
 
+    /// Enters whatever the limit says; exits repay the overshoot. For one that those inside wait for, such as
+    /// the holder of a row lock: if it queued behind them, nobody would ever leave.
+    pub fn enter_past_limit(&self) {
+        if self.tickets.get() == 0 && self.is_inside() {
+            self.settle_tickets();
+            self.give_tickets(self.admission.settings.tickets());
+        } else if !self.enter_at_once() {
+            self.force_entry(self.admission.settings.tickets());
+        }
+    }
+
     /// Leaves: hands the place to the head of the queue, or gives it back. Does nothing outside.
     ///
     /// Call it at the end of a statement, before its reply is sent.

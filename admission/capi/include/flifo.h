@@ -706,6 +706,12 @@ flifo_status_t flifo_enter_until(flifo_session_t session,
 flifo_status_t flifo_try_enter(flifo_session_t session);
 
 /**
+ * Enters whatever the limit says; exits repay the overshoot. For a session that those inside wait for, such as
+ * the holder of a row lock: if it queued behind them, nobody would ever leave.
+ */
+flifo_status_t flifo_enter_past_limit(flifo_session_t session);
+
+/**
  * Leaves: hands the place to the head of the queue, or gives it back. Call it at the end of a statement, before
  * its reply is sent. Within a wait it gives up what the wait would bring back.
  *

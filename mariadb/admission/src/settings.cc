@@ -188,8 +188,9 @@ MYSQL_SYSVAR_UINT(stall_after, stall_after_ms, PLUGIN_VAR_RQCMDARG,
                   "for something that it does not tell of. 0: never",
                   nullptr, update<unsigned>, 100, 0, UINT_MAX, 0);
 MYSQL_SYSVAR_SET(wait_mask, wait_mask, PLUGIN_VAR_RQCMDARG,
-                 "The waits during which a statement gives up its place", nullptr, update<unsigned long long>,
-                 FLIFO_WAIT_MASK_ALL, &kinds);
+                 "The waits during which a statement gives up its place. Without ROW_LOCK it keeps it, but for a "
+                 "transaction that holds locks",
+                 nullptr, update<unsigned long long>, FLIFO_WAIT_MASK_ALL & ~(1U << FLIFO_WAIT_ROW_LOCK), &kinds);
 MYSQL_THDVAR_BOOL(bypass, PLUGIN_VAR_NOCMDOPT, "The session's statements ask nobody; needs CONNECTION ADMIN", check_bypass,
                   nullptr, 0);
 
