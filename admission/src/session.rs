@@ -264,8 +264,21 @@ impl Session {
         }
         let Some((how, state)) = core.try_enter(guess, self.caller()) else { return false };
         self.count(how);
+        self.has_overtaken(state);
         self.has_place(state);
         true
+    }
+
+    /// It entered as a newcomer; `state` is the word as it is then.
+    #[inline]
+    pub(crate) fn has_overtaken(&self, state: State) {
+        if state.queued() != 0
+            && state.policy() == Policy::Quantum
+            && self.class.get() == Class::Normal
+            && !self.turn.loops()
+        {
+            self.admission.overtaking.used();
+        }
     }
 
     /// What the gate must know of it.
@@ -281,6 +294,9 @@ impl Session {
     fn may_overtake(&self) -> bool {
         let now_ns = || self.admission.metrics.now_ns();
         self.turn.may_overtake(now_ns, self.admission.settings.quantum_ns())
+            && (self.turn.loops()
+                || self.class.get() == Class::First
+                || self.admission.overtaking.is_allowed())
     }
 
     /// It has one of the places that T counts; `state` is the word as it is then.

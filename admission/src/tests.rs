@@ -50,7 +50,11 @@ fn who_is_waited_for_enters_past_the_limit_and_the_overshoot_is_repaid() {
     waiter.enter().unwrap();
     (0..3).for_each(|_| holder.enter_past_limit());
     let snapshot = admission.snapshot();
-    assert_eq!((snapshot.inside, snapshot.entered_by_force), (2, 1), "the other two were tickets, and new ones");
+    assert_eq!(
+        (snapshot.inside, snapshot.entered_by_force),
+        (2, 1),
+        "the other two were tickets, and new ones"
+    );
     thread::scope(|scope| {
         scope.spawn(|| admission.session().enter().unwrap());
         until_queued(&admission, 1);

@@ -339,6 +339,11 @@ typedef struct {
    * Time between two changes of the set of threads inside (`FLIFO_POLICY_LEASE`).
    */
   uint64_t lease_ns;
+  /**
+   * Newcomers that may overtake the queue for each session that is served from it (`FLIFO_POLICY_QUANTUM`);
+   * 0: any number.
+   */
+  uint64_t overtakes_max;
 } flifo_config_t;
 
 /**
