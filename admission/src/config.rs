@@ -283,7 +283,7 @@ impl Default for Config {
             stall_after: Some(Duration::from_millis(100)),
             promote_after: Duration::from_millis(50),
             quantum: Duration::from_micros(50),
-            overtakes_max: 0,
+            overtakes_max: 2,
             lease: Duration::from_micros(500),
             watchdog: true,
         }

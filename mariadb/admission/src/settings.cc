@@ -188,7 +188,7 @@ MYSQL_SYSVAR_UINT(quantum, quantum_us, PLUGIN_VAR_RQCMDARG,
 MYSQL_SYSVAR_UINT(overtakes, overtakes, PLUGIN_VAR_RQCMDARG,
                   "Newcomers that may run at once for each statement that is served from the queue (policy quantum). "
                   "The fewer, the more even are the waits; the more, the fewer context switches. 0: any number",
-                  nullptr, update<unsigned>, 1, 0, UINT_MAX, 0);
+                  nullptr, update<unsigned>, 2, 0, UINT_MAX, 0);
 MYSQL_SYSVAR_UINT(stall_after, stall_after_ms, PLUGIN_VAR_RQCMDARG,
                   "When nobody has entered or left for so many milliseconds, one more is let in: the server may wait "
                   "for something that it does not tell of. 0: never",
