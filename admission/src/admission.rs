@@ -237,7 +237,7 @@ impl Admission {
         let overdue = self.core.withdraw_overdue(now_ns);
         wake_all(overdue, Verdict::TimedOut);
         self.core.close_gate(now_ns);
-        if self.watchdog.stalls(&self.metrics, self.core.state(), now_ns) {
+        if self.watchdog.stalls(&self.core, &self.metrics, now_ns) {
             let wake = self.core.break_stall(now_ns);
             if matches!(wake, Wake::Granted(_)) {
                 self.metrics.broke_stall();
