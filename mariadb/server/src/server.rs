@@ -44,7 +44,7 @@ impl PrivateServer {
     /// Starts one and waits until it answers.
     pub fn start(options: Options) -> Result<PrivateServer> {
         spawn::raise_file_limit();
-        let folder = Folder::new()?;
+        let folder = Folder::new(options.data.as_deref())?;
         let (child, port) = launch(&folder, &options)?;
         let mut server = PrivateServer { child, folder, port, administrator: Mutex::new(None) };
         server.wait_until_it_answers()?;
@@ -79,6 +79,11 @@ impl PrivateServer {
     /// Its port on 127.0.0.1, if it was started with [`Options::loopback`].
     pub fn port(&self) -> Option<u16> {
         self.port
+    }
+
+    /// Its data. Whole once it has ended clean.
+    pub fn data_dir(&self) -> PathBuf {
+        self.folder.join("data")
     }
 
     /// A folder that goes with the server, for files of the caller.

@@ -30,6 +30,10 @@ fn starts_answers_and_ends_clean() {
     assert!(std::path::Path::new(&format!("/proc/{}", server.pid())).exists());
     assert_eq!(server.shutdown(BOUND), Ended::Itself(0));
     assert!(server.error_log().contains("Shutdown complete"));
+
+    let again = PrivateServer::start(Options::new().data(server.data_dir())).unwrap();
+    let databases: Vec<String> = again.connect().unwrap().query("SHOW DATABASES LIKE 'db'").unwrap();
+    assert_eq!(databases, ["db"]);
 }
 
 #[test]
