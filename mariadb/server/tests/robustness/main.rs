@@ -7,7 +7,9 @@
 
 mod support;
 
+mod kill;
 mod statements;
+mod storm;
 
 use std::process::ExitCode;
 
@@ -16,6 +18,6 @@ use libtest_mimic::Arguments;
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
-    let subjects = [statements::subject()];
+    let subjects = [statements::subject(), kill::subject(), storm::subject()];
     support::stage::play(&arguments, subjects)
 }

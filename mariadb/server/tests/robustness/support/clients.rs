@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::rest::until;
+use super::rest::{describe_current, until};
 use super::{Conn, Options, Plugin, PrivateServer, Queryable, mysql};
 
 /// Only against a hang.
@@ -49,11 +49,11 @@ pub(crate) fn populate(server: &PrivateServer) {
 /// The administrator, whom admission lets pass.
 #[track_caller]
 pub(crate) fn admin(server: &PrivateServer) -> Conn {
-    admin_by(&server.connection("root")).unwrap()
+    admin_by(&server.connection("root"), ANSWER).unwrap()
 }
 
-pub(crate) fn admin_by(options: &mysql::OptsBuilder) -> mysql::Result<Conn> {
-    Conn::new(options.clone().read_timeout(Some(ANSWER)))
+pub(crate) fn admin_by(options: &mysql::OptsBuilder, answers_in: Duration) -> mysql::Result<Conn> {
+    Conn::new(options.clone().read_timeout(Some(answers_in)))
 }
 
 /// An ordinary user, in the database `test`. An answer that does not come is an error.
@@ -145,8 +145,15 @@ impl Running {
         self.thread.is_finished()
     }
 
+    /// How it ended. That it does not end is no way to.
+    #[track_caller]
     pub(crate) fn end(self) -> mysql::Result<()> {
-        self.thread.join().unwrap()
+        let result = self.thread.join().unwrap();
+        if let Err(mysql::Error::CodecError(error)) = &result {
+            let text = error.to_string();
+            assert!(!text.contains("unavailable"), "no answer within {ANSWER:?}; now {}", describe_current());
+        }
+        result
     }
 }
 
@@ -181,7 +188,7 @@ impl Holder<'_> {
 impl Drop for Holder<'_> {
     fn drop(&mut self) {
         if let Some(statement) = self.statement.take() {
-            let killed = admin_by(&self.server.connection("root"))
+            let killed = admin_by(&self.server.connection("root"), ANSWER)
                 .and_then(|mut root| root.query_drop(format!("KILL QUERY {}", statement.id)));
             // While a test fails, its own error counts.
             if !thread::panicking() {

@@ -1,6 +1,7 @@
 //! What must be so when a test is over.
 
 use std::fmt::Write as _;
+use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ const COUNTS: [&str; 5] =
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + BOUND;
     while !is_so() {
-        assert!(Instant::now() < deadline, "not within {BOUND:?}: {what}");
+        assert!(Instant::now() < deadline, "not within {BOUND:?}: {what}; now {}", describe_current());
         thread::sleep(Duration::from_millis(2));
     }
 }
@@ -31,7 +32,11 @@ pub(crate) fn empty(server: &PrivateServer) {
         if counts == [0; 5] {
             return;
         }
-        assert!(Instant::now() < deadline, "still {counts:?}, which should all be 0: {COUNTS:?}");
+        assert!(
+            Instant::now() < deadline,
+            "not all 0 within {BOUND:?}: {COUNTS:?}; now {}",
+            describe_current()
+        );
         thread::sleep(Duration::from_millis(2));
     }
 }
@@ -74,21 +79,34 @@ pub(crate) fn wrong_lines(log: &str) -> Vec<&str> {
     log.lines().filter(|line| WRONG.iter().any(|wrong| line.contains(wrong))).collect()
 }
 
-/// For whoever looks at a failure.
-pub(crate) fn describe(server: &PrivateServer) -> String {
-    let log = server.error_log();
-    let lines: Vec<&str> = log.lines().collect();
-    let tail = lines[lines.len().saturating_sub(40)..].join("\n");
-    format!("{}\nthe end of the server's log:\n{tail}", describe_by(&server.connection("root")))
+/// The administrator's way to the server that is tested now.
+static CURRENT: Mutex<Option<mysql::OptsBuilder>> = Mutex::new(None);
+
+pub(crate) fn is_current(server: &PrivateServer) {
+    *CURRENT.lock().unwrap() = Some(server.connection("root"));
 }
 
-pub(crate) fn describe_by(options: &mysql::OptsBuilder) -> String {
+/// The end of its log, without what is always there.
+pub(crate) fn end_of_log(log: &str) -> String {
+    let lines: Vec<&str> =
+        log.lines().filter(|line| !line.contains("[Note]") && !line.contains("Aborted")).collect();
+    lines[lines.len().saturating_sub(40)..].join("\n")
+}
+
+/// What happens in the server, for whoever looks at a failure.
+pub(crate) fn describe_current() -> String {
+    let options = CURRENT.lock().unwrap().clone();
+    options.map(|options| describe(&options)).unwrap_or_default()
+}
+
+fn describe(options: &mysql::OptsBuilder) -> String {
     fn ask(root: &mut Conn) -> mysql::Result<String> {
         let state: Option<(String, String)> =
             root.query_first("SHOW GLOBAL STATUS WHERE Variable_name = 'Flifo_state_line'")?;
         let mut text = state.map(|(_, line)| line).unwrap_or_default();
         let processes: Vec<(u64, String, String, Option<String>, Option<String>)> = root.query(
-            "SELECT id, user, command, state, LEFT(info, 80) FROM information_schema.processlist LIMIT 60",
+            "SELECT id, user, command, state, LEFT(info, 80) FROM information_schema.processlist
+             ORDER BY state = 'Waiting for admission' LIMIT 40",
         )?;
         for (id, user, command, state, info) in processes {
             let _ = write!(
@@ -100,7 +118,7 @@ pub(crate) fn describe_by(options: &mysql::OptsBuilder) -> String {
         }
         Ok(text)
     }
-    match admin_by(options).and_then(|mut root| ask(&mut root)) {
+    match admin_by(options, Duration::from_secs(10)).and_then(|mut root| ask(&mut root)) {
         Ok(text) => text,
         Err(error) => format!("the administrator cannot ask: {error}"),
     }

@@ -59,7 +59,8 @@ pub(crate) fn play(arguments: &Arguments, subjects: impl IntoIterator<Item = Sub
 impl Stage {
     fn test(&mut self, name: &'static str, options: Options, run: fn(&PrivateServer)) -> Result<(), Failed> {
         let server = self.server(name, options)?;
-        let guard = Watch::over(server);
+        rest::is_current(server);
+        let guard = Watch::start();
         let result = catch_unwind(AssertUnwindSafe(|| {
             clients::defaults(server);
             run(server);
@@ -69,7 +70,9 @@ impl Stage {
         let Err(panic) = result else { return Ok(()) };
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a text");
-        let failed = Failed::from(format!("{text}\n{}", rest::describe(server)));
+        let log = server.error_log();
+        let failed =
+            Failed::from(format!("{text}\nthe end of the server's log:\n{}", rest::end_of_log(&log)));
         // The next test gets a new one.
         self.on = None;
         Err(failed)
@@ -107,12 +110,11 @@ struct Watch {
 }
 
 impl Watch {
-    fn over(server: &PrivateServer) -> Watch {
-        let options = server.connection("root");
+    fn start() -> Watch {
         let (sender, over) = mpsc::channel();
         thread::spawn(move || {
             if over.recv_timeout(HANGS) == Err(RecvTimeoutError::Timeout) {
-                eprintln!("a test hangs; {}", rest::describe_by(&options));
+                eprintln!("a test hangs; {}", rest::describe_current());
                 // The server ends with this process.
                 std::process::exit(1);
             }
