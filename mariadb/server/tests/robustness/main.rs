@@ -7,7 +7,9 @@
 
 mod support;
 
+mod admin;
 mod kill;
+mod locks;
 mod statements;
 mod storm;
 
@@ -18,6 +20,13 @@ use libtest_mimic::Arguments;
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
-    let subjects = [statements::subject(), kill::subject(), storm::subject()];
+    let subjects = [
+        statements::subject(),
+        kill::subject(),
+        locks::subject(),
+        storm::subject(),
+        admin::subject(),
+        admin::extra_port(),
+    ];
     support::stage::play(&arguments, subjects)
 }

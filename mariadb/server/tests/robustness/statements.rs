@@ -55,15 +55,6 @@ fn check(server: &PrivateServer, client: &mut Conn, statement: &str, expected: u
 /// The same as a prepared statement.
 #[track_caller]
 fn check_prepared(server: &PrivateServer, client: &mut Conn, statement: &str, expected: u16) {
-    fn execute(client: &mut Conn, statement: &str) -> mysql::Result<()> {
-        let mut results = client.exec_iter(statement, ())?;
-        while let Some(rows) = results.iter() {
-            for row in rows {
-                row?;
-            }
-        }
-        Ok(())
-    }
     let got = error_of(execute(client, statement));
     assert_eq!(got.0, expected, "{statement}, prepared: {got:?}");
     empty(server);

@@ -109,6 +109,17 @@ pub(crate) fn run(client: &mut Conn, statement: &str) -> mysql::Result<()> {
     Ok(())
 }
 
+/// The same as a prepared statement of the binary protocol.
+pub(crate) fn execute(client: &mut Conn, statement: &str) -> mysql::Result<()> {
+    let mut results = client.exec_iter(statement, ())?;
+    while let Some(rows) = results.iter() {
+        for row in rows {
+            row?;
+        }
+    }
+    Ok(())
+}
+
 /// The number of the error that this ends with; 0 if it is none.
 #[track_caller]
 pub(crate) fn code<T>(result: mysql::Result<T>) -> u16 {
@@ -167,9 +178,15 @@ impl Holder<'_> {
     /// Takes the only place. Sleeping is what costs the test's machine nothing.
     #[track_caller]
     pub(crate) fn of_the_only_place(server: &PrivateServer) -> Holder<'_> {
+        Holder::of_the_only_place_of(server, app(server))
+    }
+
+    /// The same, by this connection.
+    #[track_caller]
+    pub(crate) fn of_the_only_place_of(server: &PrivateServer, client: Conn) -> Holder<'_> {
         set(server, "thread_concurrency", "1");
         set(server, "wait_mask", "ROW_LOCK,TABLE_LOCK,DISK,NETWORK,LOG_SYNC,USER");
-        let statement = Running::start(server, "SELECT SLEEP(1000)");
+        let statement = Running::on(client, "SELECT SLEEP(1000)");
         until("the holder is inside", || server.status_number("Flifo_inside").unwrap() == 1);
         Holder { server, statement: Some(statement) }
     }

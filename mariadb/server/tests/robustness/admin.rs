@@ -1,0 +1,425 @@
+//! What an administrator relies on: he gets in, he sees who waits, and what he sets holds or is refused clearly.
+
+use std::thread;
+
+use flifo_mariadb::Error;
+
+use super::support::rest::{empty, entered, until};
+use super::support::wire::Wire;
+use super::support::*;
+
+pub(crate) fn subject() -> Subject {
+    Subject { name: "admin", options: with_plugin(), tests: tests() }
+}
+
+/// With a second port, of TCP, for an administrator of any account.
+pub(crate) fn extra_port() -> Subject {
+    Subject {
+        name: "extra_port",
+        options: with_plugin().loopback().set("extra-port", free_port()).set("extra-max-connections", 10),
+        tests: vec![("it_gets_in", the_extra_port_gets_in), ("others_do_not", root_gets_in)],
+    }
+}
+
+pub(crate) fn tests() -> Vec<(&'static str, fn(&PrivateServer))> {
+    vec![
+        ("root_gets_in", root_gets_in),
+        ("a_session_that_asks_nobody", a_session_that_asks_nobody),
+        ("the_process_list_shows_who_waits", the_process_list_shows_who_waits),
+        ("the_queue_has_a_timeout", the_queue_has_a_timeout),
+        ("the_queue_may_be_full", the_queue_may_be_full),
+        ("off_and_on_again", off_and_on_again),
+        ("limits_change_while_many_queue", limits_change_while_many_queue),
+        ("variables_say_what_they_hold", variables_say_what_they_hold),
+        ("hostile_values", hostile_values),
+        ("status_variables_by_name", status_variables_by_name),
+    ]
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A taken place and a queue behind it.
+struct Crowd<'a> {
+    holder: Option<Holder<'a>>,
+    queued: Vec<Wire>,
+}
+
+impl Crowd<'_> {
+    fn gather(server: &PrivateServer, size: u64) -> Crowd<'_> {
+        let holder = Holder::of_the_only_place(server);
+        let queued = (0..size)
+            .map(|_| {
+                let mut client = Wire::connect(server).unwrap();
+                client.send_query("SELECT 1").unwrap();
+                client
+            })
+            .collect();
+        holder.until_queued(size);
+        Crowd { holder: Some(holder), queued }
+    }
+
+    fn disperse(mut self) {
+        assert!(self.holder.as_ref().is_some_and(Holder::still_holds));
+        self.holder = None;
+        for client in &mut self.queued {
+            client.replies().unwrap();
+        }
+    }
+}
+
+fn root_gets_in(server: &PrivateServer) {
+    let crowd = Crowd::gather(server, 200);
+    let bypassed = server.status_number("Flifo_bypassed").unwrap();
+    let mut root = admin(server);
+    for statement in ["SELECT 1", "SHOW PROCESSLIST", "UPDATE test.t SET k = 1 WHERE id = 1", "FLUSH STATUS"]
+    {
+        run(&mut root, statement).unwrap();
+    }
+    execute(&mut root, "SELECT * FROM test.t").unwrap();
+    assert!(server.status_number("Flifo_bypassed").unwrap() >= bypassed + 5);
+    // The privilege counts, not the name.
+    root.query_drop("CREATE OR REPLACE USER operator@localhost").unwrap();
+    root.query_drop("GRANT CONNECTION ADMIN ON *.* TO operator@localhost").unwrap();
+    Conn::new(server.connection("operator")).unwrap().query_drop("SELECT 1").unwrap();
+    crowd.disperse();
+}
+
+fn the_extra_port_gets_in(server: &PrivateServer) {
+    let mut root = admin(server);
+    root.query_drop("CREATE OR REPLACE USER app@'127.0.0.1'").unwrap();
+    root.query_drop("GRANT ALL ON test.* TO app@'127.0.0.1'").unwrap();
+    let extra: u16 = root.query_first("SELECT @@extra_port").unwrap().unwrap();
+    let by = |port: u16| {
+        let options = mysql::OptsBuilder::new()
+            .ip_or_hostname(Some("127.0.0.1"))
+            .tcp_port(port)
+            .user(Some("app"))
+            .db_name(Some("test"))
+            .max_allowed_packet(Some(1 << 20))
+            .prefer_socket(false)
+            .read_timeout(Some(rest::BOUND));
+        Conn::new(options).unwrap()
+    };
+    let crowd = Crowd::gather(server, 50);
+    let mut one = by(extra);
+    for statement in ["SELECT 1", "UPDATE t SET k = 1 WHERE id = 1", "SELECT no_such_column", "SELECT 1"] {
+        let _ = run(&mut one, statement);
+    }
+    execute(&mut one, "SELECT * FROM t").unwrap();
+    // Through the ordinary one it is an ordinary user.
+    let other = Running::on(by(server.port().unwrap()), "SELECT 1");
+    until("51 are queued", || server.status_number("Flifo_queued").unwrap() == 51);
+    crowd.disperse();
+    other.end().unwrap();
+}
+
+fn a_session_that_asks_nobody(server: &PrivateServer) {
+    let mut root = admin(server);
+    root.query_drop("CREATE OR REPLACE USER operator@localhost").unwrap();
+    root.query_drop("GRANT CONNECTION ADMIN ON *.* TO operator@localhost").unwrap();
+    // Not everybody may.
+    let mut client = app(server);
+    let (error, text) = error_of(run(&mut client, "SET SESSION flifo_bypass = 1"));
+    assert_eq!(error, 1227, "{text}");
+    assert!(text.contains("CONNECTION ADMIN"), "{text}");
+    run(&mut client, "SET SESSION flifo_bypass = 0").unwrap();
+    // Who may, passes anyway; it shows in the variable.
+    let mut operator = Conn::new(server.connection("operator")).unwrap();
+    for (value, shown) in [("ON", 1), ("OFF", 0), ("1", 1), ("DEFAULT", 0)] {
+        run(&mut operator, &format!("SET SESSION flifo_bypass = {value}")).unwrap();
+        assert_eq!(operator.query_first::<u32, _>("SELECT @@flifo_bypass").unwrap(), Some(shown));
+    }
+    // For all that connect from now on: sessions take the global value.
+    set(server, "bypass", "ON");
+    let holder = Holder::of_the_only_place_of(server, client);
+    run(&mut app(server), "SELECT 1").unwrap();
+    assert!(holder.still_holds());
+    set(server, "bypass", "OFF");
+    let queued = Running::start(server, "SELECT 1");
+    holder.until_queued(1);
+    drop(holder);
+    queued.end().unwrap();
+}
+
+fn the_process_list_shows_who_waits(server: &PrivateServer) {
+    let crowd = Crowd::gather(server, 3);
+    let text = "SELECT COUNT(*) FROM information_schema.processlist
+                WHERE state = 'Waiting for admission' AND info = 'SELECT 1' AND command = 'Query'";
+    let mut root = admin(server);
+    assert_eq!(root.query_first::<u64, _>(text).unwrap(), Some(3));
+    crowd.disperse();
+    empty(server);
+    assert_eq!(root.query_first::<u64, _>(text).unwrap(), Some(0));
+}
+
+/// Not SELECT 1: as a prepared statement the server finishes that even when it was killed before it began.
+const REFUSED: [&str; 12] = [
+    "SELECT 1 FROM t",
+    "SELECT * FROM t",
+    "SELECT k FROM t WHERE id = 1",
+    "SELECT COUNT(*) FROM t",
+    "UPDATE t SET k = -1 WHERE id = 1",
+    "UPDATE t SET k = -1",
+    "DELETE FROM t WHERE id = 1",
+    "INSERT INTO t VALUES (-1, -1, '')",
+    "INSERT INTO t SELECT -seq, -1, '' FROM seq_1_to_3",
+    "CREATE TABLE refused (id INT)",
+    "CALL nobody()",
+    "SHOW TABLES",
+];
+
+/// Each ends in this error with this text, in both protocols. How many there were.
+fn refuses_all(server: &PrivateServer, expected: u16, says: &str) -> u64 {
+    let mut client = app(server);
+    let mut wrong = Vec::new();
+    for statement in REFUSED {
+        for (protocol, result) in
+            [("text", run(&mut client, statement)), ("binary", execute(&mut client, statement))]
+        {
+            let (error, text) = error_of(result);
+            if error != expected || !text.starts_with("flifo: ") || !text.contains(says) {
+                wrong.push(format!("{statement} ({protocol}): {error} {text}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "not refused with error {expected}: {wrong:#?}");
+    // The rest of a packet is not run either.
+    assert_eq!(error_of(run(&mut client, "SELECT 1; UPDATE t SET k = -1")).0, expected);
+    2 * REFUSED.len() as u64 + 1
+}
+
+fn nothing_was_done(server: &PrivateServer) {
+    let mut client = app(server);
+    let rows: (u64, u64) = client.query_first("SELECT COUNT(*), SUM(k < 0) FROM t").unwrap().unwrap();
+    assert_eq!(rows, (ROWS as u64, 0));
+    assert_eq!(client.query::<String, _>("SHOW TABLES LIKE 'refused'").unwrap(), Vec::<String>::new());
+}
+
+fn the_queue_has_a_timeout(server: &PrivateServer) {
+    let before = server.status_number("Flifo_refused_timeout").unwrap();
+    let holder = Holder::of_the_only_place(server);
+    set_number(server, "queue_timeout", 10);
+    let refused = refuses_all(server, 1969, "10 ms");
+    // The connection is as good as before, and what was refused was not done.
+    set_number(server, "queue_timeout", 0);
+    drop(holder);
+    assert!(server.status_number("Flifo_refused_timeout").unwrap() >= before + refused);
+    nothing_was_done(server);
+    // Many at once, and somebody who is served.
+    let holder = Holder::of_the_only_place(server);
+    set_number(server, "queue_timeout", 100);
+    let queued: Vec<Running> = (0..100).map(|_| Running::start(server, "SELECT 1")).collect();
+    for statement in queued {
+        assert_eq!(code(statement.end()), 1969);
+    }
+    drop(holder);
+    run(&mut app(server), "SELECT 1").unwrap();
+    // A transaction that holds locks is waited for: it is not refused.
+    let mut locker = app(server);
+    run(&mut locker, "BEGIN").unwrap();
+    run(&mut locker, "UPDATE t SET k = k + 1 WHERE id = 1").unwrap();
+    let holder = Holder::of_the_only_place(server);
+    run(&mut locker, "COMMIT").unwrap();
+    drop(holder);
+}
+
+fn the_queue_may_be_full(server: &PrivateServer) {
+    let before = server.status_number("Flifo_refused_queue_full").unwrap();
+    let crowd = Crowd::gather(server, 5);
+    set_number(server, "max_queue", 5);
+    let refused = refuses_all(server, 1637, "5 statements");
+    assert_eq!(server.status_number("Flifo_refused_queue_full").unwrap(), before + refused);
+    set_number(server, "max_queue", 6);
+    let sixth = Running::start(server, "SELECT 1");
+    until("6 are queued", || server.status_number("Flifo_queued").unwrap() == 6);
+    crowd.disperse();
+    sixth.end().unwrap();
+    nothing_was_done(server);
+}
+
+/// With the limit lifted all that queue are let in, and nobody is counted any more.
+fn off_and_on_again(server: &PrivateServer) {
+    for _ in 0..5 {
+        let crowd = Crowd::gather(server, 20);
+        set(server, "thread_concurrency", "0");
+        until("nobody queues", || server.status_number("Flifo_queued").unwrap() == 0);
+        let before = entered(server);
+        run(&mut app(server), "SELECT 1").unwrap();
+        assert_eq!(entered(server), before);
+        crowd.disperse();
+        set(server, "thread_concurrency", "1");
+        run(&mut app(server), "SELECT 1").unwrap();
+        empty(server);
+    }
+}
+
+fn limits_change_while_many_queue(server: &PrivateServer) {
+    let crowd = Crowd::gather(server, 100);
+    for limit in ["2", "1", "3", "auto", "1023", "1"] {
+        set(server, "thread_concurrency", limit);
+    }
+    for policy in ["none", "fifo", "lifo", "flifo", "broadcast", "sleep", "lease", "summon", "quantum"] {
+        set(server, "policy", policy);
+        assert_eq!(server.status("Flifo_policy").unwrap(), policy);
+        let client = Running::start(server, "SELECT 1");
+        thread::yield_now();
+        set(server, "thread_concurrency", "2");
+        client.end().unwrap();
+        set(server, "thread_concurrency", "1");
+    }
+    crowd.disperse();
+}
+
+fn variables_say_what_they_hold(server: &PrivateServer) {
+    let mut root = admin(server);
+    for (name, values) in [
+        ("thread_concurrency", &["0", "1", "1023", "auto", "7"][..]),
+        ("concurrency_tickets", &["1", "5000", "4294967295"]),
+        ("policy", &["none", "fifo", "lifo", "flifo", "broadcast", "sleep", "lease", "summon", "quantum"]),
+        ("queue_timeout", &["0", "1", "4294967295"]),
+        ("max_queue", &["0", "1", "4294967295"]),
+        ("io_depth", &["0", "1", "4294967295"]),
+        ("lock_waiters", &["0", "1", "4294967295"]),
+        ("wait_mask", &["", "DISK", "ROW_LOCK,TABLE_LOCK,DISK,NETWORK,LOG_SYNC,SLEEP,USER"]),
+    ] {
+        for value in values {
+            // As a text, and where it is a number as one.
+            for written in [format!("'{value}'"), (*value).to_owned()] {
+                if written.parse::<u32>().is_err() && !written.starts_with('\'') {
+                    continue;
+                }
+                if written.starts_with('\'') && !matches!(name, "thread_concurrency" | "policy" | "wait_mask")
+                {
+                    continue;
+                }
+                root.query_drop(format!("SET GLOBAL flifo_{name} = {written}")).unwrap();
+                let shown: String = root.query_first(format!("SELECT @@flifo_{name}")).unwrap().unwrap();
+                assert_eq!(shown, *value, "flifo_{name} = {written}");
+            }
+        }
+        root.query_drop(format!("SET GLOBAL flifo_{name} = DEFAULT")).unwrap();
+    }
+    set(server, "thread_concurrency", "5");
+    assert_eq!(server.status("Flifo_thread_concurrency").unwrap(), "5");
+    // Each says what it is for.
+    let without: Vec<String> = root
+        .query(
+            "SELECT variable_name FROM information_schema.system_variables
+             WHERE variable_name LIKE 'flifo%' AND LENGTH(variable_comment) < 20",
+        )
+        .unwrap();
+    assert!(without.is_empty(), "{without:?}");
+}
+
+/// Refused with an error that names the variable, or brought into bounds with a warning, as the server does it.
+fn hostile_values(server: &PrivateServer) {
+    let mut root = admin(server);
+    let long = format!("'{}'", "9".repeat(5000));
+    for name in [
+        "thread_concurrency",
+        "concurrency_tickets",
+        "policy",
+        "queue_timeout",
+        "max_queue",
+        "io_depth",
+        "lock_waiters",
+        "wait_mask",
+        "quantum",
+        "overtakes",
+        "stall_after",
+        "bypass",
+    ] {
+        let ask = |root: &mut Conn| -> String {
+            root.query_first(format!("SELECT @@GLOBAL.flifo_{name}")).unwrap().unwrap()
+        };
+        for value in [
+            "-1",
+            "''",
+            "' '",
+            "NULL",
+            "1.5",
+            "'1.5'",
+            "1e3",
+            "'1e3'",
+            "'0x10'",
+            "-9223372036854775808",
+            "18446744073709551615",
+            "18446744073709551616",
+            "1024",
+            "4294967296",
+            "'nonsense'",
+            "'auto '",
+            "'fifo,lifo'",
+            "'1; SELECT 2'",
+            "'DISK,NONSENSE'",
+            "',,,'",
+            "'%s%n%s'",
+            "0xFF",
+            "TRUE",
+            "CONCAT('fi', 'fo')",
+            "(SELECT 1)",
+            "REPEAT('x', 1000000)",
+            "_binary'\\0\\0'",
+            "_utf8mb4'ünïcödé'",
+            "NOW()",
+            "@nobody",
+            &long,
+        ] {
+            root.query_drop(format!("SET GLOBAL flifo_{name} = DEFAULT")).unwrap();
+            let before = ask(&mut root);
+            let statement = format!("SET GLOBAL flifo_{name} = {value}");
+            let (error, text) = error_of(run(&mut root, &statement));
+            match error {
+                0 => {}
+                // Wrong value, wrong type, too long.
+                1231 | 1232 | 1064 => {
+                    assert!(text.contains(&format!("flifo_{name}")) || error == 1064, "{statement}: {text}");
+                    assert_eq!(ask(&mut root), before, "{statement} was refused: {text}");
+                }
+                _ => panic!("{}: error {error}, {text}", &statement[..statement.len().min(100)]),
+            }
+        }
+        root.query_drop(format!("SET GLOBAL flifo_{name} = DEFAULT")).unwrap();
+        // They are for all, but for one.
+        if name != "bypass" {
+            assert_eq!(code(run(&mut root, &format!("SET SESSION flifo_{name} = DEFAULT"))), 1229);
+            assert_eq!(code(run(&mut app(server), &format!("SET GLOBAL flifo_{name} = DEFAULT"))), 1227);
+        }
+    }
+    for (name, value) in [
+        ("thread_concurrency", "1024"),
+        ("thread_concurrency", "-1"),
+        ("thread_concurrency", "'nonsense'"),
+        ("thread_concurrency", "NULL"),
+        ("policy", "'nonsense'"),
+        ("policy", "99"),
+        ("queue_timeout", "-1"),
+        ("max_queue", "4294967296"),
+        ("wait_mask", "'NONSENSE'"),
+        ("concurrency_tickets", "'many'"),
+    ] {
+        let (error, text) = error_of(run(&mut root, &format!("SET GLOBAL flifo_{name} = {value}")));
+        assert!(
+            matches!(error, 1231 | 1232) && text.contains(&format!("flifo_{name}")),
+            "{name} = {value}: {text}"
+        );
+    }
+}
+
+fn status_variables_by_name(server: &PrivateServer) {
+    let mut root = admin(server);
+    let all: Vec<(String, String)> = root.query("SHOW GLOBAL STATUS LIKE 'flifo%'").unwrap();
+    assert!(all.len() > 60, "{}", all.len());
+    for (name, _) in &all {
+        let one: Vec<(String, String)> = root.query(format!("SHOW GLOBAL STATUS LIKE '{name}'")).unwrap();
+        assert_eq!(one.len(), 1, "{name}");
+    }
+    assert_eq!(server.status("Flifo_level").unwrap(), "statements and waits");
+    assert!(server.status("Flifo_state_line").unwrap().contains("limit="));
+    assert!(matches!(server.status("Flifo_nothing"), Err(Error::NoStatus(_))));
+    // An ordinary user sees them, too.
+    let seen: Vec<(String, String)> = app(server).query("SHOW STATUS LIKE 'flifo_queued'").unwrap();
+    assert_eq!(seen.len(), 1);
+}

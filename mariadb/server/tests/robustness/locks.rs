@@ -1,0 +1,346 @@
+//! Locks of the server's, and one place: whoever holds them gets in, and those who wait for him do not keep him out.
+//! The server resolves deadlocks; admission adds none. No stall is broken, and no lock wait times out meanwhile.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use super::support::random::Random;
+use super::support::rest::{empty, until};
+use super::support::*;
+
+pub(crate) fn subject() -> Subject {
+    Subject {
+        name: "locks",
+        options: with_plugin().set("innodb-lock-wait-timeout", 1000).set("lock-wait-timeout", 1000),
+        tests: tests(),
+    }
+}
+
+pub(crate) fn tests() -> Vec<(&'static str, fn(&PrivateServer))> {
+    vec![
+        ("idle_while_holding", idle_while_holding),
+        ("however_the_locks_were_taken", however_the_locks_were_taken),
+        ("opposite_order", opposite_order),
+        ("opposite_order_under_load", opposite_order_under_load),
+        ("hot_rows", hot_rows),
+        ("a_chain_of_holders", a_chain_of_holders),
+        ("alter_table", alter_table),
+        ("bound_on_lock_waiters", bound_on_lock_waiters),
+        ("killed_while_waiting", killed_while_waiting),
+    ]
+}
+
+const DEADLOCK: u16 = 1213;
+const UPDATE_1: &str = "UPDATE t SET k = k + 1 WHERE id = 1";
+
+#[track_caller]
+fn until_row_waits(server: &PrivateServer, count: u64) {
+    until(&format!("{count} wait for row locks"), || {
+        let mut root = admin(server);
+        let waits: u64 = root
+            .query_first("SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'")
+            .unwrap()
+            .unwrap();
+        waits >= count
+    });
+}
+
+/// All that the others wait for is one COMMIT, which needs a place, too.
+fn idle_while_holding(server: &PrivateServer) {
+    set(server, "thread_concurrency", "1");
+    for mask in ["DEFAULT", "ROW_LOCK", ""] {
+        let mask = if mask == "DEFAULT" { mask.to_owned() } else { format!("'{mask}'") };
+        admin(server).query_drop(format!("SET GLOBAL flifo_wait_mask = {mask}")).unwrap();
+        for end in ["COMMIT", "ROLLBACK", "UPDATE t SET k = 0 WHERE id = 2", "the connection's end"] {
+            let mut holder = app(server);
+            run(&mut holder, "BEGIN").unwrap();
+            run(&mut holder, UPDATE_1).unwrap();
+            let waiters: Vec<Running> = (0..20).map(|_| Running::start(server, UPDATE_1)).collect();
+            until_row_waits(server, 1);
+            if end.contains("end") {
+                drop(holder);
+            } else {
+                run(&mut holder, end).unwrap();
+                if end.starts_with("UPDATE") {
+                    run(&mut holder, "COMMIT").unwrap();
+                }
+            }
+            for waiter in waiters {
+                waiter.end().unwrap();
+            }
+            empty(server);
+        }
+    }
+}
+
+/// Who is known to hold locks goes before others; here are the ways to come by them.
+fn however_the_locks_were_taken(server: &PrivateServer) {
+    let mut root = admin(server);
+    for statement in [
+        "CREATE OR REPLACE PROCEDURE test.begins() BEGIN START TRANSACTION; UPDATE t SET k = k + 1 WHERE id = 1; END",
+        "CREATE OR REPLACE PROCEDURE test.writes() UPDATE t SET k = k + 1 WHERE id = 1",
+        "CREATE OR REPLACE FUNCTION test.writes() RETURNS INT
+         BEGIN UPDATE t SET k = k + 1 WHERE id = 1; RETURN 1; END",
+        "CREATE OR REPLACE TABLE test.triggered (id INT)",
+        "CREATE TRIGGER test.locks AFTER INSERT ON test.triggered FOR EACH ROW UPDATE t SET k = k + 1 WHERE id = 1",
+    ] {
+        root.query_drop(statement).unwrap();
+    }
+    set(server, "thread_concurrency", "1");
+    let mut kept_out = Vec::new();
+    for ways in [
+        &["BEGIN", UPDATE_1][..],
+        &["START TRANSACTION WITH CONSISTENT SNAPSHOT", UPDATE_1],
+        &["SET autocommit = 0", UPDATE_1],
+        &["BEGIN; UPDATE t SET k = k + 1 WHERE id = 1"],
+        &["BEGIN", "DELETE FROM t WHERE id = 1 AND k < 0"],
+        &["BEGIN", "INSERT IGNORE INTO t VALUES (1, 1, '')"],
+        &["BEGIN", "INSERT INTO t VALUES (1, 1, '') ON DUPLICATE KEY UPDATE k = k + 1"],
+        &["BEGIN", "REPLACE INTO t VALUES (1, 1, '')"],
+        &["BEGIN", "SELECT * FROM t WHERE id = 1 FOR UPDATE"],
+        &["BEGIN", "select * from t where id = 1 for update"],
+        &["BEGIN", "SELECT * FROM t WHERE id = 1 LOCK IN SHARE MODE"],
+        &["BEGIN", "SELECT * FROM t WHERE id = 1 FOR\n   UPDATE"],
+        &["BEGIN", "(SELECT * FROM t WHERE id = 1 FOR UPDATE)"],
+        &["BEGIN", "SELECT * FROM t WHERE id = 1 FOR UPDATE SKIP LOCKED"],
+        &["BEGIN", "SELECT * FROM (SELECT * FROM t WHERE id = 1 FOR UPDATE) x"],
+        &["SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "BEGIN", "SELECT * FROM t WHERE id = 1"],
+        &["BEGIN", "INSERT INTO triggered SELECT k FROM t WHERE id = 1 LOCK IN SHARE MODE"],
+        &["BEGIN", "INSERT INTO triggered VALUES (1)"],
+        &["BEGIN", "DO writes()"],
+        &["BEGIN", "SELECT writes()"],
+        &["BEGIN", "CALL writes()"],
+        &["CALL begins()"],
+        &["PREPARE p FROM 'UPDATE t SET k = k + 1 WHERE id = 1'", "BEGIN", "EXECUTE p"],
+        &["PREPARE p FROM 'SELECT * FROM t WHERE id = 1 FOR UPDATE'", "BEGIN", "EXECUTE p"],
+        &["BEGIN", "EXECUTE IMMEDIATE 'SELECT * FROM t WHERE id = 1 FOR UPDATE'"],
+        &["XA START 'x'", UPDATE_1, "XA END 'x'"],
+        &["BEGIN NOT ATOMIC BEGIN START TRANSACTION; UPDATE t SET k = k + 1 WHERE id = 1; END; END"],
+        &["BEGIN", UPDATE_1, "SELECT no_such_column"],
+        &["BEGIN", UPDATE_1, "SAVEPOINT s", "UPDATE t SET k = 1 WHERE id = 2", "ROLLBACK TO s"],
+        &["BEGIN", "UPDATE t SET k = 1 WHERE id = 3", "COMMIT AND CHAIN", UPDATE_1],
+        &["BEGIN", "INSERT INTO t VALUES (1, 1, '')"],
+        &["HANDLER t OPEN", "BEGIN", UPDATE_1],
+    ] {
+        let mut holder = app(server);
+        for way in ways {
+            // An error, too, may leave locks behind.
+            let _ = run(&mut holder, way);
+        }
+        let waiter = Running::start(server, UPDATE_1);
+        until_row_waits(server, 1);
+        // A second, so that the place is taken whoever waits for it.
+        let newcomer = Running::start(server, UPDATE_1);
+        // One statement, and then the end.
+        let id = holder.connection_id();
+        let xa = ways[0].starts_with("XA");
+        let ending = thread::spawn(move || {
+            run(&mut holder, "SELECT 1").ok();
+            run(&mut holder, if xa { "XA ROLLBACK 'x'" } else { "COMMIT" })
+        });
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while !ending.is_finished() && std::time::Instant::now() < deadline {
+            thread::sleep(std::time::Duration::from_millis(2));
+        }
+        if !ending.is_finished() {
+            kept_out.push(ways);
+            // Or all would wait for a thousand seconds.
+            root.query_drop(format!("KILL {id}")).unwrap();
+        }
+        let _ = ending.join();
+        waiter.end().unwrap();
+        newcomer.end().unwrap();
+        empty(server);
+    }
+    assert!(kept_out.is_empty(), "their COMMIT was kept out by those who wait for it: {kept_out:#?}");
+}
+
+/// Long enough on a busy machine, and a test that fails still ends.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// The server finds the deadlock, one of the two goes on.
+fn opposite_order(server: &PrivateServer) {
+    for limit in ["1", "2", "8"] {
+        set(server, "thread_concurrency", limit);
+        for _ in 0..times(20) {
+            let (mut one, mut other) = (app(server), app(server));
+            for (client, id) in [(&mut one, 1), (&mut other, 2)] {
+                run(client, "BEGIN").unwrap();
+                run(client, &format!("UPDATE t SET k = k + 1 WHERE id = {id}")).unwrap();
+            }
+            let cross = |mut client: Conn, id: u32| {
+                move || {
+                    let result = code(run(&mut client, &format!("UPDATE t SET k = k + 1 WHERE id = {id}")));
+                    run(&mut client, "COMMIT").unwrap();
+                    result
+                }
+            };
+            let threads = [thread::spawn(cross(one, 2)), thread::spawn(cross(other, 1))];
+            let mut codes = threads.map(|thread| thread.join().unwrap());
+            codes.sort_unstable();
+            assert_eq!(codes, [0, DEADLOCK]);
+        }
+        empty(server);
+    }
+}
+
+/// Transactions that lock several rows in any order; each ends in a commit or a deadlock.
+fn opposite_order_under_load(server: &PrivateServer) {
+    for (limit, policy) in [("1", "quantum"), ("1", "fifo"), ("4", "flifo"), ("auto", "quantum")] {
+        set(server, "thread_concurrency", limit);
+        set(server, "policy", policy);
+        let (commits, deadlocks) = (AtomicU64::new(0), AtomicU64::new(0));
+        thread::scope(|scope| {
+            for number in 0..16 {
+                let (commits, deadlocks) = (&commits, &deadlocks);
+                scope.spawn(move || {
+                    let mut random = Random::new(number);
+                    let mut client = app(server);
+                    for _ in 0..times(25) {
+                        run(&mut client, "BEGIN").unwrap();
+                        let failed = (0..4).find_map(|_| {
+                            let id = 1 + random.below(6);
+                            let statement = match random.below(3) {
+                                0 => format!("SELECT * FROM t WHERE id = {id} FOR UPDATE"),
+                                _ => format!("UPDATE t SET k = k + 1 WHERE id = {id}"),
+                            };
+                            Some(code(run(&mut client, &statement))).filter(|&error| error != 0)
+                        });
+                        match failed {
+                            None => commits.fetch_add(1, Ordering::Relaxed),
+                            Some(DEADLOCK) => deadlocks.fetch_add(1, Ordering::Relaxed),
+                            Some(error) => panic!("error {error}"),
+                        };
+                        run(&mut client, "COMMIT").unwrap();
+                    }
+                });
+            }
+        });
+        let counts = (commits.into_inner(), deadlocks.into_inner());
+        assert!(counts.0 > 0 && counts.1 > 0, "commits and deadlocks with limit {limit}: {counts:?}");
+        empty(server);
+    }
+}
+
+/// Each update is done, once.
+fn hot_rows(server: &PrivateServer) {
+    admin(server).query_drop("UPDATE test.t SET k = 0").unwrap();
+    for (limit, mask) in [("1", "DEFAULT"), ("4", "DEFAULT"), ("4", "'ROW_LOCK,LOG_SYNC'"), ("4", "''")] {
+        set(server, "thread_concurrency", limit);
+        admin(server).query_drop(format!("SET GLOBAL flifo_wait_mask = {mask}")).unwrap();
+        thread::scope(|scope| {
+            for _ in 0..64 {
+                scope.spawn(|| {
+                    let mut client = app(server);
+                    for _ in 0..times(10) {
+                        run(&mut client, UPDATE_1).unwrap();
+                    }
+                });
+            }
+        });
+        empty(server);
+    }
+    let sum: usize = app(server).query_first("SELECT k FROM t WHERE id = 1").unwrap().unwrap();
+    assert_eq!(sum, 4 * 64 * times(10));
+}
+
+/// Each holds a row that the next waits for; they end one after the other.
+fn a_chain_of_holders(server: &PrivateServer) {
+    set(server, "thread_concurrency", "1");
+    let mut holders: Vec<Conn> = (0..10).map(|_| app(server)).collect();
+    for (id, holder) in holders.iter_mut().enumerate() {
+        run(holder, "BEGIN").unwrap();
+        run(holder, &format!("UPDATE t SET k = k + 1 WHERE id = {}", id + 1)).unwrap();
+    }
+    let first = holders.remove(0);
+    let waiting: Vec<_> = holders
+        .into_iter()
+        .enumerate()
+        .map(|(id, mut holder)| {
+            thread::spawn(move || {
+                run(&mut holder, &format!("UPDATE t SET k = k + 1 WHERE id = {}", id + 1))?;
+                run(&mut holder, "COMMIT")
+            })
+        })
+        .collect();
+    until_row_waits(server, 9);
+    let newcomers: Vec<Running> = (0..10).map(|_| Running::start(server, UPDATE_1)).collect();
+    let mut first = first;
+    run(&mut first, "COMMIT").unwrap();
+    for thread in waiting {
+        thread.join().unwrap().unwrap();
+    }
+    for newcomer in newcomers {
+        newcomer.end().unwrap();
+    }
+}
+
+/// A transaction has the table open, ALTER waits for it, and all others pile up behind ALTER.
+fn alter_table(server: &PrivateServer) {
+    set(server, "thread_concurrency", "1");
+    for how in ["ALGORITHM = COPY", "ALGORITHM = INPLACE"] {
+        let mut holder = app(server);
+        run(&mut holder, "BEGIN").unwrap();
+        run(&mut holder, "SELECT COUNT(*) FROM t").unwrap();
+        let alter = Running::start(server, &format!("ALTER TABLE t FORCE, {how}"));
+        let waiting = |count: usize| {
+            until(&format!("{count} wait for the table"), || {
+                let text = "SELECT COUNT(*) FROM information_schema.processlist
+                            WHERE state = 'Waiting for table metadata lock'";
+                admin(server).query_first::<usize, _>(text).unwrap().unwrap() == count
+            });
+        };
+        waiting(1);
+        let others: Vec<Running> = (0..50)
+            .map(|number| {
+                Running::start(server, if number % 2 == 0 { UPDATE_1 } else { "SELECT COUNT(*) FROM t" })
+            })
+            .collect();
+        waiting(51);
+        // What needs another table is admitted, and so is the holder.
+        run(&mut app(server), "SELECT COUNT(*) FROM seq_1_to_10").unwrap();
+        run(&mut holder, "SELECT COUNT(*) FROM t").unwrap();
+        run(&mut holder, "COMMIT").unwrap();
+        alter.end().unwrap();
+        for other in others {
+            other.end().unwrap();
+        }
+        empty(server);
+    }
+}
+
+/// With a bound on lock waiters newcomers are kept out; whoever holds locks is not.
+fn bound_on_lock_waiters(server: &PrivateServer) {
+    set(server, "thread_concurrency", "16");
+    set_number(server, "lock_waiters", 4);
+    let mut holder = app(server);
+    run(&mut holder, "BEGIN").unwrap();
+    run(&mut holder, UPDATE_1).unwrap();
+    let waiters: Vec<Running> = (0..40).map(|_| Running::start(server, UPDATE_1)).collect();
+    until_row_waits(server, 4);
+    run(&mut holder, "UPDATE t SET k = k + 1 WHERE id = 2").unwrap();
+    run(&mut holder, "COMMIT").unwrap();
+    for waiter in waiters {
+        waiter.end().unwrap();
+    }
+}
+
+fn killed_while_waiting(server: &PrivateServer) {
+    set(server, "thread_concurrency", "1");
+    let mut root = admin(server);
+    let mut holder = app(server);
+    run(&mut holder, "BEGIN").unwrap();
+    run(&mut holder, UPDATE_1).unwrap();
+    let waiters: Vec<Running> = (0..10).map(|_| Running::start(server, UPDATE_1)).collect();
+    until_row_waits(server, 1);
+    for (number, waiter) in waiters.into_iter().enumerate() {
+        let kind = if number % 2 == 0 { "QUERY" } else { "CONNECTION" };
+        root.query_drop(format!("KILL {kind} {}", waiter.id)).unwrap();
+        assert!(waiter.end().is_err());
+    }
+    // And the holder, with another that waits for it.
+    let waiter = Running::start(server, UPDATE_1);
+    until_row_waits(server, 1);
+    root.query_drop(format!("KILL {}", holder.connection_id())).unwrap();
+    waiter.end().unwrap();
+}
