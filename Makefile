@@ -20,10 +20,10 @@ INCLUDEDIR ?= $(PREFIX)/include
 DOCDIR     ?= $(PREFIX)/share/doc/flifo
 DOCS       = docs/c-api.md LICENSE-MIT LICENSE-APACHE $(CAPI)/examples/pool.c $(CAPI)/examples/guard.cc
 
-.PHONY: help run test unit models lint deny bench docs setup capi header install uninstall tsan miri soak mariadb
+.PHONY: help run test unit models lint deny bench docs setup capi header install uninstall tsan miri soak mariadb mariadb-try mariadb-test
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "%-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: ## the main job: the sweep, with its table and its picture
 	$(CARGO) run --release -- sweep
@@ -93,8 +93,14 @@ uninstall: ## takes away what install has put there
 tsan: ## data races: the scheduler, and the C library with its examples, under ThreadSanitizer
 	tools/tsan
 
-setup:
-	@tools/setup
-
 mariadb: ## the plugin for MariaDB: target/mariadb/flifo.so
 	mariadb/admission/build
+
+mariadb-try: mariadb ## a private MariaDB server with the plugin, and a shell on it
+	$(CARGO) run --quiet -p flifo-mariadb --bin flifo-mariadb-try
+
+mariadb-test: mariadb ## the plugin on real servers
+	$(CARGO) test -p flifo-mariadb
+
+setup:
+	@tools/setup
