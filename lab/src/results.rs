@@ -66,6 +66,10 @@ pub struct Settings {
     pub direct_io: bool,
     /// Sessions that wait for row locks before the scheduler admits fewer; 0 for any number.
     pub lock_waiters_max: u32,
+    /// A session's turn under `quantum`.
+    pub quantum_us: u64,
+    /// Newcomers that may overtake the queue for each session served under `quantum`; 0 for any number.
+    pub overtakes_max: u32,
     /// The server that was measured, without its password; empty for the embedded engine.
     pub server_address: String,
     pub server_version: String,
