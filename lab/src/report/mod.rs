@@ -9,6 +9,7 @@ mod format;
 mod page;
 mod palette;
 mod picture;
+mod server;
 mod text;
 mod versus;
 

@@ -6,4 +6,4 @@ pub mod prepare;
 mod run;
 
 pub use run::{Ended, sweep};
-pub(crate) use run::{check_writable, command_line};
+pub(crate) use run::{Ran, Subject, check_writable, command_line, measure_and_keep};
