@@ -8,6 +8,7 @@ use crate::config::{AutoLimit, processors};
 use crate::core::{Core, Terms, Wake};
 use crate::delay::SleepDelay;
 use crate::metrics::{Counters, Metrics, Snapshot, add};
+use crate::overtaking::Overtaking;
 use crate::parker::Verdict;
 use crate::queue::List;
 use crate::session::Session;
@@ -25,6 +26,7 @@ pub struct Admission {
     /// Disk waits that gave up their places. Invariant: counts the sessions between such a `wait_begin` and
     /// its end; never above the io_depth that was set when the last of them began.
     pub(crate) disk_waits: AtomicU32,
+    pub(crate) overtaking: Overtaking,
     config: Mutex<Config>,
     tenants: Mutex<u32>,
 }
@@ -140,6 +142,7 @@ impl Admission {
             metrics,
             watchdog: Watchdog::new(),
             disk_waits: AtomicU32::new(0),
+            overtaking: Overtaking::new(),
             config: Mutex::new(config.clone()),
             tenants: Mutex::new(1),
         });
@@ -166,6 +169,7 @@ impl Admission {
         let config = to(current.clone());
         config.check()?;
         self.settings.set(&config);
+        self.overtaking.set(config.overtakes_max);
         let now_ns = self.metrics.now_ns();
         let terms = Terms {
             promote_after_ns: in_ns(config.promote_after),
@@ -233,7 +237,7 @@ impl Admission {
         let overdue = self.core.withdraw_overdue(now_ns);
         wake_all(overdue, Verdict::TimedOut);
         self.core.close_gate(now_ns);
-        if self.watchdog.stalls(&self.metrics, self.core.state(), now_ns) {
+        if self.watchdog.stalls(&self.core, &self.metrics, now_ns) {
             let wake = self.core.break_stall(now_ns);
             if matches!(wake, Wake::Granted(_)) {
                 self.metrics.broke_stall();

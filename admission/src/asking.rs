@@ -81,6 +81,7 @@ impl Asking {
             Joined::Queued(_) => Next::Sleep,
             Joined::Entered(how, state) => {
                 session.count(how);
+                session.has_overtaken(state);
                 Next::Enter(state)
             }
             Joined::Full => self.refuse(session, Refused::QueueFull),
@@ -134,6 +135,7 @@ impl Asking {
         metrics.queued(now_ns.saturating_sub(self.queued_at_ns));
         add(&session.counters.entered_from_queue, 1);
         session.turn.begin(now_ns);
+        session.admission.overtaking.served();
         if session.node.cancelled.load(Ordering::Acquire) {
             session.give_place_on(state);
             return self.refuse(session, Refused::Cancelled);

@@ -218,6 +218,9 @@ pub struct Config {
     /// How long a session may keep coming back before it goes to the queue's tail, and how long it must have
     /// been away to be a newcomer ([`Policy::Quantum`]). Longer: fewer switches, and longer waits.
     pub quantum: Duration,
+    /// Newcomers that may overtake the queue for each session that is served from it ([`Policy::Quantum`]): its
+    /// wait is at most so much longer than in order, plus one. 0: any number. Holders of locks are not counted.
+    pub overtakes_max: u32,
     /// Time between two changes of the set of threads inside ([`Policy::Lease`]).
     pub lease: Duration,
     /// Whether the scheduler has a thread of its own for what depends on time alone (tau, the stall
@@ -280,6 +283,7 @@ impl Default for Config {
             stall_after: Some(Duration::from_millis(100)),
             promote_after: Duration::from_millis(50),
             quantum: Duration::from_micros(50),
+            overtakes_max: 2,
             lease: Duration::from_micros(500),
             watchdog: true,
         }

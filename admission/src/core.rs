@@ -465,6 +465,11 @@ impl Core {
         Wake::Nobody
     }
 
+    /// A number that grows with each session that is served from the queue.
+    pub(crate) fn served(&self) -> u64 {
+        lock(&self.waiting.0).served
+    }
+
     /// Promotions by age so far, and sessions in row-lock waits now.
     pub(crate) fn promoted_and_lock_waiters(&self) -> (u64, u32) {
         let waiting = lock(&self.waiting.0);

@@ -165,6 +165,7 @@ mod config;
 mod core;
 mod delay;
 mod metrics;
+mod overtaking;
 mod parker;
 mod queue;
 mod refusal;

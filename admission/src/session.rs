@@ -127,6 +127,17 @@ impl Session {
         self.enter_at_once() && self.is_inside()
     }
 
+    /// Enters whatever the limit says; exits repay the overshoot. For one that those inside wait for, such as
+    /// the holder of a row lock: if it queued behind them, nobody would ever leave.
+    pub fn enter_past_limit(&self) {
+        if self.tickets.get() == 0 && self.is_inside() {
+            self.settle_tickets();
+            self.give_tickets(self.admission.settings.tickets());
+        } else if !self.enter_at_once() {
+            self.force_entry(self.admission.settings.tickets());
+        }
+    }
+
     /// Leaves: hands the place to the head of the queue, or gives it back. Does nothing outside.
     ///
     /// Call it at the end of a statement, before its reply is sent.
@@ -253,8 +264,21 @@ impl Session {
         }
         let Some((how, state)) = core.try_enter(guess, self.caller()) else { return false };
         self.count(how);
+        self.has_overtaken(state);
         self.has_place(state);
         true
+    }
+
+    /// It entered as a newcomer; `state` is the word as it is then.
+    #[inline]
+    pub(crate) fn has_overtaken(&self, state: State) {
+        if state.queued() != 0
+            && state.policy() == Policy::Quantum
+            && self.class.get() == Class::Normal
+            && !self.turn.loops()
+        {
+            self.admission.overtaking.used();
+        }
     }
 
     /// What the gate must know of it.
@@ -270,6 +294,9 @@ impl Session {
     fn may_overtake(&self) -> bool {
         let now_ns = || self.admission.metrics.now_ns();
         self.turn.may_overtake(now_ns, self.admission.settings.quantum_ns())
+            && (self.turn.loops()
+                || self.class.get() == Class::First
+                || self.admission.overtaking.is_allowed())
     }
 
     /// It has one of the places that T counts; `state` is the word as it is then.

@@ -44,6 +44,28 @@ fn tickets_are_entries_on_one_place() {
 }
 
 #[test]
+fn who_is_waited_for_enters_past_the_limit_and_the_overshoot_is_repaid() {
+    let admission = admission(Policy::Fifo, 1, 2);
+    let [waiter, holder] = [(); 2].map(|()| admission.session());
+    waiter.enter().unwrap();
+    (0..3).for_each(|_| holder.enter_past_limit());
+    let snapshot = admission.snapshot();
+    assert_eq!(
+        (snapshot.inside, snapshot.entered_by_force),
+        (2, 1),
+        "the other two were tickets, and new ones"
+    );
+    thread::scope(|scope| {
+        scope.spawn(|| admission.session().enter().unwrap());
+        until_queued(&admission, 1);
+        holder.exit();
+        assert_eq!(admission.snapshot().queued, 1, "repaid, not handed on");
+        waiter.exit();
+    });
+    assert_drained(&admission.snapshot());
+}
+
+#[test]
 fn a_thread_out_of_tickets_lets_the_queue_go_first() {
     let admission = admission(Policy::Fifo, 1, 2);
     let holder = admission.session();

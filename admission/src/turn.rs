@@ -52,6 +52,12 @@ impl Turn {
         }
     }
 
+    /// Whether it is known to come back at once: then it overtakes within its turn, and not as a newcomer.
+    #[inline]
+    pub(crate) fn loops(&self) -> bool {
+        self.loops.get()
+    }
+
     /// It came in through the queue.
     pub(crate) fn begin(&self, now_ns: u64) {
         self.phase.set(Phase::In(now_ns));

@@ -45,6 +45,8 @@ pub(crate) struct Waiting {
     pub(crate) lock_waiters_max: u32,
     /// Promotions by age so far.
     pub(crate) promoted: u64,
+    /// Sessions taken out to get a place.
+    pub(crate) served: u64,
     /// No deadline in the queue is earlier, ns. It may be that of one that has left.
     earliest_ns: u64,
 }
@@ -61,6 +63,7 @@ impl Waiting {
             lock_waiters: 0,
             lock_waiters_max: 0,
             promoted: 0,
+            served: 0,
             earliest_ns: Request::NEVER,
         }
     }
@@ -130,6 +133,7 @@ impl Waiting {
         }?;
         // SAFETY: `&mut self` means that the caller holds the lock.
         unsafe { node.set_request(None) };
+        self.served += 1;
         Some(node)
     }
 

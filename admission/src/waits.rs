@@ -49,7 +49,7 @@ impl Session {
     /// Without a `wait_begin` before it, it does nothing.
     pub fn wait_end(&self, kind: WaitKind) {
         if self.comes_back(kind) {
-            self.enter_by_force();
+            self.force_entry(2);
         }
     }
 
@@ -131,15 +131,16 @@ impl Session {
         self.admission.wake(wake, Some(&self.counters));
     }
 
-    fn enter_by_force(&self) {
+    /// Enters without asking; the entry uses one of the tickets.
+    pub(crate) fn force_entry(&self, tickets: u32) {
         add(&self.counters.entered_by_force, 1);
         // Without a limit, T need not count it; see `Session::ask_once`.
         if self.admission.core.state().unlimited() {
-            return self.take(Held::Uncounted, 2);
+            return self.take(Held::Uncounted, tickets);
         }
         let state = self.admission.core.enter_by_force();
         self.last_seen.set(state);
         self.admission.metrics.saw_places(state);
-        self.take(Held::Place, 2);
+        self.take(Held::Place, tickets);
     }
 }

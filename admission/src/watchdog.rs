@@ -39,9 +39,11 @@ pub(crate) struct Watchdog {
 struct Inner {
     thread: Option<Thread>,
     stall_after_ns: Option<u64>,
-    /// Entries and hand-offs so far, when they last grew, ns.
+    /// Sessions served from the queue, and entries and hand-offs, when they last grew.
     progress: (u64, u64),
-    /// When to look at the progress again, ns: counting it reads the counters of all sessions.
+    /// When that was, ns.
+    progress_at_ns: u64,
+    /// When to look at the progress again, ns.
     look_at_ns: u64,
     /// What the limit that finds itself was told, and the limit it began with.
     auto: Option<(AutoLimit, u32)>,
@@ -114,22 +116,24 @@ impl Watchdog {
     }
 
     /// Whether somebody waits and nobody has entered or left for the stall time.
-    pub(crate) fn stalls(&self, metrics: &Metrics, state: State, now_ns: u64) -> bool {
+    pub(crate) fn stalls(&self, core: &Core, metrics: &Metrics, now_ns: u64) -> bool {
         let mut inner = lock(&self.inner);
         let Some(stall_after_ns) = inner.stall_after_ns else { return false };
         if now_ns < inner.look_at_ns {
             return false;
         }
         inner.look_at_ns = now_ns + stall_after_ns / LOOKS;
-        let done = if state.queued() == 0 { u64::MAX } else { metrics.progress() };
-        if done != inner.progress.0 {
-            inner.progress = (done, now_ns);
-            return false;
-        }
-        let stalls = state.queued() > 0 && now_ns.saturating_sub(inner.progress.1) >= stall_after_ns;
-        if stalls {
-            // The one that is admitted now has as long again.
-            inner.progress.1 = now_ns;
+        // Counting entries reads the counters of all sessions, which costs too much while the queue moves.
+        let (served, entries) = inner.progress;
+        let served_now = core.served();
+        let moves = core.state().queued() == 0 || served_now != served;
+        let entries_now = if moves { entries } else { metrics.progress() };
+        let stalls =
+            !moves && entries_now == entries && now_ns.saturating_sub(inner.progress_at_ns) >= stall_after_ns;
+        // The one that is admitted because of a stall has as long again.
+        if moves || entries_now != entries || stalls {
+            inner.progress = (served_now, entries_now);
+            inner.progress_at_ns = now_ns;
         }
         stalls
     }
@@ -147,8 +151,12 @@ impl Watchdog {
             return None;
         }
         inner.tell_at_ns = now_ns + TELL_EVERY_NS;
-        let controller = inner.controller.as_mut()?;
-        controller.observe(now_ns, metrics.work_done(), state.queued(), state.places())
+        inner.controller.as_ref()?;
+        // Counting reads the counters of all sessions: no more than a hundredth of a processor for that.
+        let work_done = metrics.work_done();
+        let took_ns = metrics.now_ns().saturating_sub(now_ns);
+        inner.tell_at_ns = now_ns + TELL_EVERY_NS.max(100 * took_ns);
+        inner.controller.as_mut()?.observe(now_ns, work_done, state.queued(), state.places())
     }
 }
 

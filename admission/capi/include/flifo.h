@@ -339,6 +339,11 @@ typedef struct {
    * Time between two changes of the set of threads inside (`FLIFO_POLICY_LEASE`).
    */
   uint64_t lease_ns;
+  /**
+   * Newcomers that may overtake the queue for each session that is served from it (`FLIFO_POLICY_QUANTUM`);
+   * 0: any number.
+   */
+  uint64_t overtakes_max;
 } flifo_config_t;
 
 /**
@@ -704,6 +709,12 @@ flifo_status_t flifo_enter_until(flifo_session_t session,
  * Returns `FLIFO_NO_PLACE` if it is not.
  */
 flifo_status_t flifo_try_enter(flifo_session_t session);
+
+/**
+ * Enters whatever the limit says; exits repay the overshoot. For a session that those inside wait for, such as
+ * the holder of a row lock: if it queued behind them, nobody would ever leave.
+ */
+flifo_status_t flifo_enter_past_limit(flifo_session_t session);
 
 /**
  * Leaves: hands the place to the head of the queue, or gives it back. Call it at the end of a statement, before

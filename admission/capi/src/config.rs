@@ -51,6 +51,9 @@ pub struct flifo_config_t {
     pub quantum_ns: u64,
     /// Time between two changes of the set of threads inside (`FLIFO_POLICY_LEASE`).
     pub lease_ns: u64,
+    /// Newcomers that may overtake the queue for each session that is served from it (`FLIFO_POLICY_QUANTUM`);
+    /// 0: any number.
+    pub overtakes_max: u64,
 }
 
 /// No struct of ours will ever be larger; a `struct_size` above was never set.
@@ -67,9 +70,9 @@ pub(crate) unsafe trait Growing: Copy {
 
 // SAFETY: integers only; the assertion counts the fields' bytes.
 unsafe impl Growing for flifo_config_t {
-    const BYTES_MIN: usize = 96;
+    const BYTES_MIN: usize = 104;
 }
-const _: () = assert!(size_of::<flifo_config_t>() == 8 + 10 * 4 + 6 * 8, "padding");
+const _: () = assert!(size_of::<flifo_config_t>() == 8 + 10 * 4 + 7 * 8, "padding");
 
 fn check_bytes<T: Growing>(bytes: usize) -> Result<(), Failure> {
     if (T::BYTES_MIN..=STRUCT_BYTES_MAX).contains(&bytes) {
@@ -150,6 +153,7 @@ impl From<&Config> for flifo_config_t {
             promote_after_ns: in_ns(config.promote_after),
             quantum_ns: in_ns(config.quantum),
             lease_ns: in_ns(config.lease),
+            overtakes_max: config.overtakes_max.into(),
         }
     }
 }
@@ -187,6 +191,7 @@ impl flifo_config_t {
             promote_after: Duration::from_nanos(self.promote_after_ns),
             quantum: Duration::from_nanos(self.quantum_ns),
             lease: Duration::from_nanos(self.lease_ns),
+            overtakes_max: self.overtakes_max.try_into().unwrap_or(u32::MAX),
             watchdog,
             ..base.clone()
         };

@@ -134,6 +134,16 @@ pub extern "C" fn flifo_try_enter(session: flifo_session_t) -> flifo_status_t {
     enter(session, |guest| flifo_status_t::if_not(guest.session.try_enter(), FLIFO_NO_PLACE))
 }
 
+/// Enters whatever the limit says; exits repay the overshoot. For a session that those inside wait for, such as
+/// the holder of a row lock: if it queued behind them, nobody would ever leave.
+#[unsafe(no_mangle)]
+pub extern "C" fn flifo_enter_past_limit(session: flifo_session_t) -> flifo_status_t {
+    call(session, true, |guest| {
+        guest.session.enter_past_limit();
+        FLIFO_OK
+    })
+}
+
 /// Leaves: hands the place to the head of the queue, or gives it back. Call it at the end of a statement, before
 /// its reply is sent. Within a wait it gives up what the wait would bring back.
 ///

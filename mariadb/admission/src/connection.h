@@ -51,6 +51,9 @@ struct Connection {
   // What was seen of the current transaction.
   bool in_transaction, holds_locks, statement_locks;
 
+  // It waits for a row lock; and the place it had went to others for so long.
+  bool waits_for_row, gave_up_place;
+
   // The waits it is in, innermost last; more than fit are only counted.
   static constexpr unsigned WAITS_MAX = 8;
   unsigned waits;

@@ -16,7 +16,7 @@ namespace flifo::queueing {
 namespace {
 
 // How long a killed statement stays in the queue at most.
-constexpr std::chrono::milliseconds LOOKS_EVERY{10};
+constexpr std::chrono::milliseconds LOOKS_EVERY{25};
 
 std::mutex mutex;
 std::condition_variable stop_asked;

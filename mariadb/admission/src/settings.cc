@@ -32,6 +32,7 @@ unsigned max_queue;
 unsigned io_depth;
 unsigned lock_waiters;
 unsigned quantum_us;
+unsigned overtakes;
 unsigned stall_after_ms;
 unsigned long long wait_mask;
 
@@ -65,6 +66,7 @@ void fill(flifo_config_t &config) {
   config.queue_limit = max_queue;
   config.queue_timeout_ns = queue_timeout_ms * 1000000ULL;
   config.quantum_ns = quantum_us * 1000ULL;
+  config.overtakes_max = overtakes;
   config.stall_after_ns = stall_after_ms * 1000000ULL;
   on.store(config.thread_concurrency != 0, std::memory_order_relaxed);
 }
@@ -183,13 +185,18 @@ MYSQL_SYSVAR_UINT(quantum, quantum_us, PLUGIN_VAR_RQCMDARG,
                   "Microseconds that a connection may keep coming back before it queues behind the others (policy "
                   "quantum)",
                   nullptr, update<unsigned>, 50, 1, 1000000, 0);
+MYSQL_SYSVAR_UINT(overtakes, overtakes, PLUGIN_VAR_RQCMDARG,
+                  "Newcomers that may run at once for each statement that is served from the queue (policy quantum). "
+                  "The fewer, the more even are the waits; the more, the fewer context switches. 0: any number",
+                  nullptr, update<unsigned>, 2, 0, UINT_MAX, 0);
 MYSQL_SYSVAR_UINT(stall_after, stall_after_ms, PLUGIN_VAR_RQCMDARG,
                   "When nobody has entered or left for so many milliseconds, one more is let in: the server may wait "
                   "for something that it does not tell of. 0: never",
                   nullptr, update<unsigned>, 100, 0, UINT_MAX, 0);
 MYSQL_SYSVAR_SET(wait_mask, wait_mask, PLUGIN_VAR_RQCMDARG,
-                 "The waits during which a statement gives up its place", nullptr, update<unsigned long long>,
-                 FLIFO_WAIT_MASK_ALL, &kinds);
+                 "The waits during which a statement gives up its place. Without ROW_LOCK it keeps it, but for a "
+                 "transaction that holds locks",
+                 nullptr, update<unsigned long long>, FLIFO_WAIT_MASK_ALL & ~(1U << FLIFO_WAIT_ROW_LOCK), &kinds);
 MYSQL_THDVAR_BOOL(bypass, PLUGIN_VAR_NOCMDOPT, "The session's statements ask nobody; needs CONNECTION ADMIN", check_bypass,
                   nullptr, 0);
 
@@ -222,7 +229,8 @@ bool bypasses(MYSQL_THD thd) { return THDVAR(thd, bypass) != 0; }
 st_mysql_sys_var *variables[] = {
     MYSQL_SYSVAR(thread_concurrency), MYSQL_SYSVAR(policy),       MYSQL_SYSVAR(concurrency_tickets),
     MYSQL_SYSVAR(queue_timeout),      MYSQL_SYSVAR(max_queue),    MYSQL_SYSVAR(io_depth),
-    MYSQL_SYSVAR(lock_waiters),       MYSQL_SYSVAR(quantum),      MYSQL_SYSVAR(stall_after),
+    MYSQL_SYSVAR(lock_waiters),       MYSQL_SYSVAR(quantum),      MYSQL_SYSVAR(overtakes),
+    MYSQL_SYSVAR(stall_after),       
     MYSQL_SYSVAR(wait_mask),          MYSQL_SYSVAR(bypass),       nullptr,
 };
 

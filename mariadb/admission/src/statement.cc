@@ -3,6 +3,7 @@
 #include "statement.h"
 
 #include "queueing.h"
+#include "rowlocks.h"
 #include "settings.h"
 
 #include <mysqld_error.h>
@@ -101,8 +102,13 @@ void refuse(MYSQL_THD thd, flifo_status_t why) {
 }
 
 flifo_status_t ask(Connection &connection, MYSQL_THD thd) {
-  const flifo_status_t status = flifo_try_enter(connection.session);
-  return status == FLIFO_NO_PLACE ? queueing::enter(connection, thd) : status;
+  flifo_status_t status = flifo_try_enter(connection.session);
+  if (status != FLIFO_NO_PLACE) return status;
+  if (!connection.holds_locks) return queueing::enter(connection, thd);
+  if (rowlocks::holder_must_enter()) return flifo_enter_past_limit(connection.session);
+  status = queueing::enter(connection, thd);
+  rowlocks::holder_came_out();
+  return status;
   // If it was cancelled, the server sees the kill and ends the statement itself.
 }
 
@@ -199,6 +205,7 @@ void on_connection(MYSQL_THD thd, const mysql_event_connection &event) {
 void leave(Connection &connection) {
   connection.in_statement = false;
   connection.failed = false;
+  rowlocks::wait_ends(connection);
   // Not inside if it was refused, or the limit was lifted meanwhile.
   flifo_exit(connection.session);
 }

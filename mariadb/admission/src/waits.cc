@@ -3,6 +3,7 @@
 #include "waits.h"
 
 #include "queueing.h"
+#include "rowlocks.h"
 #include "statement.h"
 
 #include <mysql/service_thd_wait.h>
@@ -54,7 +55,10 @@ void begin(MYSQL_THD thd, int server_kind) {
   if (connection->waits < Connection::WAITS_MAX)
     connection->wait_kinds[connection->waits] = static_cast<unsigned char>(kind);
   connection->waits++;
-  if (connection->waits <= Connection::WAITS_MAX) flifo_wait_begin(connection->session, kind);
+  if (connection->waits > Connection::WAITS_MAX) return;
+  flifo_wait_begin(connection->session, kind);
+  if (kind == FLIFO_WAIT_ROW_LOCK && flifo_is_inside(connection->session) == FLIFO_OK)
+    rowlocks::wait_begins(*connection);
 }
 
 void end(MYSQL_THD thd) {
@@ -71,6 +75,7 @@ void end(MYSQL_THD thd) {
     queueing::end_wait(*connection, thd, kind);
   else
     flifo_wait_end(connection->session, kind);
+  if (kind == FLIFO_WAIT_ROW_LOCK) rowlocks::wait_ends(*connection);
 }
 
 }  // namespace flifo::waits

@@ -21,7 +21,8 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    pub(crate) fn new() -> Result<Folder> {
+    /// With a copy of this data directory, or of a fresh one.
+    pub(crate) fn new(data: Option<&Path>) -> Result<Folder> {
         let parent = std::env::temp_dir();
         remove_leftovers(&parent);
         let directory = tempfile::Builder::new().prefix(PREFIX).tempdir().map_err(Error::file(&parent))?;
@@ -31,7 +32,10 @@ impl Folder {
         owner.lock().and_then(|()| fs::rename(&path, named)).map_err(Error::file(&path))?;
         let folder = Folder { directory, _owner: owner };
         fs::create_dir(folder.join("tmp")).map_err(Error::file(folder.join("tmp")))?;
-        copy(&template()?, &folder.join("data"))?;
+        match data {
+            Some(data) => copy_directory(data, &folder.join("data"))?,
+            None => copy_directory(&template()?, &folder.join("data"))?,
+        }
         Ok(folder)
     }
 
@@ -74,8 +78,8 @@ fn template() -> Result<PathBuf> {
     }
 }
 
-/// Changes with the server's file.
-fn server_version() -> Result<u64> {
+/// A number for the server that is installed here: it changes with its file.
+pub fn server_version() -> Result<u64> {
     let server = programs::server()?;
     let file = server.metadata().map_err(Error::file(&server))?;
     let mut hasher = DefaultHasher::new();
@@ -104,7 +108,8 @@ fn install(data: &Path) -> Result<()> {
     Err(Error::Install(line.unwrap_or("it said nothing").trim().to_owned()))
 }
 
-fn copy(from: &Path, to: &Path) -> Result<()> {
+/// A copy of all that is in a directory, in one that is not there yet.
+pub fn copy_directory(from: &Path, to: &Path) -> Result<()> {
     fn each(from: &Path, to: &Path) -> io::Result<()> {
         fs::create_dir(to)?;
         for entry in from.read_dir()? {

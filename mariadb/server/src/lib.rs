@@ -22,8 +22,10 @@ mod programs;
 mod server;
 mod spawn;
 
+pub use datadir::{copy_directory, server_version};
 pub use error::{Error, Result};
 pub use mysql;
 pub use options::{Options, Plugin};
 pub use programs::{client, plugin_file, target_dir};
 pub use server::{Ended, PrivateServer};
+pub use spawn::spawn;

@@ -44,7 +44,7 @@ impl PrivateServer {
     /// Starts one and waits until it answers.
     pub fn start(options: Options) -> Result<PrivateServer> {
         spawn::raise_file_limit();
-        let folder = Folder::new()?;
+        let folder = Folder::new(options.data.as_deref())?;
         let (child, port) = launch(&folder, &options)?;
         let mut server = PrivateServer { child, folder, port, administrator: Mutex::new(None) };
         server.wait_until_it_answers()?;
@@ -81,6 +81,11 @@ impl PrivateServer {
         self.port
     }
 
+    /// Its data. Whole once it has ended clean.
+    pub fn data_dir(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
     /// A folder that goes with the server, for files of the caller.
     pub fn scratch(&self) -> PathBuf {
         self.folder.join("tmp")
@@ -95,7 +100,9 @@ impl PrivateServer {
         OptsBuilder::new()
             .socket(Some(self.socket().to_string_lossy()))
             .user(Some(user))
+            // Else the client asks the server for it, and for a socket better than the one it has.
             .max_allowed_packet(Some(16 << 20))
+            .prefer_socket(false)
     }
 
     /// A connection of the administrator's, `root`, whom admission lets pass.
@@ -116,7 +123,7 @@ impl PrivateServer {
             None => self.connect()?,
         };
         let row: Option<(String, String)> =
-            connection.query_first(format!("SHOW GLOBAL STATUS LIKE '{name}'"))?;
+            connection.query_first(format!("SHOW GLOBAL STATUS WHERE Variable_name = '{name}'"))?;
         *kept = Some(connection);
         row.map(|(_, value)| value).ok_or_else(|| Error::NoStatus(name.to_owned()))
     }

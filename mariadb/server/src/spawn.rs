@@ -16,8 +16,8 @@ type Order = (Command, Sender<io::Result<Child>>);
 
 static ORDERS: OnceLock<Mutex<Sender<Order>>> = OnceLock::new();
 
-/// Starts it in a process group of its own, so that a terminal's Ctrl-C does not reach it.
-pub(crate) fn spawn(mut command: Command) -> io::Result<Child> {
+/// Starts a process that does not outlive this one. It is in a process group of its own, so that a terminal's Ctrl-C does not reach it.
+pub fn spawn(mut command: Command) -> io::Result<Child> {
     command.process_group(0);
     // SAFETY: between fork and exec only one system call is made.
     unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) };

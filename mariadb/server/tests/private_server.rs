@@ -17,7 +17,9 @@ fn starts_answers_and_ends_clean() {
     root.query_drop("CREATE DATABASE db").unwrap();
     root.query_drop("CREATE USER app@localhost").unwrap();
     root.query_drop("GRANT ALL ON db.* TO app@localhost").unwrap();
+    let questions = server.status_number("Questions").unwrap();
     let mut app = server.connect_as("app", "db").unwrap();
+    assert_eq!(server.status_number("Questions").unwrap(), questions + 1, "connecting sent a statement");
     let sum: u32 = app.query_first("SELECT 1 + 2").unwrap().unwrap();
     assert_eq!(sum, 3);
     let port: u16 = app.query_first("SELECT @@port").unwrap().unwrap();
@@ -28,6 +30,10 @@ fn starts_answers_and_ends_clean() {
     assert!(std::path::Path::new(&format!("/proc/{}", server.pid())).exists());
     assert_eq!(server.shutdown(BOUND), Ended::Itself(0));
     assert!(server.error_log().contains("Shutdown complete"));
+
+    let again = PrivateServer::start(Options::new().data(server.data_dir())).unwrap();
+    let databases: Vec<String> = again.connect().unwrap().query("SHOW DATABASES LIKE 'db'").unwrap();
+    assert_eq!(databases, ["db"]);
 }
 
 #[test]

@@ -1,0 +1,21 @@
+//! The plugin on real servers: what no client may do to it.
+//!
+//! A subject has one server, which its tests share; they run one after the other. After each test nobody is inside
+//! admission or waits for it, the server answers, and its error log is in order (`support::rest`).
+//!
+//! `FLIFO_SHORT=1` runs fewer of everything that is repeated: for sanitizers.
+
+mod support;
+
+mod statements;
+
+use std::process::ExitCode;
+
+use libtest_mimic::Arguments;
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    let subjects = [statements::subject()];
+    support::stage::play(&arguments, subjects)
+}

@@ -1,0 +1,13 @@
+//! What the tests have in common.
+
+pub(crate) mod clients;
+pub(crate) mod random;
+pub(crate) mod rest;
+pub(crate) mod stage;
+pub(crate) mod wire;
+
+pub(crate) use clients::*;
+pub(crate) use flifo_mariadb::mysql::prelude::Queryable;
+pub(crate) use flifo_mariadb::mysql::{self, Conn};
+pub(crate) use flifo_mariadb::{Ended, Options, Plugin, PrivateServer};
+pub(crate) use stage::{Subject, times};

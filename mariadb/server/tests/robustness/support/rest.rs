@@ -1,0 +1,107 @@
+//! What must be so when a test is over.
+
+use std::fmt::Write as _;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::clients::{admin_by, app, set};
+use super::{Conn, PrivateServer, Queryable, mysql};
+
+/// Only against a hang: on a busy machine all takes its time.
+pub(crate) const BOUND: Duration = Duration::from_secs(60);
+const COUNTS: [&str; 5] =
+    ["Flifo_inside", "Flifo_pending", "Flifo_queued", "Flifo_lock_waiters", "Flifo_disk_waits"];
+
+/// Waits until this is so.
+#[track_caller]
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + BOUND;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not within {BOUND:?}: {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Nobody is inside or queues.
+#[track_caller]
+pub(crate) fn empty(server: &PrivateServer) {
+    let deadline = Instant::now() + BOUND;
+    loop {
+        let counts = COUNTS.map(|name| server.status_number(name).unwrap());
+        if counts == [0; 5] {
+            return;
+        }
+        assert!(Instant::now() < deadline, "still {counts:?}, which should all be 0: {COUNTS:?}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// After each test: nobody holds a place, an ordinary user is admitted, and the log is in order.
+#[track_caller]
+pub(crate) fn check(server: &PrivateServer) {
+    super::defaults(server);
+    set(server, "thread_concurrency", "1");
+    empty(server);
+    let before = entered(server);
+    let rows: u64 = app(server).query_first("SELECT COUNT(*) FROM t").unwrap().unwrap();
+    assert!(rows > 0, "the table is empty");
+    assert!(entered(server) > before, "a statement was run that nobody admitted");
+    empty(server);
+    let log = server.error_log();
+    let wrong = wrong_lines(&log);
+    assert!(wrong.is_empty(), "the server's error log:\n{}", wrong.join("\n"));
+}
+
+/// Statements admitted so far.
+pub(crate) fn entered(server: &PrivateServer) -> u64 {
+    ["at_once", "by_ticket", "by_lifo", "from_queue", "by_force"]
+        .iter()
+        .map(|how| server.status_number(&format!("Flifo_entered_{how}")).unwrap())
+        .sum()
+}
+
+/// What a server in order never says.
+pub(crate) fn wrong_lines(log: &str) -> Vec<&str> {
+    const WRONG: [&str; 7] = [
+        "[ERROR]",
+        "got signal",
+        "ssertion",
+        "Sanitizer",
+        "semaphore wait",
+        "runtime error",
+        "Forcing shutdown",
+    ];
+    log.lines().filter(|line| WRONG.iter().any(|wrong| line.contains(wrong))).collect()
+}
+
+/// For whoever looks at a failure.
+pub(crate) fn describe(server: &PrivateServer) -> String {
+    let log = server.error_log();
+    let lines: Vec<&str> = log.lines().collect();
+    let tail = lines[lines.len().saturating_sub(40)..].join("\n");
+    format!("{}\nthe end of the server's log:\n{tail}", describe_by(&server.connection("root")))
+}
+
+pub(crate) fn describe_by(options: &mysql::OptsBuilder) -> String {
+    fn ask(root: &mut Conn) -> mysql::Result<String> {
+        let state: Option<(String, String)> =
+            root.query_first("SHOW GLOBAL STATUS WHERE Variable_name = 'Flifo_state_line'")?;
+        let mut text = state.map(|(_, line)| line).unwrap_or_default();
+        let processes: Vec<(u64, String, String, Option<String>, Option<String>)> = root.query(
+            "SELECT id, user, command, state, LEFT(info, 80) FROM information_schema.processlist LIMIT 60",
+        )?;
+        for (id, user, command, state, info) in processes {
+            let _ = write!(
+                text,
+                "\n{id} {user} {command} [{}] {}",
+                state.unwrap_or_default(),
+                info.unwrap_or_default()
+            );
+        }
+        Ok(text)
+    }
+    match admin_by(options).and_then(|mut root| ask(&mut root)) {
+        Ok(text) => text,
+        Err(error) => format!("the administrator cannot ask: {error}"),
+    }
+}
