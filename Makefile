@@ -53,7 +53,8 @@ lint: deny ## formatting, clippy, documentation links
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --all-features --no-deps --quiet
 
 deny: ## licences of everything that is linked (needs cargo-deny)
-	@if command -v cargo-deny >/dev/null; then cargo-deny --log-level error check licenses bans sources; \
+	@if command -v cargo-deny >/dev/null; then cargo-deny --log-level error check licenses bans sources && \
+	cargo-deny --log-level error --manifest-path admission/capi/Cargo.toml --config mariadb/deny.toml check licenses; \
 	else echo "deny: skipped, cargo-deny is not installed (cargo install cargo-deny --locked)"; fi
 
 bench: ## the figures of docs/benchmarks.md that are not a sweep
