@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use flifo_mariadb::mysql::prelude::Queryable;
-use flifo_mariadb::{Ended, Options, PrivateServer, target_dir};
+use flifo_mariadb::{Ended, Options, PrivateServer, copy_directory, server_version, target_dir};
 
 use crate::sysbench::{self, Target, USER};
 use crate::workload::{BIG, tables};
@@ -27,7 +27,7 @@ pub(crate) struct Dataset {
 pub(crate) fn dataset(rows: u32, say: impl Fn(&str)) -> Result<Dataset> {
     let folder = target_dir().join("mariadb");
     fs::create_dir_all(&folder).map_err(Error::file(&folder))?;
-    let directory = folder.join(format!("sysbench-{rows}"));
+    let directory = folder.join(format!("sysbench-{:016x}-{rows}", server_version()?));
     if !directory.is_dir() {
         say(&format!("loading {rows} rows, once"));
         let made =
@@ -61,6 +61,5 @@ fn load(rows: u32, data: &Path) -> Result<()> {
         Ended::Itself(0) => {}
         ended => return Err(Error::Load(format!("{ended:?}"))),
     }
-    let loaded = server.scratch().with_file_name("data");
-    crate::shim::copy_directory(&loaded, data).map_err(Error::file(loaded))
+    Ok(copy_directory(&server.data_dir(), data)?)
 }

@@ -24,7 +24,6 @@ pub mod results;
 pub mod run;
 mod running;
 pub mod settings;
-mod shim;
 mod sysbench;
 pub mod workload;
 

@@ -11,7 +11,6 @@ use flifo_mariadb::PrivateServer;
 use flifo_mariadb::mysql::Conn;
 use flifo_mariadb::mysql::prelude::Queryable;
 use rustix::process::{Pid, Signal, getpriority_process, kill_process, setpriority_process};
-use tempfile::TempDir;
 
 use crate::contestant::{Contestant, Kind};
 use crate::dataset::Dataset;
@@ -33,10 +32,8 @@ const OURS: u64 = 2;
 pub(crate) struct Running {
     pub(crate) name: String,
     kind: Kind,
-    // Before the folder, which it uses, and after the connection.
     admin: Conn,
     server: PrivateServer,
-    _data: TempDir,
 }
 
 /// A cell's figures, and what was odd about it.
@@ -53,16 +50,9 @@ impl Running {
         settings: &Settings,
         warm: bool,
     ) -> Result<Running> {
-        let parent = std::env::temp_dir();
-        let copy = tempfile::Builder::new()
-            .prefix("flifo-bench-")
-            .tempdir_in(&parent)
-            .map_err(Error::file(&parent))?;
-        let data = copy.path().join("data");
-        crate::shim::copy_directory(&dataset.directory, &data).map_err(Error::file(&data))?;
         // Its data are thrown away: it need not write its pages at the end.
         let options = contestant.options(settings.options().set("innodb-fast-shutdown", 2));
-        let server = PrivateServer::start(options.set("datadir", data.display()))?;
+        let server = PrivateServer::start(options.data(&dataset.directory))?;
         let mut admin = server.connect()?;
         if contestant.kind == Kind::Plugin {
             require_plugin(&server, &mut admin)?;
@@ -79,8 +69,7 @@ impl Running {
             admin.query_drop(format!("SELECT SUM(LENGTH(c)) FROM {}.sbtest1", workload::BIG))?;
             admin.query_drop(format!("SELECT SUM(k) FROM {}.sbtest1 FORCE INDEX (k_1)", workload::BIG))?;
         }
-        let running =
-            Running { name: contestant.name.clone(), kind: contestant.kind, admin, server, _data: copy };
+        let running = Running { name: contestant.name.clone(), kind: contestant.kind, admin, server };
         running.signal(Signal::STOP);
         Ok(running)
     }

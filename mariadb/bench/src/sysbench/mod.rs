@@ -9,8 +9,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::shim::spawn;
 use flifo::interrupt;
+use flifo_mariadb::spawn;
 
 pub(crate) use output::Report;
 
