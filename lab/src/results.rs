@@ -64,6 +64,10 @@ pub struct Settings {
     pub direct_io: bool,
     /// Sessions that wait for row locks before the scheduler admits fewer; 0 for any number.
     pub lock_waiters_max: u32,
+    /// A session's turn under `quantum`.
+    pub quantum_us: u64,
+    /// Newcomers that may overtake the queue for each session served under `quantum`; 0 for any number.
+    pub overtakes_max: u32,
 }
 
 /// What tells one cell from another.
