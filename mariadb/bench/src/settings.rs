@@ -29,7 +29,7 @@ impl Settings {
             ("innodb-buffer-pool-dump-at-shutdown", "OFF".into()),
             ("max-connections", "5000".into()),
             ("back-log", "5000".into()),
-            ("table-open-cache", "10000".into()),
+            ("table-open-cache", "4000".into()),
             ("max-prepared-stmt-count", "1000000".into()),
         ];
         let own = own.into_iter().map(|(name, value)| (name.to_owned(), value));
