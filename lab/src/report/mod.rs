@@ -5,7 +5,7 @@ mod charts;
 mod conclusion;
 #[doc(hidden)]
 pub mod fixture;
-mod format;
+pub mod format;
 mod page;
 mod palette;
 mod picture;

@@ -261,7 +261,7 @@ fn replies_bytes(front: FrontKind, plan: &Plan, threads: u32) -> u64 {
 }
 
 /// Says no now rather than after minutes of measuring.
-pub(crate) fn check_writable(file: &Path) -> Result<(), Error> {
+pub fn check_writable(file: &Path) -> Result<(), Error> {
     let dir = match file.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
         _ => Path::new("."),
