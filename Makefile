@@ -20,7 +20,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 DOCDIR     ?= $(PREFIX)/share/doc/flifo
 DOCS       = docs/c-api.md LICENSE-MIT LICENSE-APACHE $(CAPI)/examples/pool.c $(CAPI)/examples/guard.cc
 
-.PHONY: help run test unit models lint deny bench docs setup capi header install uninstall tsan miri soak mariadb mariadb-try mariadb-test
+.PHONY: help run test unit models lint deny bench docs setup capi header install uninstall tsan miri soak mariadb mariadb-try mariadb-test bench-mariadb deb
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,7 +53,8 @@ lint: deny ## formatting, clippy, documentation links
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --all-features --no-deps --quiet
 
 deny: ## licences of everything that is linked (needs cargo-deny)
-	@if command -v cargo-deny >/dev/null; then cargo-deny --log-level error check licenses bans sources; \
+	@if command -v cargo-deny >/dev/null; then cargo-deny --log-level error check licenses bans sources && \
+	cargo-deny --log-level error --manifest-path admission/capi/Cargo.toml --config mariadb/deny.toml check licenses; \
 	else echo "deny: skipped, cargo-deny is not installed (cargo install cargo-deny --locked)"; fi
 
 bench: ## the figures of docs/benchmarks.md that are not a sweep
@@ -100,6 +101,12 @@ mariadb-try: mariadb ## a private MariaDB server with the plugin, and a shell on
 
 mariadb-test: mariadb ## the plugin on real servers
 	$(CARGO) test -p flifo-mariadb
+
+bench-mariadb: mariadb ## a stock MariaDB beside one with the plugin and a pool of threads (ARGS="--quick", ARGS=--help)
+	$(CARGO) run --release --quiet -p flifo-mariadb-bench -- $(ARGS)
+
+deb: mariadb ## a Debian package of the plugin: target/deb/
+	mariadb/debian/build
 
 setup:
 	@tools/setup

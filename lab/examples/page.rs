@@ -18,5 +18,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let bench = fixture::bench();
     bench.save(&dir.join("bench.json"))?;
     show(&bench, Some(&dir.join("bench.html")), Some(&dir), Style::stdout(), &mut out)?;
+    let server = fixture::server();
+    server.save(&dir.join("server.json"))?;
+    show(&server, Some(&dir.join("server.html")), Some(&dir.join("server.svg")), Style::stdout(), &mut out)?;
     Ok(())
 }

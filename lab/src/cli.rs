@@ -11,6 +11,7 @@ use flifo_admission::{Config, Policy};
 use crate::bench::args::BenchCommand;
 use crate::error::Error;
 use crate::front::FrontKind;
+use crate::target::{Address, Protocol};
 use crate::workload::Workload;
 
 macro_rules! exit_codes {
@@ -20,7 +21,8 @@ macro_rules! exit_codes {
   1    failed while running
   2    wrong usage
   3    the data directory cannot be used (not flifo's, damaged, not writable, disk full)
-  4    a limit of the system is too low (file descriptors, threads, memory)
+  4    a limit of the system or of the server is too low (file descriptors, threads, memory, connections)
+  5    the server of --target cannot be used (not there, no access, no plugin, a table of another shape)
   130  interrupted with Ctrl-C; what was measured is printed and saved"
     };
 }
@@ -38,6 +40,9 @@ const SWEEP_EXAMPLES: &str = concat!(
       Which limit is best for the whole transaction
   flifo sweep --buffer-pool 40M --leave-on-read yes,no --threads 64
       A buffer pool of a tenth of the data; waits for the disk in and out of the place
+  flifo sweep --target mysql://app:secret@127.0.0.1/sbtest --workload hot-rows-100 --threads 16,256,1024 \\
+              --admin-target 'unix:/run/mysqld/mysqld.sock?user=root'
+      A MariaDB with flifo's plugin, without and with a limit by turns
 
 ",
     exit_codes!()
@@ -74,6 +79,9 @@ pub enum Command {
     Report(ReportArgs),
 }
 
+/// Rows of the embedded engine's table if nobody says.
+pub(crate) const TABLE_SIZE: u32 = 2_000_000;
+
 /// Options of `flifo sweep`.
 #[derive(Debug, Args)]
 pub struct SweepArgs {
@@ -90,23 +98,21 @@ pub struct SweepArgs {
     #[arg(help_heading = "What is measured", long, value_name = "P,..", value_delimiter = ',', value_parser = policy, default_value = "none,fifo,flifo")]
     pub policy: Vec<Policy>,
 
-    /// Limits of threads inside at a time, a list; policy none has none
+    /// Limits of threads inside at a time, a list; policy none has none. With --target also auto
     #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', value_parser = concurrency, default_value = "4")]
     pub concurrency: Vec<u32>,
 
-    /// Engine entries (rows) on one place before a thread must ask again
+    /// Engine entries (rows; of a server statements of a procedure) on one place before a thread must ask again
     #[arg(help_heading = "What is measured", long, value_name = "N", value_parser = tickets, default_value = "500")]
     pub tickets: u32,
 
-    /// What the connections ask for, a list
-    #[arg(
-        help_heading = "What is measured",
-        long,
-        value_name = "W,..",
-        value_enum,
-        value_delimiter = ',',
-        default_value = "point-select"
-    )]
+    /// What the connections ask for, a list of point-select, read-only, and with --target also update-index,
+    /// update-non-index, hot-rows-N, read-write
+    ///
+    /// point-select: a row by its id. read-only: sysbench's transaction of 10 point selects and 4 ranges, without
+    /// BEGIN and COMMIT. update-index, update-non-index: a row's column with or without an index. hot-rows-N: the
+    /// indexed column of one of the first N rows. read-write: sysbench's transaction with BEGIN and COMMIT.
+    #[arg(help_heading = "What is measured", long, value_name = "W,..", value_delimiter = ',', value_parser = Workload::from_str, default_value = "point-select")]
     pub workload: Vec<Workload>,
 
     /// Processor time that each statement spends inside besides the engine's, microseconds
@@ -114,20 +120,35 @@ pub struct SweepArgs {
     /// The engine is embedded: nothing parses, optimises or converts. A server does all that inside the
     /// place, some 20 to 50 microseconds a statement; this arithmetic stands for it. 0 measures the bare
     /// engine, whose point select takes little more than a microsecond.
-    #[arg(help_heading = "What is measured", long, value_name = "US", value_parser = clap::value_parser!(u16).range(..=10_000), default_value = "20")]
+    #[arg(help_heading = "What is measured", long, value_name = "US", value_parser = clap::value_parser!(u16).range(..=10_000), default_value = "20", conflicts_with = "target")]
     pub statement_work: u16,
 
     /// How statements reach the engine
-    #[arg(help_heading = "What is measured", long, value_name = "F", value_enum, default_value = "socket")]
+    #[arg(
+        help_heading = "What is measured",
+        long,
+        value_name = "F",
+        value_enum,
+        default_value = "socket",
+        conflicts_with = "target"
+    )]
     pub front: FrontKind,
 
     /// Whether a read from disk gives up the place in admission: yes, no, or yes,no to measure both
-    #[arg(help_heading = "What is measured", long, value_name = "yes|no,..", value_delimiter = ',', value_parser = yes_no, default_value = "yes")]
+    #[arg(help_heading = "What is measured", long, value_name = "yes|no,..", value_delimiter = ',', value_parser = yes_no, default_value = "yes", conflicts_with = "target")]
     pub leave_on_read: Vec<bool>,
 
-    /// Seconds measured per cell and round [default: 2; with --quick 0.4]
+    /// Seconds measured per cell and round [default: 2, with --target 5; with --quick 0.4, 1]
     #[arg(help_heading = "What is measured", long, value_name = "SECONDS", value_parser = seconds)]
     pub time: Option<f64>,
+
+    /// Seconds of load before each measurement [default: an eighth of --time up to 0.5; with --target half of it
+    /// up to 3]
+    ///
+    /// Every load starts with a burst. Where it ends in a collapse, that takes seconds: too short a warm-up shows
+    /// the burst.
+    #[arg(help_heading = "What is measured", long, value_name = "SECONDS", value_parser = seconds)]
+    pub warmup: Option<f64>,
 
     /// Rounds, of which medians are shown
     #[arg(help_heading = "What is measured", long, value_name = "N", value_parser = rounds, default_value = "3")]
@@ -141,32 +162,75 @@ pub struct SweepArgs {
     ///
     /// Reused if it holds a complete table of the same size and seed; loaded anew if it is of this
     /// command's making and does not; never touched if it is something else's.
-    #[arg(help_heading = "Data and engine", long, value_name = "DIR", default_value = "./flifo-data")]
+    #[arg(
+        help_heading = "Data and engine",
+        long,
+        value_name = "DIR",
+        default_value = "./flifo-data",
+        conflicts_with = "target"
+    )]
     pub data: PathBuf,
 
-    /// Rows of the table, about 190 bytes each
-    #[arg(help_heading = "Data and engine", long, value_name = "ROWS", value_parser = table_size, default_value = "2000000")]
-    pub table_size: u32,
+    /// Rows of the table, about 190 bytes each [default: 2000000; with --target what the table has, 1000000 for a
+    /// new one]
+    #[arg(help_heading = "Data and engine", long, visible_alias = "rows", value_name = "ROWS", value_parser = table_size)]
+    pub table_size: Option<u32>,
 
-    /// Rows of a range in read-only [default: 1000, or the table's size if that is less]
+    /// Rows of a range [default: in read-only 1000, in read-write 100, at most the table's size]
     #[arg(help_heading = "Data and engine", long, value_name = "ROWS", value_parser = range_size)]
     pub range_size: Option<u32>,
 
     /// Files over which new data are striped
-    #[arg(help_heading = "Data and engine", long, value_name = "N", value_parser = small_number, default_value = "4")]
+    #[arg(help_heading = "Data and engine", long, value_name = "N", value_parser = small_number, default_value = "4", conflicts_with = "target")]
     pub data_files: u32,
 
     /// Buffer pool, bytes, or with K, M, G (of 1024)
-    #[arg(help_heading = "Data and engine", long, value_name = "SIZE", value_parser = Bytes::from_str, default_value = "1G")]
+    #[arg(help_heading = "Data and engine", long, value_name = "SIZE", value_parser = Bytes::from_str, default_value = "1G", conflicts_with = "target")]
     pub buffer_pool: Bytes,
 
     /// Buffer pool instances
-    #[arg(help_heading = "Data and engine", long, value_name = "N", value_parser = small_number, default_value = "8")]
+    #[arg(help_heading = "Data and engine", long, value_name = "N", value_parser = small_number, default_value = "8", conflicts_with = "target")]
     pub instances: u32,
 
     /// What makes rows and statements; the same seed gives the same ones
     #[arg(help_heading = "Data and engine", long, value_name = "N", default_value = "1")]
     pub seed: u64,
+
+    /// Measure a live MariaDB or MySQL instead: mysql://user[:password]@host[:port]/database or
+    /// unix:/path/to/socket?user=..&db=..
+    ///
+    /// The table sbtest1 is made in the database if it is not there, and never dropped; a table of another shape
+    /// is refused. The password may stand in the environment's MYSQL_PWD. Policies other than none need flifo's
+    /// plugin in the server (INSTALL SONAME 'flifo'); its settings are changed between cells and put back at the
+    /// end. Accounts with CONNECTION ADMIN pass the plugin by: put load on it as an ordinary user.
+    #[arg(help_heading = "A live server", long, value_name = "ADDRESS", value_parser = Address::from_str)]
+    pub target: Option<Address>,
+
+    /// The account that changes the plugin's settings and reads the server's counters [default: --target's]
+    #[arg(help_heading = "A live server", long, value_name = "ADDRESS", value_parser = Address::from_str, requires = "target")]
+    pub admin_target: Option<Address>,
+
+    /// How statements are sent
+    #[arg(
+        help_heading = "A live server",
+        long,
+        value_name = "P",
+        value_enum,
+        default_value = "prepared",
+        requires = "target"
+    )]
+    pub protocol: Protocol,
+
+    /// Threads that play the clients, each for its share of the connections [default: half the processors, 2 to 16]
+    #[arg(help_heading = "A live server", long, value_name = "N", value_parser = small_number, requires = "target")]
+    pub client_threads: Option<u32>,
+
+    /// Put load on a server that is not on this machine
+    ///
+    /// Without it only sockets and loopback addresses are accepted: a sweep takes all that a server has. Use it
+    /// on servers that are yours to load.
+    #[arg(help_heading = "A live server", long, requires = "target")]
+    pub allow_remote: bool,
 
     /// Write the results as JSON (docs/results.md)
     #[arg(help_heading = "Results", long, value_name = "FILE")]
@@ -303,7 +367,11 @@ fn threads(text: &str) -> Result<u32, String> {
     number(text, "connections", 1..=16_384)
 }
 
+/// 0 stands for auto.
 fn concurrency(text: &str) -> Result<u32, String> {
+    if text == "auto" {
+        return Ok(0);
+    }
     if text == "0" {
         return Err("a limit of 0 lets nobody in: use --policy none for no limit".into());
     }

@@ -15,6 +15,8 @@ pub const EXIT_USAGE: u8 = 2;
 pub const EXIT_DATA: u8 = 3;
 /// The system allows too little: descriptors, threads, memory.
 pub const EXIT_LIMITS: u8 = 4;
+/// The server of `--target` cannot be used.
+pub const EXIT_TARGET: u8 = 5;
 /// Stopped by Ctrl-C; what was measured is printed and saved.
 pub const EXIT_INTERRUPTED: u8 = 130;
 
@@ -30,6 +32,12 @@ pub enum Error {
     /// The data directory cannot be used.
     #[error("{0}")]
     Data(String),
+    /// The server of `--target` cannot be used.
+    #[error("{0}")]
+    Target(String),
+    /// A cell on a server ended early; the run goes on with the next.
+    #[error("{0}")]
+    Cell(String),
     /// The engine said no while a cell ran.
     #[error("{0}")]
     Engine(#[from] flifo_engine::Error),
@@ -127,6 +135,7 @@ impl Error {
             Error::Usage(_) => EXIT_USAGE,
             Error::Limits(_) => EXIT_LIMITS,
             Error::Data(_) | Error::NotARow { .. } | Error::MissingRows { .. } => EXIT_DATA,
+            Error::Target(_) | Error::Cell(_) => EXIT_TARGET,
             Error::Engine(error) => engine_exit_code(error),
             Error::Server { exit_code, .. } => *exit_code,
             Error::Interrupted => EXIT_INTERRUPTED,

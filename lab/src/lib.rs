@@ -6,6 +6,7 @@
 //! | `workload` | rows, statements, how a statement travels and how it runs |
 //! | `front` | connections: server threads and clients |
 //! | `sweep` | the plan of cells, the data, the run |
+//! | `target` | a live MariaDB or MySQL in the engine's place |
 //! | `bench` | the scheduler's policies beside what a user would pick instead, without the engine |
 //! | `crew` | threads that wait for an order, obey, report |
 //! | `limits`, `interrupt`, `progress` | what the system allows, Ctrl-C, what the user sees |
@@ -28,4 +29,5 @@ pub mod results;
 pub mod sampler;
 pub mod statistics;
 pub mod sweep;
+pub mod target;
 pub mod workload;

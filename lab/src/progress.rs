@@ -93,6 +93,13 @@ impl SweepBar {
         }
     }
 
+    /// One line about something that happened, above the bar.
+    pub fn note(&self, text: &str) {
+        self.bar.suspend(|| {
+            let _ = writeln!(stderr(), "flifo: {text}");
+        });
+    }
+
     /// Takes the bar away.
     pub fn finish(&self) {
         self.bar.finish_and_clear();

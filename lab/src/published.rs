@@ -173,8 +173,8 @@ pub struct Comparison {
 
 /// Compares a panel with the published curve. Empty if the panel has neither `flifo` nor `fifo`.
 pub fn compare(panel: &Panel<'_>, published: &Flifo2009) -> Vec<Comparison> {
-    // The published curve is of a database, not of a load alone.
-    if panel.is_bench() {
+    // The published curve is of a database, not of a load alone, and of reads.
+    if panel.is_bench() || !panel.is_reading() {
         return Vec::new();
     }
     let flifo = panel.best("flifo");

@@ -51,6 +51,8 @@ pub struct Results {
 pub struct Settings {
     pub rows: u64,
     pub range_size: u64,
+    /// Of the workload read-write, on a server.
+    pub read_write_range_size: u64,
     /// Processor time that each statement spends inside, besides the engine's.
     pub statement_work_us: u64,
     pub seed: u64,
@@ -64,21 +66,39 @@ pub struct Settings {
     pub direct_io: bool,
     /// Sessions that wait for row locks before the scheduler admits fewer; 0 for any number.
     pub lock_waiters_max: u32,
+    /// A session's turn under `quantum`.
+    pub quantum_us: u64,
+    /// Newcomers that may overtake the queue for each session served under `quantum`; 0 for any number.
+    pub overtakes_max: u32,
+    /// The server that was measured, without its password; empty for the embedded engine.
+    pub server_address: String,
+    pub server_version: String,
+    /// What of the server's settings bears on its speed, at the start.
+    pub server_variables: Vec<Variable>,
+    /// Event loops that played the clients of a server.
+    pub client_threads: u32,
+}
+
+/// A variable of a server.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Variable {
+    pub name: String,
+    pub value: String,
 }
 
 /// What tells one cell from another.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CellKey {
-    /// What was measured: `engine` for the embedded engine, `admission` for the scheduler without it, `peer`
-    /// for what a user would pick instead of the scheduler.
+    /// What was measured: `engine` for the embedded engine, `server` for a live one, `admission` for the
+    /// scheduler alone, `peer` for what a user would pick instead of the scheduler.
     pub target: String,
-    /// `point-select`, `read-only`; empty for a command that has loads.
+    /// `point-select`, `read-only` and so on; empty for a command that has loads.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub workload: String,
     /// `work-20`, `hot-row` and so on; empty for a command that has workloads.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub load: String,
-    /// `socket` or `direct`.
+    /// `socket` or `direct`; of a server the protocol, `prepared` or `text`.
     pub front: String,
     /// A policy's name, or `auto` for a limit that finds itself; of a peer its name.
     pub policy: String,
@@ -99,8 +119,19 @@ pub struct Cell {
     #[serde(flatten)]
     pub key: CellKey,
     pub rounds: Vec<Round>,
+    /// Rounds that ended early, and so have no figures.
+    #[serde(default)]
+    pub failures: Vec<Failure>,
     #[serde(flatten, default)]
     pub summary: Summary,
+}
+
+/// A round that ended early.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    pub round: u32,
+    /// Why, in one line.
+    pub reason: String,
 }
 
 /// The rounds of a cell in one figure each. Written for scripts; always computed from the rounds.
@@ -128,6 +159,10 @@ pub struct Summary {
     pub enter_p99_median_us: Option<f64>,
     /// The longest of all rounds.
     pub enter_longest_us: Option<f64>,
+    pub server_statements_median_per_s: Option<f64>,
+    pub server_cpu_median_us_per_statement: Option<f64>,
+    pub server_context_switches_median_per_statement: Option<f64>,
+    pub client_cpu_median_us_per_statement: Option<f64>,
 }
 
 /// One round of one cell.
@@ -160,6 +195,10 @@ pub struct Round {
     pub fairness: Fairness,
     #[serde(flatten)]
     pub disk: DiskFigures,
+    #[serde(flatten)]
+    pub server: ServerFigures,
+    #[serde(flatten)]
+    pub refusals: RefusalFigures,
     /// The same round second by second.
     pub seconds: Vec<Second>,
 }
@@ -270,6 +309,41 @@ pub struct DiskFigures {
     pub free_frame_waits_per_s: Option<f64>,
 }
 
+/// What a live server counted itself between the two ends of a round.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServerFigures {
+    /// Between the server's two readings, which the window's ends are only near to.
+    pub server_elapsed_s: Option<f64>,
+    /// `Questions`, without those of the measurement itself.
+    pub server_statements_per_s: Option<f64>,
+    pub server_selects_per_s: Option<f64>,
+    pub server_updates_per_s: Option<f64>,
+    pub server_inserts_per_s: Option<f64>,
+    pub server_deletes_per_s: Option<f64>,
+    pub server_commits_per_s: Option<f64>,
+    pub server_row_lock_waits_per_s: Option<f64>,
+    /// User and system time of the server's process.
+    pub server_cpu_us_per_statement: Option<f64>,
+    /// Of the server's threads, voluntary and involuntary.
+    pub server_context_switches_per_statement: Option<f64>,
+    /// User and system time of the client's threads.
+    pub client_cpu_us_per_statement: Option<f64>,
+}
+
+/// Errors of a server after which a statement or a transaction was tried again.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RefusalFigures {
+    pub deadlocks: Option<u64>,
+    pub lock_wait_timeouts: Option<u64>,
+    /// The plugin's queue timeout, or the server's own limit of time.
+    pub statement_timeouts: Option<u64>,
+    /// The plugin's queue was full.
+    pub queue_full_refusals: Option<u64>,
+    pub other_refusals: Option<u64>,
+}
+
 impl Results {
     /// An empty run.
     pub fn new(machine: Machine, settings: Settings, command_line: String, started_at: String) -> Self {
@@ -348,7 +422,7 @@ pub fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), ResultsError> {
 impl Cell {
     /// A cell without rounds.
     pub fn new(key: CellKey) -> Self {
-        Cell { key, rounds: Vec::new(), summary: Summary::default() }
+        Cell { key, rounds: Vec::new(), failures: Vec::new(), summary: Summary::default() }
     }
 
     /// Adds a round and brings the summary up to date.
@@ -389,6 +463,12 @@ impl Cell {
             enter_p50_median_us: median(|r| r.entry.enter_p50_us),
             enter_p99_median_us: median(|r| r.entry.enter_p99_us),
             enter_longest_us: self.spread(|r| r.entry.enter_max_us).map(|spread| spread.max),
+            server_statements_median_per_s: median(|r| r.server.server_statements_per_s),
+            server_cpu_median_us_per_statement: median(|r| r.server.server_cpu_us_per_statement),
+            server_context_switches_median_per_statement: median(|r| {
+                r.server.server_context_switches_per_statement
+            }),
+            client_cpu_median_us_per_statement: median(|r| r.server.client_cpu_us_per_statement),
         };
     }
 }

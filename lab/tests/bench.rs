@@ -146,6 +146,7 @@ fn what_is_wrong_is_one_line_before_anything_runs() {
         (&["--time", "0"], "0.05"),
         (&["--rounds", "0"], "rounds"),
         (&["--seed", "x"], "seed"),
+        (&["--quantum", "0"], "quantum"),
         (&["--json", "/nowhere/at/all.json"], "/nowhere/at/all.json"),
         (&["--nonsense"], "flifo bench admission --help"),
     ];

@@ -26,7 +26,7 @@ fn keys(value: &Value, into: &mut BTreeSet<String>) {
 #[test]
 fn every_key_is_documented_and_every_documented_key_is_written() {
     let mut written = BTreeSet::new();
-    for results in [fixture::results(), fixture::bench()] {
+    for results in [fixture::results(), fixture::bench(), fixture::server()] {
         keys(&serde_json::from_str(&results.to_json()).unwrap(), &mut written);
     }
     let rows = DOCUMENTATION.lines().filter_map(|line| line.strip_prefix("| `"));

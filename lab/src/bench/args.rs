@@ -80,6 +80,15 @@ pub struct AdmissionArgs {
     #[arg(help_heading = "What is measured", long, value_name = "N", default_value = "0")]
     pub lock_waiters: u32,
 
+    /// Microseconds that a thread may keep coming back before it queues (policy quantum)
+    #[arg(help_heading = "What is measured", long, value_name = "US", default_value = "50", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub quantum: u64,
+
+    /// Newcomers that may overtake the queue for each thread that is served from it (policy quantum); 0: any
+    /// number
+    #[arg(help_heading = "What is measured", long, value_name = "N", default_value = "2")]
+    pub overtakes: u32,
+
     /// Count who is inside (running_max), at the cost of two changes of shared memory a statement; the stall
     /// breaker, which lets more in on purpose, is off
     #[arg(help_heading = "What is measured", long)]

@@ -12,7 +12,7 @@ use crate::crew::Crew;
 use crate::error::Error;
 use crate::figures::{self, quantile_us};
 use crate::results::{CellKey, EntryFigures, Fairness, Round};
-use crate::sampler::Sampler;
+use crate::sampler::{Sampler, Server};
 use crate::{clock, interrupt};
 
 /// Stack of a thread: nothing here calls deep; only touched pages cost memory.
@@ -104,7 +104,12 @@ pub(super) fn key(step: &Step) -> CellKey {
 
 /// Runs one step; `None` if Ctrl-C cut it off.
 pub(super) fn run(plan: &Plan, step: &Step, rig: &mut Rig) -> Result<Option<Round>, Error> {
-    let tuning = Tuning { lock_waiters_max: plan.lock_waiters_max, is_strict: plan.verify };
+    let tuning = Tuning {
+        lock_waiters_max: plan.lock_waiters_max,
+        quantum: plan.quantum,
+        overtakes_max: plan.overtakes_max,
+        is_strict: plan.verify,
+    };
     let gate = Gate::new(step.setting.contender, step.setting.concurrency, tuning)
         .map_err(|error| Error::Usage(error.to_string()))?;
     let control = Arc::new(Control::new(rig.threads, plan.verify));
@@ -124,7 +129,7 @@ pub(super) fn run(plan: &Plan, step: &Step, rig: &mut Rig) -> Result<Option<Roun
     let interrupted = sleep(&control, plan.settle(step));
     let before = (control.read(), gate.snapshot());
     control.go_to(Phase::Measure);
-    let sampler = Sampler::start(rig.clients.tids().to_vec());
+    let sampler = Sampler::start(Server::RestOfThisProcess, rig.clients.tids().to_vec());
     let interrupted = interrupted || sleep(&control, plan.time);
     let after = (control.read(), gate.snapshot());
     let longest_ns = control.longest_ns(after.0.at_ns);

@@ -56,6 +56,10 @@ pub struct Plan {
     pub seed: u64,
     /// Sessions that wait for row locks before our scheduler admits fewer; 0: any number.
     pub lock_waiters_max: u32,
+    /// A thread's turn under `quantum`.
+    pub quantum: Duration,
+    /// Newcomers that may overtake the queue for each thread served under `quantum`; 0: any number.
+    pub overtakes_max: u32,
     /// Counts who is inside.
     pub verify: bool,
 }
@@ -99,6 +103,8 @@ impl Plan {
             search: SEARCH,
             seed: args.seed,
             lock_waiters_max: args.lock_waiters,
+            quantum: Duration::from_micros(args.quantum),
+            overtakes_max: args.overtakes,
             verify: args.verify,
         })
     }

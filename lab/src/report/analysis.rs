@@ -174,9 +174,12 @@ impl<'a> Panel<'a> {
             let limit = self.limit.map_or("no limit".to_owned(), |limit| format!("limit {limit}"));
             return format!("{}, {limit}", self.workload);
         }
-        let mut limited = self.curves.iter().filter(|curve| curve.policy != "none");
+        let finds_itself = |curve: &Curve<'_>| curve.policy != "none" && !curve.is_limited();
+        let mut limited = self.curves.iter().filter(|curve| curve.is_limited());
         let setting = match limited.next() {
+            None if self.curves.iter().any(finds_itself) => "a limit that finds itself".to_owned(),
             None => "no limit".to_owned(),
+            Some(_) if self.curves.iter().any(finds_itself) => "several limits".to_owned(),
             Some(first)
                 if limited.all(|c| (c.concurrency, c.tickets) == (first.concurrency, first.tickets)) =>
             {
@@ -197,9 +200,19 @@ impl<'a> Panel<'a> {
         self.target == "admission"
     }
 
-    /// What a latency is of: `point-select` times each statement, the others a whole transaction.
+    /// Whether it shows a live server.
+    pub fn is_server(&self) -> bool {
+        self.target == "server"
+    }
+
+    /// Whether its workload reads only, as the published one did.
+    pub fn is_reading(&self) -> bool {
+        ["point-select", "read-only"].contains(&self.workload)
+    }
+
+    /// What a latency is of: a whole transaction where it has several statements.
     pub fn timed(&self) -> &'static str {
-        if self.workload == "point-select" { "statement" } else { "transaction" }
+        if self.workload.starts_with("read-") { "transaction" } else { "statement" }
     }
 
     /// The curve of `policy` that compares best with `curve`: same limit and tickets, else same limit, else

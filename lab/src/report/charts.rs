@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::analysis::{Curve, Panel, bound, ratio, throughput};
 use super::palette::colour_name;
-use super::{format, versus};
+use super::{format, server, versus};
 use crate::published::{Flifo2009, PublishedCurve};
 use crate::results::{Cell, Round};
 use crate::statistics::Spread;
@@ -27,8 +27,13 @@ pub(super) fn charts(panel: &Panel<'_>, published: &Flifo2009) -> Vec<Chart> {
         return versus::charts::charts(panel);
     }
     let mut charts = vec![headline(panel)];
-    charts.extend(shape(panel, published));
+    if panel.is_reading() {
+        charts.extend(shape(panel, published));
+    }
     charts.extend(latencies(panel));
+    if panel.is_server() {
+        charts.extend(server::charts(panel));
+    }
     charts.push(switches(panel));
     charts.extend(wakes(panel));
     charts.extend(gain(panel));
@@ -124,7 +129,12 @@ pub(super) fn switches(panel: &Panel<'_>) -> Chart {
 /// W and S of the policies that make anybody wait; nothing for a run without them.
 pub(super) fn wakes(panel: &Panel<'_>) -> Option<Chart> {
     let mut traces = Vec::new();
-    for curve in panel.curves.iter().filter(|curve| curve.policy != "none" && !curve.is_peer()) {
+    let is_known = |curve: &&Curve<'_>| {
+        curve.cells.iter().any(|cell| cell.summary.woken_to_running_p50_median_us.is_some())
+    };
+    for curve in
+        panel.curves.iter().filter(|curve| curve.policy != "none" && !curve.is_peer()).filter(is_known)
+    {
         let mut woken = line(curve, "us", |cell| cell.spread(|r| r.admission.woken_to_running_p50_us));
         woken["name"] = format!("W {}", curve.label).into();
         let mut inside = line(curve, "us", |cell| cell.spread(|r| r.admission.inside_p50_us));
@@ -153,7 +163,10 @@ fn gain(panel: &Panel<'_>) -> Option<Chart> {
     ceiling["name"] = "1 + W/S of fifo".into();
     ceiling["line"]["dash"] = "dot".into();
     ceiling["error_y"]["visible"] = false.into();
-    let mut spec = spec(panel, vec![measured, ceiling], "ratio", false);
+    // A server does not tell W and S.
+    let mut traces = vec![measured, ceiling];
+    traces.retain(|trace| trace["y"].as_array().is_some_and(|points| !points.is_empty()));
+    let mut spec = spec(panel, traces, "ratio", false);
     spec["layout"]["shapes"] = json!([{
         "type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1,
         "line": {"color": "$muted$", "width": 1},
@@ -310,6 +323,18 @@ mod tests {
         let cell = panels[0].curves[2].last();
         assert_eq!(headline[2]["y"][10].as_f64(), cell.summary.throughput_median_per_s);
         assert_eq!(charts[1].spec["data"][1]["y"].as_array().unwrap()[10].as_f64(), Some(255.04 / 658.71));
+    }
+
+    #[test]
+    fn a_server_s_charts_have_points_too() {
+        let results = fixture::server();
+        for panel in analysis::panels(&results) {
+            for chart in charts(&panel, &Flifo2009::load()) {
+                for trace in chart.spec["data"].as_array().unwrap() {
+                    assert!(!trace["y"].as_array().unwrap().is_empty(), "{}: {trace}", chart.title);
+                }
+            }
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::analysis::{Panel, ratio, switches_per_statement, throughput};
 use super::format::count;
-use super::versus;
+use super::{server, versus};
 use crate::published::with_range;
 use crate::statistics::Spread;
 
@@ -10,6 +10,9 @@ use crate::statistics::Spread;
 pub fn conclusion(panel: &Panel<'_>) -> String {
     if panel.is_bench() {
         return versus::conclusion(panel);
+    }
+    if panel.is_server() {
+        return server::conclusion(panel).unwrap_or_else(|| without_flifo(panel));
     }
     let Some(flifo) = panel.best("flifo") else {
         return without_flifo(panel);

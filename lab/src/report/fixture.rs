@@ -2,8 +2,8 @@
 //! Shapes are as a small machine shows them; no figure in it was measured.
 
 use crate::results::{
-    AdmissionFigures, CellKey, DiskFigures, EntryFigures, Fairness, HostFigures, Results, Round, Second,
-    Settings,
+    AdmissionFigures, CellKey, DiskFigures, EntryFigures, Failure, Fairness, HostFigures, RefusalFigures,
+    Results, Round, Second, ServerFigures, Settings, Variable,
 };
 use crate::sampler::{Machine, Samples};
 
@@ -61,6 +61,99 @@ pub fn results() -> Results {
         }
     }
     results
+}
+
+/// A made-up sweep of a server: two workloads, two policies, three rounds, one of which failed.
+pub fn server() -> Results {
+    let made_up = results();
+    let variable = |(name, value): (&str, &str)| Variable { name: name.into(), value: value.into() };
+    let settings = Settings {
+        data_files: 0,
+        rounds: 3,
+        round_s: 5.0,
+        warmup_s: 2.5,
+        read_write_range_size: 100,
+        server_address: "unix:/made/up.sock?user=app&db=sbtest".into(),
+        server_version: "10.11.6-MariaDB".into(),
+        server_variables: [
+            ("innodb_flush_log_at_trx_commit", "2"),
+            ("thread_handling", "one-thread-per-connection"),
+        ]
+        .map(variable)
+        .into(),
+        client_threads: 2,
+        ..made_up.settings
+    };
+    let mut results = Results::new(
+        made_up.machine,
+        settings,
+        "flifo sweep --target unix:/made/up.sock <made up>".into(),
+        "2026-01-31T12:00:00Z".into(),
+    );
+    results.elapsed_s = 180.5;
+    for round in 0..3 {
+        for threads in [16, 256, 1024] {
+            for workload in ["hot-rows-100", "read-write"] {
+                for policy in ["none", "quantum"] {
+                    let key = CellKey {
+                        target: "server".into(),
+                        workload: workload.into(),
+                        front: "prepared".into(),
+                        policy: policy.into(),
+                        concurrency: if policy == "none" { 0 } else { 4 },
+                        tickets: 5000,
+                        threads,
+                        leave_on_read: true,
+                        ..CellKey::default()
+                    };
+                    let cell = results.cell_mut(&key);
+                    if (round, threads, workload, policy) == (2, 256, "hot-rows-100", "quantum") {
+                        let reason = "connection 7 was lost: the server closed it".into();
+                        cell.failures.push(Failure { round, reason });
+                    } else {
+                        cell.push(server_round(policy, threads, round));
+                    }
+                }
+            }
+        }
+    }
+    results
+}
+
+fn server_round(policy: &str, threads: u32, round: u32) -> Round {
+    let collapse = if policy == "none" { 1.0 + f64::from(threads) / 100.0 } else { 1.0 };
+    let mut measured = measure("flifo", threads, round, 0.5 / collapse);
+    let per_s = measured.throughput_per_s;
+    measured.server = ServerFigures {
+        server_elapsed_s: Some(5.01),
+        server_statements_per_s: Some(per_s * 1.001),
+        server_selects_per_s: Some(per_s * 0.7),
+        server_updates_per_s: Some(per_s * 0.1),
+        server_inserts_per_s: Some(per_s * 0.05),
+        server_deletes_per_s: Some(per_s * 0.05),
+        server_commits_per_s: Some(per_s * 0.05),
+        server_row_lock_waits_per_s: Some(per_s * 0.02),
+        server_cpu_us_per_statement: Some(40.0 * collapse),
+        server_context_switches_per_statement: Some(2.0 * collapse),
+        client_cpu_us_per_statement: Some(7.0),
+    };
+    measured.refusals = RefusalFigures {
+        deadlocks: Some(3),
+        lock_wait_timeouts: Some(1),
+        statement_timeouts: Some(0),
+        queue_full_refusals: Some(0),
+        other_refusals: Some(0),
+    };
+    // The plugin's counters, but no times of W and S.
+    measured.admission = AdmissionFigures {
+        entered_at_once: measured.admission.entered_at_once,
+        entered_by_ticket: measured.admission.entered_by_ticket,
+        entered_by_lifo: measured.admission.entered_by_lifo,
+        handed_on: measured.admission.handed_on,
+        ..AdmissionFigures::default()
+    };
+    measured.disk = DiskFigures::default();
+    measured
 }
 
 /// Statements per second as a function of connections, and switches per statement.

@@ -3,7 +3,7 @@
 use crate::statistics::Spread;
 
 /// `61,312`; below 100 with as many decimals as two or three figures need.
-pub(crate) fn count(value: f64) -> String {
+pub fn count(value: f64) -> String {
     match value.abs() {
         v if !v.is_finite() => "-".into(),
         v if v >= 99.95 => grouped(value),
@@ -28,17 +28,17 @@ fn grouped(value: f64) -> String {
 }
 
 /// A figure that may not have been measured.
-pub(crate) fn maybe(value: Option<f64>) -> String {
+pub fn maybe(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), count)
 }
 
 /// Percent without decimals.
-pub(crate) fn percent(value: Option<f64>) -> String {
+pub fn percent(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), |value| format!("{value:.0}%"))
 }
 
 /// `61,312 -2% +3%`: the median, and how far the lowest and the highest round lie from it.
-pub(crate) fn with_spread(spread: Option<Spread>) -> String {
+pub fn with_spread(spread: Option<Spread>) -> String {
     let Some(spread) = spread else {
         return "-".into();
     };
@@ -50,7 +50,7 @@ pub(crate) fn with_spread(spread: Option<Spread>) -> String {
 }
 
 /// `1.31 1.28..1.35`.
-pub(crate) fn ratio(spread: Option<Spread>) -> String {
+pub fn ratio(spread: Option<Spread>) -> String {
     match spread {
         None => "-".into(),
         Some(spread) if spread.count < 2 => format!("{:.2}", spread.median),
@@ -59,7 +59,7 @@ pub(crate) fn ratio(spread: Option<Spread>) -> String {
 }
 
 /// `8.0 GiB`, `128 MiB`.
-pub(crate) fn bytes(bytes: u64) -> String {
+pub fn bytes(bytes: u64) -> String {
     match bytes {
         b if b >= 1 << 30 => format!("{:.1} GiB", b as f64 / f64::from(1 << 30)),
         b if b >= 1 << 20 => format!("{:.0} MiB", b as f64 / f64::from(1 << 20)),

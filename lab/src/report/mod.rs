@@ -5,10 +5,11 @@ mod charts;
 mod conclusion;
 #[doc(hidden)]
 pub mod fixture;
-mod format;
+pub mod format;
 mod page;
 mod palette;
 mod picture;
+mod server;
 mod text;
 mod versus;
 

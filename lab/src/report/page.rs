@@ -11,7 +11,7 @@ use super::analysis::{Panel, bound, panels};
 use super::charts::{Chart, charts};
 use super::conclusion::conclusion;
 use super::palette::COLOURS;
-use super::{format, versus};
+use super::{format, server, versus};
 use crate::published::{Comparison, Flifo2009, Verdict, compare};
 use crate::results::{Cell, Results};
 
@@ -95,9 +95,32 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
             "statement",
             format!("{} us of processor time inside besides the engine's own", settings.statement_work_us),
         ),
-        ("rounds", format!("{} of {} s each, settings interleaved", settings.rounds, settings.round_s)),
+        (
+            "rounds",
+            format!(
+                "{} of {} s each after {} s of load, settings interleaved",
+                settings.rounds, settings.round_s, settings.warmup_s
+            ),
+        ),
         ("started", format!("{}, took {:.0} s", results.started_at, results.elapsed_s)),
     ];
+    if let Some(server) = server::described(results) {
+        let data = format!(
+            "{} rows, ranges of {} (read-write: {}), seed {}",
+            format::count(settings.rows as f64),
+            settings.range_size,
+            settings.read_write_range_size,
+            settings.seed
+        );
+        facts.splice(
+            1..3,
+            [
+                ("server", server),
+                ("data", data),
+                ("clients", format!("{} event loops", settings.client_threads)),
+            ],
+        );
+    }
     // A bench has no data, and what a statement does is its load's name.
     facts.retain(|(name, _)| !(is_bench && ["data", "statement"].contains(name)));
     let counted = panels.first().map_or("connections", Panel::counted);
@@ -113,11 +136,14 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
             )
         })
         .collect();
-    let warning = if results.interrupted {
-        "<p class=\"warning\">The run was interrupted: some cells have fewer rounds, or none.</p>\n"
-    } else {
-        ""
-    };
+    let mut warning: String = server::failures(results)
+        .into_iter()
+        .map(|failure| format!("<p class=\"warning\">Not measured: {}</p>\n", escape(&failure)))
+        .collect();
+    if results.interrupted {
+        warning +=
+            "<p class=\"warning\">The run was interrupted: some cells have fewer rounds, or none.</p>\n";
+    }
     format!(
         "<header>\n<div class=\"bar\"><h1>flifo <small>throughput against {counted}</small></h1>\
          <button id=\"theme\" type=\"button\">light / dark</button></div>\n{leads}{warning}\
@@ -217,9 +243,12 @@ fn cell_table(panel: &Panel<'_>) -> String {
         "variation",
         "disk reads/s",
     ];
-    let (who, names): (&str, &[&str]) =
-        if panel.is_bench() { ("contender", &versus::page::HEAD) } else { ("policy", &HEAD) };
-    let fields_of = if panel.is_bench() { versus::page::cell_fields } else { cell_fields };
+    type Fields = fn(&Cell) -> Vec<String>;
+    let (who, names, fields_of): (&str, &[&str], Fields) = match (panel.is_bench(), panel.is_server()) {
+        (true, _) => ("contender", &versus::page::HEAD, versus::page::cell_fields),
+        (_, true) => ("policy", &server::HEAD, server::cell_fields),
+        _ => ("policy", &HEAD, cell_fields),
+    };
     let first = ["threads", who];
     let head: String = first.iter().chain(names).map(|name| format!("<th>{name}</th>")).collect();
     let mut rows = String::new();
@@ -310,6 +339,14 @@ mod tests {
         let page = html(&results).unwrap();
         assert!(!page.contains("<script>alert") && !page.contains("</script><b>"));
         assert!(page.contains("&lt;/script&gt;&lt;script&gt;alert(1)"));
+    }
+
+    #[test]
+    fn a_server_s_page_names_it() {
+        let page = html(&fixture::server()).unwrap();
+        let own = page.replace(&library(), "");
+        assert!(own.contains("10.11.6-MariaDB at unix:/made/up.sock") && own.contains("server µs/st"));
+        assert!(own.contains("Not measured: hot-rows-100") && !own.contains("data files"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use comfy_table::{Attribute, Cell as Field, CellAlignment, Color, ContentArrange
 
 use super::analysis::{Curve, Panel, bound, panels, ratio, switches_per_statement, throughput};
 use super::conclusion::conclusion;
-use super::{Style, format};
+use super::{Style, format, server};
 use crate::published::{Comparison, Flifo2009, Verdict, compare};
 use crate::results::{Cell, Results};
 
@@ -17,7 +17,7 @@ const DETAIL_THREADS: u32 = 16;
 /// The heading of the lines that [`cell_line`] gives, without newline.
 pub fn cell_heading(style: Style) -> String {
     let heading = format!(
-        "{:<13} {:<7} {:<10} {:>6} {:>8} {:>20} {:>9} {:>9} {:>11}",
+        "{:<16} {:<8} {:<12} {:>6} {:>8} {:>20} {:>9} {:>9} {:>11}",
         "workload", "front", "policy", "limit", "threads", "statements/s", "p50 ms", "p99 ms", "switches/st"
     );
     if style.colour { format!("\x1b[1m{heading}\x1b[0m") } else { heading }
@@ -29,7 +29,7 @@ pub fn cell_line(cell: &Cell, style: Style) -> String {
     let (from, to) = if style.colour { (ansi(&key.policy), "\x1b[0m") } else { ("", "") };
     let limit = if key.concurrency == 0 { "-".into() } else { key.concurrency.to_string() };
     format!(
-        "{:<13} {:<7} {from}{:<10}{to} {limit:>6} {:>8} {:>20} {:>9} {:>9} {:>11}",
+        "{:<16} {:<8} {from}{:<12}{to} {limit:>6} {:>8} {:>20} {:>9} {:>9} {:>11}",
         key.workload,
         key.front,
         key.policy,
@@ -47,13 +47,26 @@ pub fn final_report(results: &Results, style: Style) -> String {
     let published = Flifo2009::load();
     let panels = panels(results);
     if panels.is_empty() {
-        return "Nothing was measured: no cell has a round.\n".into();
+        let failed =
+            server::failures(results).into_iter().map(|failure| format!("Not measured: {failure}\n"));
+        return std::iter::once("Nothing was measured: no cell has a round.\n".to_owned())
+            .chain(failed)
+            .collect();
     }
     let work_us = results.settings.statement_work_us;
     if work_us > 0 {
         text += &format!("Each statement spends {work_us} us inside besides the engine's own time.\n\n");
     }
+    if let Some(server) = server::described(results) {
+        text += &format!("Server: {server}\n\n");
+    }
     for panel in &panels {
+        let causes = if panel.is_server() {
+            let title = "Why: statements the server counted; for each its time, the client's, its switches; row-lock waits; processors (% of all)";
+            (title, server::table(detail_rows(panel), style))
+        } else {
+            ("Why: wake-ups, work per place, processors (% of all)", cause_table(panel, style))
+        };
         let latency_title =
             format!("Latency of a {} (ms), and how evenly connections are served", panel.timed());
         let sections = [
@@ -63,7 +76,7 @@ pub fn final_report(results: &Results, style: Style) -> String {
             ),
             ("Against the others, round by round: median, lowest..highest", ratio_table(panel, style)),
             (&latency_title, latency_table(panel, style)),
-            ("Why: wake-ups, work per place, processors (% of all)", cause_table(panel, style)),
+            causes,
         ];
         let _ = writeln!(text, "\n{}", bold(&panel.heading(), style));
         let _ = writeln!(text, "{}", conclusion(panel));
@@ -82,6 +95,9 @@ pub fn final_report(results: &Results, style: Style) -> String {
                 let _ = writeln!(text, "- {}", comparison.sentence);
             }
         }
+    }
+    for failure in server::failures(results) {
+        let _ = writeln!(text, "\nNot measured: {failure}");
     }
     if results.interrupted {
         text += "\nThe run was interrupted: some cells have fewer rounds, or none.\n";
@@ -360,6 +376,25 @@ mod tests {
         let widest = tables.map(|line| line.chars().count()).max().unwrap();
         assert!(widest <= 120, "{widest}\n{text}");
         assert!(!text.contains('\x1b') && !text.contains("interrupted"));
+    }
+
+    #[test]
+    fn a_server_s_report_tells_what_the_server_counted() {
+        let results = fixture::server();
+        let text = final_report(&results, PLAIN);
+        for wanted in [
+            "Server: 10.11.6-MariaDB at unix:/made/up.sock",
+            "hot-rows-100, prepared: limit 4, 5000 tickets",
+            "Latency of a statement",
+            "Latency of a transaction",
+            "server us",
+            "Not measured: hot-rows-100 quantum with 256 connections, round 3: connection 7 was lost",
+        ] {
+            assert!(text.contains(wanted), "{wanted:?} is missing in\n{text}");
+        }
+        assert!(!text.contains("published curve") && !text.contains("1 + W/S"));
+        let widest = text.lines().filter(|line| line.starts_with('│')).map(|line| line.chars().count()).max();
+        assert!(widest.unwrap() <= 120, "{text}");
     }
 
     #[test]

@@ -21,9 +21,19 @@ pub use machine::Machine;
 
 use crate::results::{HostFigures, Second};
 use procfs::Reading;
+pub(crate) use procfs::{process_ns, thread_ns};
 
 /// Time between samples, as vmstat's usual `1`.
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Whose processor time is the server's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Server {
+    /// This process's, without its client threads.
+    RestOfThisProcess,
+    /// Another process's, if it is known.
+    Process(Option<u32>),
+}
 
 /// What was seen while a cell ran.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -40,15 +50,17 @@ pub struct Sampler {
     /// `None` if the machine would not give a thread: then there are totals, but no rows between.
     thread: Option<JoinHandle<Vec<Reading>>>,
     first: Reading,
+    server: Server,
     client_tids: Vec<u32>,
 }
 
 impl Sampler {
     /// Takes the first reading and starts the thread. `client_tids` are the kernel's thread ids
-    /// (`rustix::thread::gettid`) of this process's client threads.
-    pub fn start(client_tids: Vec<u32>) -> Self {
+    /// (`rustix::thread::gettid`) of this process's client threads; `server` says whose time is the
+    /// server's.
+    pub fn start(server: Server, client_tids: Vec<u32>) -> Self {
         let (stop, stopped) = mpsc::channel();
-        let first = Reading::now(&client_tids, None);
+        let first = Reading::now(server, &client_tids, None);
         let mut readings = vec![first.clone()];
         let tids = client_tids.clone();
         let thread = std::thread::Builder::new()
@@ -59,14 +71,14 @@ impl Sampler {
                 while stopped.recv_timeout(next.saturating_duration_since(Instant::now()))
                     == Err(RecvTimeoutError::Timeout)
                 {
-                    let reading = Reading::now(&tids, readings.last());
+                    let reading = Reading::now(server, &tids, readings.last());
                     readings.push(reading);
                     next += INTERVAL;
                 }
                 readings
             })
             .ok();
-        Sampler { stop, thread, first, client_tids }
+        Sampler { stop, thread, first, server, client_tids }
     }
 
     /// Stops and adds up. Call it while the client threads still live.
@@ -75,7 +87,7 @@ impl Sampler {
         let _ = self.stop.send(());
         let rows = self.thread.and_then(|thread| thread.join().ok());
         let mut readings = rows.unwrap_or_else(|| vec![self.first]);
-        readings.push(Reading::now(&self.client_tids, readings.last()));
+        readings.push(Reading::now(self.server, &self.client_tids, readings.last()));
         summarise(&readings)
     }
 }
@@ -128,11 +140,11 @@ fn second(start: &Reading, from: &Reading, to: &Reading) -> Second {
         let switches = after.context_switches.saturating_sub(before.context_switches);
         second.context_switches_per_s = Some(switches as f64 / elapsed_s);
         let share = |ns: u64| 100.0 * ns as f64 / (elapsed_s * 1e9 * f64::from(after.processors));
-        let process_ns = to.process_ns.saturating_sub(from.process_ns);
         let pairs = from.client_ns.iter().zip(&to.client_ns);
         let client_ns: u64 = pairs.map(|(before, after)| after.saturating_sub(*before)).sum();
         second.cpu_client = Some(share(client_ns));
-        second.cpu_server = Some(share(process_ns.saturating_sub(client_ns)));
+        let server_ns = from.server_ns.zip(to.server_ns).map(|(before, after)| after.saturating_sub(before));
+        second.cpu_server = server_ns.map(share);
     }
     second
 }
@@ -156,7 +168,7 @@ mod tests {
         Reading {
             at: start + Duration::from_secs_f64(at_s),
             stat: Some(stat),
-            process_ns: 1_500_000_000 * factor,
+            server_ns: Some(1_000_000_000 * factor),
             client_ns: vec![200_000_000 * factor, 300_000_000 * factor],
         }
     }
@@ -168,7 +180,7 @@ mod tests {
             summarise(&[reading(start, 0.0, 0, 90), reading(start, 1.0, 1, 4), reading(start, 2.0, 2, 8)]);
         assert_eq!(samples.seconds.len(), 2);
         let row = &samples.seconds[1];
-        // 200 ticks a second on 2 processors; the process ran 1.5 s of 2, half a second of it in clients.
+        // 200 ticks a second on 2 processors; the server ran 1 s of 2, the clients half a second.
         assert_eq!((row.at_s, row.context_switches_per_s), (2.0, Some(5000.0)));
         assert_eq!((row.cpu_user, row.cpu_system, row.cpu_idle), (Some(30.0), Some(10.0), Some(50.0)));
         assert_eq!((row.cpu_iowait, row.cpu_steal), (Some(8.0), Some(2.0)));
@@ -197,7 +209,7 @@ mod tests {
                 sum = std::hint::black_box(sum.wrapping_add(1));
             }
         });
-        let sampler = Sampler::start(vec![tid.recv().unwrap()]);
+        let sampler = Sampler::start(Server::RestOfThisProcess, vec![tid.recv().unwrap()]);
         std::thread::sleep(Duration::from_millis(80));
         let samples = sampler.finish();
         drop(stop);

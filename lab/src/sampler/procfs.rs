@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::Instant;
 
+use super::Server;
 use rustix::time::{ClockId, clock_gettime};
 
 /// The counters at one moment; all but `at` and `running` only grow.
@@ -10,8 +11,8 @@ use rustix::time::{ClockId, clock_gettime};
 pub(super) struct Reading {
     pub(super) at: Instant,
     pub(super) stat: Option<Stat>,
-    /// CPU time of the whole process, ended threads included.
-    pub(super) process_ns: u64,
+    /// CPU time of the server, ended threads included; `None` if it is not known.
+    pub(super) server_ns: Option<u64>,
     /// CPU time of each client thread; the last one known once a thread has ended.
     pub(super) client_ns: Vec<u64>,
 }
@@ -32,16 +33,22 @@ pub(super) struct Stat {
 }
 
 impl Reading {
-    pub(super) fn now(client_tids: &[u32], previous: Option<&Reading>) -> Self {
+    pub(super) fn now(server: Server, client_tids: &[u32], previous: Option<&Reading>) -> Self {
         let stat = fs::read_to_string("/proc/stat").ok().and_then(|text| Stat::parse(&text));
         let client_ns = client_tids.iter().enumerate().map(|(index, tid)| {
             let known = previous.map_or(0, |reading| reading.client_ns[index]);
             thread_ns(*tid).unwrap_or(known)
         });
-        let client_ns = client_ns.collect();
-        let process = clock_gettime(ClockId::ProcessCPUTime);
-        let process_ns = process.tv_sec as u64 * 1_000_000_000 + process.tv_nsec as u64;
-        Reading { at: Instant::now(), stat, process_ns, client_ns }
+        let client_ns: Vec<u64> = client_ns.collect();
+        let server_ns = match server {
+            Server::RestOfThisProcess => {
+                let process = clock_gettime(ClockId::ProcessCPUTime);
+                let process_ns = process.tv_sec as u64 * 1_000_000_000 + process.tv_nsec as u64;
+                Some(process_ns.saturating_sub(client_ns.iter().sum()))
+            }
+            Server::Process(pid) => pid.and_then(process_ns),
+        };
+        Reading { at: Instant::now(), stat, server_ns, client_ns }
     }
 }
 
@@ -81,13 +88,22 @@ impl Stat {
 }
 
 /// Nanoseconds a thread of this process has run: exact from `schedstat`, in ticks from `stat` without it.
-fn thread_ns(tid: u32) -> Option<u64> {
+pub(crate) fn thread_ns(tid: u32) -> Option<u64> {
     let exact = fs::read_to_string(format!("/proc/self/task/{tid}/schedstat"));
     if let Some(ns) = exact.ok().and_then(|text| text.split_whitespace().next()?.parse().ok()) {
         return Some(ns);
     }
     let stat = fs::read_to_string(format!("/proc/self/task/{tid}/stat")).ok()?;
-    let ticks = ticks_of_stat(&stat)?;
+    ns_of_stat(&stat)
+}
+
+/// Nanoseconds that another process has run, its ended threads included, in the kernel's ticks (10 ms).
+pub(crate) fn process_ns(pid: u32) -> Option<u64> {
+    ns_of_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+fn ns_of_stat(stat: &str) -> Option<u64> {
+    let ticks = ticks_of_stat(stat)?;
     Some(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)))
 }
 
@@ -141,9 +157,12 @@ mod tests {
     #[test]
     fn a_thread_that_ended_keeps_its_last_figure() {
         let gone = u32::MAX;
-        let mut before = Reading::now(&[gone], None);
+        let server = Server::Process(Some(std::process::id()));
+        let mut before = Reading::now(server, &[gone], None);
         assert_eq!(before.client_ns, [0]);
         before.client_ns = vec![77];
-        assert_eq!(Reading::now(&[gone], Some(&before)).client_ns, [77]);
+        let after = Reading::now(server, &[gone], Some(&before));
+        assert_eq!(after.client_ns, [77]);
+        assert!(after.server_ns >= before.server_ns && before.server_ns.is_some());
     }
 }

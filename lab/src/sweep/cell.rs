@@ -11,7 +11,7 @@ use crate::figures::{self, quantile_us};
 use crate::front::{Front, FrontKind, Tally};
 use crate::interrupt;
 use crate::results::{CellKey, DiskFigures, Fairness, Round};
-use crate::sampler::Sampler;
+use crate::sampler::{Sampler, Server};
 use crate::workload::Shape;
 use flifo_engine::Database;
 
@@ -27,9 +27,9 @@ pub(super) struct Bench<'a> {
 pub(super) fn key(step: &Step, plan: &Plan, front: FrontKind) -> CellKey {
     CellKey {
         target: "engine".into(),
-        workload: step.workload.name().into(),
+        workload: step.workload.to_string(),
         front: front.name().into(),
-        policy: step.setting.policy.name().into(),
+        policy: step.setting.policy_name(),
         concurrency: step.setting.concurrency,
         tickets: plan.tickets,
         threads: step.threads,
@@ -58,7 +58,7 @@ pub(super) fn run(
 
     // An error of a driver, or Ctrl-C, closes the window early; the sleeps look every 100 ms.
     let mut interrupted = interrupt::sleep_until(|| window.start_ns().min(window.end_ns()));
-    let sampler = Sampler::start(front.client_tids().to_vec());
+    let sampler = Sampler::start(Server::RestOfThisProcess, front.client_tids().to_vec());
     let before = (admission.snapshot(), bench.database.stats());
     interrupted = interrupted || interrupt::sleep_until(|| window.end_ns());
     let after = (admission.snapshot(), bench.database.stats());

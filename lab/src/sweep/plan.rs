@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use flifo_admission::{Config, Policy, WaitKind, WaitMask};
 
-use crate::cli::SweepArgs;
+use crate::cli::{SweepArgs, TABLE_SIZE};
 use crate::error::Error;
 use crate::workload::Workload;
 
@@ -17,10 +17,26 @@ use crate::workload::Workload;
 pub struct Setting {
     /// Who goes first.
     pub policy: Policy,
-    /// The limit; 0 under policy none.
+    /// The limit; 0 under policy none, and for one that finds itself.
     pub concurrency: u32,
     /// A read from disk gives up the place.
     pub leave_on_read: bool,
+}
+
+impl Setting {
+    /// Whether the limit finds itself.
+    pub fn finds_itself(&self) -> bool {
+        self.policy != Policy::None && self.concurrency == 0
+    }
+
+    /// The name in results: of a limit that finds itself `auto`, as under the default policy, or `auto-fifo`.
+    pub fn policy_name(&self) -> String {
+        match self.policy {
+            Policy::Quantum if self.finds_itself() => "auto".into(),
+            policy if self.finds_itself() => format!("auto-{policy}"),
+            policy => policy.name().into(),
+        }
+    }
 }
 
 /// One round of one cell.
@@ -53,12 +69,17 @@ pub struct Plan {
     pub time: Duration,
     /// Run before a step is measured.
     pub settle: Duration,
-    /// Rows of a range.
+    /// Rows of a range, as asked for; of read-only otherwise [`RANGE_SIZE`], or the table's size if that is less.
     pub range_size: u32,
+    /// Rows of a range of read-write, whose default is sysbench's, smaller one.
+    pub read_write_range_size: u32,
     /// Processor time of a statement besides the engine's, microseconds.
     pub statement_work_us: u16,
 }
 
+/// Rows of a range if nobody says.
+const RANGE_SIZE: u32 = 1_000;
+const READ_WRITE_RANGE_SIZE: u32 = 100;
 const QUICK_THREADS: [u32; 6] = [1, 4, 16, 64, 256, 1024];
 
 impl Plan {
@@ -70,26 +91,63 @@ impl Plan {
             ([], false) => doublings(),
             (given, _) => without_repeats(given),
         };
-        let range_size = args.range_size.unwrap_or(args.table_size.min(1_000));
-        if range_size > args.table_size {
-            return Err(Error::Usage(format!(
-                "a range of {range_size} rows does not fit a table of {}; use a smaller --range-size",
-                args.table_size
-            )));
+        if args.target.is_none() {
+            check_engine(args)?;
         }
-        let time = Duration::from_secs_f64(args.time.unwrap_or(if args.quick { 0.4 } else { 2.0 }));
-        Ok(Plan {
+        let time = Duration::from_secs_f64(args.time.unwrap_or(match (args.target.is_some(), args.quick) {
+            (false, true) => 0.4,
+            (false, false) => 2.0,
+            (true, true) => 1.0,
+            (true, false) => 5.0,
+        }));
+        // The start is a burst, which must have passed before anything is measured. Where it ends in a collapse
+        // it takes seconds to pass.
+        let settle = match args.warmup {
+            Some(seconds) => Duration::from_secs_f64(seconds),
+            None if args.target.is_some() => {
+                (time / 2).clamp(Duration::from_millis(300), Duration::from_secs(3))
+            }
+            None => (time / 8).clamp(Duration::from_millis(100), Duration::from_millis(500)),
+        };
+        let plan = Plan {
             threads,
             workloads: without_repeats(&args.workload),
             settings: settings(&args.policy, &args.concurrency, &args.leave_on_read),
             tickets: args.tickets,
             rounds: args.rounds,
             time,
-            // The start is a burst, which must have passed before anything is measured.
-            settle: (time / 8).clamp(Duration::from_millis(100), Duration::from_millis(500)),
-            range_size,
+            settle,
+            range_size: args.range_size.unwrap_or(RANGE_SIZE),
+            read_write_range_size: args.range_size.unwrap_or(READ_WRITE_RANGE_SIZE),
             statement_work_us: args.statement_work,
-        })
+        };
+        // The size of a table that a server has already is known later.
+        match args.table_size.or(args.target.is_none().then_some(TABLE_SIZE)) {
+            Some(rows) => plan.fitted(rows, args.range_size.is_some()),
+            None => Ok(plan),
+        }
+    }
+
+    /// The plan for a table of so many rows.
+    pub fn fitted(mut self, rows: u32, is_range_given: bool) -> Result<Self, Error> {
+        if is_range_given && self.range_size > rows {
+            return Err(Error::Usage(format!(
+                "a range of {} rows does not fit a table of {rows}; use a smaller --range-size",
+                self.range_size
+            )));
+        }
+        self.range_size = self.range_size.min(rows);
+        self.read_write_range_size = self.read_write_range_size.min(rows);
+        let hot = |workload: &Workload| matches!(workload, Workload::HotRows(hot) if *hot > rows);
+        match self.workloads.iter().find(|workload| hot(workload)) {
+            Some(workload) => Err(Error::Usage(format!("{workload} does not fit a table of {rows} rows"))),
+            None => Ok(self),
+        }
+    }
+
+    /// Rows of a range in a workload.
+    pub fn range_of(&self, workload: Workload) -> u32 {
+        if workload == Workload::ReadWrite { self.read_write_range_size } else { self.range_size }
     }
 
     /// All steps in their order.
@@ -127,6 +185,22 @@ impl Plan {
             ..Config::default()
         }
     }
+}
+
+/// What the embedded engine cannot do.
+fn check_engine(args: &SweepArgs) -> Result<(), Error> {
+    if let Some(workload) = args.workload.iter().find(|workload| workload.reads().is_none()) {
+        return Err(Error::Usage(format!(
+            "{workload} needs a server (--target): the embedded engine has no transactions yet"
+        )));
+    }
+    if args.concurrency.contains(&0) {
+        return Err(Error::Usage(
+            "--concurrency auto needs a server (--target); for the scheduler alone: flifo bench admission"
+                .into(),
+        ));
+    }
+    Ok(())
 }
 
 /// Policy none has no limit and no place to give up: it comes once.
@@ -221,5 +295,33 @@ mod tests {
     fn ranges_fit_the_table() {
         assert_eq!(plan("--table-size 10").unwrap().range_size, 10);
         assert!(plan("--table-size 10 --range-size 11").is_err());
+    }
+
+    #[test]
+    fn what_only_a_server_can_do_needs_one() {
+        for line in ["--workload update-index", "--workload point-select,read-write", "--concurrency auto"] {
+            assert!(plan(line).unwrap_err().to_string().contains("--target"), "{line}");
+            assert!(plan(&format!("--target unix:/s {line}")).is_ok(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_server_settles_for_longer() {
+        let plan =
+            plan("--target unix:/s --workload read-write,read-only --policy flifo --concurrency auto,4")
+                .unwrap();
+        assert_eq!((plan.time, plan.settle), (Duration::from_secs(5), Duration::from_millis(2_500)));
+        let ranges = plan.workloads.iter().map(|workload| plan.range_of(*workload)).collect::<Vec<_>>();
+        assert_eq!(ranges, [100, 1_000]);
+        let names: Vec<String> = plan.settings.iter().map(Setting::policy_name).collect();
+        assert_eq!(names, ["auto-flifo", "flifo"]);
+        assert!(plan.clone().fitted(50, true).is_err());
+        assert_eq!(plan.fitted(50, false).unwrap().range_size, 50);
+    }
+
+    #[test]
+    fn hot_rows_are_rows_of_the_table() {
+        assert!(plan("--target unix:/s --rows 99 --workload hot-rows-100").is_err());
+        assert!(plan("--target unix:/s --rows 100 --workload hot-rows-100").is_ok());
     }
 }

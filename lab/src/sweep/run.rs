@@ -8,17 +8,18 @@ use flifo_engine::EngineConfig;
 use super::cell::{self, Bench};
 use super::plan::{Plan, Step};
 use super::prepare::{self, Prepared, Wanted};
-use crate::cli::SweepArgs;
+use crate::cli::{SweepArgs, TABLE_SIZE};
 use crate::clock;
 use crate::error::{EXIT_DATA, Error};
 use crate::front::{Front, FrontKind, STACK_BYTES};
 use crate::limits;
 use crate::progress::Progress;
 use crate::report::{self, Style};
-use crate::results::{Results, Settings};
+use crate::results::{CellKey, Failure, Results, Round, Settings};
 use crate::sampler::Machine;
+use crate::target;
 use crate::workload::row::C_BYTES;
-use crate::workload::{Workload, work};
+use crate::workload::work;
 
 /// How a command ended that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +30,23 @@ pub enum Ended {
     Interrupted,
 }
 
+/// What is measured: the embedded engine, or a server.
+pub(crate) trait Subject {
+    /// What names the step's cell in the results.
+    fn key(&self, step: &Step) -> CellKey;
+    /// Runs one step.
+    fn run(&mut self, step: &Step) -> Result<Ran, Error>;
+}
+
+/// How a step ended.
+pub(crate) enum Ran {
+    Measured(Box<Round>),
+    /// Without figures, for this reason; the run goes on.
+    Failed(String),
+    /// Ctrl-C cut it off.
+    Interrupted,
+}
+
 /// Runs `flifo sweep`.
 pub fn sweep(args: &SweepArgs) -> Result<Ended, Error> {
     let begun = Instant::now();
@@ -36,30 +54,54 @@ pub fn sweep(args: &SweepArgs) -> Result<Ended, Error> {
     for file in [&args.json, &args.html, &args.svg].into_iter().flatten() {
         check_writable(file)?;
     }
-    check_limits(args, &plan)?;
+    match &args.target {
+        Some(address) => target::sweep(args, address, plan, begun),
+        None => sweep_engine(args, &plan, begun),
+    }
+}
 
+fn sweep_engine(args: &SweepArgs, plan: &Plan, begun: Instant) -> Result<Ended, Error> {
+    check_limits(args, plan)?;
     if plan.statement_work_us > 0 {
         work::prepare();
     }
     let progress = Progress::new();
     let config = engine_config(args);
-    let wanted = Wanted { dir: &args.data, rows: args.table_size, seed: args.seed, config };
+    let rows = args.table_size.unwrap_or(TABLE_SIZE);
+    let wanted = Wanted { dir: &args.data, rows, seed: args.seed, config };
     let data = prepare::prepare(&wanted, &progress)?;
-    let mut results = Results::new(
+    let results = Results::new(
         Machine::detect(&args.data),
-        settings(args, &plan, &data),
+        settings(args, plan, &data),
         command_line(),
         clock::utc_now(),
     );
-    let outcome = measure(args, &plan, &data, &progress, &mut results);
+    let bench = Bench { database: &data.database, rows, seed: args.seed, front_kind: args.front };
+    let mut subject = Engine { bench, plan, data: &data, open: None };
+    let ended = measure_and_keep(args, plan, &mut subject, &progress, results, begun);
+    drop(subject);
+    let ended = ended.map_err(|error| with_remedy(error, &args.data))?;
+    data.database.close()?;
+    Ok(ended)
+}
+
+/// Measures all steps, prints and saves what came out.
+pub(crate) fn measure_and_keep(
+    args: &SweepArgs,
+    plan: &Plan,
+    subject: &mut dyn Subject,
+    progress: &Progress,
+    mut results: Results,
+    begun: Instant,
+) -> Result<Ended, Error> {
+    let outcome = measure(plan, subject, progress, &mut results);
     results.elapsed_s = begun.elapsed().as_secs_f64();
     results.interrupted = !matches!(outcome, Ok(Ended::Done));
 
     // What was measured is worth keeping, whatever ended the run; its error is told all the same.
     let kept = keep(args, &results);
-    let ended = outcome.map_err(|error| with_remedy(error, &args.data))?;
+    let ended = outcome?;
     kept?;
-    data.database.close()?;
     match ended {
         Ended::Interrupted if results.cells.is_empty() => Err(Error::Interrupted),
         ended => Ok(ended),
@@ -74,36 +116,60 @@ fn with_remedy(error: Error, dir: &Path) -> Error {
     Error::Data(format!("{error} (to load anew: remove {})", dir.display()))
 }
 
-/// All steps in the plan's order.
-fn measure(
-    args: &SweepArgs,
-    plan: &Plan,
-    data: &Prepared,
-    progress: &Progress,
-    results: &mut Results,
-) -> Result<Ended, Error> {
-    let bench =
-        Bench { database: &data.database, rows: args.table_size, seed: args.seed, front_kind: args.front };
-    let mut bar = progress.sweep(plan.steps_total(), plan.settle + plan.time);
-    bar.row(&report::cell_heading(Style::stdout()));
-    let mut open: Option<(u32, Front)> = None;
-    for step in plan.steps() {
-        let front = match &mut open {
+/// The embedded engine.
+struct Engine<'a> {
+    bench: Bench<'a>,
+    plan: &'a Plan,
+    data: &'a Prepared,
+    open: Option<(u32, Front)>,
+}
+
+impl Subject for Engine<'_> {
+    fn key(&self, step: &Step) -> CellKey {
+        cell::key(step, self.plan, self.bench.front_kind)
+    }
+
+    fn run(&mut self, step: &Step) -> Result<Ran, Error> {
+        let front = match &mut self.open {
             Some((threads, front)) if *threads == step.threads => front,
             _ => {
                 // The old connections first: the limits were checked for the most at a time.
-                drop(open.take());
-                let front = Front::open(args.front, step.threads, &data.database, &data.table)?;
-                &mut open.insert((step.threads, front)).1
+                drop(self.open.take());
+                let Prepared { database, table, .. } = self.data;
+                let front = Front::open(self.bench.front_kind, step.threads, database, table)?;
+                &mut self.open.insert((step.threads, front)).1
             }
         };
+        let round = cell::run(&self.bench, self.plan, step, front)?;
+        Ok(round.map_or(Ran::Interrupted, |round| Ran::Measured(Box::new(round))))
+    }
+}
+
+/// All steps in the plan's order.
+fn measure(
+    plan: &Plan,
+    subject: &mut dyn Subject,
+    progress: &Progress,
+    results: &mut Results,
+) -> Result<Ended, Error> {
+    let mut bar = progress.sweep(plan.steps_total(), plan.settle + plan.time);
+    bar.row(&report::cell_heading(Style::stdout()));
+    for step in plan.steps() {
         bar.running(&describe(&step, plan));
-        let Some(round) = cell::run(&bench, plan, &step, front)? else {
+        let ran = subject.run(&step)?;
+        if let Ran::Interrupted = ran {
             bar.finish();
             return Ok(Ended::Interrupted);
-        };
-        let measured = results.cell_mut(&cell::key(&step, plan, bench.front_kind));
-        measured.push(round);
+        }
+        let measured = results.cell_mut(&subject.key(&step));
+        match ran {
+            Ran::Measured(round) => measured.push(*round),
+            Ran::Failed(reason) => {
+                bar.note(&format!("{}: {reason}", describe(&step, plan)));
+                measured.failures.push(Failure { round: step.round, reason });
+            }
+            Ran::Interrupted => {}
+        }
         bar.advance();
         // The first round fills the table for who looks on, the last one has the medians.
         if step.round + 1 == plan.rounds {
@@ -128,17 +194,20 @@ fn keep(args: &SweepArgs, results: &Results) -> Result<(), Error> {
     Ok(report::show(results, args.html.as_deref(), args.svg.as_deref(), Style::stdout(), &mut out)?)
 }
 
+/// As it was typed, but for passwords.
 pub(crate) fn command_line() -> String {
-    std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+    target::without_passwords(std::env::args_os().map(|word| word.to_string_lossy().into_owned())).join(" ")
 }
 
 fn describe(step: &Step, plan: &Plan) -> String {
-    let limit =
-        if step.setting.concurrency > 0 { format!(" {}", step.setting.concurrency) } else { String::new() };
+    let limit = match step.setting.concurrency {
+        0 => String::new(),
+        limit => format!(" {limit}"),
+    };
     format!(
         "{} {}{limit}, {} connection{}, round {} of {}",
-        step.workload.name(),
-        step.setting.policy,
+        step.workload,
+        step.setting.policy_name(),
         step.threads,
         if step.threads == 1 { "" } else { "s" },
         step.round + 1,
@@ -158,7 +227,7 @@ fn engine_config(args: &SweepArgs) -> EngineConfig {
 fn settings(args: &SweepArgs, plan: &Plan, data: &Prepared) -> Settings {
     let engine = data.database.stats();
     Settings {
-        rows: args.table_size.into(),
+        rows: args.table_size.unwrap_or(TABLE_SIZE).into(),
         range_size: plan.range_size.into(),
         statement_work_us: plan.statement_work_us.into(),
         seed: args.seed,
@@ -185,14 +254,14 @@ fn check_limits(args: &SweepArgs, plan: &Plan) -> Result<(), Error> {
 
 /// A connection keeps its largest reply, a sorted copy of it, and what is under way in its socket.
 fn replies_bytes(front: FrontKind, plan: &Plan, threads: u32) -> u64 {
-    let rows = if plan.workloads.contains(&Workload::ReadOnly) { plan.range_size } else { 1 };
+    let rows = if plan.workloads.iter().any(|workload| workload.has_ranges()) { plan.range_size } else { 1 };
     let copies = if front == FrontKind::Socket { 3 } else { 2 };
     // Touched stack, kernel objects, histograms: some 64 KiB a thread.
     u64::from(threads) * (u64::from(rows) * C_BYTES as u64 * copies + (64 << 10))
 }
 
 /// Says no now rather than after minutes of measuring.
-pub(crate) fn check_writable(file: &Path) -> Result<(), Error> {
+pub fn check_writable(file: &Path) -> Result<(), Error> {
     let dir = match file.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
         _ => Path::new("."),

@@ -4,6 +4,13 @@
 //! transaction without BEGIN and COMMIT: ten point selects, a simple range, a sum range, an ordered
 //! range and a distinct range, each statement a request and a reply of its own. Keys are uniform.
 //! A range always lies inside the table, so that every range costs the same.
+//!
+//! The others write, which the embedded engine cannot do in transactions yet: they are for a live server
+//! (`target`), as sysbench's tests of the same names. `hot-rows-N` is an update of an indexed column in one of
+//! the first N rows.
+
+use std::fmt;
+use std::str::FromStr;
 
 mod execute;
 mod rng;
@@ -16,12 +23,63 @@ pub use rng::{Random, stream};
 use statement::{Kind, Statement};
 
 /// The statements of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Workload {
     /// One row by its id; every statement is a transaction.
     PointSelect,
     /// sysbench's OLTP read-only transaction: 10 point selects and 4 ranges.
     ReadOnly,
+    /// An update of the indexed column.
+    UpdateIndex,
+    /// An update of a column without an index.
+    UpdateNonIndex,
+    /// An update of the indexed column in one of so many rows.
+    HotRows(u32),
+    /// sysbench's OLTP read-write transaction, with BEGIN and COMMIT.
+    ReadWrite,
+}
+
+/// What a command line may ask for, for messages.
+const WORKLOADS: &str =
+    "point-select, read-only; with --target also update-index, update-non-index, hot-rows-N, read-write";
+/// More rows than this are not hot.
+const HOT_ROWS_MAX: u32 = 1_000_000;
+
+impl FromStr for Workload {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(rows) = text.strip_prefix("hot-rows") {
+            let rows = rows.strip_prefix(['-', ':']).and_then(|rows| rows.parse().ok());
+            return match rows {
+                Some(rows) if (1..=HOT_ROWS_MAX).contains(&rows) => Ok(Workload::HotRows(rows)),
+                _ => Err(format!(
+                    "hot-rows takes a number of rows from 1 to {HOT_ROWS_MAX}, as in hot-rows-100"
+                )),
+            };
+        }
+        match text {
+            "point-select" => Ok(Workload::PointSelect),
+            "read-only" => Ok(Workload::ReadOnly),
+            "update-index" => Ok(Workload::UpdateIndex),
+            "update-non-index" => Ok(Workload::UpdateNonIndex),
+            "read-write" => Ok(Workload::ReadWrite),
+            _ => Err(format!("a workload is one of {WORKLOADS}")),
+        }
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Workload::PointSelect => f.write_str("point-select"),
+            Workload::ReadOnly => f.write_str("read-only"),
+            Workload::UpdateIndex => f.write_str("update-index"),
+            Workload::UpdateNonIndex => f.write_str("update-non-index"),
+            Workload::HotRows(rows) => write!(f, "hot-rows-{rows}"),
+            Workload::ReadWrite => f.write_str("read-write"),
+        }
+    }
 }
 
 /// Statements of a read-only transaction, in their order.
@@ -35,18 +93,17 @@ const READ_ONLY: [Kind; 14] = {
 };
 
 impl Workload {
-    /// The name as it is written on a command line and in results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Workload::PointSelect => "point-select",
-            Workload::ReadOnly => "read-only",
-        }
+    /// Whether it reads ranges.
+    pub fn has_ranges(self) -> bool {
+        matches!(self, Workload::ReadOnly | Workload::ReadWrite)
     }
 
-    fn statements(self) -> &'static [Kind] {
+    /// What the embedded engine can serve: the statements of a transaction.
+    pub fn reads(self) -> Option<&'static [Kind]> {
         match self {
-            Workload::PointSelect => &READ_ONLY[..1],
-            Workload::ReadOnly => &READ_ONLY,
+            Workload::PointSelect => Some(&READ_ONLY[..1]),
+            Workload::ReadOnly => Some(&READ_ONLY),
+            _ => None,
         }
     }
 }
@@ -82,7 +139,7 @@ impl Script {
     /// The next statement.
     #[inline]
     pub fn next_statement(&mut self) -> Statement {
-        let kinds = self.shape.workload.statements();
+        let kinds = self.shape.workload.reads().expect("a plan gives the engine what it can serve");
         let kind = kinds[self.step];
         self.step = if self.step + 1 == kinds.len() { 0 } else { self.step + 1 };
         let count = if kind == Kind::Point { 1 } else { self.shape.range };
@@ -100,6 +157,28 @@ impl Script {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for name in
+            ["point-select", "read-only", "update-index", "update-non-index", "hot-rows-100", "read-write"]
+        {
+            assert_eq!(name.parse::<Workload>().unwrap().to_string(), name);
+        }
+        assert_eq!("hot-rows:7".parse(), Ok(Workload::HotRows(7)));
+        for wrong in [
+            "",
+            "write",
+            "hot-rows",
+            "hot-rows-",
+            "hot-rows-0",
+            "hot-rows-x",
+            "hot-rows9",
+            "hot-rows-1000001",
+        ] {
+            assert!(wrong.parse::<Workload>().is_err(), "{wrong}");
+        }
+    }
 
     const SHAPE: Shape = Shape { workload: Workload::ReadOnly, rows: 5_000, range: 1_000, work_us: 0 };
 

@@ -32,8 +32,8 @@ pub fn value(seed: u64, id: u32, rows: u32) -> [u8; VALUE_BYTES] {
     let mut rng = stream(seed, u64::from(id));
     let mut bytes = [b' '; VALUE_BYTES];
     bytes[..4].copy_from_slice(&rng.one_to(rows).to_le_bytes());
-    digit_groups(&mut rng, &mut bytes[4..4 + C_BYTES]);
-    digit_groups(&mut rng, &mut bytes[4 + C_BYTES..]);
+    digit_groups(&mut rng, &mut bytes[4..4 + C_BYTES - 1]);
+    digit_groups(&mut rng, &mut bytes[4 + C_BYTES..VALUE_BYTES - 1]);
     bytes
 }
 
@@ -52,10 +52,18 @@ pub fn c(value: &[u8]) -> Option<&[u8; C_BYTES]> {
     value[4..].first_chunk()
 }
 
-/// Fills `column` but its last byte with groups of eleven digits and a dash between two.
-fn digit_groups(rng: &mut Random, column: &mut [u8]) {
-    let text = column.len() - 1;
-    for group in column[..text].chunks_mut(12) {
+/// Column `pad` of a row's value; `None` if these are not a row's bytes.
+#[inline]
+pub fn pad(value: &[u8]) -> Option<&[u8; PAD_BYTES]> {
+    if value.len() != VALUE_BYTES {
+        return None;
+    }
+    value[4 + C_BYTES..].first_chunk()
+}
+
+/// Fills `text` with groups of eleven digits and a dash between two.
+pub fn digit_groups(rng: &mut Random, text: &mut [u8]) {
+    for group in text.chunks_mut(12) {
         // Eleven digits of one draw: 10^11 is far below 2^64.
         let mut number = rng.next_u64() % 100_000_000_000;
         for digit in group[..11].iter_mut().rev() {

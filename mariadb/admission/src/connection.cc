@@ -84,7 +84,7 @@ void reset(Connection &connection, MYSQL_THD thd) {
   connection.in_statement = connection.failed = false;
   connection.query_id = 0;
   connection.packet_length = 0;
-  connection.in_transaction = connection.holds_locks = connection.statement_locks = false;
+  connection.in_transaction = connection.may_hold_locks = connection.holds_locks = false;
   connection.waits_for_row = connection.gave_up_place = false;
   connection.waits = 0;
 }

@@ -48,8 +48,8 @@ struct Connection {
   bool failed;
   // The text of the packet that is not yet run: more than one statement came in it.
   unsigned packet_length;
-  // What was seen of the current transaction.
-  bool in_transaction, holds_locks, statement_locks;
+  // What was seen of the current transaction. `holds_locks` implies `may_hold_locks`.
+  bool in_transaction, may_hold_locks, holds_locks;
 
   // It waits for a row lock; and the place it had went to others for so long.
   bool waits_for_row, gave_up_place;

@@ -6,8 +6,8 @@
 // row, and give up its place too: the lock queues, and with them the search for deadlocks, would grow to the number
 // of connections. That is the very collapse the limit is there to prevent.
 //
-// But those it waits for must get in. So while anybody waits for a row lock in a place, transactions that hold locks
-// enter past the limit; and when one of them is in the queue already, the waiter gives its place up after all. One
+// But those it waits for must get in. So while anybody waits for a row lock in a place, transactions that may hold
+// locks enter past the limit; and when one of them is in the queue already, the waiter gives its place up after all. One
 // of the two always sees the other.
 
 #ifndef FLIFO_ROWLOCKS_H
@@ -23,7 +23,7 @@ void wait_begins(Connection &connection);
 // It waits no more, and has its place again if it gave it up.
 void wait_ends(Connection &connection);
 
-// A transaction that holds locks asks for a place, and there is none. True: it must not queue. False: it is now
+// A transaction that may hold locks asks for a place, and there is none. True: it must not queue. False: it is now
 // counted among those in the queue, until `holder_came_out`.
 bool holder_must_enter();
 void holder_came_out();

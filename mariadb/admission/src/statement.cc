@@ -56,22 +56,33 @@ bool locks_what_it_reads(const char *text, unsigned length) {
   return false;
 }
 
+// Whether the statement did no more than begin a transaction. A compound statement that begins one may have written.
+bool only_begins(const char *text, unsigned length) {
+  if (begins_with(text, length, "begin")) {
+    constexpr unsigned BEGIN_WORK = 10;
+    return length <= BEGIN_WORK;
+  }
+  return begins_with(text, length, "start transaction") || begins_with(text, length, "set ") ||
+         begins_with(text, length, "xa ");
+}
+
 // Keeps account of the transaction, so that those who hold locks go first. The public interface does not say
-// whether a transaction has written; that one is open, and what kind of statements it ran, it says.
+// whether a transaction has locked or written; that one is open, and what statements it ran, it says. Functions,
+// triggers and isolation levels lock unseen, so any statement may have; one that is no SELECT is taken to have.
 void saw_end_of(Connection &connection, MYSQL_THD thd, const mysql_event_general &event) {
+  const char *text = event.general_query;
+  const unsigned length = event.general_query_length;
   const long long options = thd_test_options(thd, OPTION_BEGIN | OPTION_NOT_AUTOCOMMIT);
   const bool was_open = connection.in_transaction;
   connection.in_transaction = options != 0;
-  bool holds = connection.holds_locks;
-  if (!connection.in_transaction) {
-    holds = false;
-  } else if (was_open) {
-    const bool ended = (options & OPTION_BEGIN) == 0 && (begins_with(event.general_query, event.general_query_length, "commit") ||
-                                                        begins_with(event.general_query, event.general_query_length, "rollback"));
-    holds = !ended && (holds || thd_sql_command(thd) != SQLCOM_SELECT ||
-                       locks_what_it_reads(event.general_query, event.general_query_length));
-  }
-  holds = holds || thd_in_lock_tables(thd);
+  // Without autocommit the next one is open at once.
+  const bool ended = options == OPTION_NOT_AUTOCOMMIT &&
+                     (begins_with(text, length, "commit") || begins_with(text, length, "rollback"));
+  const bool did_something = was_open || !only_begins(text, length);
+  bool may = options != 0 && !ended && (connection.may_hold_locks || did_something);
+  bool holds = may && (connection.holds_locks || thd_sql_command(thd) != SQLCOM_SELECT || locks_what_it_reads(text, length));
+  if (thd_in_lock_tables(thd)) may = holds = true;
+  connection.may_hold_locks = may;
   if (holds == connection.holds_locks) return;
   connection.holds_locks = holds;
   flifo_set_class(connection.session, holds ? FLIFO_CLASS_FIRST : FLIFO_CLASS_NORMAL);
@@ -104,7 +115,7 @@ void refuse(MYSQL_THD thd, flifo_status_t why) {
 flifo_status_t ask(Connection &connection, MYSQL_THD thd) {
   flifo_status_t status = flifo_try_enter(connection.session);
   if (status != FLIFO_NO_PLACE) return status;
-  if (!connection.holds_locks) return queueing::enter(connection, thd);
+  if (!connection.may_hold_locks) return queueing::enter(connection, thd);
   if (rowlocks::holder_must_enter()) return flifo_enter_past_limit(connection.session);
   status = queueing::enter(connection, thd);
   rowlocks::holder_came_out();
@@ -114,8 +125,8 @@ flifo_status_t ask(Connection &connection, MYSQL_THD thd) {
 
 void enter(Connection &connection, MYSQL_THD thd) {
   const flifo_status_t status = ask(connection, thd);
-  // Who holds locks is waited for: it goes on without a place rather than fail.
-  if ((status == FLIFO_TIMEOUT || status == FLIFO_QUEUE_FULL) && !connection.holds_locks) refuse(thd, status);
+  // Others may wait for what a transaction has locked: it goes on without a place rather than fail.
+  if ((status == FLIFO_TIMEOUT || status == FLIFO_QUEUE_FULL) && !connection.may_hold_locks) refuse(thd, status);
 }
 
 void begin(Connection &connection, MYSQL_THD thd, const mysql_event_general &event) {

@@ -19,6 +19,7 @@ mod peers;
 mod running;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use flifo_admission::{Admission, AutoLimit, Config, ConfigError, Policy, Snapshot, WaitKind};
 
@@ -113,10 +114,14 @@ impl Contender {
 }
 
 /// What our scheduler is told besides policy and limit; a peer has no such things.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Tuning {
     /// [`Config::lock_waiters_max`].
     pub(super) lock_waiters_max: u32,
+    /// [`Config::quantum`].
+    pub(super) quantum: Duration,
+    /// [`Config::overtakes_max`].
+    pub(super) overtakes_max: u32,
     /// Without the stall breaker, which lets one more in on purpose when nobody leaves for long.
     pub(super) is_strict: bool,
 }
@@ -139,6 +144,8 @@ impl Gate {
         let default = Config::default();
         let tuned = Config {
             lock_waiters_max: tuning.lock_waiters_max,
+            quantum: tuning.quantum,
+            overtakes_max: tuning.overtakes_max,
             stall_after: default.stall_after.filter(|_| !tuning.is_strict),
             ..default
         };

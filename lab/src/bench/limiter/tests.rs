@@ -4,6 +4,8 @@ use std::time::Duration;
 use super::*;
 
 const THREADS: u32 = 24;
+const TUNING: Tuning =
+    Tuning { lock_waiters_max: 0, quantum: Duration::from_micros(50), overtakes_max: 2, is_strict: true };
 const LIMIT: u32 = 3;
 
 /// The most that were inside at a time, of threads that stay long enough to meet.
@@ -21,7 +23,7 @@ fn most_inside(contender: Contender, waits: bool) -> u32 {
             limiter.exit();
         }
     }
-    let gate = Gate::new(contender, LIMIT, Tuning { is_strict: true, ..Tuning::default() }).unwrap();
+    let gate = Gate::new(contender, LIMIT, TUNING).unwrap();
     let running = Running::default();
     std::thread::scope(|scope| {
         for _ in 0..THREADS {

@@ -1,0 +1,207 @@
+//! The connection over which the plugin's settings are changed and the server's counters are read.
+//!
+//! Settings are changed between cells, while no statement of a load is under way, and put back as they were at
+//! the end, after Ctrl-C and after an error. (The second Ctrl-C ends the process at once, and puts nothing
+//! back.) One sweep at a time has a server: a lock by name is held as long as this connection lives.
+
+use flifo_admission::Policy;
+
+use super::address::Address;
+use super::connect;
+use super::server::{self, Facts, Reading};
+use super::session::{Session, quoted};
+use super::wire::{ServerError, WireError};
+use crate::error::Error;
+use crate::progress::Progress;
+use crate::sweep::plan::Setting;
+
+const ACCESS_DENIED: u16 = 1227;
+const LOCK: &str = "flifo sweep";
+/// The plugin's own bound.
+const CONCURRENCY_MAX: u32 = 1023;
+const POLICY: &str = "flifo_policy";
+const CONCURRENCY: &str = "flifo_thread_concurrency";
+const TICKETS: &str = "flifo_concurrency_tickets";
+
+/// Administration of one server.
+pub(super) struct Admin {
+    address: Address,
+    session: Session,
+    pub(super) facts: Facts,
+    /// The plugin's settings as they were; empty without the plugin, or before the first change.
+    before: Vec<(&'static str, String)>,
+    now: Option<Setting>,
+}
+
+impl Admin {
+    /// Connects, asks the server what it is, and takes the lock.
+    pub(super) fn open(address: &Address) -> Result<Self, Error> {
+        let mut session = connect::log_in(address)?;
+        let explain = |error| connect::explain(address, error);
+        take_lock(&mut session, address)?;
+        let facts = server::facts(&mut session, &address.place).map_err(explain)?;
+        Ok(Admin { address: address.clone(), session, facts, before: Vec::new(), now: None })
+    }
+
+    /// Whether it is the server of `other`.
+    pub(super) fn is_server_of(&mut self, other: &mut Session) -> Result<bool, Error> {
+        let identity = |session: &mut Session| session.query("SELECT @@hostname, @@port, @@datadir");
+        let both = identity(&mut self.session).and_then(|own| Ok((own, identity(other)?)));
+        both.map(|(own, other)| own == other).map_err(|error| connect::explain(&self.address, error))
+    }
+
+    /// Whether the plugin is installed.
+    pub(super) fn has_plugin(&self) -> bool {
+        self.facts.variable(POLICY).is_some()
+    }
+
+    /// Says no to settings that the server cannot have, before anything is measured.
+    pub(super) fn check(&self, settings: &[Setting]) -> Result<(), Error> {
+        let limited = settings.iter().find(|setting| setting.policy != Policy::None);
+        match limited {
+            Some(setting) if !self.has_plugin() => Err(Error::Target(format!(
+                "policy {} needs flifo's plugin in the server: INSTALL SONAME 'flifo'; or measure the server as it is with --policy none",
+                setting.policy
+            ))),
+            _ if settings.iter().any(|setting| setting.concurrency > CONCURRENCY_MAX) => Err(Error::Usage(
+                format!("the plugin's limit is at most {CONCURRENCY_MAX}; use a smaller --concurrency"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts a setting in force.
+    pub(super) fn apply(&mut self, setting: &Setting, tickets: u32) -> Result<(), Error> {
+        if !self.has_plugin() || self.now == Some(*setting) {
+            return Ok(());
+        }
+        let values = match setting.policy {
+            // The limit of 0 lets everybody pass; who would go first does not matter.
+            Policy::None if self.before.is_empty() && self.facts.variable(CONCURRENCY) == Some("0") => {
+                return Ok(());
+            }
+            Policy::None => vec![(CONCURRENCY, quoted("0"))],
+            policy => vec![
+                (POLICY, quoted(policy.name())),
+                (TICKETS, tickets.to_string()),
+                (
+                    CONCURRENCY,
+                    quoted(&if setting.finds_itself() {
+                        "auto".into()
+                    } else {
+                        setting.concurrency.to_string()
+                    }),
+                ),
+            ],
+        };
+        if self.before.is_empty() {
+            self.before = [CONCURRENCY, POLICY, TICKETS]
+                .into_iter()
+                .filter_map(|name| Some((name, self.facts.variable(name)?.to_owned())))
+                .collect();
+        }
+        self.set(&values)?;
+        self.now = Some(*setting);
+        Ok(())
+    }
+
+    fn set(&mut self, values: &[(&str, String)]) -> Result<(), Error> {
+        let values: Vec<String> =
+            values.iter().map(|(name, value)| format!("GLOBAL {name}={value}")).collect();
+        let sql = format!("SET {}", values.join(", "));
+        let account = self.address.user.clone();
+        self.patiently(|session| session.query(&sql).map(drop)).map_err(|error| match error {
+            Failed::Wire(WireError::Server(ServerError { code: ACCESS_DENIED, text })) => Error::Target(format!(
+                "user '{account}' may not change the plugin's settings: {text} ({ACCESS_DENIED}); name an account that may with --admin-target"
+            )),
+            error => error.explain(&self.address),
+        })
+    }
+
+    /// Reads the server's counters.
+    pub(super) fn read(&mut self, client_tids: &[u32]) -> Result<Reading, Error> {
+        let pid = self.facts.pid;
+        let reading = self.patiently(|session| Reading::now(session, pid, client_tids));
+        reading.map_err(|error| error.explain(&self.address))
+    }
+
+    /// Asks again on a new connection if the old one is gone: a session may be killed, or outlive its
+    /// `wait_timeout`. All that is asked may be asked twice.
+    fn patiently<T>(&mut self, ask: impl Fn(&mut Session) -> Result<T, WireError>) -> Result<T, Failed> {
+        match ask(&mut self.session) {
+            Err(WireError::Closed | WireError::Io(_) | WireError::Silence(_)) => {
+                self.session = connect::log_in(&self.address).map_err(Failed::Told)?;
+                // The server may still hold it for the session that is gone; the settings matter more.
+                let _ = take_lock(&mut self.session, &self.address);
+                ask(&mut self.session).map_err(Failed::Wire)
+            }
+            result => result.map_err(Failed::Wire),
+        }
+    }
+
+    /// Puts back what was changed, whatever has happened since.
+    pub(super) fn restore(&mut self) -> Result<(), Error> {
+        if self.before.is_empty() {
+            return Ok(());
+        }
+        let before = std::mem::take(&mut self.before);
+        let values: Vec<(&str, String)> = before
+            .iter()
+            .map(|(name, value)| (*name, if *name == TICKETS { value.clone() } else { quoted(value) }))
+            .collect();
+        self.set(&values).map_err(|error| {
+            let told: Vec<String> = before.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+            Error::Target(format!(
+                "the plugin's settings could not be put back ({}): {error}",
+                told.join(", ")
+            ))
+        })
+    }
+}
+
+/// Does what was forgotten: an error on the way out must not leave a server changed.
+impl Drop for Admin {
+    fn drop(&mut self) {
+        if let Err(error) = self.restore() {
+            Progress::new().note(&error.to_string());
+        }
+        self.session.say_goodbye();
+    }
+}
+
+enum Failed {
+    Wire(WireError),
+    Told(Error),
+}
+
+impl Failed {
+    fn explain(self, address: &Address) -> Error {
+        match self {
+            Failed::Wire(error) => connect::explain(address, error),
+            Failed::Told(error) => error,
+        }
+    }
+}
+
+fn take_lock(session: &mut Session, address: &Address) -> Result<(), Error> {
+    let taken = session.value(&format!("SELECT GET_LOCK({}, 5)", quoted(LOCK)));
+    match taken.map_err(|error| connect::explain(address, error))?.as_deref() {
+        Some("1") => Ok(()),
+        _ => Err(Error::Target(
+            "another flifo sweep runs on this server: wait for it (its connection holds the lock 'flifo sweep')".into(),
+        )),
+    }
+}
+
+/// Whether the plugin lets the account's statements pass without asking: what the account's grants say.
+pub(super) fn bypasses_admission(session: &mut Session) -> Result<bool, WireError> {
+    let grants = session.query("SHOW GRANTS")?;
+    let all = |grant: &String| {
+        let grant = grant.to_ascii_uppercase();
+        let privileges = grant.split_once(" ON *.*").map_or("", |(privileges, _)| privileges);
+        ["ALL PRIVILEGES", "CONNECTION ADMIN", "CONNECTION_ADMIN", "SUPER"]
+            .iter()
+            .any(|name| privileges.contains(name))
+    };
+    Ok(grants.iter().flatten().flatten().any(all))
+}

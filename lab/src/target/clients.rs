@@ -1,0 +1,105 @@
+//! All connections of one number of threads, and the event loops that play them.
+
+use std::thread;
+
+use super::address::Address;
+use super::client::{Counts, EventLoop, Job, Opened};
+use super::connect;
+use super::statement::Sql;
+use crate::crew::Crew;
+use crate::error::Error;
+use crate::front::Tally;
+use crate::interrupt;
+
+/// Most event loops without being asked for more.
+const THREADS_MAX: usize = 16;
+/// Stack of an event loop.
+const STACK_BYTES: usize = 256 << 10;
+
+/// Event loops that play the clients on this machine, if nobody says.
+///
+/// One per two processors: a client takes a fifth to a tenth of what a statement takes at the server. On two
+/// processors two, so that a client's thread and the server's threads that it wakes are on one processor more
+/// often; it costs less in all.
+pub(super) fn threads_default() -> usize {
+    let processors = thread::available_parallelism().map_or(1, |n| n.get());
+    if processors == 1 { 1 } else { (processors / 2).clamp(2, THREADS_MAX) }
+}
+
+/// Descriptors that so many connections take.
+pub(super) fn descriptors(connections: u32, threads: usize) -> u64 {
+    u64::from(connections) + threads as u64
+}
+
+/// The connections of one number of threads.
+pub(super) struct Clients {
+    crew: Crew<Job, Counts>,
+}
+
+impl Clients {
+    /// Opens `connections` connections, each with what it shall execute prepared.
+    pub(super) fn open(
+        address: &Address,
+        connections: u32,
+        wanted: &[Sql],
+        threads: usize,
+    ) -> Result<Self, Error> {
+        let threads = threads.min(connections as usize);
+        let share = |place: usize| -> Result<Vec<Opened>, Error> {
+            (place as u32..connections).step_by(threads).map(|number| open(address, number, wanted)).collect()
+        };
+        let share = &share;
+        // The server makes a thread for each: with two at it, it takes half the time.
+        let shares: Vec<Result<Vec<Opened>, Error>> = thread::scope(|scope| {
+            let openers: Vec<_> = (0..threads).map(|place| scope.spawn(move || share(place))).collect();
+            openers
+                .into_iter()
+                .map(|opener| {
+                    opener.join().unwrap_or_else(|_| Err(Error::Panicked("opening connections".into())))
+                })
+                .collect()
+        });
+        let loops = shares
+            .into_iter()
+            .map(|share| share.and_then(EventLoop::new))
+            .collect::<Result<Vec<_>, Error>>()?;
+        Ok(Clients { crew: Crew::start_threads("client", STACK_BYTES, loops)? })
+    }
+
+    /// Kernel ids of the event loops.
+    pub(super) fn tids(&self) -> &[u32] {
+        self.crew.tids()
+    }
+
+    /// Starts a cell.
+    pub(super) fn begin(&self, job: &Job) {
+        self.crew.tell(job);
+    }
+
+    /// Waits until the cell's last reply is in; the counts of all.
+    pub(super) fn finish(&mut self) -> Result<Counts, Error> {
+        let all = self.crew.collect()?;
+        let mut sum = Counts { tally: Tally::new(0), refusals: Default::default() };
+        for counts in all {
+            sum.tally.add(counts.tally);
+            sum.refusals.add(&counts.refusals);
+        }
+        Ok(sum)
+    }
+}
+
+/// Every report has come: no thread hangs.
+impl Drop for Clients {
+    fn drop(&mut self) {
+        self.crew.close();
+    }
+}
+
+fn open(address: &Address, number: u32, wanted: &[Sql]) -> Result<Opened, Error> {
+    if interrupt::is_asked() {
+        return Err(Error::Interrupted);
+    }
+    let mut session = connect::open(address)?;
+    let prepared = connect::prepare(address, &mut session, wanted)?;
+    Ok(Opened { number, id: session.greeting.connection, socket: session.into_fd(), prepared })
+}

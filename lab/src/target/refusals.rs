@@ -1,0 +1,81 @@
+//! Errors that pass: the statement, or its transaction, is tried again, as sysbench does.
+
+use crate::front::Window;
+use crate::results::RefusalFigures;
+
+const LOCK_WAIT_TIMEOUT: u16 = 1205;
+const DEADLOCK: u16 = 1213;
+/// `ER_STATEMENT_TIMEOUT`, flifo's queue timeout and the server's `max_statement_time`.
+const STATEMENT_TIMEOUT: u16 = 1969;
+/// `ER_TOO_MANY_CONCURRENT_TRXS`, flifo's full queue.
+const QUEUE_FULL: u16 = 1637;
+/// Record changed since it was read; query interrupted; and MySQL's statement timeout.
+const OTHERS: [u16; 3] = [1020, 1317, 3024];
+
+/// How many of each came inside a window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Refusals {
+    deadlocks: u64,
+    lock_wait_timeouts: u64,
+    statement_timeouts: u64,
+    queue_full: u64,
+    others: u64,
+}
+
+impl Refusals {
+    /// Whether the error passes; counted if it came inside the window.
+    pub(super) fn note(&mut self, window: &Window, now_ns: u64, code: u16) -> bool {
+        let count = match code {
+            DEADLOCK => &mut self.deadlocks,
+            LOCK_WAIT_TIMEOUT => &mut self.lock_wait_timeouts,
+            STATEMENT_TIMEOUT => &mut self.statement_timeouts,
+            QUEUE_FULL => &mut self.queue_full,
+            other if OTHERS.contains(&other) => &mut self.others,
+            _ => return false,
+        };
+        *count += u64::from((window.start_ns()..window.end_ns()).contains(&now_ns));
+        true
+    }
+
+    pub(super) fn add(&mut self, other: &Refusals) {
+        self.deadlocks += other.deadlocks;
+        self.lock_wait_timeouts += other.lock_wait_timeouts;
+        self.statement_timeouts += other.statement_timeouts;
+        self.queue_full += other.queue_full;
+        self.others += other.others;
+    }
+
+    pub(super) fn figures(&self) -> RefusalFigures {
+        RefusalFigures {
+            deadlocks: Some(self.deadlocks),
+            lock_wait_timeouts: Some(self.lock_wait_timeouts),
+            statement_timeouts: Some(self.statement_timeouts),
+            queue_full_refusals: Some(self.queue_full),
+            other_refusals: Some(self.others),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn errors_that_pass_are_counted_inside_the_window_only() {
+        let window = Window::after(Duration::ZERO, Duration::from_secs(1));
+        let mut refusals = Refusals::default();
+        assert!(refusals.note(&window, window.start_ns(), DEADLOCK));
+        assert!(refusals.note(&window, window.end_ns(), DEADLOCK));
+        assert!(refusals.note(&window, window.start_ns(), 1317));
+        assert!(!refusals.note(&window, window.start_ns(), 1146), "a missing table does not pass");
+        let mut sum = refusals;
+        sum.add(&refusals);
+        let figures = sum.figures();
+        assert_eq!(
+            (figures.deadlocks, figures.other_refusals, figures.lock_wait_timeouts),
+            (Some(2), Some(2), Some(0))
+        );
+    }
+}

@@ -1,0 +1,224 @@
+//! A sweep of a server from its first line to its last.
+
+use std::path::Path;
+use std::time::Instant;
+
+use flifo_admission::Policy;
+
+use super::Protocol;
+use super::address::Address;
+use super::admin::{self, Admin};
+use super::clients::{self, Clients};
+use super::connect;
+use super::script;
+use super::statement::Sql;
+use super::table::{self, Wanted};
+use crate::cli::SweepArgs;
+use crate::clock;
+use crate::error::Error;
+use crate::limits;
+use crate::progress::Progress;
+use crate::results::{CellKey, Results, Settings};
+use crate::sampler::Machine;
+use crate::sweep::plan::{Plan, Step};
+use crate::sweep::{Ended, Ran, Subject, command_line, measure_and_keep};
+use crate::workload::Workload;
+
+/// Rows of a new table if nobody says.
+const TABLE_SIZE: u32 = 1_000_000;
+/// Descriptors that a server needs beside its connections, for tables and logs.
+const SERVER_DESCRIPTORS_SPARE: u64 = 50;
+
+/// A server that is measured.
+struct Live<'a> {
+    admin: Admin,
+    address: &'a Address,
+    plan: &'a Plan,
+    protocol: Protocol,
+    threads: usize,
+    rows: u32,
+    seed: u64,
+    open: Option<(u32, Clients)>,
+    /// Rounds that failed.
+    failed: usize,
+}
+
+/// `flifo sweep --target`.
+pub(crate) fn sweep(args: &SweepArgs, address: &Address, plan: Plan, begun: Instant) -> Result<Ended, Error> {
+    let threads = args.client_threads.map_or_else(clients::threads_default, |n| n as usize);
+    let admin_address = args.admin_target.as_ref().unwrap_or(address);
+    check_places([address, admin_address], args.allow_remote)?;
+    limits::descriptors(clients::descriptors(plan.threads_max(), threads))?;
+
+    let progress = Progress::new();
+    let mut admin = Admin::open(admin_address)?;
+    let mut session = connect::open(address)?;
+    if args.admin_target.is_some() && !admin.is_server_of(&mut session)? {
+        return Err(Error::Usage("--target and --admin-target are two servers; name one".into()));
+    }
+    admin.check(&plan.settings)?;
+    check_room(&mut admin, &plan, args.protocol)?;
+    if plan.settings.iter().any(|setting| setting.policy != Policy::None)
+        && admin::bypasses_admission(&mut session).map_err(|error| connect::explain(address, error))?
+    {
+        progress.note(&format!(
+            "user '{}' has CONNECTION ADMIN or SUPER, so the plugin lets its statements pass without asking: put load on it as an ordinary user (and name this one with --admin-target)",
+            address.user
+        ));
+    }
+    session.take_time();
+    let wanted = Wanted { rows: args.table_size, rows_default: TABLE_SIZE, seed: args.seed };
+    let rows = table::prepare(&mut session, address, &wanted, &progress)?;
+    session.say_goodbye();
+    drop(session);
+    let plan = plan.fitted(rows, args.range_size.is_some())?;
+
+    let machine = Machine::detect(Path::new(admin.facts.variable("datadir").unwrap_or(".")));
+    let settings = settings(&admin, address, &plan, (rows, args.seed), threads);
+    let results = Results::new(machine, settings, command_line(), clock::utc_now());
+    let (protocol, seed) = (args.protocol, args.seed);
+    let mut live = Live { admin, address, plan: &plan, protocol, threads, rows, seed, open: None, failed: 0 };
+    let ended = measure_and_keep(args, &plan, &mut live, &progress, results, begun);
+    drop(live.open.take());
+    let restored = live.admin.restore();
+    let failed = live.failed;
+    let ended = ended?;
+    restored?;
+    match failed {
+        0 => Ok(ended),
+        failed => Err(Error::Target(format!(
+            "{failed} of {} rounds failed, as told above; the others were measured",
+            plan.steps_total()
+        ))),
+    }
+}
+
+/// A sweep takes all that a server has: only this machine's, unless the user says so.
+fn check_places(addresses: [&Address; 2], allow_remote: bool) -> Result<(), Error> {
+    match addresses.into_iter().find(|address| !address.place.is_local()) {
+        Some(address) if !allow_remote => Err(Error::Usage(format!(
+            "{address} is not on this machine, and a sweep takes all that a server has: if that server is yours to load, say --allow-remote"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// What the run takes of the server, asked before anything is touched.
+fn check_room(admin: &mut Admin, plan: &Plan, protocol: Protocol) -> Result<(), Error> {
+    let wanted = u64::from(plan.threads_max());
+    // The session of administration and the one that prepares the table are among them; the latter will be gone.
+    let open = admin.read(&[])?.connections().unwrap_or(2).saturating_sub(1);
+    let facts = &admin.facts;
+    if let Some(most) = facts.number("max_connections")
+        && open + wanted > most
+    {
+        return Err(Error::Limits(format!(
+            "the server takes {most} connections, {open} are open and {wanted} more are needed: SET GLOBAL max_connections = {}, or use fewer --threads",
+            open + wanted
+        )));
+    }
+    if let Some(most) = facts.number("open_files_limit")
+        && open + wanted + SERVER_DESCRIPTORS_SPARE > most
+    {
+        return Err(Error::Limits(format!(
+            "the server may open {most} files and {wanted} connections are needed: start it with open_files_limit = {} (or LimitNOFILE of its unit), or use fewer --threads",
+            open + wanted + SERVER_DESCRIPTORS_SPARE
+        )));
+    }
+    let statements = wanted * prepared(plan, protocol).len() as u64;
+    match facts.number("max_prepared_stmt_count") {
+        Some(most) if statements > most => Err(Error::Limits(format!(
+            "the server keeps {most} prepared statements and {statements} are needed: SET GLOBAL max_prepared_stmt_count = {statements}, use --protocol text, fewer --threads or fewer workloads"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// What every connection prepares: the statements of all workloads of the run.
+fn prepared(plan: &Plan, protocol: Protocol) -> Vec<Sql> {
+    let mut wanted = Vec::new();
+    if protocol == Protocol::Prepared {
+        for sql in plan.workloads.iter().flat_map(|workload| script::statements(*workload)) {
+            if !wanted.contains(sql) {
+                wanted.push(*sql);
+            }
+        }
+    }
+    wanted
+}
+
+fn settings(
+    admin: &Admin,
+    address: &Address,
+    plan: &Plan,
+    (rows, seed): (u32, u64),
+    threads: usize,
+) -> Settings {
+    let facts = &admin.facts;
+    let number = |name: &str| facts.number(name).unwrap_or(0);
+    Settings {
+        rows: rows.into(),
+        range_size: plan.range_size.into(),
+        read_write_range_size: plan.range_of(Workload::ReadWrite).into(),
+        seed,
+        rounds: plan.rounds,
+        round_s: plan.time.as_secs_f64(),
+        warmup_s: plan.settle.as_secs_f64(),
+        buffer_pool_bytes: number("innodb_buffer_pool_size"),
+        buffer_pool_instances: number("innodb_buffer_pool_instances") as u32,
+        page_size_bytes: number("innodb_page_size") as u32,
+        direct_io: facts.variable("innodb_flush_method").is_some_and(|method| method.starts_with("O_DIRECT")),
+        server_address: address.to_string(),
+        server_version: facts.version.clone(),
+        server_variables: facts.variables.clone(),
+        client_threads: threads as u32,
+        ..Settings::default()
+    }
+}
+
+impl Subject for Live<'_> {
+    fn key(&self, step: &Step) -> CellKey {
+        CellKey {
+            target: "server".into(),
+            workload: step.workload.to_string(),
+            front: self.protocol.name().into(),
+            policy: step.setting.policy_name(),
+            concurrency: step.setting.concurrency,
+            tickets: self.plan.tickets,
+            threads: step.threads,
+            leave_on_read: true,
+            ..CellKey::default()
+        }
+    }
+
+    fn run(&mut self, step: &Step) -> Result<Ran, Error> {
+        match self.measure(step) {
+            Ok(Some(round)) => Ok(Ran::Measured(round)),
+            Ok(None) | Err(Error::Interrupted) => Ok(Ran::Interrupted),
+            Err(Error::Cell(reason)) => {
+                // The other connections may be in any state.
+                self.open = None;
+                self.failed += 1;
+                Ok(Ran::Failed(reason))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Live<'_> {
+    fn measure(&mut self, step: &Step) -> Result<Option<Box<crate::results::Round>>, Error> {
+        let clients = match &mut self.open {
+            Some((threads, clients)) if *threads == step.threads => clients,
+            _ => {
+                // The old connections first: room was checked for the most at a time.
+                drop(self.open.take());
+                let wanted = prepared(self.plan, self.protocol);
+                let clients = Clients::open(self.address, step.threads, &wanted, self.threads)?;
+                &mut self.open.insert((step.threads, clients)).1
+            }
+        };
+        let round = super::cell::run(&mut self.admin, clients, (self.plan, step), (self.rows, self.seed))?;
+        Ok(round.map(Box::new))
+    }
+}

@@ -1,0 +1,180 @@
+//! A connection for administration: statements one after another, results as text.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use mysql_common::io::ParseBuf;
+use mysql_common::packets::StmtPacket;
+
+use super::address::Address;
+use super::wire::{self, Greeting, Link, ServerError, WireError, length_encoded};
+
+const END: u8 = 0xfe;
+const ERROR: u8 = 0xff;
+const OK: u8 = 0x00;
+const NULL: u8 = 0xfb;
+const QUIT: u8 = 0x01;
+
+/// An overloaded server is slow to answer; one that takes longer than this hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A row of a result.
+pub(super) type Row = Vec<Option<String>>;
+
+/// A connection that is logged in.
+#[derive(Debug)]
+pub(super) struct Session {
+    link: Link,
+    pub(super) greeting: Greeting,
+    request: Vec<u8>,
+}
+
+impl Session {
+    /// Connects and logs in, without a database.
+    pub(super) fn open(address: &Address) -> Result<Self, WireError> {
+        let mut link = Link::open(&address.place)?;
+        let greeting = wire::log_in(&mut link, address)?;
+        link.patience = Some(PATIENCE);
+        Ok(Session { link, greeting, request: Vec::new() })
+    }
+
+    /// From here on a statement takes as long as it takes, and Ctrl-C ends it.
+    pub(super) fn take_time(&mut self) {
+        self.link.heeds_interrupt = true;
+        self.link.patience = None;
+    }
+
+    /// Runs a statement; its rows, none for one that has none.
+    pub(super) fn query(&mut self, sql: &str) -> Result<Vec<Row>, WireError> {
+        self.request.clear();
+        wire::query(&mut self.request, |body| body.extend_from_slice(sql.as_bytes()));
+        self.link.request(&self.request)?;
+        let columns = match self.first()? {
+            0 => return Ok(Vec::new()),
+            columns => columns,
+        };
+        for _ in 0..columns {
+            self.link.receive()?;
+        }
+        self.end()?;
+        let mut rows = Vec::new();
+        loop {
+            let body = self.link.receive()?;
+            match body.first() {
+                Some(&END) if body.len() < 9 => return Ok(rows),
+                Some(&ERROR) => return Err(WireError::Server(ServerError::parse(body)?)),
+                _ => rows.push(row(body, columns)?),
+            }
+        }
+    }
+
+    /// Runs a statement with one row of one value.
+    pub(super) fn value(&mut self, sql: &str) -> Result<Option<String>, WireError> {
+        let mut rows = self.query(sql)?;
+        Ok(rows.pop().and_then(|mut row| row.pop()).flatten())
+    }
+
+    /// Prepares a statement; its number.
+    pub(super) fn prepare(&mut self, sql: &str) -> Result<u32, WireError> {
+        self.request.clear();
+        wire::prepare(&mut self.request, sql);
+        self.link.request(&self.request)?;
+        let body = self.link.receive()?;
+        if body.first() == Some(&ERROR) {
+            return Err(WireError::Server(ServerError::parse(body)?));
+        }
+        let prepared: StmtPacket =
+            ParseBuf(body).parse(()).map_err(|_| WireError::Protocol("a prepared statement that is none"))?;
+        for definitions in [prepared.num_params(), prepared.num_columns()].into_iter().filter(|n| *n > 0) {
+            for _ in 0..definitions {
+                self.link.receive()?;
+            }
+            self.end()?;
+        }
+        Ok(prepared.statement_id())
+    }
+
+    /// The number of columns; 0 for OK.
+    fn first(&mut self) -> Result<u64, WireError> {
+        let body = self.link.receive()?;
+        match body.first() {
+            Some(&OK) => Ok(0),
+            Some(&ERROR) => Err(WireError::Server(ServerError::parse(body)?)),
+            _ => match length_encoded(body) {
+                Some((columns, [])) if columns > 0 => Ok(columns),
+                _ => Err(WireError::Protocol("a reply that begins as none does")),
+            },
+        }
+    }
+
+    fn end(&mut self) -> Result<(), WireError> {
+        match self.link.receive()? {
+            [END, ..] => Ok(()),
+            _ => Err(WireError::Protocol("more definitions than were announced")),
+        }
+    }
+
+    /// Says goodbye, so that the server counts no aborted client. Nothing is asked afterwards.
+    pub(super) fn say_goodbye(&mut self) {
+        let _ = self.link.request(&goodbye());
+    }
+
+    /// The descriptor, for a load.
+    pub(super) fn into_fd(self) -> OwnedFd {
+        self.link.into_fd()
+    }
+}
+
+impl AsFd for Session {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.link.as_fd()
+    }
+}
+
+/// A goodbye as bytes.
+pub(super) fn goodbye() -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(8);
+    wire::packet(&mut bytes, 0, |body| body.push(QUIT));
+    bytes
+}
+
+fn row(body: &[u8], columns: u64) -> Result<Row, WireError> {
+    let torn = || WireError::Protocol("a row that is none");
+    let mut rest = ParseBuf(body);
+    let mut row = Row::new();
+    for _ in 0..columns {
+        row.push(match rest.0.first() {
+            Some(&NULL) => {
+                rest.skip(1);
+                None
+            }
+            _ => {
+                let text = rest.checked_eat_lenenc_str().ok_or_else(torn)?;
+                Some(String::from_utf8_lossy(text).into_owned())
+            }
+        });
+    }
+    if rest.is_empty() { Ok(row) } else { Err(torn()) }
+}
+
+/// A text as a literal of a statement.
+pub(super) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_text_or_null() {
+        let body = b"\x03abc\xfb\x00";
+        assert_eq!(row(body, 3).unwrap(), [Some("abc".into()), None, Some(String::new())]);
+        assert!(row(body, 2).is_err() && row(body, 4).is_err());
+    }
+
+    #[test]
+    fn literals() {
+        assert_eq!(quoted(r"it's a \ here"), r"'it''s a \\ here'");
+    }
+}

@@ -1,0 +1,188 @@
+//! A blocking connection: for the handshake, for administration, and for preparing what a load then executes.
+//!
+//! A wait that may be long looks for Ctrl-C a few times a second.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use super::{BODY_BYTES_MAX, HEADER_BYTES, ServerError, packet};
+use crate::interrupt;
+use crate::target::address::Place;
+
+/// How often a wait looks for Ctrl-C.
+const SLICE: Duration = Duration::from_millis(200);
+/// A server that is there answers a connect within this.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// Why two sides no longer talk.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::target) enum WireError {
+    /// The connection failed.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// The server closed it.
+    #[error("the server closed the connection")]
+    Closed,
+    /// Bytes that make no sense.
+    #[error("the server sent {0}")]
+    Protocol(&'static str),
+    /// No answer in time.
+    #[error("no answer within {0} s")]
+    Silence(u64),
+    /// Ctrl-C while it waited.
+    #[error("interrupted")]
+    Interrupted,
+    /// The server says no.
+    #[error("{} ({})", .0.text, .0.code)]
+    Server(ServerError),
+}
+
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// A connection that waits for its replies.
+#[derive(Debug)]
+pub(in crate::target) struct Link {
+    stream: Stream,
+    received: Vec<u8>,
+    /// How many of `received` were taken.
+    taken: usize,
+    /// The number of the next packet of an exchange.
+    number: u8,
+    /// How long a reply may take; `None` for any time.
+    pub(in crate::target) patience: Option<Duration>,
+    /// Whether Ctrl-C ends a wait.
+    pub(in crate::target) heeds_interrupt: bool,
+}
+
+impl Link {
+    /// Opens a connection, on which nobody is logged in yet.
+    pub(in crate::target) fn open(place: &Place) -> Result<Self, WireError> {
+        let stream = match place {
+            Place::Unix(path) => Stream::Unix(UnixStream::connect(path)?),
+            Place::Tcp { host, port } => Stream::Tcp(connect(host, *port)?),
+        };
+        match &stream {
+            Stream::Tcp(tcp) => {
+                tcp.set_nodelay(true)?;
+                tcp.set_read_timeout(Some(SLICE))?;
+            }
+            Stream::Unix(unix) => unix.set_read_timeout(Some(SLICE))?,
+        }
+        Ok(Link {
+            stream,
+            received: Vec::new(),
+            taken: 0,
+            number: 0,
+            patience: Some(CONNECT),
+            heeds_interrupt: false,
+        })
+    }
+
+    /// Sends a request made by one of the functions beside this one, the first of an exchange.
+    pub(in crate::target) fn request(&mut self, bytes: &[u8]) -> Result<(), WireError> {
+        self.number = 1;
+        self.write(bytes)
+    }
+
+    /// Sends a packet of an exchange that is under way.
+    pub(in crate::target) fn send(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> Result<(), WireError> {
+        let mut bytes = Vec::new();
+        packet(&mut bytes, self.number, fill);
+        self.number = self.number.wrapping_add(1);
+        self.write(&bytes)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), WireError> {
+        let written = match &mut self.stream {
+            Stream::Tcp(tcp) => tcp.write_all(bytes),
+            Stream::Unix(unix) => unix.write_all(bytes),
+        };
+        written.map_err(|error| match error.kind() {
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => WireError::Closed,
+            _ => WireError::Io(error),
+        })
+    }
+
+    /// The next packet's body.
+    pub(in crate::target) fn receive(&mut self) -> Result<&[u8], WireError> {
+        self.received.drain(..self.taken);
+        self.taken = 0;
+        let begun = Instant::now();
+        loop {
+            if let Some(header) = self.received.first_chunk::<HEADER_BYTES>() {
+                let body = u32::from_le_bytes([header[0], header[1], header[2], 0]) as usize;
+                if body > BODY_BYTES_MAX {
+                    return Err(WireError::Protocol("a packet of 16 mebibytes"));
+                }
+                if self.received.len() >= HEADER_BYTES + body {
+                    self.number = header[3].wrapping_add(1);
+                    self.taken = HEADER_BYTES + body;
+                    return Ok(&self.received[HEADER_BYTES..self.taken]);
+                }
+            }
+            self.read_some(begun)?;
+        }
+    }
+
+    fn read_some(&mut self, begun: Instant) -> Result<(), WireError> {
+        let mut piece = [0; 16 << 10];
+        let read = match &mut self.stream {
+            Stream::Tcp(tcp) => tcp.read(&mut piece),
+            Stream::Unix(unix) => unix.read(&mut piece),
+        };
+        match read {
+            Ok(0) => return Err(WireError::Closed),
+            Ok(bytes) => self.received.extend_from_slice(&piece[..bytes]),
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {}
+                ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => return Err(WireError::Closed),
+                _ => return Err(error.into()),
+            },
+        }
+        if self.heeds_interrupt && interrupt::is_asked() {
+            return Err(WireError::Interrupted);
+        }
+        match self.patience {
+            Some(patience) if begun.elapsed() > patience => Err(WireError::Silence(patience.as_secs())),
+            _ => Ok(()),
+        }
+    }
+
+    /// The descriptor, for who waits in another way; nothing may be under way.
+    pub(in crate::target) fn into_fd(self) -> OwnedFd {
+        debug_assert_eq!(self.received.len(), self.taken, "a reply was not read");
+        match self.stream {
+            Stream::Tcp(tcp) => tcp.into(),
+            Stream::Unix(unix) => unix.into(),
+        }
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.stream {
+            Stream::Tcp(tcp) => tcp.as_fd(),
+            Stream::Unix(unix) => unix.as_fd(),
+        }
+    }
+}
+
+/// The first address of the host that answers.
+fn connect(host: &str, port: u16) -> Result<TcpStream, WireError> {
+    let addresses = Place::resolve(host, port).map_err(io::Error::other)?;
+    let mut failed = None;
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, CONNECT) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = Some(error),
+        }
+    }
+    Err(failed.map_or_else(|| WireError::Io(io::Error::other("no address")), WireError::Io))
+}

@@ -1,0 +1,131 @@
+//! What the issue wants, beside what was measured.
+
+use flifo::statistics::Spread;
+
+use crate::contestant::Kind;
+use crate::measure::Figures;
+use crate::plan::What;
+use crate::results::{Results, throughput};
+use crate::workload::Workload;
+
+/// At least this much of the throughput of a stock server, at 16, 256 and 1024 connections.
+const OF_STOCK: [(Workload, [f64; 3]); 7] = [
+    (Workload::HotRows100, [1.0, 5.0, 20.0]),
+    (Workload::HotRows1, [1.0, 1.1, 1.5]),
+    (Workload::UpdateIndex, [0.98, 1.1, 2.0]),
+    (Workload::UpdateNonIndex, [0.98, 1.0, 1.1]),
+    (Workload::ReadWrite, [0.98, 1.1, 1.5]),
+    (Workload::PointSelect, [0.98, 1.0, 1.1]),
+    (Workload::ReadOnly, [0.98, 1.0, 1.1]),
+];
+const AT: [u32; 3] = [16, 256, 1024];
+const MANY: u32 = 1024;
+/// Of its own peak, with 100 hot rows and many connections.
+const OF_PEAK: f64 = 0.9;
+/// Of a stock server, at one connection and with a small buffer pool.
+const NO_WORSE: f64 = 0.98;
+const VARIATION: f64 = 0.3;
+const LONGEST_IN_MEANS: f64 = 2.0;
+
+/// One demand and its answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    pub contestant: String,
+    /// The demand, such as `of stock`.
+    pub demand: &'static str,
+    pub workload: Workload,
+    pub connections: u32,
+    pub wanted: Wanted,
+    /// What decides is the median.
+    pub measured: Spread,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Wanted {
+    AtLeast(f64),
+    MoreThan(f64),
+    AtMost(f64),
+    LessThan(f64),
+}
+
+impl Wanted {
+    pub fn is_met(self, value: f64) -> bool {
+        match self {
+            Wanted::AtLeast(bar) => value >= bar,
+            Wanted::MoreThan(bar) => value > bar,
+            Wanted::AtMost(bar) => value <= bar,
+            Wanted::LessThan(bar) => value < bar,
+        }
+    }
+
+    pub fn text(self) -> String {
+        match self {
+            Wanted::AtLeast(bar) => format!(">= {bar}"),
+            Wanted::MoreThan(bar) => format!("> {bar}"),
+            Wanted::AtMost(bar) => format!("<= {bar}"),
+            Wanted::LessThan(bar) => format!("< {bar}"),
+        }
+    }
+}
+
+impl Verdict {
+    pub fn is_met(&self) -> bool {
+        self.wanted.is_met(self.measured.median)
+    }
+}
+
+/// The least share of a stock server's throughput that is wanted, if the issue says.
+pub fn of_stock(what: What, workload: Workload, connections: u32) -> Option<f64> {
+    match what {
+        What::Table => {
+            let (_, bars) = OF_STOCK.iter().find(|(other, _)| *other == workload)?;
+            Some(bars[AT.iter().position(|at| *at == connections)?])
+        }
+        What::Overhead | What::SmallPool => Some(NO_WORSE),
+    }
+}
+
+/// All demands on the contestants that have the plugin, as far as they were measured.
+pub fn verdicts(results: &Results) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for contestant in results.contestants.iter().filter(|contestant| contestant.kind == Kind::Plugin) {
+        for workload in results.workloads() {
+            for connections in results.connections() {
+                of_cell(results, &contestant.name, (workload, connections), &mut verdicts);
+            }
+        }
+    }
+    verdicts
+}
+
+fn of_cell(results: &Results, name: &str, cell: (Workload, u32), verdicts: &mut Vec<Verdict>) {
+    let (workload, connections) = cell;
+    let mut add = |demand, wanted, measured: Option<Spread>| {
+        if let Some(measured) = measured {
+            let contestant = name.to_owned();
+            verdicts.push(Verdict { contestant, demand, workload, connections, wanted, measured });
+        }
+    };
+    let against = |kind, figure: fn(&Figures) -> f64| {
+        results.ratio(cell, (name, &results.first_of(kind)?.name), figure)
+    };
+    if let Some(bar) = of_stock(results.what, workload, connections) {
+        add("throughput / stock", Wanted::AtLeast(bar), against(Kind::Stock, throughput));
+    }
+    if results.what != What::Table || connections != MANY {
+        return;
+    }
+    if workload == Workload::HotRows100 && results.connections().len() > 1 {
+        let flat = results.against_its_peak(workload, connections, name);
+        add("throughput / its own peak", Wanted::AtLeast(OF_PEAK), flat);
+    }
+    add("throughput / pool", Wanted::MoreThan(1.0), against(Kind::Pool, throughput));
+    let switches = against(Kind::Stock, |figures| figures.switches_per_statement);
+    add("context switches per statement / stock", Wanted::LessThan(1.0), switches);
+    let own = results.cell(workload, connections, name);
+    let of_own = |figure: fn(&Figures) -> f64| own.and_then(|cell| cell.spread(figure));
+    let variation = of_own(|figures| figures.connection_variation.unwrap_or(f64::NAN));
+    add("variation between connections", Wanted::AtMost(VARIATION), variation);
+    let longest = of_own(|figures| figures.longest_in_means().unwrap_or(f64::NAN));
+    add("longest wait / mean", Wanted::AtMost(LONGEST_IN_MEANS), longest);
+}

@@ -1,0 +1,119 @@
+//! Who is measured: a way to run the server, with a name.
+
+use std::str::FromStr;
+
+use flifo_mariadb::{Options, Plugin};
+use serde::Serialize;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A thread per connection, without the plugin.
+    Stock,
+    /// The same with the plugin loaded.
+    Plugin,
+    /// The server's own pool of threads.
+    Pool,
+}
+
+/// `NAME=KIND[:setting=value,..]`, or a kind alone for its name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Contestant {
+    pub name: String,
+    pub kind: Kind,
+    /// Options of the server, without dashes.
+    pub settings: Vec<(String, String)>,
+}
+
+impl Contestant {
+    /// The server it runs, on top of what all have.
+    pub(crate) fn options(&self, common: Options) -> Options {
+        let options = match self.kind {
+            Kind::Stock => common,
+            Kind::Plugin => common.plugin(Plugin::Loaded),
+            Kind::Pool => common.set("thread-handling", "pool-of-threads"),
+        };
+        self.settings.iter().fold(options, |options, (name, value)| options.set(name, value))
+    }
+
+    pub fn described(&self) -> String {
+        let kind = match self.kind {
+            Kind::Stock => "a thread per connection, without the plugin",
+            Kind::Plugin => "a thread per connection, with the plugin",
+            Kind::Pool => "pool of threads, without the plugin",
+        };
+        let settings: Vec<String> =
+            self.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        match settings.as_slice() {
+            [] => kind.to_owned(),
+            _ => format!("{kind}, {}", settings.join(", ")),
+        }
+    }
+}
+
+impl FromStr for Contestant {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (head, settings) = text.split_once(':').unwrap_or((text, ""));
+        let (name, kind) = head.split_once('=').unwrap_or((head, head));
+        let kind = match kind {
+            "stock" => Kind::Stock,
+            "plugin" => Kind::Plugin,
+            "pool" => Kind::Pool,
+            other => return Err(format!("{other:?} is none of stock, plugin, pool")),
+        };
+        if name.is_empty() || name.contains(['|', ',', ' ']) {
+            return Err("a contestant needs a name without spaces, commas and bars".into());
+        }
+        Ok(Contestant { name: name.to_owned(), kind, settings: parse_settings(settings)? })
+    }
+}
+
+/// A piece without `=` belongs to the value before it, which is a list.
+fn parse_settings(text: &str) -> Result<Vec<(String, String)>, String> {
+    let mut settings: Vec<(String, String)> = Vec::new();
+    for piece in text.split(',').filter(|piece| !piece.is_empty()) {
+        match (piece.split_once('='), settings.last_mut()) {
+            (Some((name, value)), _) => settings.push((name.to_owned(), value.to_owned())),
+            (None, Some((_, list))) => *list = format!("{list},{piece}"),
+            (None, None) => return Err(format!("{piece:?} is no setting: write name=value")),
+        }
+    }
+    Ok(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_names_and_settings() {
+        let four: Contestant = "four=plugin:flifo_thread_concurrency=4,flifo_policy=fifo".parse().unwrap();
+        assert_eq!((four.name.as_str(), four.kind), ("four", Kind::Plugin));
+        assert_eq!(
+            four.described(),
+            "a thread per connection, with the plugin, flifo_thread_concurrency=4, flifo_policy=fifo"
+        );
+        let pool: Contestant = "pool".parse().unwrap();
+        assert_eq!((pool.name.as_str(), pool.kind, pool.settings.len()), ("pool", Kind::Pool, 0));
+    }
+
+    #[test]
+    fn a_value_may_be_a_list() {
+        let masked: Contestant = "m=plugin:flifo_wait_mask=DISK,SLEEP,flifo_io_depth=8".parse().unwrap();
+        assert_eq!(masked.settings[0], ("flifo_wait_mask".into(), "DISK,SLEEP".into()));
+        assert_eq!(masked.settings[1], ("flifo_io_depth".into(), "8".into()));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (text, said) in [
+            ("fast", "\"fast\" is none of stock, plugin, pool"),
+            ("x=plugin:4", "\"4\" is no setting: write name=value"),
+            ("=stock", "a contestant needs a name without spaces, commas and bars"),
+        ] {
+            assert_eq!(text.parse::<Contestant>(), Err(said.into()));
+        }
+    }
+}

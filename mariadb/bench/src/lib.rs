@@ -1,0 +1,30 @@
+//! Stock MariaDB beside one with the flifo plugin, loaded by sysbench: the figures of `docs/benchmarks.md` that
+//! are of a server.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `plan`, `contestant`, `workload`, `settings` | what is measured, and how |
+//! | `dataset` | the tables, loaded once |
+//! | `running` | a contestant's server, and a round of a cell on it |
+//! | `sysbench` | the load: started, heard, ended |
+//! | `measure` | counters of the server and of the kernel, and the figures that come of them |
+//! | `run` | contestants taking turns |
+//! | `results`, `bars`, `report` | what is kept, what was wanted, how it is shown |
+//!
+//! Whatever waits ends on Ctrl-C, and every wait has a bound. Servers and sysbench end with this process.
+
+pub mod bars;
+pub mod contestant;
+mod dataset;
+mod error;
+pub mod measure;
+pub mod plan;
+pub mod report;
+pub mod results;
+pub mod run;
+mod running;
+pub mod settings;
+mod sysbench;
+pub mod workload;
+
+pub use error::{Error, Result};

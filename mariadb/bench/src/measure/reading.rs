@@ -1,0 +1,126 @@
+//! What the server counts, and the moment at which it did.
+//!
+//! A reading may take long in a server that collapses: the reader queues for a processor like everyone. So the
+//! server notes its own clock before and after it adds up its counters, in the same statement; the parts of a
+//! UNION ALL run one after the other. The middle is taken for the moment, and a wide bracket is read again.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use flifo_mariadb::mysql::Conn;
+use flifo_mariadb::mysql::prelude::Queryable;
+
+/// A bracket this wide is good enough for a window of seconds.
+const BRACKET_US: i64 = 20_000;
+/// Another attempt is begun within this time only.
+const ATTEMPTS: Duration = Duration::from_millis(200);
+
+/// The counters at one moment, as the server's clock tells it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Reading {
+    begun_us: i64,
+    ended_us: i64,
+    /// Upper case, as the server has it.
+    counters: BTreeMap<String, u64>,
+}
+
+impl Reading {
+    /// The narrowest of a few.
+    pub(crate) fn take(admin: &mut Conn, counter: &str) -> flifo_mariadb::mysql::Result<Reading> {
+        let begun = Instant::now();
+        let mut best = Reading::of(admin.query(question(counter))?);
+        while best.width_us() > BRACKET_US && begun.elapsed() < ATTEMPTS {
+            let other = Reading::of(admin.query(question(counter))?);
+            if other.width_us() < best.width_us() {
+                best = other;
+            }
+        }
+        Ok(best)
+    }
+
+    /// What is no number is left out.
+    fn of(rows: Vec<(String, String)>) -> Reading {
+        let mut reading = Reading::default();
+        for (name, value) in rows {
+            match name.as_str() {
+                "begun" => reading.begun_us = microseconds(&value),
+                "ended" => reading.ended_us = microseconds(&value),
+                _ => {
+                    value.parse().ok().and_then(|value| reading.counters.insert(name, value));
+                }
+            }
+        }
+        reading
+    }
+
+    fn width_us(&self) -> i64 {
+        self.ended_us - self.begun_us
+    }
+
+    /// From the middle of an earlier one to the middle of this.
+    pub(crate) fn seconds_since(&self, earlier: &Reading) -> f64 {
+        let twice = |reading: &Reading| (reading.begun_us + reading.ended_us) as f64;
+        (twice(self) - twice(earlier)) / 2e6
+    }
+
+    /// How far the moments may be off, both together, as a share of the time between.
+    pub(crate) fn uncertainty_since(&self, earlier: &Reading) -> f64 {
+        (self.width_us() + earlier.width_us()) as f64 / 2e6 / self.seconds_since(earlier)
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<u64> {
+        self.counters.get(name).copied()
+    }
+
+    pub(crate) fn names(&self, prefix: &str) -> impl Iterator<Item = String> {
+        self.counters.keys().filter(move |name| name.starts_with(prefix)).cloned()
+    }
+
+    pub(crate) fn counted_since(&self, earlier: &Reading, name: &str) -> u64 {
+        self.get(name).unwrap_or(0).saturating_sub(earlier.get(name).unwrap_or(0))
+    }
+}
+
+fn question(counter: &str) -> String {
+    format!(
+        "SELECT 'begun', UNIX_TIMESTAMP(SYSDATE(6)) UNION ALL \
+         SELECT VARIABLE_NAME, VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS \
+         WHERE VARIABLE_NAME IN ('{counter}', 'QUESTIONS', 'THREADS_CONNECTED') OR VARIABLE_NAME LIKE 'FLIFO%' UNION ALL \
+         SELECT 'ended', UNIX_TIMESTAMP(SYSDATE(6))"
+    )
+}
+
+/// `1795288367.514655`, to the digit.
+fn microseconds(text: &str) -> i64 {
+    let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
+    format!("{seconds}{fraction:0<6.6}").parse().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(begun: &str, ended: &str, updates: &str) -> Reading {
+        let rows = [("begun", begun), ("COM_UPDATE", updates), ("FLIFO_POLICY", "quantum"), ("ended", ended)];
+        Reading::of(rows.map(|(name, value)| (name.into(), value.into())).into())
+    }
+
+    #[test]
+    fn times_and_counts_between_two_readings() {
+        let first = reading("1795288367.500000", "1795288367.600000", "1000");
+        let last = reading("1795288375.54", "1795288375.560000", "9000");
+        assert_eq!(last.seconds_since(&first), 8.0);
+        assert!((last.uncertainty_since(&first) - 0.06 / 8.0).abs() < 1e-9);
+        assert_eq!(last.counted_since(&first, "COM_UPDATE"), 8000);
+        assert_eq!((last.get("FLIFO_POLICY"), last.counted_since(&first, "COM_SELECT")), (None, 0));
+    }
+
+    #[test]
+    fn fractions_of_any_length() {
+        assert_eq!(microseconds("12.000001"), 12_000_001);
+        assert_eq!(microseconds("12.5"), 12_500_000);
+        assert_eq!(microseconds("12"), 12_000_000);
+        assert_eq!(microseconds("12.1234567"), 12_123_456);
+        assert_eq!(microseconds(""), 0);
+    }
+}

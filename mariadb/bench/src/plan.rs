@@ -1,0 +1,270 @@
+//! The command line, and what is measured in which order.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::builder::RangedU64ValueParser;
+use clap::{Parser, ValueEnum};
+use flifo::cli::Bytes;
+use serde::Serialize;
+
+use crate::contestant::Contestant;
+use crate::settings::Settings;
+use crate::workload::Workload;
+use crate::{Error, Result};
+
+/// Which figures of the issue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum What {
+    /// Seven workloads at 16, 256 and 1024 connections
+    Table,
+    /// One connection: what asking for admission costs
+    Overhead,
+    /// Data ten times the buffer pool, 64 connections: whether the disk is kept busy
+    SmallPool,
+}
+
+const EXAMPLES: &str = "Examples:
+  flifo-mariadb-bench --markdown table.md --json table.json
+      The table, in an hour and a quarter
+  flifo-mariadb-bench --quick
+      The same in some four minutes, with figures that mean little
+  flifo-mariadb-bench --workload point-select --connections 1024 \\
+      --contestant four=plugin:flifo_thread_concurrency=4 --contestant fifo=plugin:flifo_policy=fifo
+      Settings beside each other in one run
+  flifo-mariadb-bench overhead
+
+Exit codes:
+  0    done
+  1    failed
+  2    wrong usage
+  130  interrupted with Ctrl-C; what was measured is printed and saved";
+
+/// A stock MariaDB beside one with the flifo plugin and one with a pool of threads, loaded by sysbench.
+///
+/// Every contestant has a server of its own, on a copy of the same tables; those that are not measured are
+/// stopped. A round is one pass over all cells, contestants taking turns (A B C A B C). Throughput is what the
+/// server itself counts, over a steady window.
+#[derive(Debug, Parser)]
+#[command(name = "flifo-mariadb-bench", version, after_help = EXAMPLES)]
+pub struct Cli {
+    /// What to measure
+    #[arg(value_enum, default_value = "table")]
+    pub what: What,
+
+    /// Workloads, a list [default: all; overhead and small-pool have fewer]
+    #[arg(long, value_name = "W,..", value_enum, value_delimiter = ',')]
+    pub workload: Vec<Workload>,
+
+    /// Connections, a list [default: 16,256,1024; overhead 1; small-pool 64]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4000))]
+    pub connections: Vec<u32>,
+
+    /// Another contestant: NAME=KIND[:setting=value,..], where the kind is stock, plugin or pool, and settings
+    /// are options of the server. One of the same name is replaced
+    #[arg(long, value_name = "C")]
+    pub contestant: Vec<Contestant>,
+
+    /// Only these contestants, a list of names; the first stock one is what others are compared with
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+    pub only: Vec<String>,
+
+    /// Rounds, of which medians are shown [default: 5; overhead 11; with --quick 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: Option<u32>,
+
+    /// Seconds of load per cell and round [default: 12; overhead 6; with --quick 3]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub time: Option<u32>,
+
+    /// Seconds at the beginning that do not count [default: a third]
+    #[arg(long, value_name = "SECONDS")]
+    pub skip: Option<u32>,
+
+    /// One short round of a small table
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Rows of the big table [default: 1000000; with --quick 100000]
+    #[arg(long, value_name = "ROWS", value_parser = RangedU64ValueParser::<u32>::new().range(100..=1_000_000_000))]
+    pub rows: Option<u32>,
+
+    /// Which rows sysbench takes
+    #[arg(long, value_name = "D", default_value = "uniform", value_parser = ["uniform", "gaussian", "special", "pareto"])]
+    pub rand_type: String,
+
+    /// Buffer pool of each server [default: 1G; small-pool a tenth of the table's file]
+    #[arg(long, value_name = "SIZE", value_parser = Bytes::from_str)]
+    pub buffer_pool: Option<Bytes>,
+
+    /// Redo log of each server: large enough that no cell waits for a checkpoint
+    #[arg(long, value_name = "SIZE", value_parser = Bytes::from_str, default_value = "2G")]
+    pub log_file_size: Bytes,
+
+    /// An option of all servers, without its dashes; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    pub set: Vec<(String, String)>,
+
+    /// Write the tables as Markdown
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+
+    /// Write all figures as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+fn setting(text: &str) -> std::result::Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write name=value")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// What is measured, in which order.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub what: What,
+    pub workloads: Vec<Workload>,
+    pub connections: Vec<u32>,
+    pub contestants: Vec<Contestant>,
+    pub rounds: u32,
+    pub settings: Settings,
+    /// Whether the buffer pool's size is to follow from the data's.
+    pub pool_follows_data: bool,
+}
+
+impl Plan {
+    pub fn of(cli: &Cli) -> Result<Plan> {
+        let time_s =
+            cli.time.unwrap_or(if cli.quick { 3 } else { if cli.what == What::Overhead { 6 } else { 12 } });
+        let skip_s = cli.skip.unwrap_or(if time_s > 1 { time_s.div_ceil(3) } else { 0 });
+        if skip_s >= time_s {
+            return Err(Error::Usage("--skip leaves nothing of --time".into()));
+        }
+        let rounds = if cli.quick { 1 } else { if cli.what == What::Overhead { 11 } else { 5 } };
+        let rows = cli.rows.unwrap_or(if cli.quick { 100_000 } else { 1_000_000 });
+        Ok(Plan {
+            what: cli.what,
+            workloads: or(&cli.workload, || workloads(cli.what)),
+            connections: or(&cli.connections, || connections(cli.what)),
+            contestants: contestants(cli)?,
+            rounds: cli.rounds.unwrap_or(rounds),
+            settings: Settings {
+                rows,
+                time_s,
+                skip_s,
+                distribution: cli.rand_type.clone(),
+                buffer_pool_bytes: cli.buffer_pool.map_or(1 << 30, |bytes| bytes.0),
+                log_file_bytes: cli.log_file_size.0,
+                server_options: cli.set.clone(),
+            },
+            pool_follows_data: cli.what == What::SmallPool && cli.buffer_pool.is_none(),
+        })
+    }
+
+    /// Workload and connections, all contestants in each.
+    pub fn cells(&self) -> Vec<(Workload, u32)> {
+        let of = |workload: &Workload| self.connections.iter().map(|n| (*workload, *n)).collect::<Vec<_>>();
+        self.workloads.iter().flat_map(of).collect()
+    }
+}
+
+fn or<T: Clone>(given: &[T], default: impl Fn() -> Vec<T>) -> Vec<T> {
+    if given.is_empty() { default() } else { given.to_vec() }
+}
+
+fn connections(what: What) -> Vec<u32> {
+    match what {
+        What::Table => vec![16, 256, 1024],
+        What::Overhead => vec![1],
+        What::SmallPool => vec![64],
+    }
+}
+
+fn workloads(what: What) -> Vec<Workload> {
+    match what {
+        What::Table => Workload::value_variants().to_vec(),
+        What::Overhead => vec![Workload::PointSelect, Workload::UpdateNonIndex, Workload::ReadWrite],
+        What::SmallPool => vec![Workload::PointSelect, Workload::ReadWrite],
+    }
+}
+
+fn contestants(cli: &Cli) -> Result<Vec<Contestant>> {
+    let names: &[&str] = match cli.what {
+        What::Table => &["stock", "plugin", "pool"],
+        What::Overhead | What::SmallPool => &["stock", "plugin"],
+    };
+    let mut contestants: Vec<Contestant> = names.iter().filter_map(|name| name.parse().ok()).collect();
+    for given in &cli.contestant {
+        match contestants.iter_mut().find(|other| other.name == given.name) {
+            Some(other) => *other = given.clone(),
+            None => contestants.push(given.clone()),
+        }
+    }
+    if let Some(unknown) = cli.only.iter().find(|name| !contestants.iter().any(|c| c.name == **name)) {
+        return Err(Error::Usage(format!("--only: there is no contestant {unknown:?}")));
+    }
+    contestants.retain(|contestant| cli.only.is_empty() || cli.only.contains(&contestant.name));
+    Ok(contestants)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(arguments: &str) -> Result<Plan> {
+        let cli = Cli::try_parse_from(["bench"].into_iter().chain(arguments.split_whitespace()));
+        Plan::of(&cli.map_err(|error| Error::Usage(error.to_string()))?)
+    }
+
+    fn names(plan: &Plan) -> Vec<&str> {
+        plan.contestants.iter().map(|contestant| contestant.name.as_str()).collect()
+    }
+
+    #[test]
+    fn the_table_is_the_default() {
+        let plan = plan("").unwrap();
+        assert_eq!(
+            (plan.what, plan.rounds, plan.settings.time_s, plan.settings.skip_s),
+            (What::Table, 5, 12, 4)
+        );
+        assert_eq!(plan.cells().len(), 21);
+        assert_eq!(names(&plan), ["stock", "plugin", "pool"]);
+        assert_eq!(plan.settings.rows, 1_000_000);
+    }
+
+    #[test]
+    fn contestants_are_added_replaced_and_chosen() {
+        let plan = plan(
+            "--contestant plugin=plugin:flifo_policy=fifo --contestant four=plugin:flifo_thread_concurrency=4 \
+             --only stock,plugin,four",
+        )
+        .unwrap();
+        assert_eq!(names(&plan), ["stock", "plugin", "four"]);
+        assert_eq!(plan.contestants[1].settings, [("flifo_policy".into(), "fifo".into())]);
+    }
+
+    #[test]
+    fn other_figures_have_other_defaults() {
+        let overhead = plan("overhead").unwrap();
+        assert_eq!((overhead.connections.as_slice(), overhead.rounds), ([1].as_slice(), 11));
+        let small = plan("small-pool --rounds 2").unwrap();
+        assert_eq!((small.connections.as_slice(), small.rounds), ([64].as_slice(), 2));
+        assert!(small.pool_follows_data && !plan("small-pool --buffer-pool 1G").unwrap().pool_follows_data);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (arguments, said) in [
+            ("--only fast", "there is no contestant \"fast\""),
+            ("--time 4 --skip 4", "--skip leaves nothing"),
+            ("--contestant x=y", "none of stock, plugin, pool"),
+            ("--connections 0", "1..=4000"),
+            ("--workload write", "hot-rows-100"),
+            ("--set a", "name=value"),
+        ] {
+            let error = plan(arguments).unwrap_err().to_string();
+            assert!(error.contains(said), "{arguments}: {error}");
+        }
+    }
+}

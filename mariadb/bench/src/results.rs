@@ -1,0 +1,134 @@
+//! All that a run found, as `--json` writes it.
+
+use flifo::sampler::Machine;
+use flifo::statistics::{Spread, paired_ratio};
+use serde::Serialize;
+
+use crate::contestant::{Contestant, Kind};
+use crate::measure::Figures;
+use crate::plan::What;
+use crate::settings::Settings;
+use crate::workload::Workload;
+
+/// Keys may be added, and are never renamed or dropped.
+pub const SCHEMA: u32 = 1;
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Results {
+    pub schema: u32,
+    pub what: What,
+    pub command_line: String,
+    pub started_at: String,
+    pub elapsed_s: f64,
+    pub interrupted: bool,
+    pub machine: Machine,
+    pub mariadb_version: String,
+    pub sysbench_version: String,
+    pub settings: Settings,
+    /// The server's options that all have, by name.
+    pub server_options: Vec<(String, String)>,
+    pub contestants: Vec<Contestant>,
+    /// In the order in which they were first measured.
+    pub cells: Vec<Cell>,
+    pub notes: Vec<String>,
+}
+
+/// One contestant at one workload and number of connections.
+#[derive(Debug, Clone, Serialize)]
+pub struct Cell {
+    #[serde(serialize_with = "by_name")]
+    pub workload: Workload,
+    pub connections: u32,
+    pub contestant: String,
+    pub throughput_median_per_s: Option<f64>,
+    pub rounds: Vec<Figures>,
+}
+
+fn by_name<S: serde::Serializer>(workload: &Workload, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&workload.name())
+}
+
+impl Results {
+    pub fn push(&mut self, (workload, connections, contestant): (Workload, u32, &str), figures: Figures) {
+        let found = self.cells.iter().position(|cell| cell.is(workload, connections, contestant));
+        let index = found.unwrap_or_else(|| {
+            self.cells.push(Cell {
+                workload,
+                connections,
+                contestant: contestant.to_owned(),
+                throughput_median_per_s: None,
+                rounds: Vec::new(),
+            });
+            self.cells.len() - 1
+        });
+        let cell = &mut self.cells[index];
+        cell.rounds.push(figures);
+        cell.throughput_median_per_s = cell.spread(throughput).map(|spread| spread.median);
+    }
+
+    pub fn cell(&self, workload: Workload, connections: u32, contestant: &str) -> Option<&Cell> {
+        self.cells.iter().find(|cell| cell.is(workload, connections, contestant))
+    }
+
+    /// What the others are compared with: the first of its kind.
+    pub fn first_of(&self, kind: Kind) -> Option<&Contestant> {
+        self.contestants.iter().find(|contestant| contestant.kind == kind)
+    }
+
+    /// In the order of the first round.
+    pub fn workloads(&self) -> Vec<Workload> {
+        let mut workloads = Vec::new();
+        for cell in &self.cells {
+            if !workloads.contains(&cell.workload) {
+                workloads.push(cell.workload);
+            }
+        }
+        workloads
+    }
+
+    /// Ascending.
+    pub fn connections(&self) -> Vec<u32> {
+        let mut connections: Vec<u32> = self.cells.iter().map(|cell| cell.connections).collect();
+        connections.sort_unstable();
+        connections.dedup();
+        connections
+    }
+
+    /// A figure of one contestant divided by another's, round by round.
+    pub fn ratio(
+        &self,
+        (workload, connections): (Workload, u32),
+        (name, base): (&str, &str),
+        figure: impl Fn(&Figures) -> f64,
+    ) -> Option<Spread> {
+        let (a, b) = (self.cell(workload, connections, name)?, self.cell(workload, connections, base)?);
+        paired_ratio(&a.by_round(&figure), &b.by_round(&figure))
+    }
+
+    /// A contestant's throughput divided by that at its own peak, round by round.
+    pub fn against_its_peak(&self, workload: Workload, connections: u32, name: &str) -> Option<Spread> {
+        let own = |cell: &&Cell| cell.workload == workload && cell.contestant == name;
+        let median = |cell: &Cell| cell.throughput_median_per_s.unwrap_or(0.0);
+        let peak = self.cells.iter().filter(own).max_by(|a, b| median(a).total_cmp(&median(b)))?;
+        let cell = self.cell(workload, connections, name)?;
+        paired_ratio(&cell.by_round(&throughput), &peak.by_round(&throughput))
+    }
+}
+
+impl Cell {
+    fn is(&self, workload: Workload, connections: u32, contestant: &str) -> bool {
+        self.workload == workload && self.connections == connections && self.contestant == contestant
+    }
+
+    pub fn spread(&self, figure: impl Fn(&Figures) -> f64) -> Option<Spread> {
+        Spread::of(self.rounds.iter().map(figure))
+    }
+
+    fn by_round(&self, figure: &impl Fn(&Figures) -> f64) -> Vec<(u32, f64)> {
+        self.rounds.iter().map(|figures| (figures.round, figure(figures))).collect()
+    }
+}
+
+pub fn throughput(figures: &Figures) -> f64 {
+    figures.throughput_per_s
+}

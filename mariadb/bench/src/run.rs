@@ -1,0 +1,156 @@
+//! The run: contestants taking turns, everything ended at the end, whatever was measured kept.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use flifo::clock;
+use flifo::interrupt;
+use flifo::report::format;
+use flifo::sampler::Machine;
+
+use crate::dataset::{Dataset, dataset};
+use crate::plan::{Plan, What};
+use crate::results::{Results, SCHEMA};
+use crate::running::Running;
+use crate::sysbench;
+use crate::workload::Workload;
+use crate::{Error, Result};
+
+/// The least that a small pool may have: InnoDB's own needs, with some dozens of connections.
+const POOL_BYTES_MIN: u64 = 16 << 20;
+/// What a cell takes besides its load, before that is known.
+const BESIDES: Duration = Duration::from_millis(1500);
+
+/// Measures all cells. An interrupt is no error: the results say so.
+pub fn run(mut plan: Plan, command_line: String) -> Result<Results> {
+    let begun = Instant::now();
+    let started_at = clock::utc_now();
+    let sysbench_version = sysbench::version()?;
+    let dataset = dataset(plan.settings.rows, say)?;
+    if plan.pool_follows_data {
+        plan.settings.buffer_pool_bytes = (dataset.bytes / 10).max(POOL_BYTES_MIN);
+    }
+    let mut servers = start(&plan, &dataset)?;
+    let mariadb_version = match servers.first_mut() {
+        Some(server) => server.version()?,
+        None => return Err(Error::Usage("nobody is left to be measured".into())),
+    };
+    let mut results = Results {
+        schema: SCHEMA,
+        what: plan.what,
+        command_line,
+        started_at,
+        elapsed_s: 0.0,
+        interrupted: false,
+        machine: Machine::detect(&std::env::temp_dir()),
+        mariadb_version,
+        sysbench_version,
+        server_options: plan.settings.server(),
+        settings: plan.settings.clone(),
+        contestants: plan.contestants.clone(),
+        cells: Vec::new(),
+        notes: Vec::new(),
+    };
+    measure(&plan, &mut servers, &mut results);
+    results.interrupted = interrupt::is_asked();
+    results.elapsed_s = begun.elapsed().as_secs_f64();
+    Ok(results)
+}
+
+fn start(plan: &Plan, dataset: &Dataset) -> Result<Vec<Running>> {
+    let warm = plan.what != What::SmallPool;
+    let mut servers = Vec::new();
+    for contestant in &plan.contestants {
+        say(&format!("starting {}: {}", contestant.name, contestant.described()));
+        let server = Running::start(contestant, dataset, &plan.settings, warm);
+        servers.push(server.map_err(Error::of(&contestant.name))?);
+        if interrupt::is_asked() {
+            return Err(Error::Interrupted);
+        }
+    }
+    Ok(servers)
+}
+
+fn measure(plan: &Plan, servers: &mut [Running], results: &mut Results) {
+    let cells = plan.cells();
+    let mut progress = Progress::new(plan, cells.len() * servers.len());
+    for round in 0..plan.rounds {
+        for &(workload, connections) in &cells {
+            for server in servers.iter_mut() {
+                let measured = server.measure(round, workload, connections, &plan.settings);
+                let cell = (workload, connections, server.name.as_str());
+                if matches!(measured.figures, Err(Error::Interrupted)) {
+                    return;
+                }
+                progress.done(
+                    round,
+                    cell,
+                    &measured.figures.as_ref().map(|figures| figures.throughput_per_s),
+                );
+                let mut notes = measured.notes;
+                match measured.figures {
+                    Ok(figures) => results.push(cell, figures),
+                    Err(error) => notes.push(error.to_string()),
+                }
+                for note in notes {
+                    say(&note);
+                    let place =
+                        format!("{}, {connections}, {}, round {}", workload.name(), server.name, round + 1);
+                    results.notes.push(format!("{place}: {note}"));
+                }
+                if interrupt::is_asked() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// A line for each cell, with the time left.
+struct Progress {
+    begun: Instant,
+    cells: u32,
+    done: u32,
+    rounds: u32,
+}
+
+impl Progress {
+    fn new(plan: &Plan, cells_of_round: usize) -> Progress {
+        let cells = plan.rounds * cells_of_round as u32;
+        let each = Duration::from_secs(plan.settings.time_s.into()) + BESIDES;
+        say(&format!("{cells} cells, about {}", minutes(each * cells)));
+        Progress { begun: Instant::now(), cells, done: 0, rounds: plan.rounds }
+    }
+
+    fn done(
+        &mut self,
+        round: u32,
+        (workload, connections, name): (Workload, u32, &str),
+        throughput_per_s: &std::result::Result<f64, &Error>,
+    ) {
+        self.done += 1;
+        let left = self.begun.elapsed() / self.done * (self.cells - self.done);
+        let figure = match throughput_per_s {
+            Ok(per_s) => format!("{:>9} {}/s", format::count(*per_s), workload.counted()),
+            Err(_) => "   failed".to_owned(),
+        };
+        let line = format!(
+            "{:>8} left  round {}/{}  {:<16} {connections:>5}  {name:<10} {figure}",
+            minutes(left),
+            round + 1,
+            self.rounds,
+            workload.name(),
+        );
+        // Nobody left to read it is no reason to stop.
+        let _ = writeln!(std::io::stderr(), "{line}");
+    }
+}
+
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "flifo: {text}");
+}
+
+fn minutes(time: Duration) -> String {
+    let seconds = time.as_secs_f64().round() as u64;
+    format!("{}:{:02}", seconds / 60, seconds % 60)
+}

@@ -1,0 +1,259 @@
+//! A contestant's server: started on a copy of the data, measured, and stopped between its cells.
+//!
+//! Between its cells a server is stopped by a signal, so that what it does when idle (writing pages, purging,
+//! watching) takes nothing from the one that is measured. It goes on where it was: each pays for its own work.
+
+use std::time::Duration;
+
+use flifo::clock;
+use flifo::interrupt;
+use flifo_mariadb::PrivateServer;
+use flifo_mariadb::mysql::Conn;
+use flifo_mariadb::mysql::prelude::Queryable;
+use rustix::process::{Pid, Signal, getpriority_process, kill_process, setpriority_process};
+
+use crate::contestant::{Contestant, Kind};
+use crate::dataset::Dataset;
+use crate::measure::{Edge, Figures, Reading, Usage};
+use crate::settings::Settings;
+use crate::sysbench::{Drive, Load, Target};
+use crate::workload::Workload;
+use crate::{Error, Result, workload};
+
+/// The load goes on for so long after the window's end, which takes its time to be read.
+const GRACE_S: u32 = 1;
+/// After a cell: until connections are gone and the server does no more than this.
+const QUIET_PROCESSORS: f64 = 0.05;
+const QUIET_LOOKS: u32 = 100;
+const QUIET_LOOK: Duration = Duration::from_millis(200);
+/// The administrator's connections: ours and the private server's own.
+const OURS: u64 = 2;
+
+pub(crate) struct Running {
+    pub(crate) name: String,
+    kind: Kind,
+    admin: Conn,
+    server: PrivateServer,
+}
+
+/// A cell's figures, and what was odd about it.
+pub(crate) struct Measured {
+    pub(crate) figures: Result<Figures>,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Running {
+    /// Starts it, has it read its tables if they are to be in memory, and stops it.
+    pub(crate) fn start(
+        contestant: &Contestant,
+        dataset: &Dataset,
+        settings: &Settings,
+        warm: bool,
+    ) -> Result<Running> {
+        // Its data are thrown away: it need not write its pages at the end.
+        let options = contestant.options(settings.options().set("innodb-fast-shutdown", 2));
+        let server = PrivateServer::start(options.data(&dataset.directory))?;
+        let mut admin = server.connect()?;
+        if contestant.kind == Kind::Plugin {
+            require_plugin(&server, &mut admin)?;
+        }
+        // Administrators bypass admission; in a pool of threads this goes before the others.
+        admin.query_drop(
+            "SET SESSION thread_pool_priority = high, wait_timeout = 2000000, time_zone = '+00:00'",
+        )?;
+        if contestant.kind != Kind::Pool {
+            let thread = "SELECT TID FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()";
+            precede(admin.query_first(thread)?.and_then(Pid::from_raw));
+        }
+        if warm {
+            admin.query_drop(format!("SELECT SUM(LENGTH(c)) FROM {}.sbtest1", workload::BIG))?;
+            admin.query_drop(format!("SELECT SUM(k) FROM {}.sbtest1 FORCE INDEX (k_1)", workload::BIG))?;
+        }
+        let running = Running { name: contestant.name.clone(), kind: contestant.kind, admin, server };
+        running.signal(Signal::STOP);
+        Ok(running)
+    }
+
+    pub(crate) fn version(&mut self) -> Result<String> {
+        self.signal(Signal::CONT);
+        let version = self.admin.query_first("SELECT VERSION()")?;
+        self.signal(Signal::STOP);
+        Ok(version.unwrap_or_default())
+    }
+
+    /// One round of one cell.
+    pub(crate) fn measure(
+        &mut self,
+        round: u32,
+        workload: Workload,
+        connections: u32,
+        settings: &Settings,
+    ) -> Measured {
+        if !self.server.runs() {
+            let log = self.server.error_log();
+            let last = log.lines().last().unwrap_or("its log is empty").to_owned();
+            return Measured { figures: Err(Error::Gone(last)), notes: Vec::new() };
+        }
+        self.signal(Signal::CONT);
+        let figures = self.under_load((round, workload), connections, settings);
+        let mut notes = Vec::new();
+        if let Ok(figures) = &figures {
+            notes.extend(oddities(figures));
+        }
+        if !matches!(figures, Err(Error::Interrupted)) {
+            // If it does not answer any more, the next cell says so.
+            notes.extend(self.settle().unwrap_or_else(|error| vec![error.to_string()]));
+        }
+        self.signal(Signal::STOP);
+        Measured { figures, notes }
+    }
+
+    fn under_load(
+        &mut self,
+        (round, workload): (u32, Workload),
+        connections: u32,
+        settings: &Settings,
+    ) -> Result<Figures> {
+        let socket = self.server.socket();
+        let target = Target {
+            socket: &socket,
+            database: workload.database(),
+            script: workload.script(),
+            table_size: workload.table_size(settings.rows),
+        };
+        let drive = Drive {
+            connections,
+            time_s: settings.time_s + GRACE_S,
+            skip_s: settings.skip_s,
+            distribution: &settings.distribution,
+            options: workload.options(),
+        };
+        let load = Load::start(target, drive)?;
+        let begun_ns = clock::now_ns();
+        let after = |seconds: u32| begun_ns + u64::from(seconds) * 1_000_000_000;
+        sleep_until(after(settings.skip_s))?;
+        let first = self.edge(&load, workload)?;
+        sleep_until(after(settings.time_s))?;
+        let last = self.edge(&load, workload)?;
+        if clock::now_ns() > after(settings.time_s + GRACE_S) {
+            return Err(Error::Late);
+        }
+        let report = load.finish()?;
+        Ok(Figures::between((round, workload), &first, &last, &report))
+    }
+
+    fn edge(&mut self, load: &Load, workload: Workload) -> Result<Edge> {
+        let _first = Precedence::of_this_thread();
+        let server = Usage::with_switches(self.server.pid());
+        let sysbench = Usage::of(load.pid());
+        Ok(Edge { reading: Reading::take(&mut self.admin, workload.counter())?, server, sysbench })
+    }
+
+    /// Waits until the connections are gone and the server has little left to do, and sees whether admission has.
+    fn settle(&mut self) -> Result<Vec<String>> {
+        let mut notes = Vec::new();
+        let mut before = Usage::of(self.server.pid());
+        let mut reading = Reading::default();
+        for look in 1..=QUIET_LOOKS {
+            // After Ctrl-C nobody wants its figures any more.
+            if sleep_until(clock::now_ns() + clock::ns(QUIET_LOOK)).is_err() {
+                return Ok(notes);
+            }
+            let now = Usage::of(self.server.pid());
+            let processors = now.processors_since(&before);
+            reading = Reading::take(&mut self.admin, "COM_SELECT")?;
+            let connected = reading.get("THREADS_CONNECTED").unwrap_or(0);
+            if connected <= OURS && processors <= QUIET_PROCESSORS {
+                break;
+            }
+            before = now;
+            if look == QUIET_LOOKS {
+                notes.push(format!(
+                    "not quiet after the cell: {} connections, {processors:.2} processors in use",
+                    connected.saturating_sub(OURS)
+                ));
+            }
+        }
+        if self.kind == Kind::Plugin {
+            let left = |name: &str| reading.get(name).unwrap_or(0);
+            let (inside, pending, queued) =
+                (left("FLIFO_INSIDE"), left("FLIFO_PENDING"), left("FLIFO_QUEUED"));
+            if inside + pending + queued > 0 {
+                notes.push(format!("at rest T = {inside}, P = {pending}, Q = {queued}: please report this"));
+            }
+        }
+        Ok(notes)
+    }
+
+    fn signal(&self, signal: Signal) {
+        // The private server has not waited for it: the number is its own, or nobody's.
+        if let Some(pid) = i32::try_from(self.server.pid()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // A stopped one would not hear that it is to end.
+        self.signal(Signal::CONT);
+    }
+}
+
+fn sleep_until(then_ns: u64) -> Result<()> {
+    if interrupt::sleep_until(|| then_ns) { Err(Error::Interrupted) } else { Ok(()) }
+}
+
+/// A server goes on without a plugin that did not like its settings.
+fn require_plugin(server: &PrivateServer, admin: &mut Conn) -> Result<()> {
+    let found = "SELECT PLUGIN_STATUS FROM information_schema.PLUGINS WHERE PLUGIN_NAME = 'flifo'";
+    if admin.query_first(found)?.is_some_and(|status: String| status == "ACTIVE") {
+        return Ok(());
+    }
+    let log = server.error_log();
+    let told = log.lines().filter(|line| line.contains("flifo") && line.contains("ERROR"));
+    let first = told.map(|line| line.split_once("] ").map_or(line, |(_, text)| text)).next();
+    Err(Error::NoPlugin(first.unwrap_or("the server's log does not say why").to_owned()))
+}
+
+/// Who reads must not wait behind a thousand threads for a processor, or the window's ends are seconds off.
+/// What this thread starts is to have no precedence, so it ends with this.
+struct Precedence {
+    before: i32,
+}
+
+impl Precedence {
+    fn of_this_thread() -> Precedence {
+        let before = getpriority_process(None).unwrap_or(0);
+        precede(None);
+        Precedence { before }
+    }
+}
+
+impl Drop for Precedence {
+    fn drop(&mut self) {
+        let _ = setpriority_process(None, self.before);
+    }
+}
+
+/// Of a thread, or of this one. Not everyone may; then the readings are less exact, which they tell themselves.
+fn precede(thread: Option<Pid>) {
+    let _ = setpriority_process(thread, -20);
+}
+
+/// What makes a figure doubtful.
+fn oddities(figures: &Figures) -> Vec<String> {
+    let mut notes = Vec::new();
+    if figures.window_uncertainty > 0.02 {
+        let percent = 100.0 * figures.window_uncertainty;
+        notes.push(format!("the window's length is known to {percent:.0}% only"));
+    }
+    let off = figures.sysbench_per_s / figures.throughput_per_s - 1.0;
+    if off.abs() > 0.15 {
+        notes.push(format!(
+            "sysbench counts {:.0}/s to its end, the server {:.0}/s in the window",
+            figures.sysbench_per_s, figures.throughput_per_s
+        ));
+    }
+    notes
+}

@@ -1,0 +1,42 @@
+//! What holds for every contestant of a run.
+
+use flifo_mariadb::Options;
+use serde::Serialize;
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Settings {
+    pub rows: u32,
+    pub time_s: u32,
+    /// From the beginning: not counted.
+    pub skip_s: u32,
+    /// sysbench's `--rand-type`.
+    pub distribution: String,
+    pub buffer_pool_bytes: u64,
+    pub log_file_bytes: u64,
+    /// Besides these, in the order given: names and values without dashes.
+    pub server_options: Vec<(String, String)>,
+}
+
+impl Settings {
+    /// Every option that is not the server's default.
+    pub fn server(&self) -> Vec<(String, String)> {
+        let own = [
+            ("innodb-buffer-pool-size", self.buffer_pool_bytes.to_string()),
+            ("innodb-log-file-size", self.log_file_bytes.to_string()),
+            ("innodb-flush-log-at-trx-commit", "2".into()),
+            // The figures are not to depend on what the last run left in memory.
+            ("innodb-buffer-pool-load-at-startup", "OFF".into()),
+            ("innodb-buffer-pool-dump-at-shutdown", "OFF".into()),
+            ("max-connections", "5000".into()),
+            ("back-log", "5000".into()),
+            ("table-open-cache", "4000".into()),
+            ("max-prepared-stmt-count", "1000000".into()),
+        ];
+        let own = own.into_iter().map(|(name, value)| (name.to_owned(), value));
+        own.chain(self.server_options.iter().cloned()).collect()
+    }
+
+    pub(crate) fn options(&self) -> Options {
+        self.server().into_iter().fold(Options::new(), |options, (name, value)| options.set(&name, value))
+    }
+}

@@ -1,0 +1,179 @@
+//! One run of sysbench: started, heard, and ended, within bounds and whatever happens.
+
+mod output;
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flifo::interrupt;
+use flifo_mariadb::spawn;
+
+pub(crate) use output::Report;
+
+use crate::{Error, Result};
+
+/// For a thousand connections on a busy machine.
+const START: Duration = Duration::from_secs(60);
+/// After the time that it was given: statements that still wait for their locks end first.
+const END: Duration = Duration::from_secs(90);
+/// A million rows take 10 s or 20.
+const PREPARE: Duration = Duration::from_secs(3600);
+
+/// The account that the load uses: an ordinary one, for admission lets administrators pass.
+pub(crate) const USER: &str = "app";
+
+/// Which script, on which table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target<'a> {
+    pub(crate) socket: &'a Path,
+    pub(crate) database: &'a str,
+    pub(crate) script: &'a str,
+    pub(crate) table_size: u32,
+}
+
+/// How it is loaded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Drive<'a> {
+    pub(crate) connections: u32,
+    pub(crate) time_s: u32,
+    /// From then on it reports anew; 0 for a single report.
+    pub(crate) skip_s: u32,
+    pub(crate) distribution: &'a str,
+    pub(crate) options: &'a [&'a str],
+}
+
+/// A running sysbench. Dropping it kills it.
+pub(crate) struct Load {
+    child: Child,
+    lines: Receiver<String>,
+    heard: String,
+}
+
+/// What `sysbench --version` says.
+pub(crate) fn version() -> Result<String> {
+    let output = Command::new("sysbench").arg("--version").output().map_err(|_| Error::NoSysbench)?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Makes a table and fills it.
+pub(crate) fn prepare(target: Target<'_>) -> Result<()> {
+    let mut command = command(target);
+    command.arg("prepare");
+    let mut load = Load::spawn(command)?;
+    load.hear("prepare its table", PREPARE, |_| false)?;
+    load.check()
+}
+
+impl Load {
+    /// Starts it and waits until all its connections are there and begin.
+    pub(crate) fn start(target: Target<'_>, drive: Drive<'_>) -> Result<Load> {
+        let mut command = command(target);
+        command
+            .arg(format!("--threads={}", drive.connections))
+            .arg(format!("--time={}", drive.time_s))
+            .arg(format!("--rand-type={}", drive.distribution))
+            .args(drive.options);
+        if drive.skip_s > 0 {
+            command.arg(format!("--report-checkpoints={}", drive.skip_s));
+        }
+        command.arg("run");
+        let mut load = Load::spawn(command)?;
+        if load.hear("connect", START, |line| line == "Threads started!")? {
+            return Ok(load);
+        }
+        load.check()?;
+        Err(Error::Sysbench("it ended before it began".into()))
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for its end and report.
+    pub(crate) fn finish(mut self) -> Result<Report> {
+        self.hear("end", END, |_| false)?;
+        self.check()?;
+        Report::parse(&self.heard).ok_or_else(|| Error::Sysbench("it ended without its report".into()))
+    }
+
+    fn spawn(mut command: Command) -> Result<Load> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = spawn(command).map_err(|_| Error::NoSysbench)?;
+        let (sender, lines) = mpsc::channel();
+        read_lines(child.stdout.take(), sender.clone());
+        read_lines(child.stderr.take(), sender);
+        Ok(Load { child, lines, heard: String::new() })
+    }
+
+    /// Collects what it prints, up to a line that is wanted. False if it ended first.
+    fn hear(&mut self, what: &'static str, bound: Duration, wanted: fn(&str) -> bool) -> Result<bool> {
+        const SLICE: Duration = Duration::from_millis(50);
+        let deadline = Instant::now() + bound;
+        loop {
+            match self.lines.recv_timeout(SLICE) {
+                Ok(line) => {
+                    let found = wanted(&line);
+                    self.heard += &line;
+                    self.heard.push('\n');
+                    if found {
+                        return Ok(true);
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return Ok(false),
+                Err(RecvTimeoutError::Timeout) if Instant::now() > deadline => {
+                    return Err(Error::Slow { what, seconds: bound.as_secs() });
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if interrupt::is_asked() {
+                return Err(Error::Interrupted);
+            }
+        }
+    }
+
+    /// After it closed its output.
+    fn check(&mut self) -> Result<()> {
+        let status = self.child.wait().map_err(Error::file("sysbench"))?;
+        if status.success() {
+            return Ok(());
+        }
+        Err(Error::Sysbench(
+            output::complaint(&self.heard).unwrap_or("it failed and said nothing").to_owned(),
+        ))
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        // Ended already, mostly.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn command(target: Target<'_>) -> Command {
+    let mut command = Command::new("sysbench");
+    command
+        .arg(target.script)
+        .arg("--db-driver=mysql")
+        .arg(format!("--mysql-socket={}", target.socket.display()))
+        .arg(format!("--mysql-user={USER}"))
+        .arg(format!("--mysql-db={}", target.database))
+        .arg(format!("--table-size={}", target.table_size));
+    command
+}
+
+fn read_lines(pipe: Option<impl Read + Send + 'static>, sender: Sender<String>) {
+    let Some(pipe) = pipe else { return };
+    thread::spawn(move || {
+        for line in BufReader::new(pipe).lines().map_while(std::result::Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+}

@@ -1,0 +1,126 @@
+//! The command on real servers, with times so small that the figures mean nothing.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const TINY: &str = "--rows 1000 --connections 3 --time 1 --buffer-pool 32M --log-file-size 16M";
+
+fn bench(temp: &TempDir, arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flifo-mariadb-bench"));
+    command.args(TINY.split_whitespace().chain(arguments.split_whitespace())).env("TMPDIR", temp.path());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Neither files nor processes.
+fn assert_nothing_left(temp: &TempDir) {
+    let left: Vec<_> = fs::read_dir(temp.path()).unwrap().flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(processes(temp.path()), Vec::<String>::new());
+}
+
+/// Command lines that name this folder.
+fn processes(folder: &Path) -> Vec<String> {
+    let command_line = |entry: fs::DirEntry| {
+        let bytes = fs::read(entry.path().join("cmdline")).ok()?;
+        Some(String::from_utf8_lossy(&bytes).replace('\0', " "))
+    };
+    let all = fs::read_dir("/proc").unwrap().flatten().filter_map(command_line);
+    all.filter(|line| line.contains(&*folder.to_string_lossy())).collect()
+}
+
+#[test]
+fn three_contestants_are_measured_and_shown() {
+    let temp = tempfile::tempdir().unwrap();
+    let files = tempfile::tempdir().unwrap();
+    let (json, markdown) = (files.path().join("o.json"), files.path().join("o.md"));
+    let arguments = format!(
+        "--workload hot-rows-100,read-only --rounds 1 --contestant plugin=plugin:flifo_thread_concurrency=2 \
+         --json {} --markdown {}",
+        json.display(),
+        markdown.display()
+    );
+    let output = bench(&temp, &arguments).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert_nothing_left(&temp);
+
+    let results: Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
+    let cells = results["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 6, "{}", said(&output));
+    for cell in cells {
+        let round = &cell["rounds"][0];
+        for figure in
+            ["throughput_per_s", "server_cpu_us_per_statement", "switches_per_statement", "sysbench_per_s"]
+        {
+            assert!(round[figure].as_f64().unwrap() > 0.0, "{figure} of {cell}");
+        }
+        let limit = &round["plugin"]["flifo_thread_concurrency"];
+        assert_eq!(limit.as_u64(), (cell["contestant"] == "plugin").then_some(2), "{cell}");
+    }
+    let text = fs::read_to_string(markdown).unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains(&text), "what is written is what is shown");
+    for wanted in
+        ["update, 100 hot rows", "| plugin / stock", "| pool ", "flifo_thread_concurrency=2", "10 of"]
+    {
+        assert!(wanted == "10 of" || text.contains(wanted), "{wanted} is missing in\n{text}");
+    }
+    assert!(!text.contains("please report"), "{text}");
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_measured_and_ends_everything() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut command = bench(&temp, "--workload point-select --rounds 1000 --only stock,pool");
+    let mut child = Ended(command.spawn().unwrap());
+    // From the first cell's line on, the second cell is under way.
+    let mut errors = BufReader::new(child.0.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let lines: Vec<String> = errors.by_ref().take_while(|line| !line.contains("round 1/1000")).collect();
+    let pid = Pid::from_raw(child.0.id().try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    let rest: Vec<String> = errors.collect();
+    let text = std::io::read_to_string(child.0.stdout.take().unwrap()).unwrap();
+    let status = child.0.wait().unwrap();
+    assert_eq!(status.code(), Some(130), "{lines:?} {rest:?} {text}");
+    assert!(text.contains("Interrupted") && text.contains("selects per second"), "{text}");
+    assert_nothing_left(&temp);
+}
+
+#[test]
+fn what_cannot_be_is_one_line() {
+    let temp = tempfile::tempdir().unwrap();
+    for (arguments, code, told) in [
+        ("--only fast", 2, "no contestant \"fast\""),
+        ("--json /nowhere/at/all.json", 2, "/nowhere/at/all.json"),
+        (
+            "--only x --rounds 1 --contestant x=plugin:flifo_policy=fast",
+            1,
+            "contestant x: the server runs without the plugin: ",
+        ),
+    ] {
+        let output = bench(&temp, arguments).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains(told), "{arguments}: {text}");
+        assert_eq!(output.status.code(), Some(code), "{arguments}: {text}");
+    }
+    assert_nothing_left(&temp);
+}
+
+/// Killed if the test fails.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
