@@ -8,8 +8,12 @@
 mod support;
 
 mod admin;
+mod install;
 mod kill;
 mod locks;
+mod pool;
+mod replica;
+mod shutdown;
 mod statements;
 mod storm;
 
@@ -23,10 +27,12 @@ fn main() -> ExitCode {
     let subjects = [
         statements::subject(),
         kill::subject(),
-        locks::subject(),
         storm::subject(),
+        locks::subject(),
+        install::subject(),
         admin::subject(),
         admin::extra_port(),
+        pool::subject(),
     ];
-    support::stage::play(&arguments, subjects)
+    support::stage::play(&arguments, subjects, [shutdown::alone(), replica::alone()])
 }

@@ -66,6 +66,15 @@ pub(crate) fn try_app(server: &PrivateServer) -> mysql::Result<Conn> {
     Conn::new(server.connection("app").db_name(Some("test")).read_timeout(Some(ANSWER)))
 }
 
+/// A test that removed the plugin may have failed.
+pub(crate) fn ensure_plugin(server: &PrivateServer) {
+    let mut root = admin(server);
+    let known: Vec<(String, String)> = root.query("SHOW VARIABLES LIKE 'flifo_thread_concurrency'").unwrap();
+    if known.is_empty() {
+        root.query_drop("INSTALL SONAME 'flifo'").unwrap();
+    }
+}
+
 /// One of the plugin's settings.
 #[track_caller]
 pub(crate) fn set(server: &PrivateServer, name: &str, value: &str) {
@@ -80,7 +89,7 @@ pub(crate) fn set_number(server: &PrivateServer, name: &str, value: u64) {
 /// All settings as they are without an option; but no stall is broken, so that a place that was lost is missed.
 #[track_caller]
 pub(crate) fn defaults(server: &PrivateServer) {
-    const NAMES: [&str; 9] = [
+    const NAMES: [&str; 11] = [
         "thread_concurrency",
         "concurrency_tickets",
         "policy",
@@ -89,6 +98,8 @@ pub(crate) fn defaults(server: &PrivateServer) {
         "io_depth",
         "lock_waiters",
         "wait_mask",
+        "quantum",
+        "overtakes",
         "bypass",
     ];
     let mut root = admin(server);
@@ -195,6 +206,11 @@ impl Holder<'_> {
     #[track_caller]
     pub(crate) fn until_queued(&self, count: u64) {
         until(&format!("{count} are queued"), || self.server.status_number("Flifo_queued").unwrap() == count);
+    }
+
+    /// It will end with the server.
+    pub(crate) fn forget(mut self) {
+        self.statement = None;
     }
 
     pub(crate) fn still_holds(&self) -> bool {

@@ -22,6 +22,12 @@ pub(crate) struct Subject {
     pub(crate) tests: Vec<(&'static str, fn(&PrivateServer))>,
 }
 
+/// Tests that start their own servers.
+pub(crate) struct Alone {
+    pub(crate) name: &'static str,
+    pub(crate) tests: Vec<(&'static str, fn())>,
+}
+
 /// Whether fewer of everything is asked for.
 pub(crate) fn short() -> bool {
     std::env::var_os("FLIFO_SHORT").is_some_and(|value| value != "0")
@@ -38,7 +44,11 @@ struct Stage {
     on: Option<(&'static str, PrivateServer)>,
 }
 
-pub(crate) fn play(arguments: &Arguments, subjects: impl IntoIterator<Item = Subject>) -> ExitCode {
+pub(crate) fn play(
+    arguments: &Arguments,
+    subjects: impl IntoIterator<Item = Subject>,
+    alone: impl IntoIterator<Item = Alone>,
+) -> ExitCode {
     let stage = Arc::new(Mutex::new(Stage::default()));
     let mut trials = Vec::new();
     for Subject { name, options, tests } in subjects {
@@ -51,6 +61,15 @@ pub(crate) fn play(arguments: &Arguments, subjects: impl IntoIterator<Item = Sub
         let stage = stage.clone();
         trials.push(Trial::test(format!("{name}::ends_clean"), move || stage.lock().unwrap().end(name)));
     }
+    for Alone { name, tests } in alone {
+        for (test, run) in tests {
+            trials.push(Trial::test(format!("{name}::{test}"), move || {
+                let _watch = Watch::start();
+                run();
+                Ok(())
+            }));
+        }
+    }
     let conclusion = libtest_mimic::run(arguments, trials);
     stage.lock().unwrap().on = None;
     conclusion.exit_code()
@@ -62,6 +81,7 @@ impl Stage {
         rest::is_current(server);
         let guard = Watch::start();
         let result = catch_unwind(AssertUnwindSafe(|| {
+            clients::ensure_plugin(server);
             clients::defaults(server);
             run(server);
             rest::check(server);

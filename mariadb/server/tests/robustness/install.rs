@@ -1,0 +1,240 @@
+//! The plugin comes and goes under load, and so do its settings.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flifo_mariadb::Error;
+
+use super::support::random::Random;
+use super::support::rest::{empty, entered, until};
+use super::support::wire::Wire;
+use super::support::*;
+
+pub(crate) fn subject() -> Subject {
+    Subject { name: "install", options: with_plugin().plugin(Plugin::AtHand), tests: tests() }
+}
+
+pub(crate) fn tests() -> Vec<(&'static str, fn(&PrivateServer))> {
+    vec![
+        ("comes_and_goes_at_rest", comes_and_goes_at_rest),
+        ("comes_and_goes_under_load", comes_and_goes_under_load),
+        ("goes_while_many_queue", goes_while_many_queue),
+        ("goes_while_statements_wait", goes_while_statements_wait),
+        ("settings_change_under_load", settings_change_under_load),
+    ]
+}
+
+const MIX: [&str; 9] = [
+    "SELECT 1",
+    "SELECT SLEEP(0.002)",
+    "SELECT * FROM t",
+    "UPDATE t SET k = k + 1 WHERE id = 1",
+    "BEGIN; UPDATE t SET k = k + 1 WHERE id = 2; UPDATE t SET k = k + 1 WHERE id = 3; COMMIT",
+    "BEGIN; UPDATE t SET k = k + 1 WHERE id = 3; DO SLEEP(0.001); UPDATE t SET k = k + 1 WHERE id = 2; COMMIT",
+    "SELECT 1; SELECT no_such_column; SELECT 3",
+    "EXECUTE nobody",
+    "DO GET_LOCK('name', 1); DO RELEASE_LOCK('name')",
+];
+
+/// Text and prepared statements; some connections stay, some do not.
+fn load(server: &PrivateServer, number: usize, stop: &AtomicBool) {
+    let mut random = Random::new(number as u64);
+    while !stop.load(Ordering::Relaxed) {
+        let mut client = Wire::connect(server).unwrap();
+        let prepared = client.prepare("SELECT k FROM t WHERE id < 10").unwrap().unwrap();
+        let stays = if number % 4 == 0 { usize::MAX } else { 50 };
+        for _ in 0..stays {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            if random.below(3) == 0 {
+                client.send_execute(prepared, false).unwrap();
+                let _ = client.replies().unwrap();
+            } else {
+                let _ = client.query(random.one_of(&MIX)).unwrap();
+            }
+        }
+        if random.below(2) == 0 { client.quit() } else { client.vanish() }
+    }
+}
+
+fn uninstall(root: &mut Conn) {
+    run(root, "UNINSTALL SONAME 'flifo'").unwrap();
+}
+
+fn is_there(server: &PrivateServer) -> bool {
+    !matches!(server.status("Flifo_level"), Err(Error::NoStatus(_)))
+}
+
+/// Waits until it is gone, and installs it again. It goes when each connection that it served has sent one more
+/// command, or two if it had sent none: the server releases it only when plugins have changed since the last one.
+/// Until it is gone the server takes an INSTALL, and does nothing.
+fn install(server: &PrivateServer, root: &mut Conn, idle: &mut [Conn]) {
+    until("it is gone", || {
+        // Error 1305: it is gone, or just going.
+        let error = code(run(root, "UNINSTALL SONAME 'flifo'"));
+        assert!(matches!(error, 0 | 1305), "UNINSTALL: error {error}");
+        for connection in &mut *idle {
+            run(connection, "DO 1").unwrap();
+        }
+        !is_there(server)
+    });
+    until("it is back", || {
+        let error = code(run(root, "INSTALL SONAME 'flifo'"));
+        assert!(matches!(error, 0 | 1968), "INSTALL: error {error}");
+        is_there(server)
+    });
+}
+
+fn configure(server: &PrivateServer, limit: &str) {
+    set(server, "thread_concurrency", limit);
+    set_number(server, "stall_after", 0);
+}
+
+fn comes_and_goes_at_rest(server: &PrivateServer) {
+    let mut root = admin(server);
+    for _ in 0..times(20) {
+        // One that has sent a statement, and one that has not.
+        let mut connected = [app(server), app(server)];
+        run(&mut connected[0], "SELECT * FROM t").unwrap();
+        uninstall(&mut root);
+        install(server, &mut root, &mut connected);
+        configure(server, "1");
+        // Who was connected before goes on, asked or not: to those who ran a statement while it was on its way out
+        // the server shows no plugin any more. Who comes now is asked.
+        for connection in &mut connected {
+            run(connection, "SELECT * FROM t").unwrap();
+        }
+        let before = entered(server);
+        run(&mut app(server), "SELECT * FROM t").unwrap();
+        assert!(entered(server) > before);
+        empty(server);
+    }
+}
+
+fn comes_and_goes_under_load(server: &PrivateServer) {
+    crowd(
+        16,
+        |number, stop| load(server, number, stop),
+        || {
+            let mut root = admin(server);
+            let mut random = Random::new(77);
+            for round in 0..times(50) {
+                configure(server, random.one_of(&["1", "2", "auto"]));
+                set(server, "policy", random.one_of(&["quantum", "flifo", "fifo"]));
+                until("the load is admitted", || entered(server) > 20);
+                thread::sleep(Duration::from_micros(random.below(3000) as u64));
+                uninstall(&mut root);
+                if round % 10 == 0 {
+                    // It is gone for a while.
+                    thread::sleep(Duration::from_millis(20));
+                }
+                install(server, &mut root, &mut []);
+            }
+        },
+    );
+    configure(server, "1");
+}
+
+/// With a queue of a hundred it says that it is busy; they are all served, and it goes.
+fn goes_while_many_queue(server: &PrivateServer) {
+    let mut root = admin(server);
+    for _ in 0..times(10) {
+        let holder = Holder::of_the_only_place(server);
+        let queued: Vec<Running> = (0..100).map(|_| Running::start(server, "SELECT * FROM t")).collect();
+        holder.until_queued(100);
+        uninstall(&mut root);
+        let busy: Vec<(String, u16, String)> = root.query("SHOW WARNINGS").unwrap();
+        assert_eq!(busy.first().map(|warning| warning.1), Some(1620), "{busy:?}");
+        drop(holder);
+        for statement in queued {
+            statement.end().unwrap();
+        }
+        install(server, &mut root, &mut []);
+        configure(server, "1");
+        run(&mut app(server), "SELECT 1").unwrap();
+        empty(server);
+    }
+}
+
+/// Statements that began with it and end without it: asleep, in lock waits, in a transaction, sending a result.
+fn goes_while_statements_wait(server: &PrivateServer) {
+    let mut root = admin(server);
+    for _ in 0..times(10) {
+        configure(server, "1");
+        let mut locker = app(server);
+        run(&mut locker, "BEGIN").unwrap();
+        run(&mut locker, "UPDATE t SET k = k + 1 WHERE id = 1").unwrap();
+        run(&mut locker, "DO GET_LOCK('name', 0)").unwrap();
+        let mut waiting: Vec<Running> =
+            ["UPDATE t SET k = k + 1 WHERE id = 1", "DO GET_LOCK('name', 1000)", "DO SLEEP(0.2)"]
+                .iter()
+                .map(|statement| Running::start(server, statement))
+                .collect();
+        let mut reader = Wire::connect(server).unwrap();
+        reader.send_query("SELECT REPEAT('x', 1000) FROM seq_1_to_20000").unwrap();
+        waiting.push(Running::start(server, "ALTER TABLE t FORCE"));
+        thread::sleep(Duration::from_millis(20));
+        uninstall(&mut root);
+        run(&mut locker, "SELECT 1").unwrap();
+        run(&mut locker, "DO RELEASE_LOCK('name')").unwrap();
+        run(&mut locker, "COMMIT").unwrap();
+        reader.replies().unwrap();
+        for statement in waiting {
+            statement.end().unwrap();
+        }
+        install(server, &mut root, &mut []);
+    }
+    configure(server, "1");
+}
+
+fn settings_change_under_load(server: &PrivateServer) {
+    const VALUES: [(&str, &[&str]); 11] = [
+        ("thread_concurrency", &["'0'", "'1'", "'2'", "'7'", "'1023'", "'auto'"]),
+        (
+            "policy",
+            &[
+                "'none'",
+                "'fifo'",
+                "'lifo'",
+                "'flifo'",
+                "'broadcast'",
+                "'sleep'",
+                "'lease'",
+                "'summon'",
+                "'quantum'",
+            ],
+        ),
+        ("concurrency_tickets", &["1", "2", "5000", "4294967295"]),
+        ("queue_timeout", &["0", "1", "50", "4294967295"]),
+        ("max_queue", &["0", "1", "5", "4294967295"]),
+        ("io_depth", &["0", "1", "4294967295"]),
+        ("lock_waiters", &["0", "1", "4", "4294967295"]),
+        ("wait_mask", &["''", "'ROW_LOCK'", "'DISK,SLEEP'", "127", "DEFAULT"]),
+        ("quantum", &["1", "50", "1000000"]),
+        ("overtakes", &["0", "1", "1000"]),
+        ("bypass", &["0", "1"]),
+    ];
+    crowd(
+        16,
+        |number, stop| load(server, number, stop),
+        || {
+            let mut random = Random::new(5);
+            let mut root = admin(server);
+            // One place that nobody tells of its wait, and no limit of time for the queue: this is not about that.
+            set_number(server, "stall_after", 100);
+            let end = Instant::now() + Duration::from_secs(times(10) as u64);
+            while Instant::now() < end {
+                for _ in 0..20 {
+                    let (name, values) = VALUES[random.below(VALUES.len())];
+                    run(&mut root, &format!("SET GLOBAL flifo_{name} = {}", random.one_of(values))).unwrap();
+                    if random.below(4) == 0 {
+                        run(&mut root, "SHOW GLOBAL STATUS LIKE 'flifo%'").unwrap();
+                    }
+                }
+                thread::sleep(Duration::from_micros(random.below(5000) as u64));
+            }
+        },
+    );
+}

@@ -1,0 +1,15 @@
+//! The same on a server whose connections share a pool of threads: its wait callbacks are the pool's, too.
+
+use super::support::*;
+use super::{admin, kill, statements, storm};
+
+pub(crate) fn subject() -> Subject {
+    Subject {
+        name: "pool",
+        options: with_plugin()
+            .set("thread-handling", "pool-of-threads")
+            .set("innodb-lock-wait-timeout", 1)
+            .set("lock-wait-timeout", 100),
+        tests: [statements::tests(), kill::tests(), storm::tests(), admin::tests()].concat(),
+    }
+}

@@ -1,0 +1,97 @@
+//! A replica applies what it gets while its only place is taken: appliers ask nobody.
+
+use super::support::rest::{empty, until};
+use super::support::*;
+
+pub(crate) fn alone() -> Alone {
+    Alone {
+        name: "replica",
+        tests: vec![
+            ("applies_while_the_place_is_taken", || applies(0)),
+            ("applies_in_parallel", || applies(4)),
+        ],
+    }
+}
+
+fn applies(parallel: u32) {
+    let with_log = |id: u32| {
+        sanitized(Options::new().plugin(Plugin::Loaded))
+            .loopback()
+            .set("server-id", id)
+            .set("log-bin", "binlog")
+            .set("binlog-format", if parallel == 0 { "STATEMENT" } else { "ROW" })
+            .set("gtid-strict-mode", "ON")
+            .set("slave-parallel-threads", parallel)
+            .set("slave-parallel-mode", "optimistic")
+            .set("slave-net-timeout", 10)
+    };
+    let (primary, replica) =
+        (PrivateServer::start(with_log(1)).unwrap(), PrivateServer::start(with_log(2)).unwrap());
+    let mut source = admin(&primary);
+    for statement in [
+        "CREATE USER repl@'127.0.0.1' IDENTIFIED BY 'secret'",
+        "GRANT REPLICATION SLAVE ON *.* TO repl@'127.0.0.1'",
+    ] {
+        source.query_drop(statement).unwrap();
+    }
+    let mut applier = admin(&replica);
+    applier
+        .query_drop(format!(
+            "CHANGE MASTER TO master_host = '127.0.0.1', master_port = {}, master_user = 'repl',
+             master_password = 'secret', master_use_gtid = slave_pos",
+            primary.port().unwrap()
+        ))
+        .unwrap();
+    applier.query_drop("START SLAVE").unwrap();
+    populate(&primary);
+    let sum = |server: &PrivateServer| -> Option<i64> {
+        admin(server).query_first("SELECT SUM(k) + COUNT(*) FROM test.t").ok().flatten()
+    };
+    until("the replica has the table", || sum(&replica) == sum(&primary));
+
+    defaults(&primary);
+    defaults(&replica);
+    set(&primary, "thread_concurrency", "2");
+    let holder = Holder::of_the_only_place(&replica);
+    let queued: Vec<Running> = (0..50).map(|_| Running::start(&replica, "SELECT COUNT(*) FROM t")).collect();
+    holder.until_queued(50);
+    // Writers, whose rows are the same or not, with multi-statement transactions and definitions.
+    crowd(
+        8,
+        |number, _| {
+            let mut client = app(&primary);
+            for round in 0..times(25) {
+                let id = 1 + (number * round) % 10;
+                run(&mut client, "BEGIN").unwrap();
+                run(&mut client, &format!("UPDATE t SET k = k + 1 WHERE id = {id}")).unwrap();
+                run(&mut client, "COMMIT").unwrap();
+                run(&mut client, "UPDATE t SET k = k + 1 WHERE id = 20").unwrap();
+                if round % 10 == number {
+                    run(&mut client, &format!("CREATE OR REPLACE TABLE made_{number} (id INT)")).unwrap();
+                }
+            }
+        },
+        || (),
+    );
+    until("the replica has caught up", || sum(&replica) == sum(&primary));
+    assert!(holder.still_holds());
+    drop(holder);
+    for statement in queued {
+        statement.end().unwrap();
+    }
+    // It stops, starts and applies while others are admitted one by one.
+    for _ in 0..3 {
+        applier.query_drop("STOP SLAVE").unwrap();
+        run(&mut app(&primary), "UPDATE t SET k = k + 1 WHERE id = 1").unwrap();
+        applier.query_drop("START SLAVE").unwrap();
+        run(&mut app(&replica), "SELECT COUNT(*) FROM t").unwrap();
+    }
+    until("the replica has caught up again", || sum(&replica) == sum(&primary));
+    for server in [&primary, &replica] {
+        empty(server);
+        rest::check(server);
+    }
+    let error: Option<(String, String)> =
+        applier.query_first("SHOW GLOBAL STATUS LIKE 'Slaves_running'").unwrap();
+    assert_eq!(error.map(|(_, running)| running).as_deref(), Some("1"));
+}
