@@ -30,7 +30,7 @@ run: ## the main job: the sweep, with its table and its picture
 
 test: setup lint unit models ## everything a change must pass
 
-unit: ## unit, property, fault, crash and command-line tests
+unit: mariadb ## unit, property, fault, crash and command-line tests
 	$(CARGO) test --workspace
 	$(CARGO) test -p flifo-admission --features metrics publish
 
