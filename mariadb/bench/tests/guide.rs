@@ -1,0 +1,126 @@
+//! docs/mariadb.md is true: what it tells a DBA to type works on a real server, and its tables name what the plugin
+//! has, with the defaults that it has.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use flifo_mariadb::mysql::prelude::Queryable;
+use flifo_mariadb::mysql::{Conn, Error};
+use flifo_mariadb::{Options, Plugin, PrivateServer, client};
+
+const GUIDE: &str = include_str!("../../../docs/mariadb.md");
+
+/// The blocks of one language, in order.
+fn blocks(language: &str) -> Vec<&'static str> {
+    let fence = format!("```{language}\n");
+    GUIDE.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap_or_default()).collect()
+}
+
+/// Statements, each with the error that its comment announces.
+fn statements(block: &str) -> Vec<(String, Option<u16>)> {
+    let mut statements = Vec::new();
+    let mut text = String::new();
+    for line in block.lines() {
+        let (code, comment) = line.split_once("--").unwrap_or((line, ""));
+        text += code.trim_end();
+        if text.ends_with(';') {
+            let error = comment.trim().strip_prefix("ERROR ").and_then(|number| number.parse().ok());
+            // Nobody wants to wait for a figure that means nothing here.
+            statements.push((text.replace("SLEEP(10)", "SLEEP(0)"), error));
+            text.clear();
+        } else if !text.is_empty() {
+            text.push(' ');
+        }
+    }
+    assert_eq!(text, "", "a statement without its end");
+    statements
+}
+
+fn run(root: &mut Conn, statement: &str) -> Result<Vec<Vec<String>>, u16> {
+    let rows: Result<Vec<flifo_mariadb::mysql::Row>, Error> = root.query(statement);
+    match rows {
+        Ok(rows) => Ok(rows
+            .into_iter()
+            .map(|row| row.unwrap().into_iter().map(|v| v.as_sql(true)).collect())
+            .collect()),
+        Err(Error::MySqlError(error)) => Err(error.code),
+        Err(other) => panic!("{statement}: {other}"),
+    }
+}
+
+#[test]
+fn what_it_says_to_type_works() {
+    let server = PrivateServer::start(Options::new().plugin(Plugin::AtHand)).unwrap();
+    let mut root = server.connect().unwrap();
+    root.query_drop("CREATE DATABASE shop").unwrap();
+    let blocks = blocks("sql");
+    assert!(blocks.len() >= 7);
+    for (statement, error) in blocks.into_iter().flat_map(statements) {
+        assert_eq!(run(&mut root, &statement).err(), error, "{statement}");
+        if statement.starts_with("INSTALL") {
+            let active = run(
+                &mut root,
+                "SELECT PLUGIN_STATUS FROM information_schema.PLUGINS WHERE PLUGIN_NAME = 'flifo'",
+            );
+            assert_eq!(active, Ok(vec![vec!["'ACTIVE'".to_owned()]]));
+        }
+    }
+    let left = run(&mut root, "SELECT COUNT(*) FROM information_schema.PLUGINS WHERE PLUGIN_NAME = 'flifo'");
+    assert_eq!(left, Ok(vec![vec!["'0'".to_owned()]]), "the last block takes it away");
+}
+
+#[test]
+fn the_queue_can_be_looked_at() {
+    let server = PrivateServer::start(Options::new().plugin(Plugin::Loaded)).unwrap();
+    server.connect().unwrap().query_drop("CREATE USER app@localhost").unwrap();
+    let script = blocks("sh").into_iter().find(|block| block.contains("Waiting for admission")).unwrap();
+    // Shorter, and until it is there rather than for a second.
+    let there =
+        "for _ in {1..300}; do mariadb -e \"SHOW PROCESSLIST\" | grep -q admission && break; sleep 0.1; done";
+    let script = script.replace("20000000", "6000000").replace("sleep 1\n", &format!("{there}\n"));
+    let shell = client().unwrap();
+    let at_server = format!("{} --no-defaults --socket={}", shell.display(), server.socket().display());
+    let output = Command::new("bash")
+        .arg("-ec")
+        .arg(script.replace("mariadb ", &format!("{at_server} ")))
+        .env("USER", "root")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text} {}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("Waiting for admission"), "{text}");
+    assert_eq!(server.status("Flifo_queued").unwrap(), "0");
+}
+
+/// First and second cell of the rows of the table with this head, without back quotes.
+fn table(head: &str) -> Vec<(&'static str, &'static str)> {
+    let from = GUIDE.find(head).unwrap_or_else(|| panic!("no table {head}"));
+    let rows = GUIDE[from..].lines().skip(2).take_while(|line| line.starts_with('|'));
+    let cells = rows.map(|row| row.split('|').map(|cell| cell.trim().trim_matches('`')));
+    cells.map(|mut cells| (cells.nth(1).unwrap(), cells.next().unwrap())).collect()
+}
+
+#[test]
+fn its_tables_name_what_there_is() {
+    let server = PrivateServer::start(Options::new().plugin(Plugin::Loaded)).unwrap();
+    let mut root = server.connect().unwrap();
+
+    let question = "SELECT LOWER(VARIABLE_NAME), DEFAULT_VALUE FROM information_schema.SYSTEM_VARIABLES \
+        WHERE VARIABLE_NAME LIKE 'flifo%'";
+    let there: Vec<(String, String)> = root.query(question).unwrap();
+    let there: BTreeSet<(&str, &str)> =
+        there.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let told: BTreeSet<(&str, &str)> = table("| variable | default |").into_iter().collect();
+    assert_eq!(told, there);
+
+    let there: Vec<(String, String)> = root.query("SHOW GLOBAL STATUS LIKE 'Flifo%'").unwrap();
+    let suffixes = ["_count", "_mean_us", "_p50_us", "_p95_us", "_p99_us", "_max_us"];
+    let family = |name: &str| {
+        let of_time = suffixes.iter().find_map(|suffix| name.strip_suffix(suffix));
+        of_time.map_or_else(|| name.to_owned(), |stem| format!("{stem}_*"))
+    };
+    let there: BTreeSet<String> = there.iter().map(|(name, _)| family(name)).collect();
+    let told: BTreeSet<String> =
+        table("| status variable |").into_iter().map(|(name, _)| name.to_owned()).collect();
+    assert_eq!(told, there);
+}
