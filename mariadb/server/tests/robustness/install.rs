@@ -43,7 +43,7 @@ fn load(server: &PrivateServer, number: usize, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let mut client = Wire::connect(server).unwrap();
         let prepared = client.prepare("SELECT k FROM t WHERE id < 10").unwrap().unwrap();
-        let stays = if number % 4 == 0 { usize::MAX } else { 50 };
+        let stays = if number.is_multiple_of(4) { usize::MAX } else { 50 };
         for _ in 0..stays {
             if stop.load(Ordering::Relaxed) {
                 break;

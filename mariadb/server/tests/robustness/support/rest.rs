@@ -104,7 +104,8 @@ fn describe(options: &mysql::OptsBuilder) -> String {
         let state: Option<(String, String)> =
             root.query_first("SHOW GLOBAL STATUS WHERE Variable_name = 'Flifo_state_line'")?;
         let mut text = state.map(|(_, line)| line).unwrap_or_default();
-        let processes: Vec<(u64, String, String, Option<String>, Option<String>)> = root.query(
+        type Process = (u64, String, String, Option<String>, Option<String>);
+        let processes: Vec<Process> = root.query(
             "SELECT id, user, command, state, LEFT(info, 80) FROM information_schema.processlist
              ORDER BY state = 'Waiting for admission' LIMIT 40",
         )?;
