@@ -103,7 +103,7 @@ mariadb-test: mariadb ## the plugin on real servers
 	$(CARGO) test -p flifo-mariadb
 
 bench-mariadb: mariadb ## a stock MariaDB beside one with the plugin and a pool of threads (ARGS="--quick", ARGS=--help)
-	$(CARGO) run --release --quiet -p flifo-mariadb-bench -- $(ARGS)
+	$(CARGO) run --quiet -p flifo-mariadb-bench -- $(ARGS)
 
 deb: mariadb ## a Debian package of the plugin: target/deb/
 	mariadb/debian/build
