@@ -20,7 +20,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 DOCDIR     ?= $(PREFIX)/share/doc/flifo
 DOCS       = docs/c-api.md LICENSE-MIT LICENSE-APACHE $(CAPI)/examples/pool.c $(CAPI)/examples/guard.cc
 
-.PHONY: help run test unit models lint deny bench docs setup capi header install uninstall tsan miri soak mariadb mariadb-try mariadb-test bench-mariadb deb
+.PHONY: help run test unit models lint deny bench docs setup capi header install uninstall tsan miri soak mariadb mariadb-try mariadb-test bench-mariadb bench-target deb
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,7 +30,7 @@ run: ## the main job: the sweep, with its table and its picture
 
 test: setup lint unit models ## everything a change must pass
 
-unit: ## unit, property, fault, crash and command-line tests
+unit: mariadb ## unit, property, fault, crash and command-line tests
 	$(CARGO) test --workspace
 	$(CARGO) test -p flifo-admission --features metrics publish
 
@@ -62,6 +62,10 @@ bench: ## the figures of docs/benchmarks.md that are not a sweep
 	$(CARGO) bench -p flifo-admission
 	$(CARGO) bench -p flifo-admission-c
 	$(CARGO) bench -p flifo-engine
+
+bench-target: ## flifo sweep --target beside sysbench, on a private MariaDB by turns
+	$(CARGO) build --release -p flifo
+	tools/bench-target
 
 docs: ## the crates' documentation
 	$(CARGO) doc --workspace --no-deps --open

@@ -21,8 +21,8 @@ macro_rules! exit_codes {
   1    failed while running
   2    wrong usage
   3    the data directory cannot be used (not flifo's, damaged, not writable, disk full)
-  4    a limit of the system or of the server is too low (file descriptors, threads, memory, connections)
-  5    the server of --target cannot be used (not there, no access, no plugin, a table of another shape)
+  4    a limit of the system or of the server is too low (descriptors, threads, memory, connections)
+  5    the server of --target cannot be used, or a round on it failed
   130  interrupted with Ctrl-C; what was measured is printed and saved"
     };
 }
@@ -40,8 +40,7 @@ const SWEEP_EXAMPLES: &str = concat!(
       Which limit is best for the whole transaction
   flifo sweep --buffer-pool 40M --leave-on-read yes,no --threads 64
       A buffer pool of a tenth of the data; waits for the disk in and out of the place
-  flifo sweep --target mysql://app:secret@127.0.0.1/sbtest --workload hot-rows-100 --threads 16,256,1024 \\
-              --admin-target 'unix:/run/mysqld/mysqld.sock?user=root'
+  flifo sweep --target mysql://app@127.0.0.1/sbtest --workload hot-rows-100 --threads 16,1024
       A MariaDB with flifo's plugin, without and with a limit by turns
 
 ",

@@ -4,6 +4,7 @@
 
 #include <mysql/service_kill_statement.h>
 #include <mysql/service_progress_report.h>
+#include <mysql/service_thd_wait.h>
 #include <sched.h>
 
 #include <chrono>
@@ -34,6 +35,8 @@ class Shown {
   Shown(Connection &connection, MYSQL_THD thd)
       : connection(connection), thd(thd), before(thd_proc_info(thd, "Waiting for admission")) {
     flifo_forget_cancel(connection.session);
+    // A pool of threads would have one worker less, and nobody could connect until it missed it.
+    server::wait_begin_before(thd, THD_WAIT_USER_LOCK);
     connection.queueing.store(Queueing::Yes, std::memory_order_release);
   }
 
@@ -44,6 +47,7 @@ class Shown {
       queueing = Queueing::Yes;
       sched_yield();
     }
+    server::wait_end_before(thd);
     thd_proc_info(thd, before);
   }
 

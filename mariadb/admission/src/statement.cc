@@ -5,6 +5,7 @@
 #include "queueing.h"
 #include "rowlocks.h"
 #include "settings.h"
+#include "text.h"
 
 #include <mysqld_error.h>
 
@@ -35,52 +36,19 @@ bool runs_a_statement(const mysql_event_general &event) {
   return command("Query") || command("Execute") || command("Bulk_execute");
 }
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-// Whether the text begins with this word, in any case.
-bool begins_with(const char *text, unsigned length, const char *word) {
-  const size_t word_length = strlen(word);
-  if (length < word_length) return false;
-  for (size_t i = 0; i < word_length; i++)
-    if (lower(text[i]) != word[i]) return false;
-  return true;
-}
-
-// Whether a SELECT locks what it reads, by the clause at its end. Seeing one where there is none does no harm.
-bool locks_what_it_reads(const char *text, unsigned length) {
-  constexpr unsigned TAIL = 96;
-  const unsigned from = length > TAIL ? length - TAIL : 0;
-  for (unsigned at = from; at < length; at++)
-    if (begins_with(text + at, length - at, "for update") || begins_with(text + at, length - at, "in share mode"))
-      return true;
-  return false;
-}
-
-// Whether the statement did no more than begin a transaction. A compound statement that begins one may have written.
-bool only_begins(const char *text, unsigned length) {
-  if (begins_with(text, length, "begin")) {
-    constexpr unsigned BEGIN_WORK = 10;
-    return length <= BEGIN_WORK;
-  }
-  return begins_with(text, length, "start transaction") || begins_with(text, length, "set ") ||
-         begins_with(text, length, "xa ");
-}
-
 // Keeps account of the transaction, so that those who hold locks go first. The public interface does not say
 // whether a transaction has locked or written; that one is open, and what statements it ran, it says. Functions,
 // triggers and isolation levels lock unseen, so any statement may have; one that is no SELECT is taken to have.
 void saw_end_of(Connection &connection, MYSQL_THD thd, const mysql_event_general &event) {
-  const char *text = event.general_query;
-  const unsigned length = event.general_query_length;
+  const Text text(event.general_query, event.general_query_length);
   const long long options = thd_test_options(thd, OPTION_BEGIN | OPTION_NOT_AUTOCOMMIT);
   const bool was_open = connection.in_transaction;
   connection.in_transaction = options != 0;
   // Without autocommit the next one is open at once.
-  const bool ended = options == OPTION_NOT_AUTOCOMMIT &&
-                     (begins_with(text, length, "commit") || begins_with(text, length, "rollback"));
-  const bool did_something = was_open || !only_begins(text, length);
+  const bool ended = options == OPTION_NOT_AUTOCOMMIT && (text.begins_with("commit") || text.begins_with("rollback"));
+  const bool did_something = was_open || !text.only_begins();
   bool may = options != 0 && !ended && (connection.may_hold_locks || did_something);
-  bool holds = may && (connection.holds_locks || thd_sql_command(thd) != SQLCOM_SELECT || locks_what_it_reads(text, length));
+  bool holds = may && (connection.holds_locks || thd_sql_command(thd) != SQLCOM_SELECT || text.locks_what_it_reads());
   if (thd_in_lock_tables(thd)) may = holds = true;
   connection.may_hold_locks = may;
   if (holds == connection.holds_locks) return;
@@ -176,13 +144,20 @@ void on_end(MYSQL_THD thd, const mysql_event_general &event) {
   }
 }
 
+void on_error(MYSQL_THD thd, const mysql_event_general &event) {
+  Connection *connection = connections::find(thd);
+  if (connection == nullptr || !connection->in_statement) return;
+  connection->failed = true;
+  // An EXECUTE that fails before it runs anything, as of an unknown name, has no further event.
+  if (Text(event.general_query, event.general_query_length).begins_with("execute")) leave(*connection);
+}
+
 void on_general(MYSQL_THD thd, const mysql_event_general &event) {
   switch (event.event_subclass) {
     case MYSQL_AUDIT_GENERAL_LOG:
       return on_log(thd, event);
     case MYSQL_AUDIT_GENERAL_ERROR:
-      if (Connection *connection = connections::find(thd)) connection->failed = true;
-      return;
+      return on_error(thd, event);
     case MYSQL_AUDIT_GENERAL_RESULT:
     case MYSQL_AUDIT_GENERAL_STATUS:
       return on_end(thd, event);

@@ -37,7 +37,7 @@ flifo_wait_kind_t kind_of(int server_kind) {
 // The network waits in which a connection is idle show that it is a client's: no thread of the server's own
 // reads commands. Within a statement they may be another server's replies.
 void saw_idle(Connection &connection) {
-  // EXECUTE of an unknown name ends with its error and no other event.
+  // Whatever ended with its error and no other event.
   if (connection.in_statement && connection.failed) statement::leave(connection);
   if (!connection.in_statement) connection.is_client = true;
 }

@@ -21,7 +21,7 @@ pub(crate) fn extra_port() -> Subject {
     }
 }
 
-pub(crate) fn tests() -> Vec<(&'static str, fn(&PrivateServer))> {
+pub(crate) fn tests() -> Vec<Test> {
     vec![
         ("root_gets_in", root_gets_in),
         ("a_session_that_asks_nobody", a_session_that_asks_nobody),

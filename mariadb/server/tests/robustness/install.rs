@@ -15,7 +15,7 @@ pub(crate) fn subject() -> Subject {
     Subject { name: "install", options: with_plugin().plugin(Plugin::AtHand), tests: tests() }
 }
 
-pub(crate) fn tests() -> Vec<(&'static str, fn(&PrivateServer))> {
+pub(crate) fn tests() -> Vec<Test> {
     vec![
         ("comes_and_goes_at_rest", comes_and_goes_at_rest),
         ("comes_and_goes_under_load", comes_and_goes_under_load),

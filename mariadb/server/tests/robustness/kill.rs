@@ -11,7 +11,7 @@ pub(crate) fn subject() -> Subject {
     Subject { name: "kill", options: with_plugin(), tests: tests() }
 }
 
-pub(crate) fn tests() -> Vec<(&'static str, fn(&PrivateServer))> {
+pub(crate) fn tests() -> Vec<Test> {
     vec![
         ("queued_statements", queued_statements),
         ("queued_within_a_procedure", queued_within_a_procedure),

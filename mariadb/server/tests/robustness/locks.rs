@@ -16,7 +16,7 @@ pub(crate) fn subject() -> Subject {
     }
 }
 
-pub(crate) fn tests() -> Vec<(&'static str, fn(&PrivateServer))> {
+pub(crate) fn tests() -> Vec<Test> {
     vec![
         ("idle_while_holding", idle_while_holding),
         ("however_the_locks_were_taken", however_the_locks_were_taken),

@@ -45,8 +45,9 @@ fn applies(parallel: u32) {
     applier.query_drop("START SLAVE").unwrap();
     populate(&primary);
     let sum = |server: &PrivateServer| -> Option<i64> {
-        admin(server).query_first("SELECT SUM(k) + COUNT(*) FROM test.t").ok().flatten()
+        admin(server).query_first("SELECT IFNULL(SUM(k), 0) + COUNT(*) FROM test.t").ok().flatten()
     };
+    rest::is_current(&replica);
     until("the replica has the table", || sum(&replica) == sum(&primary));
 
     defaults(&primary);

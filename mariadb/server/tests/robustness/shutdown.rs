@@ -25,6 +25,7 @@ const IN_TIME: Duration = Duration::from_secs(120);
 
 fn ends(options: Options, by_statement: bool) {
     let mut server = PrivateServer::start(options).unwrap();
+    rest::is_current(&server);
     populate(&server);
     defaults(&server);
     let holder = Holder::of_the_only_place(&server);

@@ -15,7 +15,7 @@ pub(crate) fn subject() -> Subject {
     }
 }
 
-pub(crate) fn tests() -> Vec<(&'static str, fn(&PrivateServer))> {
+pub(crate) fn tests() -> Vec<Test> {
     vec![
         ("every_way_to_run_one_asks", every_way_to_run_one_asks),
         ("errors", errors),

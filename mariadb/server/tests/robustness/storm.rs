@@ -12,7 +12,7 @@ pub(crate) fn subject() -> Subject {
     Subject { name: "storm", options: with_plugin(), tests: tests() }
 }
 
-pub(crate) fn tests() -> Vec<(&'static str, fn(&PrivateServer))> {
+pub(crate) fn tests() -> Vec<Test> {
     vec![
         ("two_thousand_come_and_go", two_thousand_come_and_go),
         ("come_ask_once_and_go", come_ask_once_and_go),

@@ -10,4 +10,4 @@ pub(crate) use clients::*;
 pub(crate) use flifo_mariadb::mysql::prelude::Queryable;
 pub(crate) use flifo_mariadb::mysql::{self, Conn};
 pub(crate) use flifo_mariadb::{Ended, Options, Plugin, PrivateServer};
-pub(crate) use stage::{Alone, Subject, times};
+pub(crate) use stage::{Alone, Subject, Test, times};

@@ -15,11 +15,14 @@ use super::{Ended, Options, PrivateServer, clients, rest};
 const HANGS: Duration = Duration::from_secs(300);
 const END: Duration = Duration::from_secs(120);
 
+/// A test by name.
+pub(crate) type Test = (&'static str, fn(&PrivateServer));
+
 /// Tests that share a server.
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
     pub(crate) options: Options,
-    pub(crate) tests: Vec<(&'static str, fn(&PrivateServer))>,
+    pub(crate) tests: Vec<Test>,
 }
 
 /// Tests that start their own servers.
