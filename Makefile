@@ -28,7 +28,7 @@ help: ## this list
 run: ## the main job: the sweep, with its table and its picture
 	$(CARGO) run --release -- sweep
 
-test: setup lint unit models ## everything a change must pass
+test: setup lint unit deb models ## everything a change must pass
 
 unit: mariadb ## unit, property, fault, crash and command-line tests
 	$(CARGO) test --workspace
