@@ -28,7 +28,7 @@ help: ## this list
 run: ## the main job: the sweep, with its table and its picture
 	$(CARGO) run --release -- sweep
 
-test: setup lint unit models ## everything a change must pass
+test: setup lint unit deb models ## everything a change must pass
 
 unit: mariadb ## unit, property, fault, crash and command-line tests
 	$(CARGO) test --workspace
@@ -107,7 +107,7 @@ mariadb-test: mariadb ## the plugin on real servers
 	$(CARGO) test -p flifo-mariadb
 
 bench-mariadb: mariadb ## a stock MariaDB beside one with the plugin and a pool of threads (ARGS="--quick", ARGS=--help)
-	$(CARGO) run --release --quiet -p flifo-mariadb-bench -- $(ARGS)
+	$(CARGO) run --quiet -p flifo-mariadb-bench -- $(ARGS)
 
 deb: mariadb ## a Debian package of the plugin: target/deb/
 	mariadb/debian/build

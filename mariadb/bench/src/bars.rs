@@ -24,6 +24,7 @@ const MANY: u32 = 1024;
 const OF_PEAK: f64 = 0.9;
 /// Of a stock server, at one connection and with a small buffer pool.
 const NO_WORSE: f64 = 0.98;
+const CPU_NO_MORE: f64 = 1.02;
 const VARIATION: f64 = 0.3;
 const LONGEST_IN_MEANS: f64 = 2.0;
 
@@ -111,6 +112,11 @@ fn of_cell(results: &Results, name: &str, cell: (Workload, u32), verdicts: &mut 
     };
     if let Some(bar) = of_stock(results.what, workload, connections) {
         add("throughput / stock", Wanted::AtLeast(bar), against(Kind::Stock, throughput));
+    }
+    if results.what == What::Overhead {
+        // Client and server share a processor at times, which throughput shows and this does not.
+        let cpu = against(Kind::Stock, |figures| figures.server_cpu_us_per_statement);
+        add("server CPU per statement / stock", Wanted::AtMost(CPU_NO_MORE), cpu);
     }
     if results.what != What::Table || connections != MANY {
         return;

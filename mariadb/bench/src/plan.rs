@@ -57,7 +57,7 @@ pub struct Cli {
     #[arg(long, value_name = "W,..", value_enum, value_delimiter = ',')]
     pub workload: Vec<Workload>,
 
-    /// Connections, a list [default: 16,256,1024; overhead 1; small-pool 64]
+    /// Connections, a list [default: 16,256,1024, with --quick 16,1024; overhead 1; small-pool 64]
     #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4000))]
     pub connections: Vec<u32>,
 
@@ -146,7 +146,7 @@ impl Plan {
         Ok(Plan {
             what: cli.what,
             workloads: or(&cli.workload, || workloads(cli.what)),
-            connections: or(&cli.connections, || connections(cli.what)),
+            connections: or(&cli.connections, || connections(cli)),
             contestants: contestants(cli)?,
             rounds: cli.rounds.unwrap_or(rounds),
             settings: Settings {
@@ -173,8 +173,9 @@ fn or<T: Clone>(given: &[T], default: impl Fn() -> Vec<T>) -> Vec<T> {
     if given.is_empty() { default() } else { given.to_vec() }
 }
 
-fn connections(what: What) -> Vec<u32> {
-    match what {
+fn connections(cli: &Cli) -> Vec<u32> {
+    match cli.what {
+        What::Table if cli.quick => vec![16, 1024],
         What::Table => vec![16, 256, 1024],
         What::Overhead => vec![1],
         What::SmallPool => vec![64],
@@ -231,6 +232,13 @@ mod tests {
         assert_eq!(plan.cells().len(), 21);
         assert_eq!(names(&plan), ["stock", "plugin", "pool"]);
         assert_eq!(plan.settings.rows, 1_000_000);
+    }
+
+    #[test]
+    fn quick_is_less_of_everything() {
+        let plan = plan("--quick").unwrap();
+        assert_eq!((plan.rounds, plan.cells().len(), plan.settings.rows), (1, 14, 100_000));
+        assert_eq!((plan.settings.time_s, plan.settings.skip_s), (3, 1));
     }
 
     #[test]
