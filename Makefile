@@ -20,7 +20,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 DOCDIR     ?= $(PREFIX)/share/doc/flifo
 DOCS       = docs/c-api.md LICENSE-MIT LICENSE-APACHE $(CAPI)/examples/pool.c $(CAPI)/examples/guard.cc
 
-.PHONY: help run test unit models lint deny bench docs setup capi header install uninstall tsan miri soak mariadb mariadb-try mariadb-test bench-mariadb bench-target deb
+.PHONY: help run test unit models lint deny bench docs setup capi header install uninstall tsan miri soak mariadb mariadb-try mariadb-test mariadb-asan bench-mariadb bench-target deb
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -103,8 +103,14 @@ mariadb: ## the plugin for MariaDB: target/mariadb/flifo.so
 mariadb-try: mariadb ## a private MariaDB server with the plugin, and a shell on it
 	$(CARGO) run --quiet -p flifo-mariadb --bin flifo-mariadb-try
 
-mariadb-test: mariadb ## the plugin on real servers
+mariadb-test: mariadb ## the plugin on real servers; then shorter, with AddressSanitizer
 	$(CARGO) test -p flifo-mariadb
+	$(MAKE) --no-print-directory mariadb-asan FLIFO_SHORT=1
+
+mariadb-asan: ## the plugin on real servers with AddressSanitizer (FLIFO_SHORT=1: a fifth of what is repeated)
+	mariadb/admission/build --asan
+	FLIFO_SHORT=$(FLIFO_SHORT) FLIFO_SANITIZER=$$($${CXX:-g++} -print-file-name=libasan.so) \
+	FLIFO_PLUGIN=$(abspath $(TARGET_DIR))/mariadb-asan/flifo.so $(CARGO) test -p flifo-mariadb --test robustness
 
 bench-mariadb: mariadb ## a stock MariaDB beside one with the plugin and a pool of threads (ARGS="--quick", ARGS=--help)
 	$(CARGO) run --quiet -p flifo-mariadb-bench -- $(ARGS)

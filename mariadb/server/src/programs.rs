@@ -9,16 +9,16 @@ use crate::{Error, Result};
 const SYSTEM: &str = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin";
 
 pub(crate) fn server() -> Result<PathBuf> {
-    find("mariadbd", "mariadb-server")
+    find("mariadbd", "mariadb-server-core")
 }
 
 pub(crate) fn installer() -> Result<PathBuf> {
-    find("mariadb-install-db", "mariadb-server")
+    find("mariadb-install-db", "mariadb-server-core")
 }
 
 /// The `mariadb` shell.
 pub fn client() -> Result<PathBuf> {
-    find("mariadb", "mariadb-client")
+    find("mariadb", "mariadb-client-core")
 }
 
 fn find(program: &'static str, package: &'static str) -> Result<PathBuf> {

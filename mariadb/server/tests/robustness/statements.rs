@@ -36,6 +36,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ("locks_of_tables_and_names", locks_of_tables_and_names),
         ("waits_that_nobody_tells_of", waits_that_nobody_tells_of),
         ("sleepers_give_way", sleepers_give_way),
+        ("places_kept_in_waits", places_kept_in_waits),
         ("all_of_it_at_once", all_of_it_at_once),
     ]
 }
@@ -847,6 +848,19 @@ fn sleepers_give_way(server: &PrivateServer) {
         assert!(sleeper.end().is_err());
     }
     empty(server);
+}
+
+/// With no wait in the mask a place is given back by the statement's end and by nothing else.
+fn places_kept_in_waits(server: &PrivateServer) {
+    set(server, "wait_mask", "");
+    for test in [errors, several_in_one_packet, procedures, prepared, prepared_as_text, prepared_in_bulk] {
+        test(server);
+    }
+    for test in [change_user, transactions] {
+        // These wait for somebody who waits for their place.
+        set(server, "wait_mask", "ROW_LOCK");
+        test(server);
+    }
 }
 
 /// Many clients, everything, in any order.

@@ -33,7 +33,7 @@ pub(crate) struct Alone {
 
 /// Whether fewer of everything is asked for.
 pub(crate) fn short() -> bool {
-    std::env::var_os("FLIFO_SHORT").is_some_and(|value| value != "0")
+    std::env::var_os("FLIFO_SHORT").is_some_and(|value| !value.is_empty() && value != "0")
 }
 
 /// This many, or a fifth of it.
