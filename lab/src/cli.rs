@@ -195,7 +195,7 @@ pub struct SweepArgs {
     #[arg(help_heading = "Data and engine", long, value_name = "N", default_value = "1")]
     pub seed: u64,
 
-    /// Measure a live MariaDB or MySQL instead: mysql://user[:password]@host[:port]/database or
+    /// Measure a live MariaDB or MySQL instead: `mysql://user[:password]@host[:port]/database` or
     /// unix:/path/to/socket?user=..&db=..
     ///
     /// The table sbtest1 is made in the database if it is not there, and never dropped; a table of another shape

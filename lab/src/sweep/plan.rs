@@ -69,7 +69,7 @@ pub struct Plan {
     pub time: Duration,
     /// Run before a step is measured.
     pub settle: Duration,
-    /// Rows of a range, as asked for; of read-only otherwise [`RANGE_SIZE`], or the table's size if that is less.
+    /// Rows of a range, as asked for; of read-only otherwise 1000, or the table's size if that is less.
     pub range_size: u32,
     /// Rows of a range of read-write, whose default is sysbench's, smaller one.
     pub read_write_range_size: u32,

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 
 #include <atomic>
+#include <cstring>
 
 namespace flifo::server {
 namespace {
@@ -34,6 +35,18 @@ WaitEnd end_before;
 const unsigned *extra_port;
 bool (*check_global_access)(MYSQL_THD, unsigned long long, bool no_errors);
 void (*set_killed)(MYSQL_THD, int state, int error, const char *text);
+
+// Where a THD has the pointer to its scheduler, of which there is one for each of the two ports. It is looked for in a
+// THD that is known to have the main port's, and used only if it stands there once. THDs are some times as large as
+// the part that is searched.
+constexpr size_t SEARCHED = 4096, NOWHERE = SEARCHED, UNKNOWN = SEARCHED + 1;
+std::atomic<size_t> scheduler_at{UNKNOWN};
+
+const void *pointer_at(MYSQL_THD thd, size_t at) {
+  const void *pointer;
+  memcpy(&pointer, reinterpret_cast<const char *>(thd) + at, sizeof pointer);
+  return pointer;
+}
 
 template <class T>
 void look_up(T &target, const char *name) {
@@ -81,6 +94,23 @@ void wait_begin_before(MYSQL_THD thd, int kind) {
 
 void wait_end_before(MYSQL_THD thd) {
   if (end_before != nullptr) end_before(thd);
+}
+
+void saw_main_port(MYSQL_THD thd) {
+  if (scheduler_at.load(std::memory_order_relaxed) != UNKNOWN) return;
+  size_t found = NOWHERE;
+  for (size_t at = 0; at < SEARCHED; at += sizeof(void *)) {
+    if (pointer_at(thd, at) != scheduler) continue;
+    if (found != NOWHERE) return scheduler_at.store(NOWHERE, std::memory_order_relaxed);
+    found = at;
+  }
+  scheduler_at.store(found, std::memory_order_relaxed);
+}
+
+bool is_of_main_port(MYSQL_THD thd) {
+  if (!has_extra_port() || scheduler == nullptr) return true;
+  const size_t at = scheduler_at.load(std::memory_order_relaxed);
+  return at < SEARCHED && pointer_at(thd, at) == scheduler;
 }
 
 bool has_extra_port() { return extra_port != nullptr && *extra_port != 0; }

@@ -39,6 +39,13 @@ void wait_end_before(MYSQL_THD thd);
 // Whether an administrator's port is open, whose connections `hook_waits` leaves alone.
 bool has_extra_port();
 
+// A callback came for this connection, so it is not the administrator's port's. From the first of them on
+// `is_of_main_port` knows.
+void saw_main_port(MYSQL_THD thd);
+
+// Whether a connection is known not to have come by the administrator's port.
+bool is_of_main_port(MYSQL_THD thd);
+
 // Whether the account has CONNECTION ADMIN. False if the server does not let us ask.
 bool is_connection_admin(MYSQL_THD thd);
 

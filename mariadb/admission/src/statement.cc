@@ -169,8 +169,7 @@ void on_general(MYSQL_THD thd, const mysql_event_general &event) {
 void on_connection(MYSQL_THD thd, const mysql_event_connection &event) {
   switch (event.event_subclass) {
     case MYSQL_AUDIT_CONNECTION_CONNECT:
-      // Connections of the extra port never wait where the plugin sees them, which tells them from the others.
-      if (event.status == 0 && (!server::waits_can_be_hooked() || !server::has_extra_port()))
+      if (event.status == 0 && server::is_of_main_port(thd))
         if (Connection *connection = connections::get(thd)) connection->is_client = true;
       return;
     case MYSQL_AUDIT_CONNECTION_CHANGE_USER:

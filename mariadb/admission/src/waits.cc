@@ -36,7 +36,8 @@ flifo_wait_kind_t kind_of(int server_kind) {
 
 // The network waits in which a connection is idle show that it is a client's: no thread of the server's own
 // reads commands. Within a statement they may be another server's replies.
-void saw_idle(Connection &connection) {
+void saw_idle(Connection &connection, MYSQL_THD thd) {
+  server::saw_main_port(thd);
   // Whatever ended with its error and no other event.
   if (connection.in_statement && connection.failed) statement::leave(connection);
   if (!connection.in_statement) connection.is_client = true;
@@ -49,7 +50,7 @@ void begin(MYSQL_THD thd, int server_kind) {
   const bool is_network = server_kind == THD_WAIT_NET;
   Connection *connection = is_network ? connections::get(thd) : connections::find(thd);
   if (connection == nullptr) return;
-  if (is_network) saw_idle(*connection);
+  if (is_network) saw_idle(*connection, thd);
   if (!connection->in_statement) return;
   const flifo_wait_kind_t kind = kind_of(server_kind);
   if (connection->waits < Connection::WAITS_MAX)
