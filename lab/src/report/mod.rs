@@ -70,6 +70,22 @@ pub fn show(
     Ok(())
 }
 
+/// What a run does at its end: saves what was measured, and shows it. A run without a cell has nothing to keep.
+pub fn keep(
+    results: &Results,
+    json_path: Option<&Path>,
+    html_path: Option<&Path>,
+    svg_path: Option<&Path>,
+) -> Result<(), ReportError> {
+    if results.cells.is_empty() {
+        return Ok(());
+    }
+    if let Some(path) = json_path {
+        results.save(path)?;
+    }
+    show(results, html_path, svg_path, Style::stdout(), &mut std::io::stdout())
+}
+
 /// [`show`] for a saved file.
 pub fn run(
     json_path: &Path,

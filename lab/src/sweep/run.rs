@@ -99,7 +99,7 @@ pub(crate) fn measure_and_keep(
     results.interrupted = !matches!(outcome, Ok(Ended::Done));
 
     // What was measured is worth keeping, whatever ended the run; its error is told all the same.
-    let kept = keep(args, &results);
+    let kept = report::keep(&results, args.json.as_deref(), args.html.as_deref(), args.svg.as_deref());
     let ended = outcome?;
     kept?;
     match ended {
@@ -180,18 +180,6 @@ fn measure(
     }
     bar.finish();
     Ok(Ended::Done)
-}
-
-/// Prints and saves what was measured.
-fn keep(args: &SweepArgs, results: &Results) -> Result<(), Error> {
-    if results.cells.is_empty() {
-        return Ok(());
-    }
-    if let Some(json) = &args.json {
-        results.save(json).map_err(report::ReportError::from)?;
-    }
-    let mut out = std::io::stdout();
-    Ok(report::show(results, args.html.as_deref(), args.svg.as_deref(), Style::stdout(), &mut out)?)
 }
 
 /// As it was typed, but for passwords.
