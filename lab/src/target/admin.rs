@@ -94,28 +94,41 @@ impl Admin {
                 ),
             ],
         };
-        if self.before.is_empty() {
+        let is_first = self.before.is_empty();
+        if is_first {
             self.before = [CONCURRENCY, POLICY, TICKETS]
                 .into_iter()
                 .filter_map(|name| Some((name, self.facts.variable(name)?.to_owned())))
                 .collect();
         }
-        self.set(&values)?;
+        self.set(&values).map_err(|failed| {
+            // The server looks at all values before it sets the first.
+            if is_first && matches!(failed, Failed::Wire(WireError::Server(_))) {
+                self.before.clear();
+            }
+            self.explain_set(failed)
+        })?;
         self.now = Some(*setting);
         Ok(())
     }
 
-    fn set(&mut self, values: &[(&str, String)]) -> Result<(), Error> {
+    fn set(&mut self, values: &[(&str, String)]) -> Result<(), Failed> {
         let values: Vec<String> =
             values.iter().map(|(name, value)| format!("GLOBAL {name}={value}")).collect();
         let sql = format!("SET {}", values.join(", "));
-        let account = self.address.user.clone();
-        self.patiently(|session| session.query(&sql).map(drop)).map_err(|error| match error {
-            Failed::Wire(WireError::Server(ServerError { code: ACCESS_DENIED, text })) => Error::Target(format!(
-                "user '{account}' may not change the plugin's settings: {text} ({ACCESS_DENIED}); name an account that may with --admin-target"
-            )),
-            error => error.explain(&self.address),
-        })
+        self.patiently(|session| session.query(&sql).map(drop))
+    }
+
+    fn explain_set(&self, failed: Failed) -> Error {
+        match failed {
+            Failed::Wire(WireError::Server(ServerError { code: ACCESS_DENIED, text })) => {
+                Error::Target(format!(
+                    "user '{}' may not change the plugin's settings: {text} ({ACCESS_DENIED}); name an account that may with --admin-target",
+                    self.address.user
+                ))
+            }
+            failed => failed.explain(&self.address),
+        }
     }
 
     /// Reads the server's counters.
@@ -149,7 +162,8 @@ impl Admin {
             .iter()
             .map(|(name, value)| (*name, if *name == TICKETS { value.clone() } else { quoted(value) }))
             .collect();
-        self.set(&values).map_err(|error| {
+        self.set(&values).map_err(|failed| {
+            let error = self.explain_set(failed);
             let told: Vec<String> = before.iter().map(|(name, value)| format!("{name} = {value}")).collect();
             Error::Target(format!(
                 "the plugin's settings could not be put back ({}): {error}",

@@ -42,10 +42,14 @@ impl Server {
     pub(crate) fn start(options: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().join("data");
+        // A server that starts removes the temporary tables that it finds there: also those of another one.
+        let own_tmpdir = dir.path().join("tmp");
+        fs::create_dir(&own_tmpdir).unwrap();
         let is_root = rustix::process::getuid().is_root();
         let as_user = if is_root { &["--user=root"][..] } else { &[] };
         let mut install = Command::new(program("mariadb-install-db").unwrap());
         install.args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]);
+        install.env("TMPDIR", &own_tmpdir);
         install.args(as_user).arg(format!("--datadir={}", data.display()));
         let installed = install.stdin(Stdio::null()).output().unwrap();
         assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
@@ -54,6 +58,7 @@ impl Server {
         let mut server = Command::new(program("mariadbd").unwrap());
         server.arg("--no-defaults").args(as_user).arg(format!("--datadir={}", data.display()));
         server.arg(format!("--socket={}", dir.path().join("s").display()));
+        server.arg(format!("--tmpdir={}", own_tmpdir.display()));
         server.arg(format!("--pid-file={}", dir.path().join("pid").display()));
         server.args([
             "--innodb-buffer-pool-size=64M",

@@ -96,9 +96,16 @@ fn install(data: &Path) -> Result<()> {
     command.args([
         "--auth-root-authentication-method=normal",
         "--skip-test-db",
+        "--force",
         "--innodb-log-file-size=16M",
     ]);
-    let output = command.stdin(Stdio::null()).output().map_err(|error| Error::Install(error.to_string()))?;
+    // A server that starts removes the temporary tables that it finds there: also those of another one.
+    let own = data.parent().expect("it is made in a folder of its own");
+    let output = command
+        .env("TMPDIR", own)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| Error::Install(error.to_string()))?;
     if output.status.success() {
         return Ok(());
     }
