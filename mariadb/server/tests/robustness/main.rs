@@ -8,6 +8,7 @@
 mod support;
 
 mod admin;
+mod disk;
 mod install;
 mod kill;
 mod locks;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         kill::subject(),
         storm::subject(),
         locks::subject(),
+        disk::subject(),
         install::subject(),
         admin::subject(),
         admin::extra_port(),

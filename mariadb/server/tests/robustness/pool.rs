@@ -8,7 +8,7 @@ pub(crate) fn subject() -> Subject {
         name: "pool",
         options: with_plugin()
             .set("thread-handling", "pool-of-threads")
-            .set("innodb-lock-wait-timeout", 30)
+            .set("innodb-lock-wait-timeout", 100)
             .set("lock-wait-timeout", 100),
         tests: [statements::tests(), kill::tests(), storm::tests(), admin::tests()].concat(),
     }

@@ -10,7 +10,7 @@ use super::support::*;
 pub(crate) fn subject() -> Subject {
     Subject {
         name: "statements",
-        options: with_plugin().set("innodb-lock-wait-timeout", 1).set("lock-wait-timeout", 100),
+        options: with_plugin().set("innodb-lock-wait-timeout", 100).set("lock-wait-timeout", 100),
         tests: tests(),
     }
 }
@@ -22,6 +22,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ("several_in_one_packet", several_in_one_packet),
         ("procedures", procedures),
         ("procedures_with_few_tickets", procedures_with_few_tickets),
+        ("procedures_are_refused_as_a_whole", procedures_are_refused_as_a_whole),
         ("triggers_functions_events", triggers_functions_events),
         ("prepared", prepared),
         ("prepared_as_text", prepared_as_text),
@@ -181,6 +182,7 @@ fn errors(server: &PrivateServer) {
     let mut other = app(server);
     check(server, &mut other, "BEGIN", 0);
     check(server, &mut other, "UPDATE t SET k = k + 1 WHERE id = 1", 0);
+    check(server, &mut client, "SET innodb_lock_wait_timeout = 1", 0);
     check(server, &mut client, "UPDATE t SET k = k + 1 WHERE id = 1", 1205);
     check(server, &mut other, "ROLLBACK", 0);
     check(server, &mut client, "UPDATE t SET k = k + 1 WHERE id = 1", 0);
@@ -282,13 +284,7 @@ fn procedures(server: &PrivateServer) {
 fn procedures_with_few_tickets(server: &PrivateServer) {
     one_place(server);
     set_number(server, "concurrency_tickets", 1);
-    admin(server)
-        .query_drop(
-            "CREATE OR REPLACE PROCEDURE test.hundred(at INT) BEGIN DECLARE i INT DEFAULT 0;
-             WHILE i < 100 DO UPDATE t SET k = k + 1 WHERE id = at; SET i = i + 1; END WHILE; END",
-        )
-        .unwrap();
-    admin(server).query_drop("UPDATE test.t SET k = 0").unwrap();
+    hundred_updates(server);
     for policy in ["quantum", "flifo", "fifo"] {
         set(server, "policy", policy);
         let calls: Vec<Running> =
@@ -301,6 +297,40 @@ fn procedures_with_few_tickets(server: &PrivateServer) {
     let sum: u64 =
         app(server).query_first("SELECT SUM(k) FROM t WHERE id BETWEEN 100 AND 103").unwrap().unwrap();
     assert_eq!(sum, 3 * 8 * 100);
+}
+
+/// A procedure of a hundred updates.
+fn hundred_updates(server: &PrivateServer) {
+    let mut root = admin(server);
+    root.query_drop(
+        "CREATE OR REPLACE PROCEDURE test.hundred(at INT) BEGIN DECLARE i INT DEFAULT 0;
+         WHILE i < 100 DO UPDATE t SET k = k + 1 WHERE id = at; SET i = i + 1; END WHILE; END",
+    )
+    .unwrap();
+    root.query_drop("UPDATE test.t SET k = 0").unwrap();
+}
+
+/// What was admitted once is queued again when its tickets are used up, but not refused. With tickets enough it does
+/// not queue again.
+fn procedures_are_refused_as_a_whole(server: &PrivateServer) {
+    hundred_updates(server);
+    one_place(server);
+    let before = server.status_number("Flifo_entered_by_ticket").unwrap();
+    check(server, &mut app(server), "CALL hundred(1)", 0);
+    let by_ticket = server.status_number("Flifo_entered_by_ticket").unwrap() - before;
+    assert!(by_ticket >= 100, "a procedure's statements took {by_ticket} tickets");
+
+    admin(server).query_drop("UPDATE test.t SET k = 0").unwrap();
+    set_number(server, "concurrency_tickets", 1);
+    set_number(server, "queue_timeout", 1);
+    set_number(server, "max_queue", 2);
+    let calls: Vec<Running> = (0..16).map(|_| Running::start(server, "CALL hundred(1)")).collect();
+    let codes: Vec<u16> = calls.into_iter().map(|call| code(call.end())).collect();
+    assert!(codes.iter().all(|code| [0, 1637, 1969].contains(code)), "{codes:?}");
+    let done = codes.iter().filter(|&&code| code == 0).count();
+    assert!(done > 0, "{codes:?}");
+    let sum: usize = admin(server).query_first("SELECT k FROM test.t WHERE id = 1").unwrap().unwrap();
+    assert_eq!(sum, done * 100, "{codes:?}");
 }
 
 fn triggers_functions_events(server: &PrivateServer) {
@@ -718,6 +748,7 @@ fn transactions(server: &PrivateServer) {
     }
     check(server, &mut client, "SET autocommit = 0", 0);
     check(server, &mut client, "UPDATE t SET k = k + 1 WHERE id < 10", 0);
+    check(server, &mut other, "SET innodb_lock_wait_timeout = 1", 0);
     check(server, &mut other, "UPDATE t SET k = k + 1 WHERE id < 10", 1205);
     check(server, &mut client, "COMMIT", 0);
     check(server, &mut other, "UPDATE t SET k = k + 1 WHERE id < 10", 0);
