@@ -285,7 +285,9 @@ impl World {
 
     fn join(&mut self, id: Id, end: End, queue_limit: u32) -> Checked {
         let client = &mut self.clients[id];
-        let (caller, request) = (client.caller(), client.request);
+        let caller = client.caller();
+        // As a session does: its class may have changed since it joined first.
+        let request = Request { first: caller.first, ..client.request };
         let cancelled = client.node.cancelled.swap(false, Ordering::Relaxed);
         client.node.cancelled.store(cancelled, Ordering::Relaxed);
         let (joined, wake) = self.core.join(&client.node, request, (caller, end), queue_limit);
