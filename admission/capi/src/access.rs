@@ -15,17 +15,23 @@
 //!
 //! An owner stores `busy`, then looks whether it still owns the session; whoever takes the ownership stores
 //! `LOCKED`, then looks at `busy`: with the fences of [`crate::fence`] between, one of them sees the other
-//! (Dekker). Both may, and then both are refused.
+//! (Dekker). Both may: then the other is refused and gives the ownership back, and the owner waits for that.
 //!
 //! `busy` is stored with plain stores by a thread that may have lost the ownership a moment ago. Therefore a
-//! thread that finds it lost leaves `busy` set: a stale mark refuses a thread wrongly, until the owner's next
-//! call clears it; a cleared one would let two in. For the same reason `busy` means nothing without an owner.
+//! thread that finds it lost leaves `busy` set: a cleared mark, if it were another's, would let two in. But it
+//! does not go away while the session is `LOCKED`: if it gets the ownership back, its call goes on and clears the
+//! mark, and if not, the mark means nothing, since `busy` counts only with an owner. An owner that went away, and
+//! ended, would leave a session in use for ever.
 
 use crate::fence;
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+#[cfg(loom)]
+use loom::thread::yield_now;
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+#[cfg(not(loom))]
+use std::thread::yield_now;
 
 const UNOWNED: usize = 0;
 const LOCKED: usize = 1;
@@ -74,6 +80,16 @@ pub(crate) enum Held {
     Shared,
 }
 
+/// Whether a call began as the owner's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Owned {
+    Yes,
+    /// It is another thread's session, or nobody's.
+    No,
+    /// It was this thread's until this very call, which has left its mark in `busy`.
+    Lost,
+}
+
 /// The word in which the table stands. A new session's, and the default, is `UNOWNED`: all bytes zero.
 pub(crate) struct Access {
     owner: AtomicUsize,
@@ -86,27 +102,36 @@ impl Access {
         Access { owner: AtomicUsize::new(UNOWNED), busy: AtomicU32::new(0) }
     }
 
-    /// Begins a call on the session that `me` owns; false if it does not.
+    /// Begins a call on the session that `me` owns.
     ///
     /// Relaxed: only this thread can have made itself the owner, so it knows all that happened before.
     #[inline(always)]
-    pub(crate) fn try_owned(&self, me: ThreadId) -> bool {
+    pub(crate) fn try_owned(&self, me: ThreadId) -> Owned {
         if self.owner.load(Ordering::Relaxed) != me.0 {
-            return false;
+            return Owned::No;
         }
         self.busy.store(1, Ordering::Relaxed);
         fence::light();
-        self.owner.load(Ordering::Relaxed) == me.0
+        if self.owner.load(Ordering::Relaxed) == me.0 { Owned::Yes } else { Owned::Lost }
     }
 
-    /// Begins a call. `claim` makes the caller the owner of a session that has none.
-    pub(crate) fn acquire(&self, me: ThreadId, claim: bool) -> Result<Held, InUse> {
+    /// Begins a call. `claim` makes the caller the owner of a session that has none; `lost`: its
+    /// [`Access::try_owned`] said so a moment ago.
+    pub(crate) fn acquire(&self, me: ThreadId, claim: bool, mut lost: bool) -> Result<Held, InUse> {
         loop {
-            if self.try_owned(me) {
-                return Ok(Held::Owned);
+            match self.try_owned(me) {
+                Owned::Yes => return Ok(Held::Owned),
+                Owned::Lost => lost = true,
+                Owned::No => {}
             }
             // Acquire on every way in: what the call before did is visible.
             let (seen, locked) = match self.owner.load(Ordering::Acquire) {
+                LOCKED if lost => {
+                    // Not for long: whoever takes the ownership makes one system call, and a call on a session
+                    // without an owner does not sleep.
+                    yield_now();
+                    continue;
+                }
                 LOCKED | HELD => return Err(InUse),
                 SHARED => (SHARED, HELD),
                 UNOWNED if claim && !fence::available() => (UNOWNED, HELD),
@@ -170,26 +195,26 @@ mod tests {
     #[test]
     fn an_owner_is_made_by_the_first_claim_and_lost_to_the_first_other_thread() {
         let access = Access::new();
-        let held = access.acquire(B, false).unwrap();
+        let held = access.acquire(B, false, false).unwrap();
         assert_eq!(held, Held::Unowned);
-        assert_eq!(access.acquire(A, true), Err(InUse));
+        assert_eq!(access.acquire(A, true, false), Err(InUse));
         access.release(held);
-        let held = access.acquire(A, true).unwrap();
+        let held = access.acquire(A, true, false).unwrap();
         let owned = if fence::available() { Held::Owned } else { Held::Shared };
         assert_eq!(held, owned);
-        assert_eq!(access.acquire(B, true), Err(InUse), "A is in a call");
+        assert_eq!(access.acquire(B, true, false), Err(InUse), "A is in a call");
         access.release(held);
-        assert_eq!(access.try_owned(A), fence::available());
+        assert_eq!(access.try_owned(A) == Owned::Yes, fence::available());
         access.release(owned);
-        let held = access.acquire(B, true).unwrap();
+        let held = access.acquire(B, true, false).unwrap();
         assert_eq!(held, Held::Shared);
-        assert_eq!(access.acquire(A, true), Err(InUse), "B is in a call");
+        assert_eq!(access.acquire(A, true, false), Err(InUse), "B is in a call");
         access.release(held);
-        assert!(!access.try_owned(A));
-        let held = access.acquire(A, true).unwrap();
+        assert_eq!(access.try_owned(A), Owned::No);
+        let held = access.acquire(A, true, false).unwrap();
         assert_eq!(held, Held::Shared);
         access.reset(held);
-        assert_eq!(access.acquire(B, true).unwrap(), owned);
+        assert_eq!(access.acquire(B, true, false).unwrap(), owned);
     }
 
     #[test]
@@ -215,6 +240,8 @@ mod models {
         /// Stands for the session: the checker fails when two threads are in it at a time, and when one does
         /// not see what the other did before.
         calls: UnsafeCell<u32>,
+        /// Not 0: another session took the place of the first.
+        reused: AtomicU32,
     }
 
     // SAFETY: what this model is there to show.
@@ -224,19 +251,24 @@ mod models {
 
     impl Guarded {
         fn new() -> Arc<Self> {
-            Arc::new(Guarded { access: Access::new(), calls: UnsafeCell::new(0) })
+            Arc::new(Guarded { access: Access::new(), calls: UnsafeCell::new(0), reused: AtomicU32::new(0) })
         }
 
         fn call(&self, me: ThreadId, claim: bool) -> bool {
-            let Ok(held) = self.access.acquire(me, claim) else { return false };
+            let Ok(held) = self.access.acquire(me, claim, false) else { return false };
             // SAFETY: the access is exclusive; the checker looks.
             self.calls.with_mut(|calls| unsafe { *calls += 1 });
             self.access.release(held);
             true
         }
 
+        fn reused(&self) -> bool {
+            self.reused.load(Ordering::Relaxed) != 0
+        }
+
         fn reuse(&self, me: ThreadId) -> bool {
-            let Ok(held) = self.access.acquire(me, false) else { return false };
+            let Ok(held) = self.access.acquire(me, false, false) else { return false };
+            self.reused.store(1, Ordering::Relaxed);
             // SAFETY: as above.
             self.calls.with_mut(|calls| unsafe { *calls += 1 });
             self.access.reset(held);
@@ -268,6 +300,11 @@ mod models {
             done += others.into_iter().map(|other| other.join().unwrap()).sum::<u32>();
             // SAFETY: all other threads are gone.
             assert_eq!(guarded.calls.with(|calls| unsafe { *calls }), done);
+            // A stale owner's mark on a session that came after its own refuses wrongly: nobody else's fault.
+            assert!(
+                guarded.reused() || guarded.call(thread_id(9), false),
+                "it looks as if somebody were in a call"
+            );
         });
     }
 

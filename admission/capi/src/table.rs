@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use flifo_admission::Session;
 
-use crate::access::{Access, Held, InUse, ThreadId};
+use crate::access::{Access, Held, InUse, Owned, ThreadId};
 use crate::handle::{INDEX_BITS, Kind, Numbers, dead, flifo_session_t, generation_of, id, index_of};
 use crate::scheduler::Scheduler;
 use crate::status::{FLIFO_DEAD_HANDLE, FLIFO_IN_USE, Failure};
@@ -91,22 +91,26 @@ impl Call {
     #[inline(always)]
     pub(crate) fn begin(handle: flifo_session_t, claim: bool) -> Result<Self, Failure> {
         let me = ThreadId::mine();
+        let mut lost = false;
         if let Some(slot) = slot(handle.id)
             // Relaxed: its owner, whom `try_owned` lets pass, has acquired it before.
             && slot.id.load(Ordering::Relaxed) == handle.id
-            && slot.access.try_owned(me)
         {
-            return Ok(Call { slot, held: Held::Owned });
+            match slot.access.try_owned(me) {
+                Owned::Yes => return Ok(Call { slot, held: Held::Owned }),
+                Owned::Lost => lost = true,
+                Owned::No => {}
+            }
         }
-        Self::begin_slowly(handle, me, claim)
+        Self::begin_slowly(handle, me, claim, lost)
     }
 
     #[cold]
     #[inline(never)]
-    fn begin_slowly(handle: flifo_session_t, me: ThreadId, claim: bool) -> Result<Self, Failure> {
+    fn begin_slowly(handle: flifo_session_t, me: ThreadId, claim: bool, lost: bool) -> Result<Self, Failure> {
         let lives = |slot: &&Slot| handle.id != 0 && slot.id.load(Ordering::Acquire) == handle.id;
         let slot = slot(handle.id).filter(lives).ok_or_else(|| dead(handle.id, "session"))?;
-        let held = slot.access.acquire(me, claim).map_err(|InUse| FLIFO_IN_USE)?;
+        let held = slot.access.acquire(me, claim, lost).map_err(|InUse| FLIFO_IN_USE)?;
         if !lives(&slot) {
             slot.access.release(held);
             return Err(FLIFO_DEAD_HANDLE);
