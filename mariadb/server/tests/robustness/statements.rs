@@ -366,7 +366,7 @@ fn triggers_functions_events(server: &PrivateServer) {
     let before: u64 = root.query_first("SELECT COUNT(*) FROM test.log").unwrap().unwrap();
     let holder = Holder::of_the_only_place(server);
     root.query_drop(
-        "CREATE EVENT test.writes ON SCHEDULE AT NOW() ON COMPLETION NOT PRESERVE
+        "CREATE DEFINER = app@localhost EVENT test.writes ON SCHEDULE AT NOW() ON COMPLETION NOT PRESERVE
          DO BEGIN INSERT INTO test.log VALUES (0, NOW()); DO SLEEP(0.01); END",
     )
     .unwrap();
