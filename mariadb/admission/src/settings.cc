@@ -158,8 +158,13 @@ TYPELIB kinds = {FLIFO_WAIT_KINDS, "", kind_names, nullptr};
 
 MYSQL_SYSVAR_ENUM(thread_concurrency, thread_concurrency, PLUGIN_VAR_RQCMDARG,
                  "Statements that run at a time; others queue. 0: no limit, statements ask nobody. A number up to "
-                 "1023. auto: it finds itself",
+                 "1023. auto: it finds itself. By default four for each processor",
                  check_concurrency, update<unsigned long>, 4, &concurrencies);
+// The server reads the default when it loads the plugin, which is after this.
+const struct SetDefault {
+  SetDefault() { MYSQL_SYSVAR_NAME(thread_concurrency).def_val = std::min(4 * processors(), LIMIT_MAX); }
+} set_default;
+
 MYSQL_SYSVAR_ENUM(policy, policy, PLUGIN_VAR_RQCMDARG,
                   "Who runs next. quantum: in turns; flifo: in order, but a newcomer runs at once while woken threads "
                   "do not run yet; fifo: strictly in order. Others for comparison: none, lifo, broadcast, sleep, lease, "
