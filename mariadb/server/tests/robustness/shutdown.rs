@@ -46,7 +46,7 @@ fn ends(options: Options, by_statement: bool) {
         admin(&server).query_drop("SHUTDOWN").unwrap();
     }
     let ended = if by_statement { server.wait_for_end(IN_TIME) } else { Some(server.shutdown(IN_TIME)) };
-    assert_eq!(ended, Some(Ended::Itself(0)), "{}", rest::end_of_log(&server.error_log()));
+    assert_eq!(ended, Some(Ended::Itself(0)), "{}", rest::describe_log(&server.error_log()));
     drop(clients);
     let log = server.error_log();
     assert!(log.contains("Shutdown complete"));

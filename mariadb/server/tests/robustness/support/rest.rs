@@ -86,11 +86,13 @@ pub(crate) fn is_current(server: &PrivateServer) {
     *CURRENT.lock().unwrap() = Some(server.connection("root"));
 }
 
-/// The end of its log, without what is always there.
-pub(crate) fn end_of_log(log: &str) -> String {
+/// What is wrong in a server's log, and its end, without what is always there.
+pub(crate) fn describe_log(log: &str) -> String {
     let lines: Vec<&str> =
         log.lines().filter(|line| !line.contains("[Note]") && !line.contains("Aborted")).collect();
-    lines[lines.len().saturating_sub(40)..].join("\n")
+    let wrong = wrong_lines(log).join("\n");
+    let end = lines[lines.len().saturating_sub(40)..].join("\n");
+    format!("wrong lines in the server's log:\n{wrong}\nits end:\n{end}")
 }
 
 /// What happens in the server, for whoever looks at a failure.

@@ -80,10 +80,18 @@ pub(crate) fn play(
 
 impl Stage {
     fn test(&mut self, name: &'static str, options: Options, run: fn(&PrivateServer)) -> Result<(), Failed> {
-        let server = self.server(name, options)?;
+        let is_new = self.on.as_ref().is_none_or(|(on, _)| *on != name);
+        if is_new {
+            self.on = None;
+            self.on = Some((name, PrivateServer::start(options)?));
+        }
+        let server = &self.on.as_ref().ok_or("no server")?.1;
         rest::is_current(server);
         let guard = Watch::start();
         let result = catch_unwind(AssertUnwindSafe(|| {
+            if is_new {
+                clients::populate(server);
+            }
             clients::ensure_plugin(server);
             clients::defaults(server);
             run(server);
@@ -93,22 +101,10 @@ impl Stage {
         let Err(panic) = result else { return Ok(()) };
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a text");
-        let log = server.error_log();
-        let failed =
-            Failed::from(format!("{text}\nthe end of the server's log:\n{}", rest::end_of_log(&log)));
+        let failed = Failed::from(format!("{text}\n{}", rest::describe_log(&server.error_log())));
         // The next test gets a new one.
         self.on = None;
         Err(failed)
-    }
-
-    fn server(&mut self, name: &'static str, options: Options) -> Result<&PrivateServer, Failed> {
-        if self.on.as_ref().is_none_or(|(on, _)| *on != name) {
-            self.on = None;
-            let server = PrivateServer::start(options)?;
-            clients::populate(&server);
-            self.on = Some((name, server));
-        }
-        Ok(&self.on.as_ref().ok_or("no server")?.1)
     }
 
     /// The subject's server ends by itself, and its log is in order to the end.
