@@ -15,16 +15,17 @@
 //! | `cell`, `run` | one round; all of them |
 //!
 //! The client is part of the load: on a machine that both share, its processor time is missing at the server.
-//! Two ways were measured before this one was taken: `mysql_common`'s codecs under event loops of our own, and
-//! `mysql_async` on a current-thread tokio. Point selects on two processors, prepared, processor time of the
-//! client per statement, medians of three interleaved runs on a busy machine (the ratios are what counts):
+//! Two ways were tried before this one was taken: `mysql_common`'s codecs under event loops of our own, and
+//! `mysql_async` on a current-thread tokio. Prepared point selects on two processors, processor time of the client
+//! per statement, throw-away prototypes by turns on a machine that was busy with other things too, so that only the
+//! order of size counts:
 //!
 //! | connections | here, 1 thread | here, 2 | `mysql_async` | sysbench 1.0.20 |
 //! |---|---|---|---|---|
-//! | 16 | 12.5 us | 5.7 us | 21.3 us | 12.1 us |
-//! | 64 | 11.6 us | 8.1 us | 17.2 us | 15.4 us |
-//! | 256 | 9.9 us | 8.1 us | 20.7 us | 23.8 us |
-//! | 1024 | 11.1 us | 8.7 us | 21.7 us | 61.9 us |
+//! | 16 | 8 to 17 us | 5 to 10 us | 21 us | 9 to 15 us |
+//! | 64 | 10 to 13 us | 7 to 12 us | 17 us | 14 to 21 us |
+//! | 256 | 7 to 11 us | 8 to 11 us | 21 us | 22 to 59 us |
+//! | 1024 | 10 to 14 us | 8 to 9 us | 22 us | 59 to 73 us |
 //!
 //! Most of it is the kernel's: a `send` that wakes a server's thread on another processor. With a client thread
 //! on each processor more of them wake on their own. Several threads that share one epoll were no better than
