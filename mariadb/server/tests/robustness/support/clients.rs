@@ -26,7 +26,7 @@ pub(crate) fn sanitized(options: Options) -> Options {
     match std::env::var_os("FLIFO_SANITIZER") {
         Some(library) => options
             .environment("LD_PRELOAD", library)
-            .environment("ASAN_OPTIONS", "detect_leaks=0:abort_on_error=1:disable_coredump=1"),
+            .environment("ASAN_OPTIONS", "detect_leaks=0:abort_on_error=1:handle_segv=2:disable_coredump=1"),
         None => options,
     }
 }
