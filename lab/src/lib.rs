@@ -6,6 +6,7 @@
 //! | `workload` | rows, statements, how a statement travels and how it runs |
 //! | `front` | connections: server threads and clients |
 //! | `sweep` | the plan of cells, the data, the run |
+//! | `iobench` | what the storage under a database can do |
 //! | `target` | a live MariaDB or MySQL in the engine's place |
 //! | `bench` | the scheduler's policies beside what a user would pick instead, without the engine |
 //! | `crew` | threads that wait for an order, obey, report |
@@ -21,6 +22,7 @@ pub mod error;
 mod figures;
 pub mod front;
 pub mod interrupt;
+pub mod iobench;
 pub mod limits;
 pub mod progress;
 pub mod published;

@@ -1,0 +1,3 @@
+//! `flifo iobench`: what the storage under a database can really do.
+
+pub mod results;

@@ -1,0 +1,177 @@
+//! What `flifo iobench` writes and reads back: JSON, schema 1, explained in `docs/iobench.md`.
+//!
+//! The rules are those of [`crate::results`]: a key carries its unit as its last word, keys are added and never
+//! renamed or dropped, and a figure that could not be measured is `null`, never 0.
+
+use serde::{Deserialize, Serialize};
+
+use crate::results::Failure;
+use crate::sampler::Machine;
+
+/// The version of the layout described in `docs/iobench.md`.
+pub const SCHEMA: u32 = 1;
+
+/// A whole run: on which storage, with what, and what came out.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IoResults {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// `iobench`, so that a reader can tell this file from a sweep's.
+    pub kind: String,
+    /// The command as it was typed.
+    pub command_line: String,
+    /// UTC, as `2026-01-31T12:00:00Z`.
+    pub started_at: String,
+    /// Seconds from the start to the last cell, the writing of the files included.
+    pub elapsed_s: f64,
+    /// Stopped before every cell had all its rounds.
+    pub interrupted: bool,
+    pub machine: Machine,
+    pub storage: Storage,
+    pub settings: IoSettings,
+    /// One for each combination that was measured.
+    pub cells: Vec<IoCell>,
+}
+
+/// What lies under the data files. Empty texts and `None`: the system does not say.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Storage {
+    /// The directory or device that was measured.
+    pub path: String,
+    /// `ext4`, `xfs`, `tmpfs`; empty for a raw device.
+    pub filesystem: String,
+    pub mount_options: String,
+    /// The whole disk's name in `/sys/block`, `vda` for `/dev/vda3`; empty where there is none.
+    pub device: String,
+    pub device_model: String,
+    pub device_bytes: Option<u64>,
+    /// The I/O scheduler in force, `none`, `mq-deadline`.
+    pub scheduler: String,
+    pub rotational: Option<bool>,
+    /// `write back` or `write through`: whether a flush has work to do.
+    pub write_cache: String,
+    /// Requests that the block layer keeps per queue.
+    pub requests_max: Option<u64>,
+    pub logical_block_bytes: Option<u64>,
+    pub physical_block_bytes: Option<u64>,
+    /// Sizes that the file can write untorn (`statx`, Linux 6.11); `None` where it can not.
+    pub atomic_write_min_bytes: Option<u64>,
+    pub atomic_write_max_bytes: Option<u64>,
+}
+
+/// What holds for every cell of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IoSettings {
+    /// Of all files of a cell together.
+    pub size_bytes: u64,
+    pub rounds: u32,
+    pub round_s: f64,
+    pub warmup_s: f64,
+    /// Share of reads under `random-mixed`, percent.
+    pub read_share_pct: u32,
+    /// Blocks of a batch under `doublewrite`.
+    pub batch_blocks: u32,
+    pub seed: u64,
+    /// Measured in short (`--quick`): wider errors.
+    pub quick: bool,
+}
+
+/// What tells one cell from another.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IoKey {
+    /// `random-read`, `random-write`, `random-mixed`, `log`, `doublewrite`.
+    pub workload: String,
+    /// `file`, or `device` for a raw block device.
+    pub access: String,
+    /// `direct`, `fsync`, `fdatasync`, `dsync`, `buffered`.
+    pub mode: String,
+    pub block_bytes: u32,
+    /// 0 for a raw device.
+    pub files: u32,
+    /// Who does the I/O: `processes`, `threads`, `io-uring`.
+    pub carrier: String,
+    /// Processes, threads, or I/Os in flight on one ring.
+    pub concurrency: u32,
+}
+
+/// One setting, with all its rounds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IoCell {
+    #[serde(flatten)]
+    pub key: IoKey,
+    pub rounds: Vec<IoRound>,
+    /// Rounds that ended early, and so have no figures.
+    pub failures: Vec<Failure>,
+    /// Medians over the rounds, written for scripts and always computed from the rounds.
+    pub iops_median: Option<f64>,
+    pub iops_min: Option<f64>,
+    pub iops_max: Option<f64>,
+    pub mb_per_s_median: Option<f64>,
+    pub p99_us_median: Option<f64>,
+    pub cpu_us_per_io_median: Option<f64>,
+}
+
+/// A cell once measured.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IoRound {
+    pub round: u32,
+    /// Seconds actually measured, without warm-up.
+    pub elapsed_s: f64,
+    /// Blocks read and written as the application saw it; a write counts when it is as durable as its mode makes it.
+    pub reads: u64,
+    pub writes: u64,
+    /// Calls of fsync or fdatasync.
+    pub syncs: u64,
+    /// (reads + writes) / `elapsed_s`.
+    pub iops: f64,
+    /// 10^6 bytes a second, reads and writes.
+    pub mb_per_s: f64,
+    pub read_latency: Option<IoLatency>,
+    /// Of a write with its sync, if its mode has one.
+    pub write_latency: Option<IoLatency>,
+    /// Processor time of the workers, seconds.
+    pub user_s: f64,
+    pub system_s: f64,
+    /// (user + system) / I/Os.
+    pub cpu_us_per_io: f64,
+    /// Of the workers, both kinds.
+    pub context_switches: u64,
+    /// The same seconds as the disk saw them; `None` where no disk is known.
+    pub block_layer: Option<BlockLayer>,
+}
+
+/// Latency as the application saw it, microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IoLatency {
+    pub mean_us: f64,
+    pub p50_us: f64,
+    pub p95_us: f64,
+    pub p99_us: f64,
+    pub p99_9_us: f64,
+    pub max_us: f64,
+}
+
+/// Differences of `/sys/block/*/stat` over a round.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BlockLayer {
+    pub reads: u64,
+    pub writes: u64,
+    pub flushes: u64,
+    pub read_bytes: u64,
+    pub written_bytes: u64,
+    /// Mean time of a request in the block layer and the device.
+    pub read_ms: f64,
+    pub write_ms: f64,
+    /// Share of the time with at least one request under way, percent.
+    pub busy_pct: f64,
+    /// Requests under way, mean.
+    pub in_flight: f64,
+}
