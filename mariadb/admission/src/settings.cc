@@ -158,11 +158,11 @@ TYPELIB kinds = {FLIFO_WAIT_KINDS, "", kind_names, nullptr};
 
 MYSQL_SYSVAR_ENUM(thread_concurrency, thread_concurrency, PLUGIN_VAR_RQCMDARG,
                  "Statements that run at a time; others queue. 0: no limit, statements ask nobody. A number up to "
-                 "1023. auto: it finds itself. By default four for each processor",
-                 check_concurrency, update<unsigned long>, 4, &concurrencies);
+                 "1023. auto: it finds itself. By default two for each processor",
+                 check_concurrency, update<unsigned long>, 2, &concurrencies);
 // The server reads the default when it loads the plugin, which is after this.
 const struct SetDefault {
-  SetDefault() { MYSQL_SYSVAR_NAME(thread_concurrency).def_val = std::min(4 * processors(), LIMIT_MAX); }
+  SetDefault() { MYSQL_SYSVAR_NAME(thread_concurrency).def_val = std::min(2 * processors(), LIMIT_MAX); }
 } set_default;
 
 MYSQL_SYSVAR_ENUM(policy, policy, PLUGIN_VAR_RQCMDARG,
@@ -186,10 +186,11 @@ MYSQL_SYSVAR_UINT(lock_waiters, lock_waiters, PLUGIN_VAR_RQCMDARG,
                   "When so many statements wait for row locks, only transactions that hold locks are let in. 0: any "
                   "number",
                   nullptr, update<unsigned>, 0, 0, UINT_MAX, 0);
+// Many round trips with a client: shorter than one, and every statement would queue.
 MYSQL_SYSVAR_UINT(quantum, quantum_us, PLUGIN_VAR_RQCMDARG,
                   "Microseconds that a connection may keep coming back before it queues behind the others (policy "
                   "quantum)",
-                  nullptr, update<unsigned>, 50, 1, 1000000, 0);
+                  nullptr, update<unsigned>, 3000, 1, 1000000, 0);
 MYSQL_SYSVAR_UINT(overtakes, overtakes, PLUGIN_VAR_RQCMDARG,
                   "Newcomers that may run at once for each statement that is served from the queue (policy quantum). "
                   "The fewer, the more even are the waits; the more, the fewer context switches. 0: any number",

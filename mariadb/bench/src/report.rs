@@ -164,7 +164,7 @@ fn of_workload(results: &Results, workload: Workload) -> String {
 }
 
 fn details(results: &Results, workload: Workload, connections: &[u32]) -> Table {
-    const COLUMNS: [&str; 12] = [
+    const COLUMNS: [&str; 13] = [
         "connections",
         "contestant",
         "server CPU, us/statement",
@@ -176,6 +176,7 @@ fn details(results: &Results, workload: Workload, connections: &[u32]) -> Table 
         "p95, ms",
         "longest, ms",
         "longest / mean",
+        "queue's cycle, ms",
         "variation",
     ];
     let mut table = table(COLUMNS.map(str::to_owned).into());
@@ -198,6 +199,7 @@ fn details(results: &Results, workload: Workload, connections: &[u32]) -> Table 
                 median(|figures| figures.p95_ms),
                 median(|figures| figures.max_ms),
                 median(|figures| figures.longest_in_means().unwrap_or(f64::NAN)),
+                median(|figures| figures.queue_cycle_ms.unwrap_or(f64::NAN)),
                 median(|figures| figures.connection_variation.unwrap_or(f64::NAN)),
             ]);
         }

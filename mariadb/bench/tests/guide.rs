@@ -110,10 +110,10 @@ fn its_tables_name_what_there_is() {
     let there: Vec<(String, String)> = root.query(question).unwrap();
     let there: BTreeSet<(&str, &str)> =
         there.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    let for_this_machine = (4 * std::thread::available_parallelism().unwrap().get()).min(1023).to_string();
+    let for_this_machine = (2 * std::thread::available_parallelism().unwrap().get()).min(1023).to_string();
     let told: BTreeSet<(&str, &str)> = table("| variable | default |")
         .into_iter()
-        .map(|(name, default)| (name, if default == "4 per processor" { &for_this_machine } else { default }))
+        .map(|(name, default)| (name, if default == "2 per processor" { &for_this_machine } else { default }))
         .collect();
     assert_eq!(told, there);
 

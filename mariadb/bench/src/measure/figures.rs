@@ -33,6 +33,8 @@ pub struct Figures {
     pub mean_ms: f64,
     pub p95_ms: f64,
     pub max_ms: f64,
+    /// What the plugin's queue took to come round: the mean time a statement queued, of those that did.
+    pub queue_cycle_ms: Option<f64>,
     /// Standard deviation of the events per connection, divided by their mean.
     pub connection_variation: Option<f64>,
     /// The plugin's numbers: counters as they grew in the window, gauges as they were at its end.
@@ -48,6 +50,10 @@ const GAUGES: [&str; 6] = [
     "flifo_lock_waiters",
     "flifo_disk_waits",
 ];
+
+/// The server has its variables' names in upper case.
+const QUEUED_COUNT: &str = "FLIFO_QUEUED_COUNT";
+const QUEUED_MEAN: &str = "FLIFO_QUEUED_MEAN_US";
 
 /// One end of the window.
 pub(crate) struct Edge {
@@ -85,6 +91,7 @@ impl Figures {
             mean_ms: report.mean_ms,
             p95_ms: report.p95_ms,
             max_ms: report.max_ms,
+            queue_cycle_ms: queue_cycle_ms(&first.reading, &last.reading),
             connection_variation: report.variation(),
             plugin: plugin(&first.reading, &last.reading),
         }
@@ -94,6 +101,20 @@ impl Figures {
     pub fn longest_in_means(&self) -> Option<f64> {
         (self.mean_ms > 0.0).then(|| self.max_ms / self.mean_ms)
     }
+
+    /// The longest wait, in cycles of the queue: whoever is served once in every cycle waits for one of them.
+    pub fn longest_in_cycles(&self) -> Option<f64> {
+        self.queue_cycle_ms.map(|cycle_ms| self.max_ms / cycle_ms)
+    }
+}
+
+/// `None` without the plugin, and if hardly anybody queued.
+fn queue_cycle_ms(first: &Reading, last: &Reading) -> Option<f64> {
+    const FEW: u64 = 100;
+    let queued = last.counted_since(first, QUEUED_COUNT);
+    let total_us = |reading: &Reading| Some(reading.get(QUEUED_COUNT)? as f64 * reading.get(QUEUED_MEAN)? as f64);
+    let grown_us = total_us(last)? - total_us(first).unwrap_or(0.0);
+    (queued >= FEW && grown_us > 0.0).then(|| grown_us / queued as f64 / 1e3)
 }
 
 fn plugin(first: &Reading, last: &Reading) -> BTreeMap<String, u64> {
