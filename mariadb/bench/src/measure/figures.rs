@@ -102,9 +102,10 @@ impl Figures {
         (self.mean_ms > 0.0).then(|| self.max_ms / self.mean_ms)
     }
 
-    /// The longest wait, in cycles of the queue: whoever is served once in every cycle waits for one of them.
+    /// The longest wait, in cycles of the queue: a statement that is served once in every cycle waits for one of
+    /// them. A transaction of many statements queues more than once; its measure is the mean one.
     pub fn longest_in_cycles(&self) -> Option<f64> {
-        self.queue_cycle_ms.map(|cycle_ms| self.max_ms / cycle_ms)
+        self.queue_cycle_ms.map(|cycle_ms| self.max_ms / cycle_ms.max(self.mean_ms))
     }
 }
 
