@@ -118,30 +118,22 @@ impl Access {
                 break seen;
             }
         };
-        if !lives() {
+        // Another session; or the owner is in a call, or nobody knows.
+        if !lives() || owner(seen).is_some_and(|owner| !fence::heavy() || owner.is_in(self)) {
             self.owner.store(seen, Ordering::Release);
             return Err(Refused);
         }
-        match owner(seen) {
-            Some(owner) => {
-                if !fence::heavy() || owner.is_in(self) {
-                    self.owner.store(seen, Ordering::Release);
-                    return Err(Refused);
-                }
-            }
-            None if seen == UNOWNED && !claim => {
-                self.owner.store(HELD, Ordering::Relaxed);
-                return Ok(Held::Unowned);
-            }
-            None if seen == UNOWNED => {
-                if let Some(mine) = Owner::of(me) {
-                    // Marked before it can be seen that there is an owner.
-                    mine.mark(self);
-                    self.owner.store(ptr::from_ref(mine).cast_mut(), Ordering::Release);
-                    return Ok(Held::Owned(mine));
-                }
-            }
-            None => {}
+        if seen == UNOWNED && !claim {
+            self.owner.store(HELD, Ordering::Relaxed);
+            return Ok(Held::Unowned);
+        }
+        if seen == UNOWNED
+            && let Some(mine) = Owner::of(me)
+        {
+            // Marked before it can be seen that there is an owner.
+            mine.mark(self);
+            self.owner.store(ptr::from_ref(mine).cast_mut(), Ordering::Release);
+            return Ok(Held::Owned(mine));
         }
         self.owner.store(HELD, Ordering::Relaxed);
         Ok(Held::Shared)

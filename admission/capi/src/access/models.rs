@@ -96,7 +96,7 @@ fn explore(
 
 #[test]
 fn an_owner_and_one_who_takes_it() {
-    explore(2, 5, |place, me| place.call(me, 1) + place.call(me, 1));
+    explore(2, 4, |place, me| place.call(me, 1) + place.call(me, 1));
 }
 
 #[test]
