@@ -11,6 +11,7 @@
 //! | `session` | the functions of a connection's hot path |
 //! | `table` | where sessions live: slots that are found without a lock |
 //! | `access` | who may use a session now |
+//! | `owner` | where a thread that owns sessions marks its call |
 //! | `fence` | a store and a load in order at the cost of one side only |
 //! | `canceller` | ending a session's queueing from another thread |
 //! | `snapshot` | counters and times as a plain struct, and as text |
@@ -28,8 +29,9 @@
 
 mod access;
 mod fence;
+mod owner;
 
-// The model checker looks at `access` alone.
+// The model checker looks at these alone.
 #[cfg(not(loom))]
 mod canceller;
 #[cfg(not(loom))]

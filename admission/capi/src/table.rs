@@ -6,7 +6,7 @@
 //!
 //! A slot's session is touched only between [`Access::acquire`] and [`Access::release`]. Its handle (`id`) is
 //! written before anybody can know it, and cleared while the access is held. A caller compares it before it
-//! acquires, so as not to disturb another's session, and again when it has the access, since it may have been
+//! acquires, so as not to disturb another's session, and again before it gets the access, since it may have been
 //! freed between. (Its owner need not look again: only a free by another thread could have cleared it, and
 //! that takes the ownership away first.)
 
@@ -19,8 +19,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use flifo_admission::Session;
 
-use crate::access::{Access, Held, InUse, Owned, ThreadId};
+use crate::access::{Access, Held, Refused};
 use crate::handle::{INDEX_BITS, Kind, Numbers, dead, flifo_session_t, generation_of, id, index_of};
+use crate::owner::ThreadId;
 use crate::scheduler::Scheduler;
 use crate::status::{FLIFO_DEAD_HANDLE, FLIFO_IN_USE, Failure};
 
@@ -91,31 +92,26 @@ impl Call {
     #[inline(always)]
     pub(crate) fn begin(handle: flifo_session_t, claim: bool) -> Result<Self, Failure> {
         let me = ThreadId::mine();
-        let mut lost = false;
         if let Some(slot) = slot(handle.id)
             // Relaxed: its owner, whom `try_owned` lets pass, has acquired it before.
             && slot.id.load(Ordering::Relaxed) == handle.id
+            && let Some(owner) = slot.access.try_owned(me)
         {
-            match slot.access.try_owned(me) {
-                Owned::Yes => return Ok(Call { slot, held: Held::Owned }),
-                Owned::Lost => lost = true,
-                Owned::No => {}
-            }
+            return Ok(Call { slot, held: Held::Owned(owner) });
         }
-        Self::begin_slowly(handle, me, claim, lost)
+        Self::begin_slowly(handle, me, claim)
     }
 
     #[cold]
     #[inline(never)]
-    fn begin_slowly(handle: flifo_session_t, me: ThreadId, claim: bool, lost: bool) -> Result<Self, Failure> {
+    fn begin_slowly(handle: flifo_session_t, me: ThreadId, claim: bool) -> Result<Self, Failure> {
         let lives = |slot: &&Slot| handle.id != 0 && slot.id.load(Ordering::Acquire) == handle.id;
         let slot = slot(handle.id).filter(lives).ok_or_else(|| dead(handle.id, "session"))?;
-        let held = slot.access.acquire(me, claim, lost).map_err(|InUse| FLIFO_IN_USE)?;
-        if !lives(&slot) {
-            slot.access.release(held);
-            return Err(FLIFO_DEAD_HANDLE);
+        match slot.access.acquire(me, claim, || lives(&slot)) {
+            Ok(held) => Ok(Call { slot, held }),
+            Err(Refused) if lives(&slot) => Err(FLIFO_IN_USE),
+            Err(Refused) => Err(FLIFO_DEAD_HANDLE),
         }
-        Ok(Call { slot, held })
     }
 
     #[inline(always)]

@@ -330,3 +330,14 @@ fn bench_round(policy: &str, target: &str, threads: u32, round: u32) -> Round {
     }
     measured
 }
+
+/// A report holds these texts, and its tables are no wider than they may be.
+#[cfg(test)]
+pub(crate) fn assert_told(report: &str, wanted: &[&str], style: super::Style) {
+    for wanted in wanted {
+        assert!(report.contains(wanted), "{wanted:?} is missing in\n{report}");
+    }
+    let tables = report.lines().filter(|line| line.contains('─') || line.starts_with('│'));
+    let widest = tables.map(|line| line.chars().count()).max().unwrap();
+    assert!(widest <= usize::from(style.width), "{widest}\n{report}");
+}

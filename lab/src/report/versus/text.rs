@@ -8,7 +8,7 @@ use super::{
     against_best_peer, best_peer, conclusion, flat_threads, flatness_at, longest_against_fifo, ours,
 };
 use crate::report::analysis::{Curve, Panel, bound, panels};
-use crate::report::text::{ansi, bold, label, right_aligned, table};
+use crate::report::text::{ansi, bold, label, right_aligned, table, throughput_table};
 use crate::report::{Style, format};
 use crate::results::{Cell, Results, Round};
 
@@ -58,7 +58,7 @@ pub(crate) fn report(results: &Results, style: Style) -> String {
         let sections = [
             (
                 "Statements per second: median of the rounds, lowest and highest round".to_owned(),
-                throughput(panel, style),
+                throughput_table(panel, |curve| head(curve, style), style),
             ),
             (
                 "Against the best peer, round by round: median, lowest..highest".to_owned(),
@@ -81,21 +81,6 @@ pub(crate) fn report(results: &Results, style: Style) -> String {
         text += "\nThe run was interrupted: some cells have fewer rounds, or none.\n";
     }
     text
-}
-
-fn throughput(panel: &Panel<'_>, style: Style) -> Table {
-    let mut table = table(style);
-    table.set_header(
-        std::iter::once(Field::new("threads")).chain(panel.curves.iter().map(|c| head(c, style))),
-    );
-    for &threads in &panel.threads {
-        let figures = panel
-            .curves
-            .iter()
-            .map(|curve| format::with_spread(curve.at(threads).and_then(Cell::throughput)));
-        table.add_row(std::iter::once(threads.to_string()).chain(figures));
-    }
-    right_aligned(table, 0)
 }
 
 /// A long name may break where it has a hyphen, so that many columns fit.
@@ -217,7 +202,7 @@ mod tests {
     #[test]
     fn the_report_tells_everything_in_the_width_given() {
         let text = report(&fixture::bench(), PLAIN);
-        for wanted in [
+        let wanted = [
             "work-20, limit 4",
             "hot-row, limit 8",
             "best peer",
@@ -228,12 +213,9 @@ mod tests {
             "variation",
             "p99.9 us",
             "1 + W/S",
-        ] {
-            assert!(text.contains(wanted), "{wanted:?} is missing in\n{text}");
-        }
-        let tables = text.lines().filter(|line| line.contains('─') || line.starts_with('│'));
-        let widest = tables.map(|line| line.chars().count()).max().unwrap();
-        assert!(widest <= 120 && !text.contains("interrupted") && !text.contains('\x1b'), "{widest}\n{text}");
+        ];
+        fixture::assert_told(&text, &wanted, PLAIN);
+        assert!(!text.contains("interrupted") && !text.contains('\x1b'), "{text}");
     }
 
     #[test]
