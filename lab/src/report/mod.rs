@@ -10,7 +10,7 @@ mod page;
 mod palette;
 mod picture;
 mod server;
-mod text;
+pub(crate) mod text;
 mod versus;
 
 use std::io::{IsTerminal, Write};
