@@ -6,11 +6,12 @@ mod conclusion;
 #[doc(hidden)]
 pub mod fixture;
 pub mod format;
+pub(crate) mod frame;
 mod page;
 mod palette;
 mod picture;
 mod server;
-mod text;
+pub(crate) mod text;
 mod versus;
 
 use std::io::{IsTerminal, Write};

@@ -1,0 +1,1 @@
+pub fn linux_io_2012() {}
