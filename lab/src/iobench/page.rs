@@ -136,25 +136,27 @@ fn advice_card(results: &IoResults) -> String {
     let caveat = advise::caveat(results)
         .map(|caveat| format!("<p class=\"warning\">{}</p>\n", escape(caveat)))
         .unwrap_or_default();
-    let row = |advice: Advice| {
-        let (class, value) = match &advice.value {
-            Some(value) => ("holds", value.as_str()),
-            None => ("between", "-"),
-        };
+    let set = |name: &str, value: Option<&str>| {
+        let (class, value) = value.map_or(("between", "-"), |value| ("holds", value));
         format!(
-            "<tr><td><code>{}</code></td><td class=\"{class}\">{}</td><td><code>{}</code></td><td class=\"{class}\">{}</td><td>{}</td></tr>\n",
-            escape(advice.setting),
-            escape(value),
-            escape(advice.innodb_setting),
-            escape(advice.innodb_value.as_deref().unwrap_or("-")),
+            "<td class=\"value\"><code>{}</code><br><span class=\"{class}\">{}</span></td>",
+            escape(name),
+            escape(value)
+        )
+    };
+    let row = |advice: Advice| {
+        format!(
+            "<tr>{}{}<td>{}</td></tr>\n",
+            set(advice.setting, advice.value.as_deref()),
+            set(advice.innodb_setting, advice.innodb_value.as_deref()),
             escape(&advice.because)
         )
     };
     let rows: String = advise(results).into_iter().map(row).collect();
     format!(
         "<div class=\"card\"><h3>What to set, and the figures it stands on</h3>\n{caveat}\
-         <div class=\"scroll\" tabindex=\"0\"><table class=\"words advice\"><thead><tr><th>flifo</th><th></th>\
-         <th>InnoDB</th><th></th><th>because</th></tr></thead>\n<tbody>\n{rows}</tbody></table></div></div>\n"
+         <div class=\"scroll\" tabindex=\"0\"><table class=\"words told\"><thead><tr><th>flifo</th>\
+         <th>InnoDB</th><th>because</th></tr></thead>\n<tbody>\n{rows}</tbody></table></div></div>\n"
     )
 }
 

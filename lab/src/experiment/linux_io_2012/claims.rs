@@ -3,7 +3,7 @@
 use super::published::LinuxIo2012;
 use super::verdict::{Setting, Verdict, judge};
 use crate::iobench::results::{IoCell, IoKey, IoResults};
-use crate::iobench::view::{Curve, best, is_raw, panels, ratio, size};
+use crate::iobench::view::{Curve, best, iops, is_raw, panels, ratio, size};
 use crate::statistics::Spread;
 
 /// Half of a doubling, in logarithms: what `nearly doubles` must reach.
@@ -12,6 +12,9 @@ const DOUBLES: f64 = std::f64::consts::SQRT_2;
 const CLOSE: f64 = 0.8;
 /// Two writers can meet in one file from here on; one alone waits for nobody.
 const PROCESSES_MIN: u32 = 4;
+
+/// Of the most that was written: who does more already cannot double.
+const ROOM: f64 = 0.5;
 
 /// A claim beside what was measured.
 #[derive(Debug)]
@@ -83,20 +86,41 @@ impl<'a> Run<'a> {
             .collect()
     }
 
+    /// From one file to two always; further only while there is room on the disk, and as many processes as files.
     fn doublings(&self, claim: String) -> Comparison {
         let mut settings = Vec::new();
         for block in [4096, 16_384] {
+            let room = self.most_writes(block) * ROOM;
             for (fewer, more) in [(1, 2), (2, 4), (4, 8)] {
-                let curve = |files| self.curve("random-write", "direct", block, files);
-                settings.extend(self.beside(
-                    curve(more),
-                    curve(fewer),
-                    &format!("{fewer} to {more} files, "),
-                ));
+                let (fewer, more) = (self.direct_writes(block, fewer), self.direct_writes(block, more));
+                let (Some(fewer), Some(more)) = (fewer, more) else { continue };
+                let (from, to) = (fewer.key().files, more.key().files);
+                let has_room = |cell: &IoCell| from == 1 || median_iops(cell) <= room;
+                let cells = more.cells.iter().filter(|cell| cell.key.concurrency >= to.max(PROCESSES_MIN));
+                let found = cells.filter_map(|cell| {
+                    let below = fewer.at(cell.key.concurrency).filter(|below| has_room(below))?;
+                    let name = format!("{from} to {to} files, {}", place(&cell.key));
+                    Some(Setting { name, ratio: ratio(cell, below)? })
+                });
+                settings.extend(found);
             }
         }
         let found = judge(&settings, DOUBLES);
         self.on(&["ext4"], claim, "direct writes, twice the files / the files", Some(2.0), settings, found)
+    }
+
+    fn direct_writes(&self, block_bytes: u32, files: u32) -> Option<&Curve<'a>> {
+        self.curve("random-write", "direct", block_bytes, files)
+    }
+
+    /// The most that any number of files, or the device itself, wrote.
+    fn most_writes(&self, block_bytes: u32) -> f64 {
+        let curves = self.curves.iter().filter(|curve| {
+            let key = curve.key();
+            (key.workload.as_str(), key.mode.as_str(), key.block_bytes)
+                == ("random-write", "direct", block_bytes)
+        });
+        best(curves.map(|curve| curve.peak())).map_or(0.0, median_iops)
     }
 
     fn near_the_device(&self, claim: String) -> Comparison {
@@ -130,7 +154,7 @@ impl<'a> Run<'a> {
 
     /// Against 8 files where the raw device was not written: 4 do as much, and 2 do not.
     fn four_are_the_least(&self, claim: String) -> Comparison {
-        let peak = |files| self.curve("random-write", "direct", 16_384, files).map(|curve| curve.peak());
+        let peak = |files| self.direct_writes(16_384, files).map(|curve| curve.peak());
         let most = self.raw("random-write", 16_384).or_else(|| peak(8));
         let against = |files: u32| -> Option<Spread> { ratio(peak(files)?, most?) };
         let setting = |files: u32, ratio| Setting { name: format!("{files} files, 16K"), ratio };
@@ -181,7 +205,7 @@ impl<'a> Run<'a> {
 
     /// Not in words in the study, but in its figures.
     fn one_xfs_file(&self, published: f64) -> Comparison {
-        let curve = self.curve("random-write", "direct", 4096, 1);
+        let curve = self.direct_writes(4096, 1);
         let falls = curve.and_then(|curve| ratio(curve.at(16)?, curve.at(4)?));
         let settings: Vec<Setting> =
             falls.map(|ratio| Setting { name: "1 file, 4K".into(), ratio }).into_iter().collect();
@@ -221,6 +245,10 @@ impl<'a> Run<'a> {
         let measured = Spread::of(settings.iter().map(|setting| setting.ratio.median));
         Comparison { claim, ratio, published, measured, verdict, because }
     }
+}
+
+fn median_iops(cell: &IoCell) -> f64 {
+    iops(cell).map_or(0.0, |spread| spread.median)
 }
 
 /// `4K, 16 processes`.

@@ -89,7 +89,7 @@ pub(crate) fn card(results: &IoResults) -> Option<String> {
             Verdict::CannotBeTold => "between",
         };
         format!(
-            "<tr><td>{}<br><small>{}</small></td><td>{}</td><td>{}</td><td class=\"{class}\">{}</td><td>{}</td></tr>\n",
+            "<tr><td>{}<br><small>{}</small></td><td>{}</td><td>{}</td><td class=\"value {class}\">{}</td><td>{}</td></tr>\n",
             escape(&comparison.claim),
             escape(comparison.ratio),
             comparison.published.map_or("-".into(), |ratio| format!("{ratio:.2}")),
@@ -112,11 +112,11 @@ pub(crate) fn card(results: &IoResults) -> Option<String> {
     let figures: String = figures::figures(results, &study).iter().map(figure).collect();
     Some(format!(
         "<div class=\"card\"><h3>Published, and here</h3>\n\
-         <div class=\"scroll\" tabindex=\"0\"><table class=\"words claims\"><thead><tr><th>claim</th><th>published</th>\
+         <div class=\"scroll\" tabindex=\"0\"><table class=\"words told\"><thead><tr><th>claim</th><th>published</th>\
          <th>here: middle lowest..highest setting</th><th></th><th>because</th></tr></thead>\n<tbody>\n{claims}</tbody></table></div>\n\
          <ul class=\"plain\"><li>{}</li><li>{RATIOS_ONLY}</li></ul></div>\n\
          <div class=\"card\"><details><summary>The study's figures, and the same ones here</summary>\n\
-         <div class=\"scroll\" tabindex=\"0\"><table class=\"figures\"><thead><tr><th>highest, IOPS (MB/s where said)</th><th>published</th>\
+         <div class=\"scroll\" tabindex=\"0\"><table class=\"words\"><thead><tr><th>highest, IOPS (MB/s where said)</th><th>published</th>\
          <th>here</th><th>of 4K raw reads: published</th><th>here</th></tr></thead>\n<tbody>\n{figures}</tbody></table></div></details></div>\n",
         escape(&about(&study))
     ))

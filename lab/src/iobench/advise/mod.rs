@@ -65,8 +65,8 @@ pub fn text(results: &IoResults, style: Style) -> String {
     table.set_header(["flifo", "InnoDB", "because"]);
     for advice in advise(results) {
         let set = |name: &str, value: &Option<String>| match value {
-            Some(value) => format!("{name} = {value}"),
-            None => format!("{name}: -"),
+            Some(value) => format!("{name}\n= {value}"),
+            None => format!("{name}\n-"),
         };
         table.add_row([
             set(advice.setting, &advice.value),

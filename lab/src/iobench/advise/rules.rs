@@ -120,9 +120,7 @@ impl<'a> Evidence<'a> {
         };
         let key = &top.key;
         let because = format!(
-            "random writes, {}, {}, {}: {} writes/s; {seen}. InnoDB: a table of its own file each; what writes \
-             most into one table spreads over files only if that is partitioned. ibdata files are filled one after \
-             the other and spread nothing",
+            "random writes, {}, {}, {}: {} writes/s; {seen}",
             key.mode,
             size(key.block_bytes),
             with_carriers(key),
@@ -160,26 +158,21 @@ impl<'a> Evidence<'a> {
         };
         let compared = ratio(direct, synced);
         let (value, seen) = match difference(compared) {
-            Difference::More => ("O_DIRECT", "direct does more".to_owned()),
-            Difference::Less => ("fsync", format!("{} does more", synced.key.mode)),
-            Difference::None => (
-                "O_DIRECT",
-                "no difference seen; O_DIRECT at least does not hold each page twice, in the pool and in the page cache"
-                    .to_owned(),
-            ),
+            Difference::More => {
+                ("O_DIRECT", "direct does more, though it leaves the flush to be done once for many")
+            }
+            Difference::Less => ("fsync", "syncing each write does more even so"),
+            Difference::None => {
+                ("O_DIRECT", "no difference seen; with O_DIRECT no page is held in the page cache, too")
+            }
         };
         let cache = match self.results.storage.write_cache.as_str() {
-            "write through" => {
-                "the disk says it has no volatile cache, but nobody cut its power here: O_DIRECT_NO_FSYNC is not advised"
-            }
-            "" => "whether the disk has a volatile cache is not known: O_DIRECT_NO_FSYNC would risk pages",
-            _ => {
-                "the disk has a volatile cache, which direct writes alone do not empty: O_DIRECT_NO_FSYNC would lose pages with the power"
-            }
+            "write through" => "the disk says it has no volatile cache, but nobody cut its power here",
+            "" => "whether the disk has a volatile cache is not known",
+            _ => "the disk has a volatile cache, which only a sync empties",
         };
         let because = format!(
-            "random writes, {}, {}: direct {}, write+{} {} writes/s ({}): {seen}. A direct write is not flushed, the \
-             other is, each one; InnoDB flushes once for many. {cache}",
+            "random writes, {}, {}: direct {}, write+{} {} writes/s ({}): {seen}. O_DIRECT_NO_FSYNC is not advised: {cache}",
             name(&direct.key),
             with_carriers(&direct.key),
             figure(direct),
@@ -202,25 +195,17 @@ impl<'a> Evidence<'a> {
         let median = compared.map_or(1.0, |spread| spread.median);
         // Half of what the smaller page could gain at most, in logarithms.
         let (value, words) = if difference(compared) == Difference::More && median >= bytes.sqrt() {
-            (
-                &few,
-                format!(
-                    "{few} if rows are read one by one and the data do not fit into memory; {many} for scans, and where indexes would grow a level"
-                ),
-            )
+            (&few, format!("{few} for rows read one by one from data larger than memory; {many} for scans"))
         } else if difference(compared) == Difference::None {
             (
                 &many,
-                format!(
-                    "no difference seen in reads per second, so {many} bring {bytes:.0} times the data for the same"
-                ),
+                format!("no difference seen in reads per second, and {many} bring {bytes:.0} times the data"),
             )
         } else {
             (&many, format!("{few} gain less than they lose: each read brings {bytes:.0} times less"))
         };
         let because = format!(
-            "random reads, {}: {few} {} reads/s and {} MB/s, {many} {} reads/s and {} MB/s ({}): {words}. InnoDB: set \
-             when the data directory is made; 4K limit a row to about 2000 bytes",
+            "random reads, {}: {few} {} reads/s and {} MB/s, {many} {} reads/s and {} MB/s ({}): {words}",
             with_carriers(&small.key),
             figure(small),
             megabytes(small),
@@ -275,12 +260,12 @@ impl<'a> Evidence<'a> {
             String::new()
         };
         let because = format!(
-            "{workload}, {}, I/Os/s by {}: {}; {depth} reach 95% of the best{tail}. InnoDB's {IO_THREADS} threads (its default) \
-             keep {} in flight with native AIO, more than that; without it, one thread is one I/O in flight",
+            "{workload}, {}, IOPS by {}: {}; {depth} reach 95% of the best{tail}. {threads} of InnoDB's threads keep {} \
+             in flight with native AIO",
             name(&enough.key),
             if enough.key.carrier == "io-uring" { "I/Os in flight" } else { &enough.key.carrier },
             figures.join(", "),
-            IO_THREADS * IN_FLIGHT_PER_THREAD,
+            threads * IN_FLIGHT_PER_THREAD,
         );
         let value = if rising { format!("{depth} or more") } else { depth.to_string() };
         Advice::new(setting, &value, innodb_setting, &threads.to_string(), because)
@@ -302,9 +287,8 @@ impl<'a> Evidence<'a> {
         };
         let value = rounded_down(sustained);
         let because = format!(
-            "random writes, {}, {}: {} pages/s, {} in the worst round, which is what lasts. More would make a queue \
-             at the disk, and reads wait in it; less would stop users for want of clean pages or redo while the disk \
-             could write",
+            "random writes, {}, {}: {} pages/s, {} in the worst round, which is what lasts; more would only queue, \
+             and reads behind it",
             name(&cell.key),
             with_carriers(&cell.key),
             figure(cell),
@@ -324,20 +308,20 @@ impl<'a> Evidence<'a> {
             let writes =
                 spread(cell, |round| (round.elapsed_s > 0.0).then(|| round.writes as f64 / round.elapsed_s));
             format!(
-                ". Among as many reads as in random-mixed ({}% reads, {}) it does {} writes/s",
+                ". Among {}% reads ({}) it does {} writes/s",
                 self.results.settings.read_share_pct,
                 with_carriers(&cell.key),
                 with_spread(writes)
             )
         });
         let without = if self.is_atomic() {
-            " (three quarters where atomic writes make the second copy needless)"
+            " (flifo: three quarters, as atomic writes save the second copy)"
         } else {
             ""
         };
         let because = format!(
-            "half of io_capacity_max: the doublewrite writes each page twice{without}, and reads and the log need \
-             the disk, too{mixed}"
+            "half of io_capacity_max: the doublewrite writes each page twice{without}, and reads and the log need the \
+             disk, too{mixed}"
         );
         let (value, innodb) = (rounded_down(sustained * share), rounded_down(sustained * SHARE));
         Advice::new(NAMES.0, &value, NAMES.1, &innodb, because)
@@ -356,9 +340,8 @@ impl<'a> Evidence<'a> {
         let median = |figure: fn(&IoRound) -> Option<f64>| spread(cell, figure).map(|s| s.median);
         let latency = median(|round| round.write_latency.map(|l| l.p50_us)).map_or("-".into(), count);
         let because = format!(
-            "log, {}, one writer: {} synced writes/s, the median takes {latency} us. So many commits one connection \
-             gets at most, with sync_binlog = 1 about half; connections that commit together share a sync. 2 would save \
-             the sync and lose up to a second of commits with the power: a choice, no tuning",
+            "log, {}, one writer: {} synced writes/s, {latency} us in the median: so many commits one connection gets at \
+             most, with sync_binlog = 1 about half. 2 saves the sync, and loses a second of commits with the power",
             name(&cell.key),
             figure(cell),
         );
@@ -394,16 +377,13 @@ impl<'a> Evidence<'a> {
         if self.is_atomic() {
             let max = self.results.storage.atomic_write_max_bytes.unwrap_or(0);
             let because = format!(
-                "files here can be written untorn up to {} (statx), if the server asks for it (RWF_ATOMIC). InnoDB: \
-                 off only in a version that does; otherwise a power cut tears pages as ever. {cost}",
+                "files here can be written untorn up to {} (statx); OFF only in a server that asks for it (RWF_ATOMIC). {cost}",
                 size(u32::try_from(max).unwrap_or(u32::MAX)),
             );
             return Advice::new(NAMES.0, "OFF with atomic writes", NAMES.1, "ON", because);
         }
-        let because = format!(
-            "files here cannot be written untorn (statx names no size of {}). {cost}",
-            size(self.page_bytes)
-        );
+        let because =
+            format!("no page of {} can be written untorn here, says statx. {cost}", size(self.page_bytes));
         Advice::new(NAMES.0, "ON", NAMES.1, "ON", because)
     }
 }
@@ -444,7 +424,7 @@ fn megabytes(cell: &IoCell) -> String {
 fn times(compared: Option<Spread>) -> String {
     match compared {
         None => "no rounds in common".into(),
-        Some(spread) => format!("ratio {}", crate::published::with_range(spread)),
+        Some(spread) => format!("{} times", crate::published::with_range(spread)),
     }
 }
 
