@@ -10,6 +10,7 @@ use flifo_admission::{Config, Policy};
 
 use crate::bench::args::BenchCommand;
 use crate::error::Error;
+use crate::experiment::args::ExperimentCommand;
 use crate::front::FrontKind;
 use crate::iobench::args::{EXAMPLES as IOBENCH_EXAMPLES, IobenchArgs};
 use crate::target::{Address, Protocol};
@@ -83,6 +84,12 @@ pub enum Command {
     /// The first Ctrl-C ends the running cell, prints and saves what was measured; the second ends at once.
     #[command(after_help = EXIT_CODES, after_long_help = IOBENCH_EXAMPLES)]
     Iobench(Box<IobenchArgs>),
+    /// Run a published study again, and print its claims beside what is measured here
+    #[command(after_help = EXIT_CODES)]
+    Experiment {
+        #[command(subcommand)]
+        what: ExperimentCommand,
+    },
     /// One process of `iobench --as processes`; it takes its orders from standard input.
     #[command(name = "iobench-worker", hide = true)]
     IobenchWorker,
@@ -300,6 +307,7 @@ fn helpful_command() -> &'static str {
     match std::env::args_os().nth(1) {
         Some(word) if word == "bench" => "flifo bench admission",
         Some(word) if word == "iobench" => "flifo iobench",
+        Some(word) if word == "experiment" => "flifo experiment linux-io-2012",
         Some(word) if word == "report" => "flifo report",
         _ => "flifo sweep",
     }

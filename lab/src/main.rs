@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use flifo::bench::{self, args::BenchCommand};
 use flifo::cli::{Cli, Command, ParseOutcome};
 use flifo::error::{EXIT_INTERRUPTED, EXIT_OK, Error};
+use flifo::experiment::{self, args::ExperimentCommand};
 use flifo::interrupt;
 use flifo::iobench;
 use flifo::report::{self, Style};
@@ -41,6 +42,10 @@ fn run(command: &Command) -> Result<Ended, Error> {
         Command::Iobench(args) => {
             interrupt::install()?;
             iobench::iobench(args)
+        }
+        Command::Experiment { what: ExperimentCommand::LinuxIo2012(args) } => {
+            interrupt::install()?;
+            experiment::linux_io_2012::linux_io_2012(args)
         }
         Command::IobenchWorker => {
             iobench::worker_process();

@@ -10,28 +10,39 @@
 //! | `tally`, `usage` | what a worker counted, and what it took of the processors |
 //! | `cell`, `run` | one round of one cell; the run from its first line to its last |
 //! | `storage`, `blocklayer` | what lies under the files, and what it saw of the I/O |
-//! | `results`, `text` | what is kept, and how it is shown |
+//! | `results`, `text`, `show` | what is kept, and how it is shown |
+//! | `view`, `charts`, `conclusion`, `page` | curves out of cells; the page |
+//! | `advise` | what to set, and the figures it stands on |
 
+pub mod advise;
 pub mod args;
 mod blocking;
 pub mod blocklayer;
 mod cell;
+mod charts;
+mod conclusion;
 mod crew;
 mod device;
 mod files;
+#[doc(hidden)]
+pub mod fixture;
 mod ground;
 mod job;
 pub mod kinds;
+mod page;
 pub mod plan;
 mod processes;
 pub mod results;
 mod ring;
 mod run;
 mod set;
+pub(crate) mod show;
 pub mod storage;
 mod tally;
 mod text;
 mod usage;
+pub(crate) mod view;
 
+pub use page::html;
 pub use processes::worker_process;
 pub use run::{failures, iobench, measure};

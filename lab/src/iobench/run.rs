@@ -10,12 +10,12 @@ use super::plan::{Cell, Plan};
 use super::processes::Pool;
 use super::results::{IoResults, IoSettings, KIND, SCHEMA};
 use super::set::Set;
-use super::{ring, storage, text};
+use super::{ring, show, storage, text};
 use crate::clock;
 use crate::error::Error;
 use crate::limits;
-use crate::progress::{Progress, SweepBar};
-use crate::report::{ReportError, Style};
+use crate::progress::{Progress, SweepBar, minutes};
+use crate::report::Style;
 use crate::results::Failure;
 use crate::sampler::Machine;
 use crate::sweep::{Ended, check_writable, command_line};
@@ -27,24 +27,12 @@ pub fn iobench(args: &IobenchArgs) -> Result<Ended, Error> {
         check_writable(file)?;
     }
     let (results, ended) = measure(&plan)?;
-    keep(args, &results)?;
+    show::keep(&results, args.json.as_deref(), args.html.as_deref(), args.advise, Style::stdout())?;
     match (failures(&results), ended) {
         (_, Ended::Interrupted) if results.cells.is_empty() => Err(Error::Interrupted),
         (Some(error), Ended::Done) => Err(error),
         (_, ended) => Ok(ended),
     }
-}
-
-/// Saves what was measured, and shows it.
-fn keep(args: &IobenchArgs, results: &IoResults) -> Result<(), ReportError> {
-    if results.cells.is_empty() {
-        return Ok(());
-    }
-    if let Some(path) = &args.json {
-        results.save(path)?;
-    }
-    print!("{}", text::report(results, Style::stdout()));
-    Ok(())
 }
 
 /// What did not work, in one line, if anything did not.
@@ -71,6 +59,14 @@ pub fn measure(plan: &Plan) -> Result<(IoResults, Ended), Error> {
     let machine = Machine::detect(&plan.path);
     check_limits(&plan)?;
     let mut ground = Ground::open(&mut plan, machine.memory_bytes, progress)?;
+    progress.note(&format!(
+        "{} cells, {} rounds of {:?} after {:?} of load: {} besides the writing of files",
+        plan.cells.len(),
+        plan.rounds,
+        plan.time,
+        plan.warmup,
+        minutes(plan.step_time() * plan.steps_total() as u32)
+    ));
     let mut results = IoResults {
         schema: SCHEMA,
         kind: KIND.into(),
@@ -162,9 +158,9 @@ fn step(
     bar.advance();
     // The first round fills the table for who looks on, the last one has the medians.
     if round + 1 == rig.plan.rounds {
-        bar.row(&text::line(kept, Style::stdout()));
+        bar.row(&text::line(kept));
     } else if round == 0 {
-        bar.row_for_who_looks_on(&text::line(kept, Style::stdout()));
+        bar.row_for_who_looks_on(&text::line(kept));
     }
     Ok(true)
 }

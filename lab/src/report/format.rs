@@ -61,6 +61,7 @@ pub fn ratio(spread: Option<Spread>) -> String {
 /// `8.0 GiB`, `128 MiB`.
 pub fn bytes(bytes: u64) -> String {
     match bytes {
+        b if b >= 1 << 40 => format!("{:.1} TiB", b as f64 / (1u64 << 40) as f64),
         b if b >= 1 << 30 => format!("{:.1} GiB", b as f64 / f64::from(1 << 30)),
         b if b >= 1 << 20 => format!("{:.0} MiB", b as f64 / f64::from(1 << 20)),
         b => format!("{:.0} KiB", b as f64 / 1024.0),

@@ -328,7 +328,7 @@ pub(super) fn ansi(policy: &str) -> &'static str {
     }
 }
 
-pub(super) fn bold(text: &str, style: Style) -> String {
+pub(crate) fn bold(text: &str, style: Style) -> String {
     if style.colour { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
 }
 
