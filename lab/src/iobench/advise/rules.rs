@@ -67,12 +67,13 @@ impl<'a> Evidence<'a> {
         ]
     }
 
-    /// Curves of a workload over files. Of several carriers the one with most curves.
+    /// Curves of a workload over files; a run of a device has none, and then the device's. Of several carriers the one
+    /// with most curves.
     fn curves(&self, workload: &str) -> Vec<&Curve<'a>> {
         let of_workload = self.panels.iter().filter(|panel| panel.workload == workload);
-        let panel = of_workload.max_by_key(|panel| panel.curves.len());
-        panel
-            .map_or_else(Vec::new, |panel| panel.curves.iter().filter(|curve| !is_raw(curve.key())).collect())
+        let Some(panel) = of_workload.max_by_key(|panel| panel.curves.len()) else { return Vec::new() };
+        let has_files = panel.curves.iter().any(|curve| !is_raw(curve.key()));
+        panel.curves.iter().filter(|curve| is_raw(curve.key()) != has_files).collect()
     }
 
     fn of_page(&self, workload: &str) -> Vec<&Curve<'a>> {
@@ -130,12 +131,13 @@ impl<'a> Evidence<'a> {
         Advice::new(NAMES.0, &files.to_string(), NAMES.1, &innodb, because)
     }
 
-    /// `direct` and the best of the modes that sync each write, over `files` where `direct` peaks.
+    /// `direct` and the better of the modes that go through the page cache, over `files` where `direct` peaks.
     fn direct_and_synced(&self, files: Option<u32>) -> Option<(&'a IoCell, &'a IoCell)> {
         let mut curves = self.of_page("random-write");
-        curves.retain(|curve| Some(curve.key().files) == files);
+        curves.retain(|curve| Some(curve.key().files) == files && !is_raw(curve.key()));
         let direct = curves.iter().find(|curve| curve.key().mode == "direct")?.peak();
-        let synced = curves.iter().filter(|curve| curve.key().mode != "direct");
+        let synced =
+            curves.iter().filter(|curve| ["fsync", "fdatasync"].contains(&curve.key().mode.as_str()));
         Some((direct, best(synced.filter_map(|curve| curve.at(direct.key.concurrency)))?))
     }
 
