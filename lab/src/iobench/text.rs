@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use comfy_table::{Cell as Field, Table};
 
 use super::results::{BlockLayer, IoCell, IoKey, IoLatency, IoResults, IoRound};
+use super::view::spread;
 use crate::cli::Bytes;
-use crate::report::text::{right_aligned, table};
+use crate::report::text::{bold, right_aligned, table};
 use crate::report::{Style, format};
 use crate::statistics::Spread;
 
@@ -243,13 +244,4 @@ fn latency(cell: &IoCell, figure: fn(&IoLatency) -> f64) -> Option<f64> {
 fn longest(round: &IoRound) -> Option<f64> {
     let both = [round.read_latency, round.write_latency];
     both.iter().flatten().map(|latency| latency.max_us).reduce(f64::max)
-}
-
-/// The spread of a figure over the rounds that have it.
-fn spread(cell: &IoCell, figure: impl Fn(&IoRound) -> Option<f64>) -> Option<Spread> {
-    Spread::of(cell.rounds.iter().filter_map(figure))
-}
-
-fn bold(text: &str, style: Style) -> String {
-    if style.colour { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
 }
