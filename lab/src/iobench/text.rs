@@ -219,7 +219,7 @@ fn latency_table(cells: &[&IoCell], style: Style) -> Table {
                 latency(|latency| latency.p95_us),
                 latency(|latency| latency.p99_us),
                 latency(|latency| latency.p99_9_us),
-                format::maybe(spread(cell, |round| longest(round)).map(|spread| spread.max)),
+                format::maybe(spread(cell, longest).map(|spread| spread.max)),
                 format::maybe(cell.cpu_us_per_io_median),
                 format::maybe(spread(cell, |round| Some(per_io(round))).map(|spread| spread.median)),
                 format::maybe(disk(|round, disk| (disk.reads + disk.writes) as f64 / round.elapsed_s)),

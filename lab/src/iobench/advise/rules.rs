@@ -117,7 +117,10 @@ impl<'a> Evidence<'a> {
         let seen = if cells.iter().all(|cell| is_enough(cell, top)) {
             "no difference seen, so the fewest do".to_owned()
         } else {
-            format!("{} do what the best does", count_of_files(files))
+            format!(
+                "{} as good as the best",
+                if files == 1 { "1 file is".into() } else { format!("{files} files are") }
+            )
         };
         let key = &top.key;
         let because = format!(
@@ -374,7 +377,7 @@ impl<'a> Evidence<'a> {
                     figure(cell)
                 )
             }
-            (None, _) => "its cost was not measured: add --workload doublewrite".to_owned(),
+            (None, _) => "Its cost was not measured: add --workload doublewrite".to_owned(),
         };
         if self.is_atomic() {
             let max = self.results.storage.atomic_write_max_bytes.unwrap_or(0);
