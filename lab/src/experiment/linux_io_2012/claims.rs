@@ -10,9 +10,8 @@ use crate::statistics::Spread;
 const DOUBLES: f64 = std::f64::consts::SQRT_2;
 /// What `comes close` must reach.
 const CLOSE: f64 = 0.8;
-/// Two writers can meet in one file from here on; one alone waits for nobody.
+/// The study's first number of processes that can meet in a file; one alone waits for nobody.
 const PROCESSES_MIN: u32 = 4;
-
 /// Of the most that was written: who does more already cannot double.
 const ROOM: f64 = 0.5;
 
