@@ -133,7 +133,7 @@ fn shape(key: &IoKey) -> f64 {
     }
 }
 
-/// A cell of [`ROUNDS`] rounds around `iops_of` its key.
+/// A cell of three rounds around `iops_of` its key.
 pub fn cell(key: IoKey, iops_of: impl Fn(&IoKey) -> f64) -> IoCell {
     let iops = iops_of(&key);
     cell_of(key, &[iops * 0.98, iops, iops * 1.03])
