@@ -119,7 +119,8 @@ impl SweepBar {
     }
 }
 
-fn minutes(time: Duration) -> String {
+/// `3:07`.
+pub(crate) fn minutes(time: Duration) -> String {
     let seconds = time.as_secs_f64().round() as u64;
     format!("{}:{:02}", seconds / 60, seconds % 60)
 }

@@ -49,7 +49,13 @@ impl Device {
     pub(super) fn size(&self, wanted: Option<u64>, block_bytes: u32) -> Result<u64, Error> {
         let block = u64::from(block_bytes);
         let size = wanted.unwrap_or(self.bytes / block * block);
-        if size == 0 || size > self.bytes {
+        if self.bytes < block {
+            return Err(Error::Data(format!(
+                "{} is empty; name a device that has a medium",
+                self.path.display()
+            )));
+        }
+        if size > self.bytes {
             return Err(Error::Data(format!(
                 "{} has {}; use a --size up to that",
                 self.path.display(),

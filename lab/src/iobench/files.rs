@@ -104,7 +104,10 @@ impl TestFiles {
         let found =
             rustix::fs::statvfs(&self.dir).map_err(|errno| cannot("look at", &self.dir, &errno.into()))?;
         let ours: u64 = self.listed.iter().map(|set| u64::from(set.files) * set.file_bytes).sum();
-        Ok(Space { free: found.f_bavail * found.f_frsize + ours, total: found.f_blocks * found.f_frsize })
+        let total = found.f_blocks * found.f_frsize;
+        // One without size, such as ramfs, has room until memory ends.
+        let free = if total == 0 { u64::MAX } else { found.f_bavail * found.f_frsize + ours };
+        Ok(Space { free, total })
     }
 
     /// A set of so many files of that size: the one that is there, or a new one, written and synced.
@@ -112,6 +115,11 @@ impl TestFiles {
         let wanted = Listed { files, file_bytes, is_complete: true };
         if !self.listed.contains(&wanted) || !self.is_whole(wanted)? {
             self.remove(files)?;
+            // Before they are listed as ours.
+            if let Some(foreign) = self.paths(files).into_iter().find(|path| path.symlink_metadata().is_ok())
+            {
+                return Err(cannot("make", &foreign, &io::ErrorKind::AlreadyExists.into()));
+            }
             self.listed.push(Listed { is_complete: false, ..wanted });
             self.write_list()?;
             self.fill(files, file_bytes, progress)?;
@@ -231,13 +239,13 @@ impl TestFiles {
             let state = if set.is_complete { "complete" } else { "begun" };
             text += &format!("{state} {} {}\n", set.files, set.file_bytes);
         }
-        // In place: the lock is this file's.
+        // In place, for the lock is this file's, and never empty meanwhile: what is left of a longer text is no line.
         let path = self.dir.join(NAME);
-        let written = OpenOptions::new()
-            .write(true)
-            .truncate(true)
-            .open(&path)
-            .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_data()));
+        let written = OpenOptions::new().write(true).open(&path).and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            file.set_len(text.len() as u64)?;
+            file.sync_data()
+        });
         written.map_err(|error| cannot("write", &path, &error))
     }
 }
@@ -258,7 +266,7 @@ impl Drop for TestFiles {
     }
 }
 
-/// A file system's room, bytes.
+/// A file system's room, bytes. `total` is 0 where nobody knows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Space {
     pub(super) free: u64,
@@ -330,7 +338,7 @@ fn cannot(what: &str, path: &Path, error: &io::Error) -> Error {
 /// What the data should take if nobody says, and why.
 pub(super) fn usual_size(space: Space, memory_bytes: u64, quick: bool) -> u64 {
     const QUICK_BYTES: u64 = 512 << 20;
-    let wanted = if quick { QUICK_BYTES } else { 2 * memory_bytes };
+    let wanted = if quick || space.total == 0 { QUICK_BYTES } else { 2 * memory_bytes };
     let granule = 64 << 20;
     let usable = wanted.min(space.usable());
     // Whole pieces, but for a file system that has no room for one.
@@ -348,4 +356,111 @@ pub(super) fn check_size(size: u64, space: Space, dir: &Path) -> Result<(), Erro
         )));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE_BYTES: u64 = 5 << 20;
+
+    fn open(parent: &Path, keep: bool) -> Result<TestFiles, Error> {
+        TestFiles::open(parent, keep, &Progress::new())
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn files_are_written_to_their_end_and_removed_with_the_run() {
+        let temp = tempfile::tempdir().unwrap();
+        let mut files = open(temp.path(), false).unwrap();
+        let set = files.make(2, FILE_BYTES, &Progress::new()).unwrap();
+        for path in &set.paths {
+            let bytes = fs::read(path).unwrap();
+            assert_eq!(bytes.len() as u64, FILE_BYTES);
+            let distinct: std::collections::BTreeSet<&[u8]> = bytes.chunks(4096).collect();
+            assert_eq!(distinct.len() as u64, FILE_BYTES / 4096, "blocks that are equal");
+        }
+        assert_eq!(names(&temp.path().join(NAME)), ["data-1-of-2", "data-2-of-2", NAME]);
+        files.make(1, 2 * FILE_BYTES, &Progress::new()).unwrap();
+        files.retain(&[1], |_| 2 * FILE_BYTES).unwrap();
+        assert_eq!(names(&temp.path().join(NAME)), ["data-1-of-1", NAME]);
+        drop((set, files));
+        assert!(names(temp.path()).is_empty());
+    }
+
+    #[test]
+    fn kept_files_are_used_again_if_they_fit() {
+        let temp = tempfile::tempdir().unwrap();
+        let inode = |set: &Set| {
+            use std::os::unix::fs::MetadataExt;
+            fs::metadata(&set.paths[0]).unwrap().ino()
+        };
+        let mut files = open(temp.path(), true).unwrap();
+        let first = inode(&files.make(1, FILE_BYTES, &Progress::new()).unwrap());
+        drop(files);
+        let mut files = open(temp.path(), true).unwrap();
+        assert_eq!(inode(&files.make(1, FILE_BYTES, &Progress::new()).unwrap()), first);
+        drop(files);
+        // Somebody reads it.
+        let path = temp.path().join(NAME).join("data-1-of-1");
+        let reader = File::open(&path).unwrap();
+        let error = open(temp.path(), true).unwrap().make(1, FILE_BYTES, &Progress::new()).err().unwrap();
+        assert!(error.to_string().contains("another program"), "{error}");
+        drop(reader);
+        // Another size.
+        let mut files = open(temp.path(), false).unwrap();
+        let set = files.make(1, 2 * FILE_BYTES, &Progress::new()).unwrap();
+        assert_eq!(fs::metadata(&set.paths[0]).unwrap().len(), 2 * FILE_BYTES);
+    }
+
+    #[test]
+    fn what_is_not_ours_stays() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path().join(NAME);
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join("data-1-of-1"), "all my work").unwrap();
+        let error = open(temp.path(), false).err().unwrap();
+        assert!(error.to_string().contains("not flifo's"), "{error}");
+        assert_eq!(names(&dir), ["data-1-of-1"]);
+        // Even in a directory of ours.
+        fs::write(dir.join(NAME), format!("{HEAD}\n")).unwrap();
+        let mut files = open(temp.path(), false).unwrap();
+        let error = files.make(1, FILE_BYTES, &Progress::new()).err().unwrap();
+        assert!(error.to_string().contains("overwrites no file"), "{error}");
+        drop(files);
+        assert_eq!(fs::read_to_string(dir.join("data-1-of-1")).unwrap(), "all my work");
+    }
+
+    #[test]
+    fn one_run_at_a_time() {
+        let temp = tempfile::tempdir().unwrap();
+        let files = open(temp.path(), false).unwrap();
+        let error = open(temp.path(), false).err().unwrap();
+        assert!(error.to_string().contains("another flifo iobench"), "{error}");
+        drop(files);
+        open(temp.path(), false).unwrap();
+    }
+
+    #[test]
+    fn sizes_leave_a_tenth_free() {
+        let space = Space { free: 50 << 30, total: 100 << 30 };
+        assert_eq!(usual_size(space, 8 << 30, false), 16 << 30);
+        assert_eq!(usual_size(space, 64 << 30, false), 40 << 30);
+        assert_eq!(usual_size(space, 64 << 30, true), 512 << 20);
+        let full = Space { free: 9 << 30, total: 100 << 30 };
+        assert_eq!(usual_size(full, 64 << 30, false), 0);
+        assert!(
+            check_size(0, full, Path::new("/")).is_err()
+                && check_size(10 << 30, full, Path::new("/")).is_err()
+        );
+        assert!(check_size(9 << 30, full, Path::new("/")).is_ok());
+    }
 }

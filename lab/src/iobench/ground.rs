@@ -27,6 +27,12 @@ enum Place {
 impl Ground {
     /// Asks the system what is possible, and says what was chosen. Nothing is written yet.
     pub(super) fn open(plan: &mut Plan, memory_bytes: u64, progress: &Progress) -> Result<Self, Error> {
+        if plan.access == Access::Device && plan.writes() && !plan.write_to_device {
+            return Err(Error::Usage(format!(
+                "{} would be written, and nobody has named it with --write-to-device",
+                plan.path.display()
+            )));
+        }
         let place = match plan.access {
             Access::Files => Place::Files(TestFiles::open(&plan.path, plan.keep, progress)?),
             Access::Device => Place::Device(Device::open(&plan.path, plan.writes())?),
@@ -117,5 +123,6 @@ fn chosen(plan: &Plan, size: u64, groups: &[Vec<u32>], free: u64) -> String {
         ),
     };
     let why = if plan.size_bytes.is_some() { "" } else { " (--size chooses another)" };
-    format!("{} of data{why}, {how}; {} are free", Bytes(size), Bytes(free))
+    let free = if free == u64::MAX { String::new() } else { format!("; {} are free", Bytes(free)) };
+    format!("{} of data{why}, {how}{free}", Bytes(size))
 }

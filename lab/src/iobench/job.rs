@@ -294,12 +294,12 @@ pub(super) fn stamp(block: &mut [u8], random: &mut Random) {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
 
-    pub(in super::super) fn job(workload: Workload, files: usize, file_bytes: u64) -> Job {
+    fn job(workload: Workload, files: usize, file_bytes: u64) -> Job {
         Job {
             files: (0..files).map(|n| OsString::from(format!("f{n}"))).collect(),
             file_bytes,

@@ -7,12 +7,16 @@ use serde::{Deserialize, Serialize};
 /// What a worker asks of the storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "the names say it, and the help tells them")]
 pub enum Workload {
+    /// Blocks anywhere in the files.
     RandomRead,
+    /// The same, written.
     RandomWrite,
+    /// Both.
     RandomMixed,
+    /// Small writes one after another, each durable.
     Log,
+    /// A batch of pages in one piece and durable, then each to its place and durable.
     Doublewrite,
 }
 

@@ -14,7 +14,7 @@ use super::{ring, show, storage, text};
 use crate::clock;
 use crate::error::Error;
 use crate::limits;
-use crate::progress::{Progress, SweepBar};
+use crate::progress::{Progress, SweepBar, minutes};
 use crate::report::Style;
 use crate::results::Failure;
 use crate::sampler::Machine;
@@ -59,6 +59,14 @@ pub fn measure(plan: &Plan) -> Result<(IoResults, Ended), Error> {
     let machine = Machine::detect(&plan.path);
     check_limits(&plan)?;
     let mut ground = Ground::open(&mut plan, machine.memory_bytes, progress)?;
+    progress.note(&format!(
+        "{} cells, {} rounds of {:?} after {:?} of load: {} besides the writing of files",
+        plan.cells.len(),
+        plan.rounds,
+        plan.time,
+        plan.warmup,
+        minutes(plan.step_time() * plan.steps_total() as u32)
+    ));
     let mut results = IoResults {
         schema: SCHEMA,
         kind: KIND.into(),
@@ -150,9 +158,9 @@ fn step(
     bar.advance();
     // The first round fills the table for who looks on, the last one has the medians.
     if round + 1 == rig.plan.rounds {
-        bar.row(&text::line(kept, Style::stdout()));
+        bar.row(&text::line(kept));
     } else if round == 0 {
-        bar.row_for_who_looks_on(&text::line(kept, Style::stdout()));
+        bar.row_for_who_looks_on(&text::line(kept));
     }
     Ok(true)
 }
