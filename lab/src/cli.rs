@@ -10,7 +10,9 @@ use flifo_admission::{Config, Policy};
 
 use crate::bench::args::BenchCommand;
 use crate::error::Error;
+use crate::experiment::args::ExperimentCommand;
 use crate::front::FrontKind;
+use crate::iobench::args::{EXAMPLES as IOBENCH_EXAMPLES, IobenchArgs};
 use crate::target::{Address, Protocol};
 use crate::workload::Workload;
 
@@ -20,7 +22,7 @@ macro_rules! exit_codes {
   0    done
   1    failed while running
   2    wrong usage
-  3    the data directory cannot be used (not flifo's, damaged, not writable, disk full)
+  3    the data directory or device cannot be used (not flifo's, damaged, not writable, disk full)
   4    a limit of the system or of the server is too low (descriptors, threads, memory, connections)
   5    the server of --target cannot be used, or a round on it failed
   130  interrupted with Ctrl-C; what was measured is printed and saved"
@@ -73,6 +75,24 @@ pub enum Command {
         #[command(subcommand)]
         what: BenchCommand,
     },
+    /// Measure what the storage under a database can do
+    ///
+    /// Writes test files of its own into a directory (DIR/flifo-iobench, removed at the end), then measures every
+    /// combination of workload, block size, files, mode and concurrency. Each round is one pass over all of them, so
+    /// that what slows the machine for a while slows neighbours alike. No other file is ever written.
+    ///
+    /// The first Ctrl-C ends the running cell, prints and saves what was measured; the second ends at once.
+    #[command(after_help = EXIT_CODES, after_long_help = IOBENCH_EXAMPLES)]
+    Iobench(Box<IobenchArgs>),
+    /// Run a published study again, and print its claims beside what is measured here
+    #[command(after_help = EXIT_CODES)]
+    Experiment {
+        #[command(subcommand)]
+        what: ExperimentCommand,
+    },
+    /// One process of `iobench --as processes`; it takes its orders from standard input.
+    #[command(name = "iobench-worker", hide = true)]
+    IobenchWorker,
     /// Show a saved run again, and draw its page and picture
     #[command(after_help = EXIT_CODES)]
     Report(ReportArgs),
@@ -286,6 +306,8 @@ pub enum ParseOutcome {
 fn helpful_command() -> &'static str {
     match std::env::args_os().nth(1) {
         Some(word) if word == "bench" => "flifo bench admission",
+        Some(word) if word == "iobench" => "flifo iobench",
+        Some(word) if word == "experiment" => "flifo experiment linux-io-2012",
         Some(word) if word == "report" => "flifo report",
         _ => "flifo sweep",
     }
@@ -315,19 +337,7 @@ impl FromStr for Bytes {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            || format!("'{text}' is no size: use a number of bytes, or one with K, M or G, as in 512M");
-        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
-            "" | "B" => 0,
-            "K" | "KB" | "KIB" => 10,
-            "M" | "MB" | "MIB" => 20,
-            "G" | "GB" | "GIB" => 30,
-            "T" | "TB" | "TIB" => 40,
-            _ => return Err(wrong()),
-        };
-        let number: u64 = digits.parse().map_err(|_| wrong())?;
-        let bytes = number.checked_mul(1 << shift).ok_or_else(wrong)?;
+        let bytes = bytes(text)?;
         let possible = flifo_engine::EngineConfig::BUFFER_POOL_BYTES;
         if !possible.contains(&bytes) {
             return Err(format!(
@@ -354,7 +364,23 @@ impl fmt::Display for Bytes {
     }
 }
 
-fn number(text: &str, what: &str, possible: RangeInclusive<u32>) -> Result<u32, String> {
+/// A size as it is typed: a number, or one with K, M, G or T (of 1024).
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is no size: use a number of bytes, or one with K, M or G, as in 512M");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "" | "B" => 0,
+        "K" | "KB" | "KIB" => 10,
+        "M" | "MB" | "MIB" => 20,
+        "G" | "GB" | "GIB" => 30,
+        "T" | "TB" | "TIB" => 40,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    number.checked_mul(1 << shift).ok_or_else(wrong)
+}
+
+pub(crate) fn number(text: &str, what: &str, possible: RangeInclusive<u32>) -> Result<u32, String> {
     let (least, most) = (possible.start(), possible.end());
     match text.parse::<u32>() {
         Ok(number) if possible.contains(&number) => Ok(number),

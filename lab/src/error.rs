@@ -35,9 +35,12 @@ pub enum Error {
     /// The server of `--target` cannot be used.
     #[error("{0}")]
     Target(String),
-    /// A cell on a server ended early; the run goes on with the next.
+    /// A cell ended early; the run goes on with the next.
     #[error("{0}")]
     Cell(String),
+    /// What was measured is kept, but for cells that failed.
+    #[error("{0}")]
+    Unmeasured(String),
     /// The engine said no while a cell ran.
     #[error("{0}")]
     Engine(#[from] flifo_engine::Error),
@@ -140,6 +143,7 @@ impl Error {
             Error::Server { exit_code, .. } => *exit_code,
             Error::Interrupted => EXIT_INTERRUPTED,
             Error::System { .. }
+            | Error::Unmeasured(_)
             | Error::Report(_)
             | Error::Protocol(_)
             | Error::ConnectionClosed(_)

@@ -7,10 +7,11 @@
 //! | `front` | connections: server threads and clients |
 //! | `sweep` | the plan of cells, the data, the run |
 //! | `iobench` | what the storage under a database can do |
+//! | `experiment` | a published study run again, its claims beside what is measured here |
 //! | `target` | a live MariaDB or MySQL in the engine's place |
 //! | `bench` | the scheduler's policies beside what a user would pick instead, without the engine |
 //! | `crew` | threads that wait for an order, obey, report |
-//! | `limits`, `interrupt`, `progress` | what the system allows, Ctrl-C, what the user sees |
+//! | `limits`, `mounts`, `interrupt`, `progress` | what the system allows and has, Ctrl-C, what the user sees |
 //! | `results`, `statistics`, `sampler` | what is kept of a run |
 //! | `report`, `published` | how it is shown, and what was published before |
 
@@ -19,11 +20,13 @@ pub mod cli;
 pub mod clock;
 mod crew;
 pub mod error;
+pub mod experiment;
 mod figures;
 pub mod front;
 pub mod interrupt;
 pub mod iobench;
 pub mod limits;
+mod mounts;
 pub mod progress;
 pub mod published;
 pub mod report;

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use flifo::bench::{self, args::BenchCommand};
 use flifo::cli::{Cli, Command, ParseOutcome};
 use flifo::error::{EXIT_INTERRUPTED, EXIT_OK, Error};
+use flifo::experiment::{self, args::ExperimentCommand};
 use flifo::interrupt;
+use flifo::iobench;
 use flifo::report::{self, Style};
 use flifo::sweep::{self, Ended};
 
@@ -36,6 +38,18 @@ fn run(command: &Command) -> Result<Ended, Error> {
         Command::Bench { what: BenchCommand::Admission(args) } => {
             interrupt::install()?;
             bench::admission(args)
+        }
+        Command::Iobench(args) => {
+            interrupt::install()?;
+            iobench::iobench(args)
+        }
+        Command::Experiment { what: ExperimentCommand::LinuxIo2012(args) } => {
+            interrupt::install()?;
+            experiment::linux_io_2012::linux_io_2012(args)
+        }
+        Command::IobenchWorker => {
+            iobench::worker_process();
+            Ok(Ended::Done)
         }
         Command::Report(args) => {
             let mut out = std::io::stdout();

@@ -31,6 +31,11 @@ impl Progress {
         self.bar(u64::from(rows), "reading {bar:30} {percent}% of {human_len} rows, {eta} left")
     }
 
+    /// The bar of test files that are written.
+    pub fn files(&self, bytes: u64) -> ProgressBar {
+        self.bar(bytes, "writing {msg} {bar:30} {percent}% of {total_bytes}, {eta} left, {bytes_per_sec}")
+    }
+
     /// The bar of the whole sweep.
     pub fn sweep(&self, steps: usize, step: Duration) -> SweepBar {
         let bar = self.bar(steps as u64, "{bar:30} {pos}/{len}  {msg}");
@@ -114,7 +119,8 @@ impl SweepBar {
     }
 }
 
-fn minutes(time: Duration) -> String {
+/// `3:07`.
+pub(crate) fn minutes(time: Duration) -> String {
     let seconds = time.as_secs_f64().round() as u64;
     format!("{}:{:02}", seconds / 60, seconds % 60)
 }

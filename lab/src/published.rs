@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::report::analysis::{Curve, Panel, ratio, switches_per_s, switches_per_statement, throughput};
 use crate::statistics::Spread;
 
-const FIGURES: &str = include_str!("../published/results.toml");
+pub(crate) const FIGURES: &str = include_str!("../published/results.toml");
 
 /// The curve this project exists for: FLIFO against the server as it was.
 #[derive(Debug, Deserialize)]

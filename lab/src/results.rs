@@ -400,9 +400,13 @@ impl Results {
 
     /// Reads a file that [`Results::save`] wrote.
     pub fn load(path: &Path) -> Result<Self, ResultsError> {
-        let json = fs::read_to_string(path).map_err(|source| ResultsError::read(path, source))?;
-        Self::from_json(&json)
+        Self::from_json(&read_results(path)?)
     }
+}
+
+/// The text of a file of results.
+pub(crate) fn read_results(path: &Path) -> Result<String, ResultsError> {
+    fs::read_to_string(path).map_err(|source| ResultsError::read(path, source))
 }
 
 /// Writes `bytes` beside `path`, then renames: a reader, or a full disk, never leaves half a file there.

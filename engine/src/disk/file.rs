@@ -2,19 +2,19 @@
 //!
 //! With `direct_io`, files are opened with O_DIRECT. Some file systems refuse the flag at open, others at the
 //! first transfer; so each file is asked for its first block once, and a file whose file system has no such
-//! access is opened again without. [`Disk::direct_io`] says whether that happened.
+//! access is opened again without. [`Disk::direct_io`] says whether that happened. The files themselves are
+//! [`RealFile`]s.
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
+use rustix::fs::FlockOperation;
 use rustix::io::{Errno, retry_on_intr};
 
-use super::block::Block;
-use super::{ALIGNMENT_BYTES, Disk, DiskFile, DiskLock, assert_aligned};
+use super::real::{FileAccess, RealFile};
+use super::{Disk, DiskFile, DiskLock};
 
 /// A directory of real files.
 pub struct FileDisk {
@@ -45,38 +45,29 @@ impl FileDisk {
         Self::open(directory, direct_io)
     }
 
-    fn open_with(&self, name: &str, options: &OpenOptions) -> io::Result<Box<dyn DiskFile>> {
+    fn open_file(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         let path = self.directory.join(name);
         if self.direct_io.load(Ordering::Relaxed) {
-            let direct = options.clone().custom_flags(OFlags::DIRECT.bits().cast_signed()).open(&path);
-            match direct.and_then(|file| probe(&file).map(|()| file)) {
-                Ok(file) => return Ok(Box::new(RealFile { file })),
+            match RealFile::open(&path, FileAccess::default()) {
+                Ok(file) => return Ok(Box::new(file)),
                 Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => {}
                 Err(error) => return Err(error),
             }
             self.direct_io.store(false, Ordering::Relaxed);
         }
-        // The direct attempt may have made the file before it failed.
-        let file = options.clone().create_new(false).open(&path)?;
-        Ok(Box::new(RealFile { file }))
+        Ok(Box::new(RealFile::open(&path, FileAccess { direct: false, ..FileAccess::default() })?))
     }
-}
-
-/// Reads the first block, if there is one: EINVAL means no direct access.
-fn probe(file: &File) -> io::Result<()> {
-    let mut block = Block::zeroed();
-    file.read_at(block.bytes_mut(), 0).map(drop)
 }
 
 impl Disk for FileDisk {
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        self.open_with(name, OpenOptions::new().read(true).write(true))
+        self.open_file(name)
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         // Made here and opened below, since the opening may take two attempts.
         OpenOptions::new().write(true).create_new(true).open(self.directory.join(name))?;
-        Disk::open(self, name)
+        self.open_file(name)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -129,73 +120,9 @@ impl Drop for FileLock {
     }
 }
 
-struct RealFile {
-    file: File,
-}
-
-/// How much of a transfer counts when the system moved only `moved` bytes of it: whole blocks, since with
-/// O_DIRECT the rest must begin at one.
-fn whole_blocks(moved: usize, wanted: usize) -> usize {
-    if moved == wanted { moved } else { moved & !(ALIGNMENT_BYTES - 1) }
-}
-
-impl DiskFile for RealFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        assert_aligned(buf, offset);
-        let mut done = 0;
-        while done < buf.len() {
-            match self.file.read_at(&mut buf[done..], offset + done as u64) {
-                Ok(moved) => match whole_blocks(moved, buf.len() - done) {
-                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                    blocks => done += blocks,
-                },
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        assert_aligned(buf, offset);
-        let mut done = 0;
-        while done < buf.len() {
-            match self.file.write_at(&buf[done..], offset + done as u64) {
-                Ok(moved) => match whole_blocks(moved, buf.len() - done) {
-                    0 => return Err(io::ErrorKind::WriteZero.into()),
-                    blocks => done += blocks,
-                },
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
-    }
-
-    fn allocate(&self, bytes: u64) -> io::Result<()> {
-        let length = self.bytes()?;
-        if bytes <= length {
-            return Ok(());
-        }
-        let more = bytes - length;
-        match retry_on_intr(|| rustix::fs::fallocate(&self.file, FallocateFlags::empty(), length, more)) {
-            // A file system that cannot reserve: at least the length is right.
-            Err(Errno::OPNOTSUPP) => self.file.set_len(bytes),
-            other => Ok(other?),
-        }
-    }
-
-    fn bytes(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::block::Block;
     use super::*;
 
     fn disk() -> (tempfile::TempDir, FileDisk) {

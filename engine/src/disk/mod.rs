@@ -2,6 +2,7 @@
 //! fail.
 //!
 //! - [`FileDisk`]: a directory of real files, past the page cache where the file system can (O_DIRECT).
+//!   [`RealFile`] is one of them, for who measures how it is best opened.
 //! - [`MemoryDisk`]: a simulated one, with faults, latency and power cuts from a seed.
 //! - [`Tablespace`]: pages by number over several data files of a `Disk`, and whether they are in a clean state.
 //!
@@ -15,11 +16,13 @@ mod file;
 mod header;
 mod memory;
 mod opening;
+mod real;
 mod state;
 mod tablespace;
 
 pub use file::FileDisk;
 pub use memory::{DiskCall, Fault, MemoryDisk};
+pub use real::{FileAccess, RealFile};
 pub use tablespace::Tablespace;
 
 use std::io;
@@ -48,7 +51,8 @@ pub trait Disk: Send + Sync + 'static {
     fn direct_io(&self) -> bool;
 }
 
-/// One file. Offsets, lengths and buffer addresses are multiples of [`ALIGNMENT_BYTES`], or the call panics.
+/// One file. Offsets, lengths and buffer addresses are multiples of [`ALIGNMENT_BYTES`], or the call panics (of a
+/// [`RealFile`] that was opened for smaller ones, of those).
 pub trait DiskFile: Send + Sync {
     /// Fills `buf` from `offset`; a file that ends before is `UnexpectedEof`.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
@@ -68,10 +72,15 @@ pub trait DiskLock: Send + Sync {}
 /// Both kinds of disk ask this of every transfer, so that tests in memory find what O_DIRECT would refuse.
 #[track_caller]
 fn assert_aligned(buf: &[u8], offset: u64) {
+    assert_aligned_to(ALIGNMENT_BYTES, buf, offset);
+}
+
+#[track_caller]
+fn assert_aligned_to(alignment_bytes: usize, buf: &[u8], offset: u64) {
     let address = buf.as_ptr().addr();
     let all = address as u64 | buf.len() as u64 | offset;
     assert!(
-        all.is_multiple_of(ALIGNMENT_BYTES as u64),
+        all & (alignment_bytes as u64 - 1) == 0,
         "unaligned transfer: address {address:#x}, {} bytes at {offset}",
         buf.len()
     );

@@ -3,13 +3,19 @@
 //! The rules are those of [`crate::results`]: a key carries its unit as its last word, keys are added and never
 //! renamed or dropped, and a figure that could not be measured is `null`, never 0.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
-use crate::results::Failure;
+use crate::results::{Failure, ResultsError, replace_file};
 use crate::sampler::Machine;
+use crate::statistics::{Spread, median};
 
 /// The version of the layout described in `docs/iobench.md`.
 pub const SCHEMA: u32 = 1;
+
+/// What [`IoResults::kind`] says.
+pub const KIND: &str = "iobench";
 
 /// A whole run: on which storage, with what, and what came out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -19,6 +25,8 @@ pub struct IoResults {
     pub schema: u32,
     /// `iobench`, so that a reader can tell this file from a sweep's.
     pub kind: String,
+    /// The published study that this was a run of, `linux-io-2012`; empty for a run of its own.
+    pub experiment: String,
     /// The command as it was typed.
     pub command_line: String,
     /// UTC, as `2026-01-31T12:00:00Z`.
@@ -174,4 +182,67 @@ pub struct BlockLayer {
     pub busy_pct: f64,
     /// Requests under way, mean.
     pub in_flight: f64,
+}
+
+impl IoResults {
+    /// The cell of `key`, made if it is not there yet. Cells stand in the order of their first round.
+    pub fn cell_mut(&mut self, key: &IoKey) -> &mut IoCell {
+        let index = self.cells.iter().position(|cell| cell.key == *key).unwrap_or_else(|| {
+            self.cells.push(IoCell { key: key.clone(), ..IoCell::default() });
+            self.cells.len() - 1
+        });
+        &mut self.cells[index]
+    }
+
+    /// Pretty JSON with a newline at its end.
+    pub fn to_json(&self) -> String {
+        let mut json =
+            serde_json::to_string_pretty(self).expect("plain data with string keys is always JSON");
+        json.push('\n');
+        json
+    }
+
+    /// Reads what [`IoResults::to_json`] wrote, in this or another version.
+    pub fn from_json(json: &str) -> Result<Self, ResultsError> {
+        let mut results: IoResults = serde_json::from_str(json)?;
+        if results.schema != SCHEMA {
+            return Err(ResultsError::Schema(results.schema));
+        }
+        for cell in &mut results.cells {
+            cell.summarise();
+        }
+        Ok(results)
+    }
+
+    /// Writes beside the file and renames, so that a reader never meets half a file.
+    pub fn save(&self, path: &Path) -> Result<(), ResultsError> {
+        replace_file(path, self.to_json().as_bytes())
+    }
+}
+
+impl IoCell {
+    /// Adds a round and brings the medians up to date.
+    pub fn push(&mut self, round: IoRound) {
+        self.rounds.push(round);
+        self.summarise();
+    }
+
+    /// Computes the medians from the rounds.
+    pub(super) fn summarise(&mut self) {
+        let iops = Spread::of(self.rounds.iter().map(|round| round.iops));
+        self.iops_median = iops.map(|iops| iops.median);
+        self.iops_min = iops.map(|iops| iops.min);
+        self.iops_max = iops.map(|iops| iops.max);
+        self.mb_per_s_median = median(self.rounds.iter().map(|round| round.mb_per_s));
+        self.p99_us_median = median(self.rounds.iter().filter_map(IoRound::p99_us));
+        self.cpu_us_per_io_median = median(self.rounds.iter().map(|round| round.cpu_us_per_io));
+    }
+}
+
+impl IoRound {
+    /// Of reads and writes the slower side's 99th percentile; `None` for a round without I/O.
+    pub fn p99_us(&self) -> Option<f64> {
+        let sides = [&self.read_latency, &self.write_latency];
+        sides.into_iter().flatten().map(|latency| latency.p99_us).reduce(f64::max)
+    }
 }

@@ -1,25 +1,14 @@
-//! The page's charts, as plotly's specifications. A colour stands in them as `$name$`, so that the page can
-//! put in the light or the dark one.
+//! The charts of a sweep, as plotly's specifications.
 
 use serde_json::{Value, json};
 
 use super::analysis::{Curve, Panel, bound, ratio, throughput};
+use super::frame::{self, Chart, Look};
 use super::palette::colour_name;
-use super::{format, server, versus};
+use super::{server, versus};
 use crate::published::{Flifo2009, PublishedCurve};
 use crate::results::{Cell, Round};
 use crate::statistics::Spread;
-
-/// One chart with what stands above it.
-pub(super) struct Chart {
-    pub(super) title: String,
-    pub(super) note: String,
-    /// Takes the page's whole width.
-    pub(super) wide: bool,
-    /// The reader may switch the y axis between linear and logarithmic.
-    pub(super) switchable: bool,
-    pub(super) spec: Value,
-}
 
 /// All charts of a panel, the headline first.
 pub(super) fn charts(panel: &Panel<'_>, published: &Flifo2009) -> Vec<Chart> {
@@ -236,34 +225,15 @@ fn processors(panel: &Panel<'_>, curve: &Curve<'_>) -> Chart {
 pub(super) fn line(curve: &Curve<'_>, unit: &str, figure: impl Fn(&Cell) -> Option<Spread>) -> Value {
     let points: Vec<(u32, Spread)> =
         curve.cells.iter().filter_map(|cell| Some((cell.key.threads, figure(cell)?))).collect();
-    let column = |value: fn(&Spread) -> f64| -> Vec<f64> { points.iter().map(|(_, s)| value(s)).collect() };
-    let hover: Vec<String> = points
-        .iter()
-        .map(|(_, s)| {
-            let rounds = if s.count == 1 { "1 round".into() } else { format!("{} rounds", s.count) };
-            format!(
-                "{} {unit} ({} to {}, {rounds})",
-                format::count(s.median),
-                format::count(s.min),
-                format::count(s.max)
-            )
-        })
-        .collect();
-    let colour = format!("${}$", colour_name(curve.policy));
     let dash =
         if curve.is_peer() { "dot" } else { ["solid", "dashdot", "longdash", "dot"][curve.variant % 4] };
-    json!({
-        "type": "scatter", "mode": "lines+markers", "name": curve.label,
-        "x": points.iter().map(|(threads, _)| *threads).collect::<Vec<_>>(),
-        "y": column(|s| s.median),
-        "text": hover, "hovertemplate": "%{text}",
-        "error_y": {
-            "type": "data", "symmetric": false, "thickness": 1.2, "width": 3, "color": colour,
-            "array": column(|s| s.max - s.median), "arrayminus": column(|s| s.median - s.min),
-        },
-        "line": {"color": colour, "width": 2.5, "dash": dash},
-        "marker": {"color": colour, "size": 7, "symbol": symbol(curve.policy)},
-    })
+    let look = Look {
+        colour: format!("${}$", colour_name(curve.policy)),
+        dash,
+        width: 2.5,
+        symbol: symbol(curve.policy).into(),
+    };
+    frame::trace(&curve.label, &points, unit, &look)
 }
 
 /// A second sign beside the colour.
@@ -286,19 +256,7 @@ fn symbol(policy: &str) -> &'static str {
 }
 
 pub(super) fn spec(panel: &Panel<'_>, data: Vec<Value>, y_title: &str, from_zero: bool) -> Value {
-    let labels: Vec<String> = panel.threads.iter().map(u32::to_string).collect();
-    let ends = panel.threads.first().zip(panel.threads.last());
-    let (first, last) = ends.map_or((0.0, 1.0), |(a, b)| (f64::from(*a).log10(), f64::from(*b).log10()));
-    json!({
-        "data": data,
-        "layout": {
-            "xaxis": {
-                "type": "log", "tickmode": "array", "tickvals": panel.threads, "ticktext": labels,
-                "range": [first - 0.08, last + 0.08], "title": {"text": panel.counted()},
-            },
-            "yaxis": {"rangemode": if from_zero { "tozero" } else { "normal" }, "title": {"text": y_title}},
-        },
-    })
+    frame::over(&panel.threads, panel.counted(), data, y_title, from_zero)
 }
 
 #[cfg(test)]

@@ -45,8 +45,9 @@ pub fn with_spread(spread: Option<Spread>) -> String {
     if spread.count < 2 || spread.median == 0.0 {
         return count(spread.median);
     }
-    let off = |value: f64| 100.0 * (value / spread.median - 1.0);
-    format!("{} -{:.0}% +{:.0}%", count(spread.median), -off(spread.min), off(spread.max))
+    // Never below 0, so that no minus zero is printed.
+    let (below, above) = (1.0 - spread.min / spread.median, spread.max / spread.median - 1.0);
+    format!("{} -{:.0}% +{:.0}%", count(spread.median), 100.0 * below, 100.0 * above)
 }
 
 /// `1.31 1.28..1.35`.
@@ -61,6 +62,7 @@ pub fn ratio(spread: Option<Spread>) -> String {
 /// `8.0 GiB`, `128 MiB`.
 pub fn bytes(bytes: u64) -> String {
     match bytes {
+        b if b >= 1 << 40 => format!("{:.1} TiB", b as f64 / (1u64 << 40) as f64),
         b if b >= 1 << 30 => format!("{:.1} GiB", b as f64 / f64::from(1 << 30)),
         b if b >= 1 << 20 => format!("{:.0} MiB", b as f64 / f64::from(1 << 20)),
         b => format!("{:.0} KiB", b as f64 / 1024.0),
@@ -87,6 +89,7 @@ mod tests {
     fn spreads() {
         assert_eq!(with_spread(Spread::of([98.0, 100.0, 200.0, 100.0, 103.0])), "100 -2% +100%");
         assert_eq!(with_spread(Spread::of([5.0])), "5.00");
+        assert_eq!(with_spread(Spread::of([100.0, 100.0])), "100 -0% +0%");
         assert_eq!(ratio(Spread::of([1.0, 2.0, 4.0])), "2.00 1.00..4.00");
     }
 

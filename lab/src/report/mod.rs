@@ -6,11 +6,12 @@ mod conclusion;
 #[doc(hidden)]
 pub mod fixture;
 pub mod format;
+pub(crate) mod frame;
 mod page;
 mod palette;
 mod picture;
 mod server;
-mod text;
+pub(crate) mod text;
 mod versus;
 
 use std::io::{IsTerminal, Write};
@@ -22,7 +23,10 @@ pub use picture::svg;
 pub use text::{cell_heading, cell_line, final_report};
 pub use versus::text::{entry_heading, entry_line};
 
-use crate::results::{Results, ResultsError, replace_file};
+use serde::Deserialize;
+
+use crate::iobench;
+use crate::results::{Results, ResultsError, read_results, replace_file};
 
 /// How text is dressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +98,24 @@ pub fn run(
     style: Style,
     out: &mut dyn Write,
 ) -> Result<(), ReportError> {
-    show(&Results::load(json_path)?, html_path, svg_path, style, out)
+    let json = read_results(json_path)?;
+    match kind(&json)?.as_str() {
+        "" => show(&Results::from_json(&json)?, html_path, svg_path, style, out),
+        iobench::results::KIND if svg_path.is_some() => Err(ReportError::NoPicture),
+        iobench::results::KIND => iobench::show::saved(&json, html_path, style, out),
+        other => Err(ReportError::Kind(other.to_owned())),
+    }
+}
+
+/// What wrote a file of results: nothing for a sweep or a bench, whose files do not say.
+fn kind(json: &str) -> Result<String, ReportError> {
+    #[derive(Deserialize)]
+    struct Head {
+        #[serde(default)]
+        kind: String,
+    }
+    let head: Head = serde_json::from_str(json).map_err(ResultsError::from)?;
+    Ok(head.kind)
 }
 
 /// Why nothing could be shown.
@@ -104,6 +125,10 @@ pub enum ReportError {
     Results(#[from] ResultsError),
     #[error("no cell was measured, so there is nothing to draw: let the run finish at least one round")]
     Empty,
+    #[error("a run of iobench has no picture; --html draws its page")]
+    NoPicture,
+    #[error("results of '{0}', which this flifo does not know: use the version that wrote them")]
+    Kind(String),
     #[error("cannot print: {0}")]
     Print(#[from] std::io::Error),
     #[error("cannot draw the picture: {0}")]

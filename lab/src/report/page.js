@@ -11,9 +11,9 @@
 
   const theme = () => chosen ?? (system.matches ? "dark" : "light");
 
-  // On a narrow screen every second label is enough; the last one always stands.
+  // Of many labels every second is enough on a narrow screen; the last one always stands.
   const thin = (axis, width) => {
-    if (axis.tickvals && width < 520) {
+    if (axis.tickvals?.length > 6 && width < 520) {
       const keep = (_, index) => (axis.tickvals.length - 1 - index) % 2 === 0;
       return { ...axis, tickvals: axis.tickvals.filter(keep), ticktext: axis.ticktext.filter(keep) };
     }
@@ -39,7 +39,8 @@
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { color: colours.ink, family: "system-ui, sans-serif", size: narrow ? 11 : 12 },
       margin: { l: 56, r: 12, t: 12, b: 44 },
-      legend: { orientation: "h", x: 0, y: 1.02, xanchor: "left", yanchor: "bottom", traceorder: "normal" },
+      showlegend: (layout.showlegend ?? true) && !(narrow && layout.legend),
+      legend: { orientation: "h", x: 0, y: 1.02, xanchor: "left", yanchor: "bottom", traceorder: "normal", ...layout.legend },
       hovermode: "x unified",
       hoverlabel: { bgcolor: colours.card, bordercolor: colours.grid, font: { color: colours.ink } },
       dragmode: coarse ? false : "zoom",

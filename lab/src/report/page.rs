@@ -1,24 +1,13 @@
-//! The self-contained page: style, script, plotly's library, charts and figures in one file.
-//!
-//! Nothing is fetched. The library comes out of the `plotly` crate; what that crate would put around a plot
-//! (MathJax, a content delivery network) is left out, and the page's own security policy forbids every
-//! request, so that a mistake here shows as an error in the tests and not as traffic at the reader's.
-
-use serde_json::{Map, Value, json};
+//! The page of a sweep or a bench, in the [frame](super::frame).
 
 use super::ReportError;
 use super::analysis::{Panel, bound, panels};
-use super::charts::{Chart, charts};
+use super::charts::charts;
 use super::conclusion::conclusion;
-use super::palette::COLOURS;
+use super::frame::{self, Page, escape};
 use super::{format, server, versus};
 use crate::published::{Comparison, Flifo2009, Verdict, compare};
 use crate::results::{Cell, Results};
-
-const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
-const POLICY: &str =
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:";
 
 /// The page as HTML.
 pub fn html(results: &Results) -> Result<String, ReportError> {
@@ -27,39 +16,10 @@ pub fn html(results: &Results) -> Result<String, ReportError> {
         return Err(ReportError::Empty);
     }
     let published = Flifo2009::load();
-    let mut specs: Vec<Value> = Vec::new();
-    let sections: String = panels.iter().map(|panel| section(panel, &published, &mut specs)).collect();
-    Ok(format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>flifo: {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{head}<main>\n{sections}</main>\n\
-         <footer><div class=\"inner\">Drawn by flifo {version}. Drag over a chart to enlarge, click twice to come back, click a name to hide its line. \
-         This page asks the network for nothing.</div></footer>\n\
-         <script type=\"application/json\" id=\"charts\">{charts}</script>\n\
-         <script type=\"application/json\" id=\"palettes\">{palettes}</script>\n\
-         <script>{library}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
-        title = escape(&panels[0].heading()),
-        head = head(results, &panels),
-        version = escape(&results.machine.flifo_version),
-        charts = json_in_script(&Value::Array(specs)),
-        palettes = json_in_script(&palettes()),
-        library = library(),
-    ))
-}
-
-/// Plotly's library alone: the first of the scripts that the crate embeds.
-fn library() -> String {
-    let scripts = plotly::Plot::offline_js_sources();
-    let body = scripts.split_once("</script>").map_or("", |(first, _)| first);
-    body.split_once('>').map_or("", |(_, library)| library).to_owned()
-}
-
-fn palettes() -> Value {
-    let side = |pick: fn(&(&str, &'static str, &'static str)) -> &'static str| -> Map<String, Value> {
-        COLOURS.iter().map(|entry| (entry.0.to_owned(), pick(entry).into())).collect()
-    };
-    json!({"light": side(|c| c.1), "dark": side(|c| c.2)})
+    let mut page = Page::default();
+    let sections: String = panels.iter().map(|panel| section(panel, &published, &mut page)).collect();
+    let head = head(results, &panels);
+    Ok(page.document(&panels[0].heading(), &head, &sections, &results.machine.flifo_version))
 }
 
 fn head(results: &Results, panels: &[Panel<'_>]) -> String {
@@ -124,8 +84,6 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
     // A bench has no data, and what a statement does is its load's name.
     facts.retain(|(name, _)| !(is_bench && ["data", "statement"].contains(name)));
     let counted = panels.first().map_or("connections", Panel::counted);
-    let facts: String =
-        facts.iter().map(|(name, fact)| format!("<dt>{name}</dt><dd>{}</dd>\n", escape(fact))).collect();
     let leads: String = panels
         .iter()
         .map(|panel| {
@@ -144,42 +102,17 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
         warning +=
             "<p class=\"warning\">The run was interrupted: some cells have fewer rounds, or none.</p>\n";
     }
-    format!(
-        "<header>\n<div class=\"bar\"><h1>flifo <small>throughput against {counted}</small></h1>\
-         <button id=\"theme\" type=\"button\">light / dark</button></div>\n{leads}{warning}\
-         <dl class=\"facts\">\n<dt>command</dt><dd><code>{}</code></dd>\n{facts}</dl>\n</header>\n",
-        escape(&results.command_line)
-    )
+    let leads = format!("{leads}{warning}\n");
+    frame::head(&format!("throughput against {counted}"), &leads, &results.command_line, &facts)
 }
 
-fn section(panel: &Panel<'_>, published: &Flifo2009, specs: &mut Vec<Value>) -> String {
-    let (wide, small): (Vec<Chart>, Vec<Chart>) = charts(panel, published).into_iter().partition(|c| c.wide);
-    let mut grid = |charts: Vec<Chart>| -> String {
-        let figures: String = charts.into_iter().map(|chart| figure(chart, specs)).collect();
-        format!("<div class=\"grid\">\n{figures}</div>\n")
-    };
-    let (wide, small) = (grid(wide), grid(small));
+fn section(panel: &Panel<'_>, published: &Flifo2009, page: &mut Page) -> String {
+    let card = published_card(&compare(panel, published), published);
     format!(
-        "<section>\n<h2>{}</h2>\n{wide}{}{small}{}</section>\n",
+        "<section>\n<h2>{}</h2>\n{}{}</section>\n",
         escape(&panel.heading()),
-        published_card(&compare(panel, published), published),
+        page.figures(charts(panel, published), &card),
         cell_table(panel)
-    )
-}
-
-fn figure(chart: Chart, specs: &mut Vec<Value>) -> String {
-    let index = specs.len();
-    specs.push(chart.spec);
-    let class = if chart.wide { " class=\"wide\"" } else { "" };
-    let button = if chart.switchable {
-        format!("<button type=\"button\" data-log=\"{index}\" aria-pressed=\"false\">log y</button>")
-    } else {
-        String::new()
-    };
-    let (title, note) = (escape(&chart.title), escape(&chart.note));
-    format!(
-        "<figure{class}><figcaption><h3>{title}</h3>{button}<p>{note}</p></figcaption>\
-         <div class=\"chart\" data-chart=\"{index}\" role=\"img\" aria-label=\"{title}\"></div></figure>\n"
     )
 }
 
@@ -303,16 +236,6 @@ fn cell_fields(cell: &Cell) -> Vec<String> {
     fields
 }
 
-/// Text for an element or an attribute.
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-/// JSON that cannot end the script element it stands in.
-fn json_in_script(value: &Value) -> String {
-    value.to_string().replace('<', "\\u003c")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -326,7 +249,7 @@ mod tests {
             !page.contains("MathJax.js") && !page.contains("tex-svg"),
             "MathJax is 2 MB that nobody reads"
         );
-        let own = page.replace(&library(), "");
+        let own = page.replace(&frame::library(), "");
         assert!(!own.contains("http://") && !own.contains("https://"), "an address outside the library");
         assert!(!own.contains("<link") && !own.contains("src="));
     }
@@ -344,7 +267,7 @@ mod tests {
     #[test]
     fn a_server_s_page_names_it() {
         let page = html(&fixture::server()).unwrap();
-        let own = page.replace(&library(), "");
+        let own = page.replace(&frame::library(), "");
         assert!(own.contains("10.11.6-MariaDB at unix:/made/up.sock") && own.contains("server µs/st"));
         assert!(own.contains("Not measured: hot-rows-100") && !own.contains("data files"));
     }

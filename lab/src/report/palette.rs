@@ -1,8 +1,8 @@
-//! One colour per policy, everywhere. From Okabe and Ito's set, which the colour-blind can tell apart; the
+//! One colour per policy, everywhere; for what has no name of its own, `first` to `sixth`. From Okabe and Ito's set, which the colour-blind can tell apart; the
 //! dark theme's are the same hues, lighter. Marks differ too, so that colour never stands alone.
 
 /// Name, on light, on dark.
-pub(super) const COLOURS: [(&str, &str, &str); 23] = [
+pub(super) const COLOURS: [(&str, &str, &str); 29] = [
     ("none", "#6b7280", "#a9b2bf"),
     ("fifo", "#d55e00", "#f3924d"),
     ("lifo", "#aa4499", "#dd8ccf"),
@@ -17,6 +17,12 @@ pub(super) const COLOURS: [(&str, &str, &str); 23] = [
     ("mutexcondvar", "#5f7f1f", "#b4d455"),
     ("futex", "#9a6b00", "#d8b13a"),
     ("other", "#333333", "#dddddd"),
+    ("first", "#d55e00", "#f3924d"),
+    ("second", "#aa4499", "#dd8ccf"),
+    ("third", "#00785a", "#4cc79a"),
+    ("fourth", "#0072b2", "#56b4e9"),
+    ("fifth", "#8f6b00", "#e6c34d"),
+    ("sixth", "#c1121f", "#ff7a7a"),
     ("user", "#4a5a8a", "#7d90c9"),
     ("system", "#97a5cf", "#4d5c8c"),
     ("iowait", "#d9a520", "#d9a520"),

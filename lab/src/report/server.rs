@@ -4,9 +4,10 @@ use comfy_table::{Cell as Field, Table};
 
 use super::Style;
 use super::analysis::{Curve, Panel, ratio, throughput};
-use super::charts::{Chart, line, spec};
+use super::charts::{line, spec};
 use super::conclusion::compared;
 use super::format;
+use super::frame::Chart;
 use super::text;
 use crate::results::{Cell, Results, Round};
 use crate::statistics::Spread;

@@ -277,7 +277,7 @@ fn published_table(comparisons: &[Comparison], style: Style) -> Table {
     table
 }
 
-pub(super) fn table(style: Style) -> Table {
+pub(crate) fn table(style: Style) -> Table {
     let mut table = Table::new();
     table
         .load_style(UTF8_BORDERS_ONLY)
@@ -291,7 +291,7 @@ pub(super) fn table(style: Style) -> Table {
     table
 }
 
-pub(super) fn right_aligned(mut table: Table, from_column: usize) -> Table {
+pub(crate) fn right_aligned(mut table: Table, from_column: usize) -> Table {
     for column in table.column_iter_mut().skip(from_column) {
         column.set_cell_alignment(CellAlignment::Right);
     }
@@ -327,7 +327,7 @@ pub(super) fn ansi(policy: &str) -> &'static str {
     }
 }
 
-pub(super) fn bold(text: &str, style: Style) -> String {
+pub(crate) fn bold(text: &str, style: Style) -> String {
     if style.colour { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
 }
 

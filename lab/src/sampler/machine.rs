@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::mounts::mount_of;
+
 /// The machine and the program, so that figures can be compared later.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -31,16 +33,21 @@ impl Machine {
             cores: std::thread::available_parallelism().map_or(0, |n| n.get() as u32),
             memory_bytes: memory_bytes(&read("/proc/meminfo")).unwrap_or(0),
             kernel,
-            file_system: known(file_system(&read("/proc/self/mountinfo"), &existing(data_dir))),
+            file_system: known(file_system(data_dir)),
             flifo_version: env!("CARGO_PKG_VERSION").into(),
         }
     }
 }
 
 /// The nearest ancestor that exists, absolute: the data directory is made there.
-fn existing(path: &Path) -> PathBuf {
+pub(crate) fn existing(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     absolute.ancestors().find_map(|ancestor| ancestor.canonicalize().ok()).unwrap_or(absolute)
+}
+
+fn file_system(data_dir: &Path) -> Option<String> {
+    let mountinfo = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    mount_of(&mountinfo, &existing(data_dir), None).map(|mount| mount.filesystem)
 }
 
 /// x86 says `model name`; ARM has none, and some others say `cpu`.
@@ -59,35 +66,9 @@ fn memory_bytes(meminfo: &str) -> Option<u64> {
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
 }
 
-/// The type of the deepest mount above `path`; of two mounts on one point the later one is seen.
-fn file_system(mountinfo: &str, path: &Path) -> Option<String> {
-    let mounts = mountinfo.lines().filter_map(|line| {
-        let (mount, filesystem) = line.split_once(" - ")?;
-        // The kernel writes a space in a path as \040.
-        let point = mount.split(' ').nth(4)?.replace("\\040", " ");
-        let kind = filesystem.split(' ').next()?;
-        path.starts_with(&point).then(|| (point.len(), kind.to_owned()))
-    });
-    mounts.max_by_key(|(depth, _)| *depth).map(|(_, kind)| kind)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_deepest_mount_counts() {
-        let mountinfo = "\
-            27 1 254:0 / / rw,relatime shared:1 - ext4 /dev/root rw\n\
-            30 27 0:30 / /srv/my\\040data rw - xfs /dev/vdb rw\n\
-            31 27 0:31 / /srv/my rw - tmpfs tmpfs rw\n\
-            32 27 0:32 / / rw - btrfs /dev/vdc rw\n";
-        let kind = |path: &str| file_system(mountinfo, Path::new(path));
-        assert_eq!(kind("/srv/my data/flifo").as_deref(), Some("xfs"));
-        assert_eq!(kind("/srv/my/flifo").as_deref(), Some("tmpfs"));
-        assert_eq!(kind("/srv/mystery").as_deref(), Some("btrfs"), "a name's beginning is no parent");
-        assert_eq!(file_system("", Path::new("/")), None);
-    }
 
     #[test]
     fn cpu_and_memory() {

@@ -18,6 +18,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 pub use machine::Machine;
+pub(crate) use machine::existing;
 
 use crate::results::{HostFigures, Second};
 use procfs::Reading;

@@ -4,7 +4,8 @@ use serde_json::json;
 
 use super::{against_best_peer, fewest_share, longest_us, ours};
 use crate::report::analysis::{Curve, Panel};
-use crate::report::charts::{Chart, line, spec, switches, wakes};
+use crate::report::charts::{line, spec, switches, wakes};
+use crate::report::frame::Chart;
 use crate::results::{Cell, Round};
 
 /// All charts of a panel, the headline first.

@@ -1,0 +1,167 @@
+//! One real file: how it is opened, and transfers that move all or fail.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::{FallocateFlags, OFlags};
+use rustix::io::{Errno, retry_on_intr};
+
+use super::block::Block;
+use super::{ALIGNMENT_BYTES, DiskFile, assert_aligned_to};
+
+/// How a [`RealFile`] is opened. The default is the engine's: read and written past the page cache, durable by
+/// [`DiskFile::sync`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileAccess {
+    /// Not for writing.
+    pub read_only: bool,
+    /// Past the page cache (O_DIRECT).
+    pub direct: bool,
+    /// Every write is durable when it returns (O_DSYNC).
+    pub write_through: bool,
+    /// What offsets, lengths and buffer addresses are multiples of, a power of two.
+    pub alignment_bytes: usize,
+}
+
+impl Default for FileAccess {
+    fn default() -> Self {
+        FileAccess { read_only: false, direct: true, write_through: false, alignment_bytes: ALIGNMENT_BYTES }
+    }
+}
+
+/// A file of a file system, or a block device.
+#[derive(Debug)]
+pub struct RealFile {
+    file: File,
+    alignment_bytes: usize,
+}
+
+impl RealFile {
+    /// Opens what is there. EINVAL: its file system has no direct access.
+    pub fn open(path: &Path, access: FileAccess) -> io::Result<Self> {
+        let mut flags = OFlags::empty();
+        flags.set(OFlags::DIRECT, access.direct);
+        flags.set(OFlags::DSYNC, access.write_through);
+        let mut options = OpenOptions::new();
+        options.read(true).write(!access.read_only).custom_flags(flags.bits().cast_signed());
+        let file = options.open(path)?;
+        if access.direct {
+            probe(&file)?;
+        }
+        Ok(RealFile { file, alignment_bytes: access.alignment_bytes })
+    }
+
+    /// Makes all earlier writes durable, and what the file system knows of the file besides what
+    /// [`DiskFile::sync`] does: its times (fsync, where `sync` is fdatasync).
+    pub fn sync_all(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+
+    /// How much of a transfer counts when the system moved only `moved` bytes of it: whole blocks, since with
+    /// O_DIRECT the rest must begin at one.
+    fn whole_blocks(&self, moved: usize, wanted: usize) -> usize {
+        if moved == wanted { moved } else { moved & !(self.alignment_bytes - 1) }
+    }
+}
+
+/// Reads the first block, if there is one: EINVAL means no direct access.
+fn probe(file: &File) -> io::Result<()> {
+    let mut block = Block::zeroed();
+    file.read_at(block.bytes_mut(), 0).map(drop)
+}
+
+impl AsFd for RealFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl DiskFile for RealFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        assert_aligned_to(self.alignment_bytes, buf, offset);
+        let mut done = 0;
+        while done < buf.len() {
+            match self.file.read_at(&mut buf[done..], offset + done as u64) {
+                Ok(moved) => match self.whole_blocks(moved, buf.len() - done) {
+                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    blocks => done += blocks,
+                },
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        assert_aligned_to(self.alignment_bytes, buf, offset);
+        let mut done = 0;
+        while done < buf.len() {
+            match self.file.write_at(&buf[done..], offset + done as u64) {
+                Ok(moved) => match self.whole_blocks(moved, buf.len() - done) {
+                    0 => return Err(io::ErrorKind::WriteZero.into()),
+                    blocks => done += blocks,
+                },
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        let length = self.bytes()?;
+        if bytes <= length {
+            return Ok(());
+        }
+        let more = bytes - length;
+        match retry_on_intr(|| rustix::fs::fallocate(&self.file, FallocateFlags::empty(), length, more)) {
+            // A file system that cannot reserve: at least the length is right.
+            Err(Errno::OPNOTSUPP) => self.file.set_len(bytes),
+            other => Ok(other?),
+        }
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn smaller_blocks_where_they_are_asked_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        std::fs::write(&path, [0; 4096]).unwrap();
+        let access = FileAccess { direct: false, alignment_bytes: 512, ..FileAccess::default() };
+        let file = RealFile::open(&path, access).unwrap();
+        let mut block = Block::zeroed();
+        block.bytes_mut().fill(3);
+        file.write_at(&block.bytes()[..512], 512).unwrap();
+        file.sync_all().unwrap();
+        let mut read = Block::zeroed();
+        file.read_at(read.bytes_mut(), 0).unwrap();
+        assert_eq!((read.bytes()[511], read.bytes()[512], read.bytes()[1024]), (0, 3, 0));
+    }
+
+    #[test]
+    fn a_file_for_reading_is_not_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("data");
+        std::fs::write(&path, [1; 4096]).unwrap();
+        let access = FileAccess { read_only: true, direct: false, ..FileAccess::default() };
+        let file = RealFile::open(&path, access).unwrap();
+        file.read_at(Block::zeroed().bytes_mut(), 0).unwrap();
+        assert!(file.write_at(Block::zeroed().bytes(), 0).is_err());
+    }
+}

@@ -1,0 +1,79 @@
+//! Options of `flifo experiment`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::cli::{bytes, rounds, seconds};
+
+const EXAMPLES: &str = concat!(
+    "Examples:
+  flifo experiment linux-io-2012 /data --scale 0.02 --size 2G --html io.html
+      A first look in minutes
+  flifo experiment linux-io-2012 /data --json full.json --html full.html
+      The whole matrix, over an hour
+  flifo experiment linux-io-2012 /data --device /dev/nvme0n1
+      With reads of the raw device under the file system beside those of the files
+
+",
+    crate::cli::exit_codes!()
+);
+
+/// Studies that can be run again.
+#[derive(Debug, Subcommand)]
+pub enum ExperimentCommand {
+    /// The Linux I/O study of 2012: files, modes and processes against each other
+    ///
+    /// Random reads, writes and both, 4K and 16K, 1 to 256 processes, over 1, 2, 4 and 8 files, with O_DIRECT and
+    /// with write() and fsync(). Prints each claim of the study beside the same ratio here, and whether it holds.
+    /// Test files are written to DIR/flifo-iobench and removed at the end; no other file is written.
+    #[command(name = "linux-io-2012", after_help = crate::cli::EXIT_CODES, after_long_help = EXAMPLES)]
+    LinuxIo2012(LinuxIo2012Args),
+}
+
+/// Options of `flifo experiment linux-io-2012`.
+#[derive(Debug, Args)]
+pub struct LinuxIo2012Args {
+    /// A directory on the file system to measure
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+
+    /// Less than all of it, above 0 to 1: each cell takes this share of 5 seconds, but 0.2 at least
+    ///
+    /// Below 0.5 the processes are 1, 4, 16, 64 and 256 only; below 0.1 they are 4, 16 and 64, and the mixed
+    /// workload is left out.
+    #[arg(long, value_name = "F", value_parser = scale, default_value = "1")]
+    pub scale: f64,
+
+    /// Size of the data, all files together [default: twice the memory, at most what leaves a tenth of the file
+    /// system free]
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    pub size: Option<u64>,
+
+    /// Seconds measured per cell and round [default: 5 times --scale]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub time: Option<f64>,
+
+    /// Rounds, of which medians are shown; a verdict takes two
+    #[arg(long, value_name = "N", value_parser = rounds, default_value = "3")]
+    pub rounds: u32,
+
+    /// A block device that is read beside the files: the one under them, or one like it
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<PathBuf>,
+
+    /// Write the results as JSON (docs/iobench.md)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Write a self-contained page with the claims and the curves
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(scale) if scale > 0.0 && scale <= 1.0 => Ok(scale),
+        _ => Err("a scale is a number above 0, at most 1".into()),
+    }
+}

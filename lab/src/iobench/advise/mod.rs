@@ -1,0 +1,83 @@
+//! What a measurement says to set.
+//!
+//! Every piece of advice stands on figures of this run. What was not measured is not advised: it says which option
+//! to add. Where the rounds of two settings overlap, no difference was seen, and none is claimed.
+
+mod rules;
+
+use std::fmt::Write as _;
+
+use crate::iobench::results::IoResults;
+use crate::report::Style;
+use crate::report::text::table;
+
+/// A setting, for flifo's engine and for InnoDB.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advice {
+    /// As flifo calls it.
+    pub setting: &'static str,
+    /// `None`: this run does not say.
+    pub value: Option<String>,
+    /// As InnoDB calls it.
+    pub innodb_setting: &'static str,
+    pub innodb_value: Option<String>,
+    /// The figures that it stands on; without a value what to measure.
+    pub because: String,
+}
+
+impl Advice {
+    fn new(
+        setting: &'static str,
+        value: &str,
+        innodb_setting: &'static str,
+        innodb: &str,
+        because: String,
+    ) -> Self {
+        let (value, innodb_value) = (Some(value.to_owned()), Some(innodb.to_owned()));
+        Advice { setting, value, innodb_setting, innodb_value, because }
+    }
+
+    fn not_measured(setting: &'static str, innodb_setting: &'static str, wanted: &str) -> Self {
+        let because = format!("not measured: {wanted}");
+        Advice { setting, value: None, innodb_setting, innodb_value: None, because }
+    }
+}
+
+/// All settings that matter, in the order in which they are best decided.
+pub fn advise(results: &IoResults) -> Vec<Advice> {
+    rules::Evidence::of(results).all()
+}
+
+/// What must be said before any advice; nothing for a whole run.
+pub(crate) fn caveat(results: &IoResults) -> Option<&'static str> {
+    match (results.interrupted, results.settings.quick) {
+        (true, _) => Some("The run was interrupted: this stands on what was measured until then."),
+        (_, true) => {
+            Some("Measured in short (--quick): a first guess. Measure longer before you set anything.")
+        }
+        _ => None,
+    }
+}
+
+/// The advice for a terminal.
+pub fn text(results: &IoResults, style: Style) -> String {
+    let mut table = table(style);
+    table.set_header(["flifo", "InnoDB", "because"]);
+    for advice in advise(results) {
+        let set = |name: &str, value: &Option<String>| match value {
+            Some(value) => format!("{name}\n= {value}"),
+            None => format!("{name}\n-"),
+        };
+        table.add_row([
+            set(advice.setting, &advice.value),
+            set(advice.innodb_setting, &advice.innodb_value),
+            advice.because,
+        ]);
+    }
+    let mut text = String::from("What to set, and the figures it stands on\n");
+    if let Some(caveat) = caveat(results) {
+        let _ = writeln!(text, "{caveat}");
+    }
+    let _ = writeln!(text, "{table}");
+    text
+}

@@ -1,0 +1,122 @@
+//! The workers of a round, whatever carries them.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+
+use super::job::{Failed, Job, Window};
+use super::tally::Tally;
+use crate::error::Error;
+
+/// Workers that stand ready, their files open.
+pub(super) trait Crew {
+    /// Tells them when to work.
+    fn go(&mut self, window: Window);
+    /// Whether one of them has failed already, so that nobody need wait for the end.
+    fn has_failed(&self) -> bool;
+    /// Ends them early; what they counted is of no use then.
+    fn stop(&mut self);
+    /// Waits for all of them, and adds up what they counted.
+    fn finish(self: Box<Self>) -> Result<Tally, Failed>;
+}
+
+/// Nothing here calls deep; only touched pages cost memory.
+pub(super) const STACK_BYTES: usize = 256 << 10;
+
+/// Workers as threads of this process.
+pub(super) struct Threads {
+    members: Vec<Member>,
+    /// Written once, at a failure or Ctrl-C.
+    stop: Arc<AtomicBool>,
+}
+
+struct Member {
+    window: Sender<Window>,
+    thread: JoinHandle<Result<Tally, Failed>>,
+}
+
+impl Threads {
+    /// A thread for each job. The error is a worker's, `Error::Cell`, or the system's that gives no thread.
+    pub(super) fn start(jobs: Vec<Job>) -> Result<Self, Error> {
+        let mut crew = Threads { members: Vec::new(), stop: Arc::default() };
+        let (tell, told) = channel();
+        for (place, job) in jobs.into_iter().enumerate() {
+            let (window, windows) = channel();
+            let (tell, stop) = (tell.clone(), Arc::clone(&crew.stop));
+            let thread = Builder::new()
+                .name(format!("io-{place}"))
+                .stack_size(STACK_BYTES)
+                .spawn(move || {
+                    let worked = catch_unwind(AssertUnwindSafe(|| work(job, tell, &windows, &stop)));
+                    let worked = worked.unwrap_or_else(|_| Err(Failed("a worker panicked".into())));
+                    if worked.is_err() {
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                    worked
+                })
+                .map_err(|source| Error::thread(place as u64, source))?;
+            crew.members.push(Member { window, thread });
+        }
+        drop(tell);
+        // The channel ends when all have said that they are ready, or have ended.
+        if told.into_iter().count() == crew.members.len() {
+            return Ok(crew);
+        }
+        crew.stop();
+        match Box::new(crew).finish() {
+            Err(Failed(why)) => Err(Error::Cell(why)),
+            Ok(_) => Err(Error::Cell("a worker did not start".into())),
+        }
+    }
+}
+
+/// Opens, says so, waits for the window, works.
+fn work(job: Job, tell: Sender<()>, windows: &Receiver<Window>, stop: &AtomicBool) -> Result<Tally, Failed> {
+    let worker = job.open()?;
+    let _ = tell.send(());
+    drop(tell);
+    match windows.recv() {
+        Ok(window) => worker.run(window, stop),
+        Err(_) => Ok(Tally::new()),
+    }
+}
+
+impl Crew for Threads {
+    fn go(&mut self, window: Window) {
+        for member in &self.members {
+            // Fails only if the thread is gone, and then it says why at the end.
+            let _ = member.window.send(window);
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn stop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Tally, Failed> {
+        sum(self.members.drain(..).map(|member| {
+            drop(member.window);
+            member.thread.join().unwrap_or_else(|_| Err(Failed("a worker panicked".into())))
+        }))
+    }
+}
+
+/// Of all, or the first failure; all are waited for in any case.
+pub(super) fn sum(tallies: impl Iterator<Item = Result<Tally, Failed>>) -> Result<Tally, Failed> {
+    let (mut sum, mut failed) = (Tally::new(), None);
+    for tally in tallies {
+        match tally {
+            Ok(tally) => sum.merge(&tally),
+            Err(failure) => {
+                failed.get_or_insert(failure);
+            }
+        }
+    }
+    failed.map_or(Ok(sum), Err)
+}

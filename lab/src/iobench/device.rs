@@ -1,0 +1,133 @@
+//! A raw block device: what may be done to it.
+//!
+//! Reading harms nobody. Writing destroys, so a device that is to be written must be nobody's: not mounted, without
+//! partitions, and held exclusively (O_EXCL), which the kernel refuses while a file system, swap, RAID or a logical
+//! volume has it; and which keeps all of them away until the end.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use flifo_engine::disk::{FileAccess, RealFile};
+use rustix::fs::{OFlags, SeekFrom, major, minor};
+use rustix::io::Errno;
+
+use super::set::Set;
+use crate::cli::Bytes;
+use crate::error::Error;
+
+/// A device for the time of a run.
+pub(super) struct Device {
+    path: PathBuf,
+    bytes: u64,
+    has_direct: bool,
+    /// Keeps all others away, if it is written.
+    _claim: Option<File>,
+}
+
+impl Device {
+    pub(super) fn open(path: &Path, write: bool) -> Result<Self, Error> {
+        let claim = if write { Some(claim(path)?) } else { None };
+        let file = File::open(path).map_err(|error| cannot("open", path, &error))?;
+        let bytes = rustix::fs::seek(&file, SeekFrom::End(0))
+            .map_err(|errno| cannot("measure", path, &errno.into()))?;
+        let access = FileAccess { read_only: true, ..FileAccess::default() };
+        let has_direct = match RealFile::open(path, access) {
+            Ok(_) => true,
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => false,
+            Err(error) => return Err(cannot("read", path, &error)),
+        };
+        Ok(Device { path: path.to_owned(), bytes, has_direct, _claim: claim })
+    }
+
+    pub(super) fn has_direct(&self) -> bool {
+        self.has_direct
+    }
+
+    /// So much of it, or all.
+    pub(super) fn size(&self, wanted: Option<u64>, block_bytes: u32) -> Result<u64, Error> {
+        let block = u64::from(block_bytes);
+        let size = wanted.unwrap_or(self.bytes / block * block);
+        if self.bytes < block {
+            return Err(Error::Data(format!(
+                "{} is empty; name a device that has a medium",
+                self.path.display()
+            )));
+        }
+        if size > self.bytes {
+            return Err(Error::Data(format!(
+                "{} has {}; use a --size up to that",
+                self.path.display(),
+                Bytes(self.bytes)
+            )));
+        }
+        Ok(size)
+    }
+
+    pub(super) fn set(&self, bytes: u64) -> Result<Set, Error> {
+        Set::open(0, vec![self.path.clone()], bytes).map_err(|error| cannot("open", &self.path, &error))
+    }
+}
+
+/// Takes it for us alone.
+fn claim(path: &Path) -> Result<File, Error> {
+    let refused = |why: &str| {
+        Err(Error::Data(format!("{}: {why}; flifo writes only to a device that nobody uses", path.display())))
+    };
+    let metadata = fs::metadata(path).map_err(|error| cannot("look at", path, &error))?;
+    let number = format!("{}:{}", major(metadata.rdev()), minor(metadata.rdev()));
+    let system = PathBuf::from(format!("/sys/dev/block/{number}"));
+    if let Some(point) = mount_point(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(), &number)
+    {
+        return refused(&format!("it is mounted at {point}"));
+    }
+    if let Some(partition) = entry(&system, |entry| entry.join("partition").exists()) {
+        return refused(&format!("it has partitions ({partition})"));
+    }
+    if let Some(holder) = entry(&system.join("holders"), |_| true) {
+        return refused(&format!("{holder} holds it"));
+    }
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(OFlags::EXCL.bits().cast_signed());
+    match options.open(path) {
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) => refused("it is in use"),
+        other => other.map_err(|error| cannot("open", path, &error)),
+    }
+}
+
+/// The first name in a directory for which something holds.
+fn entry(dir: &Path, holds: impl Fn(&Path) -> bool) -> Option<String> {
+    let entries = fs::read_dir(dir).ok()?;
+    let found = entries.filter_map(Result::ok).find(|entry| holds(&entry.path()))?;
+    Some(found.file_name().to_string_lossy().into_owned())
+}
+
+/// Where the device of that number is mounted.
+fn mount_point(mountinfo: &str, number: &str) -> Option<String> {
+    mountinfo.lines().find_map(|line| {
+        let mut words = line.split(' ').skip(2);
+        (words.next()? == number).then(|| words.nth(1).map(str::to_owned))?
+    })
+}
+
+fn cannot(what: &str, path: &Path, error: &io::Error) -> Error {
+    let advice = match error.kind() {
+        io::ErrorKind::PermissionDenied => "run as root, or as a user that may (group disk)",
+        _ => "name a device that works",
+    };
+    Error::Data(format!("cannot {what} {}: {error}; {advice}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_are_found_by_number() {
+        let mountinfo = "27 1 254:0 / / rw,relatime shared:1 - ext4 /dev/root rw\n\
+            30 27 254:16 / /srv rw - xfs /dev/vdb rw\n";
+        assert_eq!(mount_point(mountinfo, "254:16").as_deref(), Some("/srv"));
+        assert_eq!(mount_point(mountinfo, "254:1"), None);
+    }
+}

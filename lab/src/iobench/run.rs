@@ -1,0 +1,202 @@
+//! `flifo iobench` from its first line to its last.
+
+use std::time::Instant;
+
+use super::args::IobenchArgs;
+use super::cell::{self, Rig};
+use super::ground::Ground;
+use super::kinds::Carrier;
+use super::plan::{Cell, Plan};
+use super::processes::Pool;
+use super::results::{IoResults, IoSettings, KIND, SCHEMA};
+use super::set::Set;
+use super::{ring, show, storage, text};
+use crate::clock;
+use crate::error::Error;
+use crate::limits;
+use crate::progress::{Progress, SweepBar, minutes};
+use crate::report::Style;
+use crate::results::Failure;
+use crate::sampler::Machine;
+use crate::sweep::{Ended, check_writable, command_line};
+
+/// Runs `flifo iobench`.
+pub fn iobench(args: &IobenchArgs) -> Result<Ended, Error> {
+    let plan = Plan::from_args(args)?;
+    for file in [&args.json, &args.html].into_iter().flatten() {
+        check_writable(file)?;
+    }
+    let (results, ended) = measure(&plan)?;
+    show::keep(&results, args.json.as_deref(), args.html.as_deref(), args.advise, Style::stdout())?;
+    match (failures(&results), ended) {
+        (_, Ended::Interrupted) if results.cells.is_empty() => Err(Error::Interrupted),
+        (Some(error), Ended::Done) => Err(error),
+        (_, ended) => Ok(ended),
+    }
+}
+
+/// What did not work, in one line, if anything did not.
+pub fn failures(results: &IoResults) -> Option<Error> {
+    let failed: Vec<_> = results.cells.iter().filter(|cell| !cell.failures.is_empty()).collect();
+    let first = failed.first()?;
+    Some(Error::Unmeasured(format!(
+        "{} of {} cells failed, first {}: {}",
+        failed.len(),
+        results.cells.len(),
+        text::name(&first.key),
+        first.failures[0].reason
+    )))
+}
+
+/// Measures a plan. Test files are made, and removed at the end. A cell that fails is marked, and the run goes on; it
+/// is an error only if nothing could be measured at all. Ctrl-C ([`crate::interrupt::install`] takes it) ends the
+/// running cell, and what was measured until then comes back.
+pub fn measure(plan: &Plan) -> Result<(IoResults, Ended), Error> {
+    let begun = Instant::now();
+    let progress = &Progress::new();
+    let mut plan = plan.clone();
+    plan.notes.iter().for_each(|note| progress.note(note));
+    let machine = Machine::detect(&plan.path);
+    check_limits(&plan)?;
+    let mut ground = Ground::open(&mut plan, machine.memory_bytes, progress)?;
+    progress.note(&format!(
+        "{} cells, {} rounds of {:?} after {:?} of load: {} besides the writing of files",
+        plan.cells.len(),
+        plan.rounds,
+        plan.time,
+        plan.warmup,
+        minutes(plan.step_time() * plan.steps_total() as u32)
+    ));
+    let mut results = IoResults {
+        schema: SCHEMA,
+        kind: KIND.into(),
+        command_line: command_line(),
+        started_at: clock::utc_now(),
+        storage: storage::describe(&plan.path, None),
+        settings: settings(&plan, ground.size_bytes()),
+        machine,
+        ..IoResults::default()
+    };
+    let ended = run(&plan, &mut ground, progress, &mut results)?;
+    results.elapsed_s = begun.elapsed().as_secs_f64();
+    results.interrupted = ended == Ended::Interrupted;
+    Ok((results, ended))
+}
+
+fn run(
+    plan: &Plan,
+    ground: &mut Ground,
+    progress: &Progress,
+    results: &mut IoResults,
+) -> Result<Ended, Error> {
+    let mut bar: Option<SweepBar> = None;
+    let mut rig = Rig { plan, device: results.storage.device.clone(), pool: Pool::default() };
+    for group in ground.groups() {
+        let cells: Vec<&Cell> = plan.cells.iter().filter(|cell| group.contains(&cell.files)).collect();
+        let sets = match ground.make(&group, progress) {
+            Ok(sets) => sets,
+            Err(Error::Interrupted) if !results.cells.is_empty() => return Ok(Ended::Interrupted),
+            // What was measured on other files is worth keeping.
+            Err(error) if !results.cells.is_empty() => {
+                cells.iter().for_each(|cell| {
+                    results
+                        .cell_mut(&cell.key())
+                        .failures
+                        .push(Failure { round: 0, reason: error.to_string() })
+                });
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        results.storage = storage::describe(&plan.path, Some(sets[0].first()));
+        rig.device.clone_from(&results.storage.device);
+        let bar = bar.get_or_insert_with(|| {
+            let bar = progress.sweep(plan.steps_total(), plan.step_time() + cell::OVERHEAD);
+            bar.row(&text::heading(Style::stdout()));
+            bar
+        });
+        for round in 0..plan.rounds {
+            for cell in &cells {
+                let set =
+                    sets.iter().find(|set| set.files == cell.files).expect("a set for every cell's files");
+                bar.running(&describe(cell, round, plan));
+                if !step(&mut rig, cell, round, set, results, bar)? {
+                    bar.finish();
+                    return Ok(Ended::Interrupted);
+                }
+            }
+        }
+    }
+    bar.iter().for_each(SweepBar::finish);
+    Ok(Ended::Done)
+}
+
+/// One round of one cell; false if Ctrl-C cut it off.
+fn step(
+    rig: &mut Rig<'_>,
+    cell: &Cell,
+    round: u32,
+    set: &Set,
+    results: &mut IoResults,
+    bar: &mut SweepBar,
+) -> Result<bool, Error> {
+    let measured = match rig.run(cell, round, set) {
+        Ok(None) => return Ok(false),
+        Ok(Some(measured)) => Ok(measured),
+        Err(Error::Interrupted) => return Ok(false),
+        // Threads that the system does not give may be given to the next cell, which has fewer.
+        Err(error) => Err(error.to_string()),
+    };
+    let kept = results.cell_mut(&cell.key());
+    match measured {
+        Ok(round) => kept.push(round),
+        Err(why) => {
+            bar.note(&format!("{}: {why}", describe(cell, round, rig.plan)));
+            kept.failures.push(Failure { round, reason: why });
+        }
+    }
+    bar.advance();
+    // The first round fills the table for who looks on, the last one has the medians.
+    if round + 1 == rig.plan.rounds {
+        bar.row(&text::line(kept));
+    } else if round == 0 {
+        bar.row_for_who_looks_on(&text::line(kept));
+    }
+    Ok(true)
+}
+
+fn settings(plan: &Plan, size_bytes: u64) -> IoSettings {
+    IoSettings {
+        size_bytes,
+        rounds: plan.rounds,
+        round_s: plan.time.as_secs_f64(),
+        warmup_s: plan.warmup.as_secs_f64(),
+        read_share_pct: plan.read_share_pct,
+        batch_blocks: plan.batch_blocks,
+        seed: plan.seed,
+        quick: plan.quick,
+    }
+}
+
+/// What the run takes of the system, asked before anything is touched.
+fn check_limits(plan: &Plan) -> Result<(), Error> {
+    let most = |figure: fn(&Cell) -> u64| plan.cells.iter().map(figure).max().unwrap_or(0);
+    let checked = limits::descriptors(most(|cell| cell::needs(cell).0))
+        .and_then(|()| limits::threads(most(|cell| cell::needs(cell).1)));
+    checked.map_err(in_our_words)?;
+    let memory = plan.cells.iter().map(|cell| cell::memory_bytes(cell, plan.batch_blocks)).max().unwrap_or(0);
+    limits::thread_memory(most(|cell| cell.concurrency.into()), memory).map_err(in_our_words)?;
+    if plan.cells.iter().any(|cell| cell.carrier == Carrier::IoUring) {
+        ring::check().map_err(|failed| Error::Limits(failed.0))?;
+    }
+    Ok(())
+}
+
+/// A sweep's option is called otherwise here.
+fn in_our_words(error: Error) -> Error {
+    Error::Limits(error.to_string().replace("fewer --threads", "a smaller --concurrency"))
+}
+
+fn describe(cell: &Cell, round: u32, plan: &Plan) -> String {
+    format!("{}, round {} of {}", text::name(&cell.key()), round + 1, plan.rounds)
+}

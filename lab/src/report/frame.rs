@@ -1,0 +1,180 @@
+//! The self-contained page's frame: style, script, plotly's library, charts and what stands around them in one file.
+//!
+//! Nothing is fetched. The library comes out of the `plotly` crate; what that crate would put around a plot
+//! (MathJax, a content delivery network) is left out, and the page's own security policy forbids every
+//! request, so that a mistake here shows as an error in the tests and not as traffic at the reader's.
+//!
+//! A colour stands in a chart as `$name$`, so that the page can put in the light or the dark one.
+
+use serde_json::{Map, Value, json};
+
+use super::format;
+use super::palette::COLOURS;
+use crate::statistics::Spread;
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+const POLICY: &str =
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:";
+
+/// One chart with what stands above it.
+pub(crate) struct Chart {
+    pub(crate) title: String,
+    pub(crate) note: String,
+    /// Takes the page's whole width.
+    pub(crate) wide: bool,
+    /// The reader may switch the y axis between linear and logarithmic.
+    pub(crate) switchable: bool,
+    pub(crate) spec: Value,
+}
+
+/// A page while it is put together.
+#[derive(Default)]
+pub(crate) struct Page {
+    specs: Vec<Value>,
+}
+
+impl Page {
+    /// The charts as figures, the wide ones first; in between what the caller wants there.
+    pub(crate) fn figures(&mut self, charts: Vec<Chart>, between: &str) -> String {
+        let (wide, small): (Vec<Chart>, Vec<Chart>) = charts.into_iter().partition(|chart| chart.wide);
+        let (wide, small) = (self.grid(wide), self.grid(small));
+        format!("{wide}{between}{small}")
+    }
+
+    fn grid(&mut self, charts: Vec<Chart>) -> String {
+        if charts.is_empty() {
+            return String::new();
+        }
+        let figures: String = charts.into_iter().map(|chart| self.figure(chart)).collect();
+        format!("<div class=\"grid\">\n{figures}</div>\n")
+    }
+
+    fn figure(&mut self, chart: Chart) -> String {
+        let index = self.specs.len();
+        self.specs.push(chart.spec);
+        let class = if chart.wide { " class=\"wide\"" } else { "" };
+        let button = if chart.switchable {
+            format!("<button type=\"button\" data-log=\"{index}\" aria-pressed=\"false\">log y</button>")
+        } else {
+            String::new()
+        };
+        let (title, note) = (escape(&chart.title), escape(&chart.note));
+        format!(
+            "<figure{class}><figcaption><h3>{title}</h3>{button}<p>{note}</p></figcaption>\
+             <div class=\"chart\" data-chart=\"{index}\" role=\"img\" aria-label=\"{title}\"></div></figure>\n"
+        )
+    }
+
+    /// The whole document; `head` and `sections` are HTML, `title` and `version` text.
+    pub(crate) fn document(self, title: &str, head: &str, sections: &str, version: &str) -> String {
+        format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <title>flifo: {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{head}<main>\n{sections}</main>\n\
+             <footer><div class=\"inner\">Drawn by flifo {version}. Drag over a chart to enlarge, click twice to come back, click a name to hide its line. \
+             This page asks the network for nothing.</div></footer>\n\
+             <script type=\"application/json\" id=\"charts\">{charts}</script>\n\
+             <script type=\"application/json\" id=\"palettes\">{palettes}</script>\n\
+             <script>{library}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+            title = escape(title),
+            version = escape(version),
+            charts = json_in_script(&Value::Array(self.specs)),
+            palettes = json_in_script(&palettes()),
+            library = library(),
+        )
+    }
+}
+
+/// What stands above the sections: whose page it is, what it says in a few sentences (HTML), and the facts.
+pub(crate) fn head(about: &str, leads: &str, command_line: &str, facts: &[(&str, String)]) -> String {
+    let facts: String =
+        facts.iter().map(|(name, fact)| format!("<dt>{name}</dt><dd>{}</dd>\n", escape(fact))).collect();
+    format!(
+        "<header>\n<div class=\"bar\"><h1>flifo <small>{}</small></h1>\
+         <button id=\"theme\" type=\"button\">light / dark</button></div>\n{leads}\
+         <dl class=\"facts\">\n<dt>command</dt><dd><code>{}</code></dd>\n{facts}</dl>\n</header>\n",
+        escape(about),
+        escape(command_line)
+    )
+}
+
+/// What a line looks like.
+pub(crate) struct Look {
+    /// `$name$`.
+    pub(crate) colour: String,
+    pub(crate) dash: &'static str,
+    pub(crate) width: f64,
+    pub(crate) symbol: String,
+}
+
+/// A line through the medians, with bars from the lowest to the highest round.
+pub(crate) fn trace(name: &str, points: &[(u32, Spread)], unit: &str, look: &Look) -> Value {
+    let column = |value: fn(&Spread) -> f64| -> Vec<f64> { points.iter().map(|(_, s)| value(s)).collect() };
+    let hover: Vec<String> = points
+        .iter()
+        .map(|(_, s)| {
+            let rounds = if s.count == 1 { "1 round".into() } else { format!("{} rounds", s.count) };
+            format!(
+                "{} {unit} ({} to {}, {rounds})",
+                format::count(s.median),
+                format::count(s.min),
+                format::count(s.max)
+            )
+        })
+        .collect();
+    json!({
+        "type": "scatter", "mode": "lines+markers", "name": name,
+        "x": points.iter().map(|(x, _)| *x).collect::<Vec<_>>(),
+        "y": column(|s| s.median),
+        "text": hover, "hovertemplate": "%{text}",
+        "error_y": {
+            "type": "data", "symmetric": false, "thickness": 1.2, "width": 3, "color": look.colour,
+            "array": column(|s| s.max - s.median), "arrayminus": column(|s| s.median - s.min),
+        },
+        "line": {"color": look.colour, "width": look.width, "dash": look.dash},
+        "marker": {"color": look.colour, "size": 7, "symbol": look.symbol},
+    })
+}
+
+/// A chart over `x`, numbers that ascend, on a logarithmic axis.
+pub(crate) fn over(x: &[u32], x_title: &str, data: Vec<Value>, y_title: &str, from_zero: bool) -> Value {
+    let labels: Vec<String> = x.iter().map(u32::to_string).collect();
+    let ends = x.first().zip(x.last());
+    let (first, last) = ends.map_or((0.0, 1.0), |(a, b)| (f64::from(*a).log10(), f64::from(*b).log10()));
+    json!({
+        "data": data,
+        "layout": {
+            "xaxis": {
+                "type": "log", "tickmode": "array", "tickvals": x, "ticktext": labels,
+                "range": [first - 0.08, last + 0.08], "title": {"text": x_title},
+            },
+            "yaxis": {"rangemode": if from_zero { "tozero" } else { "normal" }, "title": {"text": y_title}},
+        },
+    })
+}
+
+/// Text for an element or an attribute.
+pub(crate) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// Plotly's library alone: the first of the scripts that the crate embeds.
+pub(crate) fn library() -> String {
+    let scripts = plotly::Plot::offline_js_sources();
+    let body = scripts.split_once("</script>").map_or("", |(first, _)| first);
+    body.split_once('>').map_or("", |(_, library)| library).to_owned()
+}
+
+fn palettes() -> Value {
+    let side = |pick: fn(&(&str, &'static str, &'static str)) -> &'static str| -> Map<String, Value> {
+        COLOURS.iter().map(|entry| (entry.0.to_owned(), pick(entry).into())).collect()
+    };
+    json!({"light": side(|c| c.1), "dark": side(|c| c.2)})
+}
+
+/// JSON that cannot end the script element it stands in.
+fn json_in_script(value: &Value) -> String {
+    value.to_string().replace('<', "\\u003c")
+}

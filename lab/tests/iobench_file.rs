@@ -1,0 +1,101 @@
+//! The results file of `flifo iobench` as scripts meet it: documented keys, nothing lost on the way, bad files refused.
+
+use std::collections::BTreeSet;
+
+use flifo::iobench::fixture;
+use flifo::iobench::results::IoResults;
+use flifo::report::{ReportError, Style, run};
+use serde_json::Value;
+
+const DOCUMENTATION: &str = include_str!("../../docs/iobench.md");
+const PLAIN: Style = Style { colour: false, width: 120 };
+
+fn keys(value: &Value, into: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(object) => {
+            for (key, value) in object {
+                into.insert(key.clone());
+                keys(value, into);
+            }
+        }
+        Value::Array(array) => array.iter().for_each(|value| keys(value, into)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_key_is_documented_and_every_documented_key_is_written() {
+    let mut written = BTreeSet::new();
+    keys(&serde_json::from_str(&fixture::full().to_json()).unwrap(), &mut written);
+    let (_, layout) = DOCUMENTATION.split_once("## The JSON").unwrap();
+    let rows = layout.lines().filter_map(|line| line.strip_prefix("| `"));
+    let documented: BTreeSet<String> =
+        rows.filter_map(|row| Some(row.split_once('`')?.0.to_owned())).collect();
+    assert!(written.len() > 60, "{written:?}");
+    assert_eq!(written, documented);
+}
+
+#[test]
+fn what_is_saved_is_read_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("io.json");
+    let results = fixture::full();
+    results.save(&path).unwrap();
+    let read = IoResults::from_json(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    // Not assert_eq: a difference would print a megabyte.
+    assert!(read == results, "a figure changed on the way to the file and back");
+}
+
+#[test]
+fn missing_keys_are_not_measured_and_medians_are_computed() {
+    let json = r#"{"schema": 1, "kind": "iobench", "from_the_future": 7, "cells": [{"workload": "log",
+        "iops_median": 1.0, "rounds": [{"iops": 10.0}, {"iops": 30.0, "colour": "blue"}]}]}"#;
+    let results = IoResults::from_json(json).unwrap();
+    assert_eq!(results.cells[0].iops_median, Some(20.0), "computed from the rounds, not believed");
+    assert_eq!((results.cells[0].p99_us_median, results.storage.rotational), (None, None));
+}
+
+#[test]
+fn report_tells_the_two_kinds_apart_and_draws_the_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let mut results = fixture::full();
+    results.save(&path("io.json")).unwrap();
+    let shown = || {
+        let mut out = Vec::new();
+        run(&path("io.json"), Some(&path("io.html")), None, PLAIN, &mut out).unwrap();
+        (String::from_utf8(out).unwrap(), std::fs::read_to_string(path("io.html")).unwrap())
+    };
+    let (text, page) = shown();
+    assert!(text.contains("random-write") && text.contains("innodb_io_capacity_max"), "{text}");
+    assert!(page.starts_with("<!doctype html>") && !page.contains("Published, and here"));
+    results.experiment = "linux-io-2012".into();
+    results.save(&path("io.json")).unwrap();
+    let (text, page) = shown();
+    assert!(text.contains("Published, and here") && text.contains("cannot be told"), "{text}");
+    assert!(page.contains("Published, and here"));
+}
+
+#[test]
+fn what_cannot_be_shown_is_refused_in_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("io.json");
+    let refuse = |json: &str, svg: bool| {
+        std::fs::write(&path, json).unwrap();
+        let svg = svg.then(|| dir.path().join("io.svg"));
+        let error = run(&path, None, svg.as_deref(), PLAIN, &mut Vec::new()).unwrap_err();
+        let message = error.to_string();
+        assert!(!message.contains('\n'), "{message}");
+        (error, message)
+    };
+    let (_, later) = refuse(r#"{"schema": 2, "kind": "iobench", "cells": []}"#, false);
+    assert!(later.contains("reads schema 1"), "{later}");
+    let (_, other) = refuse(r#"{"schema": 1, "kind": "poem", "cells": []}"#, false);
+    assert!(other.contains("'poem'"), "{other}");
+    let (_, broken) = refuse(r#"{"schema": 1, "kind": "iobench", "cells": 5}"#, false);
+    assert!(broken.starts_with("not a results file of flifo"), "{broken}");
+    let (error, _) = refuse(r#"{"schema": 1, "kind": "iobench", "cells": []}"#, false);
+    assert!(matches!(error, ReportError::Empty), "{error}");
+    let (_, picture) = refuse(&fixture::study("ext4").to_json(), true);
+    assert!(picture.contains("--html"), "{picture}");
+}
