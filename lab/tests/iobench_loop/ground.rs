@@ -11,8 +11,8 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 /// Runs a program of the system; what it printed, or what went wrong.
 pub(crate) fn run(command: &mut Command) -> Result<String, String> {
-    let output =
-        command.stdin(Stdio::null()).output().map_err(|error| format!("{:?}: {error}", command.get_program()))?;
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("{command:?}: {error}"))?;
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
         false => Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim())),
@@ -39,7 +39,9 @@ pub(crate) fn is_allowed() -> bool {
         run(program("mkfs.ext4").arg("-q").arg(device.path()))?;
         run(program("mount").arg(device.path()).arg(temp.path()))?;
         run(program("umount").arg(temp.path()))?;
-        ["mkfs.xfs", "sfdisk", "setpriv"].iter().try_for_each(|name| run(program(name).arg(version_of(name))).map(drop))
+        ["mkfs.xfs", "sfdisk", "setpriv"]
+            .iter()
+            .try_for_each(|name| run(program(name).arg(version_of(name))).map(drop))
     };
     match why() {
         Ok(()) => true,
@@ -73,7 +75,8 @@ impl Loop {
 
     fn try_new(image: &Path, bytes: u64, options: &[&str]) -> Result<Self, String> {
         File::create(image).and_then(|file| file.set_len(bytes)).map_err(|error| error.to_string())?;
-        let path = PathBuf::from(run(program("losetup").args(["--find", "--show"]).args(options).arg(image))?);
+        let path =
+            PathBuf::from(run(program("losetup").args(["--find", "--show"]).args(options).arg(image))?);
         let open = File::open(&path);
         // Of a device that is open this means: when it is closed.
         run(program("losetup").arg("--detach").arg(&path))?;
@@ -100,7 +103,12 @@ impl Mount {
         Mount::new(&["-t", kind], device.path(), point)
     }
 
-    pub(crate) fn new(options: &[&str], what: &Path, point: &Path) -> Result<Self, String> {
+    /// A tmpfs of that size.
+    pub(crate) fn memory(size: &str, point: &Path) -> Self {
+        Mount::new(&["-t", "tmpfs", "-o", &format!("size={size}")], Path::new("tmpfs"), point).unwrap()
+    }
+
+    fn new(options: &[&str], what: &Path, point: &Path) -> Result<Self, String> {
         std::fs::create_dir_all(point).unwrap();
         run(program("mount").args(options).arg(what).arg(point))?;
         Ok(Mount(point.to_owned()))
