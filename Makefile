@@ -20,7 +20,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 DOCDIR     ?= $(PREFIX)/share/doc/flifo
 DOCS       = docs/c-api.md LICENSE-MIT LICENSE-APACHE $(CAPI)/examples/pool.c $(CAPI)/examples/guard.cc
 
-.PHONY: help run test unit models lint deny bench docs setup capi header install uninstall tsan miri soak mariadb mariadb-try mariadb-test mariadb-asan bench-mariadb bench-target deb
+.PHONY: help run test unit models lint deny bench docs setup capi header install uninstall tsan miri soak mariadb mariadb-try mariadb-test mariadb-asan bench-mariadb bench-target bench-iobench deb
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,10 @@ bench: ## the figures of docs/benchmarks.md that are not a sweep
 bench-target: ## flifo sweep --target beside sysbench, on a private MariaDB by turns
 	$(CARGO) build --release -p flifo
 	tools/bench-target
+
+bench-iobench: ## flifo iobench beside fio, on one file by turns (DIR, SIZE, PAIRS, TIME, CELLS)
+	$(CARGO) build --release -p flifo
+	tools/bench-iobench
 
 docs: ## the crates' documentation
 	$(CARGO) doc --workspace --no-deps --open

@@ -21,6 +21,7 @@ use rustix::io::Errno;
 
 use super::job::Buffer;
 use super::set::Set;
+use super::storage;
 use crate::cli::Bytes;
 use crate::error::Error;
 use crate::interrupt;
@@ -219,6 +220,8 @@ impl TestFiles {
         File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(|e| cannot("sync", &self.dir, &e))
     }
 
+    /// Whether a file can be opened past the page cache, and is then. Since Linux 6.6 tmpfs takes `O_DIRECT`; but it
+    /// is a page cache and nothing else.
     fn probe_direct(&self) -> Result<bool, Error> {
         let path = self.dir.join("probe");
         // Listed nowhere: gone in a moment, and made new.
@@ -231,7 +234,7 @@ impl TestFiles {
         let opened = made.and_then(|()| RealFile::open(&path, FileAccess::default()));
         let _ = fs::remove_file(&path);
         match opened {
-            Ok(_) => Ok(true),
+            Ok(_) => Ok(storage::describe(&self.dir, None).filesystem != "tmpfs"),
             Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => Ok(false),
             Err(error) => Err(cannot("write", &path, &error)),
         }
