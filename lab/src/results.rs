@@ -370,10 +370,7 @@ impl Results {
 
     /// Pretty JSON with a newline at its end.
     pub fn to_json(&self) -> String {
-        let mut json =
-            serde_json::to_string_pretty(self).expect("plain data with string keys is always JSON");
-        json.push('\n');
-        json
+        pretty_json(self)
     }
 
     /// Reads what [`Results::to_json`] wrote, in this or another version.
@@ -402,6 +399,13 @@ impl Results {
     pub fn load(path: &Path) -> Result<Self, ResultsError> {
         Self::from_json(&read_results(path)?)
     }
+}
+
+/// JSON for people and scripts, with a newline at its end.
+pub(crate) fn pretty_json(results: &impl Serialize) -> String {
+    let mut json = serde_json::to_string_pretty(results).expect("plain data with string keys is always JSON");
+    json.push('\n');
+    json
 }
 
 /// The text of a file of results.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::results::{Failure, ResultsError, replace_file};
+use crate::results::{Failure, ResultsError, pretty_json, replace_file};
 use crate::sampler::Machine;
 use crate::statistics::{Spread, median};
 
@@ -196,10 +196,7 @@ impl IoResults {
 
     /// Pretty JSON with a newline at its end.
     pub fn to_json(&self) -> String {
-        let mut json =
-            serde_json::to_string_pretty(self).expect("plain data with string keys is always JSON");
-        json.push('\n');
-        json
+        pretty_json(self)
     }
 
     /// Reads what [`IoResults::to_json`] wrote, in this or another version.
