@@ -47,6 +47,23 @@ fn the_command_line() {
 }
 
 #[test]
+fn an_experiment_that_cannot_be() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().to_str().unwrap();
+    let experiment = |arguments: &[&str], code, told: &str| {
+        fails(flifo().arg("experiment").args(arguments), code, &[told]);
+    };
+    experiment(&[], 2, "flifo experiment linux-io-2012");
+    experiment(&["perpetual-motion"], 2, "perpetual-motion");
+    experiment(&["linux-io-2012", dir, "--scale", "2"], 2, "at most 1");
+    experiment(&["linux-io-2012", dir, "--size", "lots"], 2, "512M");
+    experiment(&["linux-io-2012", dir, "--json", "/nowhere/at/all.json"], 2, "/nowhere/at/all.json");
+    experiment(&["linux-io-2012", dir, "--device", dir], 2, "no block device");
+    experiment(&["linux-io-2012", "/nowhere"], 3, "/nowhere");
+    assert_eq!(fs::read_dir(dir).unwrap().count(), 0, "a wrong line touches nothing");
+}
+
+#[test]
 fn help_tells_the_exit_codes() {
     for line in [&["--help"][..], &["sweep", "--help"], &["sweep", "-h"]] {
         let output = flifo().args(line).output().unwrap();

@@ -8,6 +8,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use flifo::iobench;
 use flifo::report::{fixture, html};
 
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
@@ -65,6 +66,31 @@ fn the_page_of_a_bench_is_drawn() {
         let lines = dom.matches("class=\"trace scatter trace").count();
         assert_eq!(lines, 4 * (5 * 5 + 2 + 2 * 2), "{theme}: lines");
         assert!(dom.contains(&format!("stroke: {tokio_colour}")), "{theme}: tokio's colour");
+    }
+}
+
+/// A storage page: five panels of five charts, each with a line for every curve.
+#[test]
+fn the_page_of_an_iobench_is_drawn() {
+    let Some(browser) = browser() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("page.html");
+    let mut results = iobench::fixture::full();
+    results.experiment = "linux-io-2012".into();
+    std::fs::write(&page, iobench::html(&results).unwrap()).unwrap();
+    // Reads: the device and four numbers of files, at two sizes. Writes and both: four, two modes, two sizes. The
+    // log has two modes, the doublewrite one.
+    let curves = 5 * 2 + 2 * (4 * 2 * 2) + 2 + 1;
+    for (theme, scheme, one_file) in [("light", 1, "rgb(213, 94, 0)"), ("dark", 0, "rgb(243, 146, 77)")] {
+        let dom = dump(&browser, &page, scheme, dir.path());
+        let root = dom.lines().find(|line| line.contains("<html")).unwrap_or_default();
+        let root = &root[..root.find("><").unwrap_or(root.len())];
+        assert!(!root.contains("data-error"), "{theme}: the page reports an error: {root}");
+        assert!(root.contains("data-drawn=\"25\""), "{theme}: {root}");
+        let lines = dom.matches("class=\"trace scatter trace").count();
+        assert_eq!(lines, 5 * curves, "{theme}: lines");
+        assert!(dom.contains(&format!("stroke: {one_file}")), "{theme}: one file's colour");
+        assert!(dom.contains("cannot be told") && dom.contains("innodb_io_capacity_max"), "{theme}");
     }
 }
 

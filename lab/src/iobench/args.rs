@@ -66,7 +66,8 @@ pub struct IobenchArgs {
     /// direct: past the page cache; random writes are not synced, a log and a doublewrite by fdatasync. fsync,
     /// fdatasync: through the page cache, and that call after each write. dsync: past the page cache, each write
     /// durable by itself (O_DSYNC). buffered: reads through the page cache, which is emptied before each round: what
-    /// is measured is the cache as it warms. Modes that a workload does not know are left out.
+    /// is measured is the cache as it warms. Modes that a workload does not know are left out. On a file system without
+    /// O_DIRECT the default is buffered reads and fdatasync,fsync.
     #[arg(
         help_heading = "What is measured",
         long,

@@ -10,7 +10,7 @@ use crate::statistics::Spread;
 const COLOURS: [&str; 6] = ["$first$", "$second$", "$third$", "$fourth$", "$fifth$", "$sixth$"];
 const MARKS: [&str; 4] = ["circle", "square-open", "triangle-up", "diamond-open"];
 /// Lines above which a legend stands beside its chart: above it would leave no room for the lines.
-const LEGEND_ABOVE_MAX: usize = 8;
+const LEGEND_ABOVE_MAX: usize = 4;
 
 /// All charts of a panel, that of I/Os per second first.
 pub(super) fn charts(panel: &Panel<'_>) -> Vec<Chart> {

@@ -20,7 +20,7 @@ pub(crate) fn conclusions(results: &IoResults) -> Vec<Conclusion> {
     panels(results).iter().map(conclude).collect()
 }
 
-/// `At most 92,150 IOPS at 4K (8 files, direct, 4K, with 64 processes), 34,000 at 16K (...).`
+/// `Reads a second, at most: 92,150 at 4K (8 files, direct, with 64 processes); 34,000 at 16K (...).`
 fn most(panel: &Panel<'_>) -> String {
     let each: Vec<String> = panel
         .distinct(|key| key.block_bytes)
@@ -38,13 +38,13 @@ fn most(panel: &Panel<'_>) -> String {
         })
         .collect();
     let unit = match panel.workload {
-        "random-read" => "reads",
-        "random-mixed" => "reads and writes",
-        "log" => "synced writes",
-        "doublewrite" => "pages",
-        _ => "writes",
+        "random-read" => "Reads",
+        "random-mixed" => "Reads and writes",
+        "log" => "Synced writes",
+        "doublewrite" => "Pages",
+        _ => "Writes",
     };
-    format!("At most {} a second: {}.", unit, each.join("; "))
+    format!("{unit} a second, at most: {}.", each.join("; "))
 }
 
 /// What the most files do against the fewest, where the best of them peaks.
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(all.len(), 5);
         assert_eq!(all[1].about, "random-write, by processes");
         let write = &all[1].sentence;
-        assert!(write.starts_with("At most writes a second: 87,"), "{write}");
+        assert!(write.starts_with("Writes a second, at most: 87,"), "{write}");
         assert!(write.contains("(8 files, direct, with 256 processes)"), "{write}");
         assert!(write.contains("8 files do ") && write.contains("times what 1 file does there."), "{write}");
         assert!(
@@ -102,6 +102,6 @@ mod tests {
             "{}",
             all[0].sentence
         );
-        assert!(all[3].sentence.starts_with("At most synced writes a second: "), "{}", all[3].sentence);
+        assert!(all[3].sentence.starts_with("Synced writes a second, at most: "), "{}", all[3].sentence);
     }
 }

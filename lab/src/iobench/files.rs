@@ -83,6 +83,10 @@ impl TestFiles {
         files.listed =
             read_list(&files.dir).map_err(|error| cannot("read", &files.dir.join(NAME), &error))?;
         files.write_list()?;
+        // What was not written to its end is of no use to anybody.
+        for set in files.listed.clone().into_iter().filter(|set| !set.is_complete) {
+            files.remove(set.files)?;
+        }
         files.has_direct = files.probe_direct()?;
         if !is_new {
             let what = if files.listed.iter().any(|set| set.is_complete) {
@@ -135,7 +139,7 @@ impl TestFiles {
     /// Removes the sets with other numbers of files, or of other sizes.
     pub(super) fn retain(&mut self, wanted: &[u32], file_bytes: impl Fn(u32) -> u64) -> Result<(), Error> {
         for set in self.listed.clone() {
-            if !wanted.contains(&set.files) || set.file_bytes != file_bytes(set.files) || !set.is_complete {
+            if !wanted.contains(&set.files) || set.file_bytes != file_bytes(set.files) {
                 self.remove(set.files)?;
             }
         }

@@ -108,6 +108,7 @@ pub fn full() -> IoResults {
     let reason = "write of 4096 bytes: Input/output error (os error 5)".into();
     results.cells[40].failures.push(Failure { round: 2, reason });
     results.cells[40].rounds.pop();
+    results.cells[40].summarise();
     results
 }
 
@@ -132,7 +133,7 @@ fn shape(key: &IoKey) -> f64 {
     }
 }
 
-/// A cell of [`ROUNDS`] rounds around `iops_of` its key.
+/// A cell of three rounds around `iops_of` its key.
 pub fn cell(key: IoKey, iops_of: impl Fn(&IoKey) -> f64) -> IoCell {
     let iops = iops_of(&key);
     cell_of(key, &[iops * 0.98, iops, iops * 1.03])

@@ -75,7 +75,7 @@ impl Ground {
     /// Makes the files of a group, after those of others are gone.
     pub(super) fn make(&mut self, group: &[u32], progress: &Progress) -> Result<Vec<Set>, Error> {
         let (size, block) = (self.size_bytes, u64::from(self.block_bytes));
-        // The same for any block that is asked for, so that files can be used again.
+        // Whole blocks of any size that is asked for.
         let file_bytes = |files: u32| size / u64::from(files) / block.max(4096) * block.max(4096);
         match &mut self.place {
             Place::Device(device) => Ok(vec![device.set(size)?]),

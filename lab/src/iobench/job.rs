@@ -77,9 +77,9 @@ impl Job {
     /// Opens the files and takes memory.
     pub(super) fn open(self) -> Result<Worker, Failed> {
         if self.ring_depth > 0 {
-            Ring::open(self).map(Worker::Ring)
+            Ring::open(self).map(|ring| Worker::Ring(Box::new(ring)))
         } else {
-            Blocking::open(self).map(Worker::Blocking)
+            Blocking::open(self).map(|worker| Worker::Blocking(Box::new(worker)))
         }
     }
 
@@ -205,8 +205,8 @@ pub(super) struct Region {
 
 /// A worker with its files open.
 pub(super) enum Worker {
-    Blocking(Blocking),
-    Ring(Ring),
+    Blocking(Box<Blocking>),
+    Ring(Box<Ring>),
 }
 
 impl Worker {

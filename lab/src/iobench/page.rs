@@ -169,6 +169,9 @@ fn section(panel: &Panel<'_>, page: &mut Page) -> String {
     )
 }
 
+/// A longer table is folded until the reader opens it.
+const ROWS_OPEN_MAX: usize = 40;
+
 /// A column of the table: what stands above it, and its figure of a round.
 type Column = (&'static str, fn(&IoRound) -> Option<f64>);
 
@@ -216,6 +219,8 @@ fn cell_table(panel: &Panel<'_>) -> String {
         .map(|name| format!("<th>{name}</th>"))
         .collect();
     let mut rows = String::new();
+    let cells: usize = panel.curves.iter().map(|curve| curve.cells.len()).sum();
+    let open = if cells <= ROWS_OPEN_MAX { " open" } else { "" };
     for curve in &panel.curves {
         let mut class = " class=\"group\"";
         for cell in &curve.cells {
@@ -236,7 +241,7 @@ fn cell_table(panel: &Panel<'_>) -> String {
         }
     }
     format!(
-        "<div class=\"card\"><details open><summary>All cells: medians of the rounds</summary>\n\
+        "<div class=\"card\"><details{open}><summary>All {cells} cells: medians of the rounds</summary>\n\
          <div class=\"scroll\" tabindex=\"0\"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div></details></div>\n"
     )
 }

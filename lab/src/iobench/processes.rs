@@ -166,12 +166,13 @@ pub fn worker_process() {
     let never = AtomicBool::new(false);
     let mut orders = stdin().lock().lines();
     while let Some(Ok(line)) = orders.next() {
-        let answered = match serde_json::from_str::<Job>(&line) {
+        let answer = match serde_json::from_str::<Job>(&line) {
             Ok(job) => work(job, &mut orders, &never),
             Err(error) => Some(Answer::Failed(Failed(format!("an order makes no sense ({error})")))),
         };
-        let Some(answer) = answered.filter(|answer| say(answer)) else { return };
-        drop(answer);
+        if !answer.is_some_and(|answer| say(&answer)) {
+            return;
+        }
     }
 }
 

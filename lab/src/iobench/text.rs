@@ -7,7 +7,7 @@ use comfy_table::{Cell as Field, Table};
 use super::results::{BlockLayer, IoCell, IoKey, IoLatency, IoResults, IoRound};
 use super::view::{self, Panel, iops, panels, spread};
 use crate::cli::Bytes;
-use crate::report::text::{right_aligned, table};
+use crate::report::text::{bold, right_aligned, table};
 use crate::report::{Style, format};
 use crate::statistics::Spread;
 
@@ -198,10 +198,6 @@ fn latency(cell: &IoCell, figure: fn(&IoLatency) -> f64) -> Option<f64> {
 /// Of reads and writes the slower.
 fn slower(round: &IoRound, figure: fn(&IoLatency) -> f64) -> Option<f64> {
     [round.read_latency, round.write_latency].iter().flatten().map(figure).reduce(f64::max)
-}
-
-fn bold(text: &str, style: Style) -> String {
-    if style.colour { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
 }
 
 #[cfg(test)]

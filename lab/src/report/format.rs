@@ -45,8 +45,9 @@ pub fn with_spread(spread: Option<Spread>) -> String {
     if spread.count < 2 || spread.median == 0.0 {
         return count(spread.median);
     }
-    let off = |value: f64| 100.0 * (value / spread.median - 1.0);
-    format!("{} -{:.0}% +{:.0}%", count(spread.median), -off(spread.min), off(spread.max))
+    // Never below 0, so that no minus zero is printed.
+    let (below, above) = (1.0 - spread.min / spread.median, spread.max / spread.median - 1.0);
+    format!("{} -{:.0}% +{:.0}%", count(spread.median), 100.0 * below, 100.0 * above)
 }
 
 /// `1.31 1.28..1.35`.
@@ -88,6 +89,7 @@ mod tests {
     fn spreads() {
         assert_eq!(with_spread(Spread::of([98.0, 100.0, 200.0, 100.0, 103.0])), "100 -2% +100%");
         assert_eq!(with_spread(Spread::of([5.0])), "5.00");
+        assert_eq!(with_spread(Spread::of([100.0, 100.0])), "100 -0% +0%");
         assert_eq!(ratio(Spread::of([1.0, 2.0, 4.0])), "2.00 1.00..4.00");
     }
 

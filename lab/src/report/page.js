@@ -11,9 +11,9 @@
 
   const theme = () => chosen ?? (system.matches ? "dark" : "light");
 
-  // On a narrow screen every second label is enough; the last one always stands.
+  // Of many labels every second is enough on a narrow screen; the last one always stands.
   const thin = (axis, width) => {
-    if (axis.tickvals && width < 520) {
+    if (axis.tickvals?.length > 6 && width < 520) {
       const keep = (_, index) => (axis.tickvals.length - 1 - index) % 2 === 0;
       return { ...axis, tickvals: axis.tickvals.filter(keep), ticktext: axis.ticktext.filter(keep) };
     }

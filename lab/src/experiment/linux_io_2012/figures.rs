@@ -9,16 +9,16 @@ use crate::statistics::Spread;
 /// A published figure and ours.
 #[derive(Debug)]
 pub(super) struct Figure {
-    pub name: String,
-    pub published: f64,
-    pub here: Option<Spread>,
+    pub(super) name: String,
+    pub(super) published: f64,
+    pub(super) here: Option<Spread>,
     /// Of the raw device's 4K reads, there and here; of MB/s there is none.
-    pub published_share: Option<f64>,
-    pub here_share: Option<f64>,
+    pub(super) published_share: Option<f64>,
+    pub(super) here_share: Option<f64>,
 }
 
 /// All of them, in the order of the study.
-pub(crate) fn figures(results: &IoResults, study: &LinuxIo2012) -> Vec<Figure> {
+pub(super) fn figures(results: &IoResults, study: &LinuxIo2012) -> Vec<Figure> {
     let here = |wanted: Wanted| wanted.best_of(results);
     let base = here(Wanted { workload: "random-read", raw: true, block: Some(4096), processes: None });
     let base_here = base.and_then(iops).map(|spread| spread.median);

@@ -98,7 +98,7 @@ fn announcement(plans: &[Plan], scale: f64) -> String {
         _ => " (4, 16 and 64 processes, without the mixed workload)",
     };
     format!(
-        "{NAME} on {}: {cells} cells{thinned}, {} rounds of {:.1} s after {:.1} s of load: {} besides the writing of \
+        "{NAME} on {}: {cells} cells{thinned}, {} rounds of {} s after {} s of load: {} besides the writing of \
          the files. --scale, --time and --size make it shorter",
         plan.path.display(),
         plan.rounds,
@@ -165,9 +165,7 @@ mod tests {
         assert_eq!(processes, study.io_processes);
         assert_eq!(BLOCKS.as_slice(), study.block_sizes);
         assert!(cells.iter().all(|cell| cell.carrier == Carrier::Processes));
-        assert!(
-            announcement(&plans, 1.0).contains("240 cells, 3 rounds of 5.0 s after 1.0 s of load: 72 min")
-        );
+        assert!(announcement(&plans, 1.0).contains("240 cells, 3 rounds of 5 s after 1 s of load: 72 min"));
     }
 
     #[test]

@@ -67,12 +67,13 @@ impl<'a> Evidence<'a> {
         ]
     }
 
-    /// Curves of a workload over files. Of several carriers the one with most curves.
+    /// Curves of a workload over files; a run of a device has none, and then the device's. Of several carriers the one
+    /// with most curves.
     fn curves(&self, workload: &str) -> Vec<&Curve<'a>> {
         let of_workload = self.panels.iter().filter(|panel| panel.workload == workload);
-        let panel = of_workload.max_by_key(|panel| panel.curves.len());
-        panel
-            .map_or_else(Vec::new, |panel| panel.curves.iter().filter(|curve| !is_raw(curve.key())).collect())
+        let Some(panel) = of_workload.max_by_key(|panel| panel.curves.len()) else { return Vec::new() };
+        let has_files = panel.curves.iter().any(|curve| !is_raw(curve.key()));
+        panel.curves.iter().filter(|curve| is_raw(curve.key()) != has_files).collect()
     }
 
     fn of_page(&self, workload: &str) -> Vec<&Curve<'a>> {
@@ -116,7 +117,10 @@ impl<'a> Evidence<'a> {
         let seen = if cells.iter().all(|cell| is_enough(cell, top)) {
             "no difference seen, so the fewest do".to_owned()
         } else {
-            format!("{} do what the best does", count_of_files(files))
+            format!(
+                "{} as good as the best",
+                if files == 1 { "1 file is".into() } else { format!("{files} files are") }
+            )
         };
         let key = &top.key;
         let because = format!(
@@ -130,12 +134,13 @@ impl<'a> Evidence<'a> {
         Advice::new(NAMES.0, &files.to_string(), NAMES.1, &innodb, because)
     }
 
-    /// `direct` and the best of the modes that sync each write, over `files` where `direct` peaks.
+    /// `direct` and the better of the modes that go through the page cache, over `files` where `direct` peaks.
     fn direct_and_synced(&self, files: Option<u32>) -> Option<(&'a IoCell, &'a IoCell)> {
         let mut curves = self.of_page("random-write");
-        curves.retain(|curve| Some(curve.key().files) == files);
+        curves.retain(|curve| Some(curve.key().files) == files && !is_raw(curve.key()));
         let direct = curves.iter().find(|curve| curve.key().mode == "direct")?.peak();
-        let synced = curves.iter().filter(|curve| curve.key().mode != "direct");
+        let synced =
+            curves.iter().filter(|curve| ["fsync", "fdatasync"].contains(&curve.key().mode.as_str()));
         Some((direct, best(synced.filter_map(|curve| curve.at(direct.key.concurrency)))?))
     }
 
@@ -372,7 +377,7 @@ impl<'a> Evidence<'a> {
                     figure(cell)
                 )
             }
-            (None, _) => "its cost was not measured: add --workload doublewrite".to_owned(),
+            (None, _) => "Its cost was not measured: add --workload doublewrite".to_owned(),
         };
         if self.is_atomic() {
             let max = self.results.storage.atomic_write_max_bytes.unwrap_or(0);

@@ -99,6 +99,29 @@ fn rounds_that_overlap_are_no_difference() {
 }
 
 #[test]
+fn a_write_past_the_page_cache_is_no_fsync() {
+    let results = run(&[
+        (key("random-write", "direct", 16_384, 1, 16), &[100.0, 110.0]),
+        (key("random-write", "dsync", 16_384, 1, 16), &[200.0, 210.0]),
+    ]);
+    assert!(advice(&results, "flush_method").because.ends_with("--mode direct,fsync"));
+}
+
+#[test]
+fn a_device_alone_tells_of_itself() {
+    let raw = |workload: &str, n| IoKey { access: "device".into(), ..key(workload, "direct", 16_384, 0, n) };
+    let results = run(&[
+        (raw("random-read", 1), &[100.0, 101.0]),
+        (raw("random-read", 16), &[1000.0, 1001.0]),
+        (raw("random-read", 64), &[1000.0, 1001.0]),
+    ]);
+    assert_eq!(value(&results, "io_depth").as_deref(), Some("16"));
+    for setting in ["data_files", "flush_method", "io_capacity"] {
+        assert_eq!(value(&results, setting), None, "{setting}");
+    }
+}
+
+#[test]
 fn without_fsync_is_never_advised() {
     for cache in ["write back", "write through", ""] {
         let mut results = study("ext4");
