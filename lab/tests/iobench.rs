@@ -299,8 +299,8 @@ fn file_systems_that_cannot() {
     assert!(text(&read_only).contains("Read-only file system"), "{}", text(&read_only));
     assert_eq!(text(&read_only).lines().count(), 1);
 
-    let full =
-        format!("mount -t tmpfs -o size=512k tmpfs {dir}; exec \"$FLIFO\" iobench {dir} {run} --mode fsync");
+    let cached = format!("{run} --mode fsync,buffered");
+    let full = format!("mount -t tmpfs -o size=512k tmpfs {dir}; exec \"$FLIFO\" iobench {dir} {cached}");
     let full = with_own_mounts(&full).unwrap();
     assert_eq!(full.status.code(), Some(3));
     assert!(text(&full).contains("no room for 1M"), "{}", text(&full));

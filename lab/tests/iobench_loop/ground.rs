@@ -91,6 +91,12 @@ impl Loop {
     pub(crate) fn name(&self) -> &str {
         self.path.file_name().unwrap().to_str().unwrap()
     }
+
+    /// Since it was made.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        let counters = std::fs::read_to_string(format!("/sys/block/{}/stat", self.name())).unwrap();
+        512 * counters.split_whitespace().nth(6).unwrap().parse::<u64>().unwrap()
+    }
 }
 
 /// A file system that is mounted.
