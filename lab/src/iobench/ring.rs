@@ -1,8 +1,8 @@
 //! A worker with many I/Os in flight: one thread, one io_uring, registered files and memory.
 //!
 //! Every slot has a block of memory and one I/O in flight; when that ends, the next begins. A write that must be made
-//! durable is linked with its sync, and ends when the sync does. One look at the clock serves all that the ring gives
-//! at a time: they were seen at the same moment.
+//! durable is linked with its sync, and ends when the sync does. One look at the clock serves all that are taken from
+//! the ring at a time: they were seen at the same moment.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -18,6 +18,10 @@ use super::tally::{Step, Tally};
 use super::usage::{Usage, Whose};
 use crate::clock::now_ns;
 use crate::workload::Random;
+
+/// Ends are taken, and new I/Os handed in, for so many in flight one at a time. Where many end at once, the disk shall
+/// not lack work until the next are made ready for all of them.
+const IN_FLIGHT_PER_TAKEN: usize = 64;
 
 /// A worker, its files open and registered.
 pub(super) struct Ring {
@@ -104,6 +108,7 @@ impl Ring {
         for slot in 0..self.slots.len() {
             in_flight += self.begin(slot, now);
         }
+        let taken = (self.slots.len() / IN_FLIGHT_PER_TAKEN).max(1);
         let (mut is_over, mut usage) = (false, Usage::default());
         // What is in flight is waited for in any case: the kernel uses our memory until then.
         while in_flight > 0 {
@@ -116,7 +121,8 @@ impl Ring {
                 is_over = true;
                 usage = Usage::now(Whose::Process).since(usage_before.unwrap_or_default());
             }
-            while let Some(ended) = next_ended(&mut self.ring) {
+            for _ in 0..taken {
+                let Some(ended) = next_ended(&mut self.ring) else { break };
                 in_flight -= 1;
                 let slot = self.slots[ended.slot];
                 if let Err(failure) = self.chooser.check(&slot, &ended) {
