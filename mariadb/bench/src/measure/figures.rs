@@ -113,7 +113,8 @@ impl Figures {
 fn queue_cycle_ms(first: &Reading, last: &Reading) -> Option<f64> {
     const FEW: u64 = 100;
     let queued = last.counted_since(first, QUEUED_COUNT);
-    let total_us = |reading: &Reading| Some(reading.get(QUEUED_COUNT)? as f64 * reading.get(QUEUED_MEAN)? as f64);
+    let total_us =
+        |reading: &Reading| Some(reading.get(QUEUED_COUNT)? as f64 * reading.get(QUEUED_MEAN)? as f64);
     let grown_us = total_us(last)? - total_us(first).unwrap_or(0.0);
     (queued >= FEW && grown_us > 0.0).then(|| grown_us / queued as f64 / 1e3)
 }
