@@ -273,8 +273,9 @@ impl Core {
                 Wake::of(woken, Wake::Granted)
             }
             Passing::Summon => {
-                // Those who were woken before count: one for each free place is enough.
-                let free = |state: State, first| state.places() + state.pending() < state.limit_for(first);
+                // P does not tell those who were summoned from those to whom the stall breaker gave a place. One
+                // summoned too many finds no place and is the next again; one too few would leave a place idle.
+                let free = |state: State, first| has_free(state, first) && state.pending() < state.limit();
                 self.take_while(&mut woken, waiting, now_ns, free, State::handed_on);
                 Wake::of(woken, Wake::Summoned)
             }

@@ -224,7 +224,10 @@ impl Plain {
             }
             Policy::Broadcast | Policy::None => {}
             Policy::Summon => {
-                while self.queued() > 0 && self.places + self.pending < self.limit_for(self.has_first()) {
+                while self.queued() > 0
+                    && self.places < self.limit_for(self.has_first())
+                    && self.pending < self.limit
+                {
                     tellings.push(self.summon(now_ns));
                 }
             }
