@@ -314,8 +314,20 @@ fn read_list(dir: &Path) -> io::Result<Vec<Listed>> {
     Ok(listed.collect())
 }
 
-/// The kernel grants a write lease only to the one who has a file open.
+/// Whether another program has the file open, and keeps it: what a ring of one that has just ended held is let go of
+/// a moment later.
 fn is_open_elsewhere(file: &File) -> bool {
+    const LOOKS: u32 = 10;
+    (0..LOOKS).all(|look| {
+        if look > 0 {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        has_other_holder(file)
+    })
+}
+
+/// The kernel grants a write lease only to the one who has a file open.
+fn has_other_holder(file: &File) -> bool {
     let lease = |kind: libc::c_int| {
         // SAFETY: the descriptor is open, and the command takes a number, no pointer.
         match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) } {
