@@ -147,7 +147,8 @@ impl Core {
         // Acquire: what the canceller did before is visible. Set before the lock is taken to look for the
         // node, so either it is seen here or the canceller finds the node linked.
         if node.cancelled.load(Ordering::Acquire) {
-            return (Joined::Cancelled, Wake::Nobody);
+            // It may have been summoned to a place that it does not take: another may.
+            return (Joined::Cancelled, self.fill(&mut waiting, request.queued_at_ns));
         }
         let mut old = self.state();
         let queued = loop {

@@ -161,7 +161,7 @@ impl Plain {
         cancelled: bool,
     ) -> (Joined, Tellings) {
         if cancelled {
-            return (Joined::Cancelled, vec![]);
+            return (Joined::Cancelled, self.offer_free_places(request.queued_at_ns));
         }
         if self.enter(caller) {
             return (Joined::Entered, vec![]);
