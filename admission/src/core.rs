@@ -254,7 +254,7 @@ impl Core {
                 Wake::Granted(granted)
             }
         };
-        self.reopen(&mut waiting, now_ns);
+        self.reopen(&waiting, now_ns);
         (wake, new)
     }
 
@@ -284,7 +284,12 @@ impl Core {
                 let mut old = self.state();
                 while has_free(old, waiting.has_first()) && old.queued() > 0 {
                     match self.swap(old, old.dispersed()) {
-                        Ok(_) => return Wake::Retry(waiting.take_all()),
+                        Ok(_) => {
+                            let all = waiting.take_all();
+                            // A gate that stayed closed would send them back here, again and again.
+                            self.reopen(waiting, now_ns);
+                            return Wake::Retry(all);
+                        }
                         Err(seen) => old = seen,
                     }
                 }
@@ -404,7 +409,7 @@ impl Core {
         waiting.promote_after_ns = terms.promote_after_ns;
         waiting.tau_ns = terms.tau_ns;
         waiting.lock_waiters_max = terms.lock_waiters_max;
-        self.reopen(&mut waiting, now_ns);
+        self.reopen(&waiting, now_ns);
         self.note_congestion(&mut waiting, now_ns)
     }
 
@@ -434,16 +439,16 @@ impl Core {
 
     /// Closes the gate to newcomers if the one that waits longest has waited for tau; true while it is closed.
     pub(crate) fn close_gate(&self, now_ns: u64) -> bool {
-        let mut waiting = lock(&self.waiting.0);
+        let waiting = lock(&self.waiting.0);
         if head_is_old(&waiting, now_ns) && !self.state().closed() {
             self.change(|state| state.with_closed(true));
         }
-        self.reopen(&mut waiting, now_ns);
+        self.reopen(&waiting, now_ns);
         self.state().closed()
     }
 
     /// Opens the gate again once nobody waits too long.
-    fn reopen(&self, waiting: &mut MutexGuard<'_, Waiting>, now_ns: u64) {
+    fn reopen(&self, waiting: &Waiting, now_ns: u64) {
         if self.state().closed() && !head_is_old(waiting, now_ns) {
             self.change(|state| state.with_closed(false));
         }
@@ -458,7 +463,7 @@ impl Core {
             match self.swap(old, old.granted()) {
                 Ok(new) => {
                     let next = waiting.pop(new.policy().rule().end(), now_ns);
-                    self.reopen(&mut waiting, now_ns);
+                    self.reopen(&waiting, now_ns);
                     return Wake::Granted(single(next));
                 }
                 Err(seen) => old = seen,

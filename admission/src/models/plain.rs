@@ -221,6 +221,7 @@ impl Plain {
         match self.policy {
             Policy::Broadcast if self.queued() > 0 && self.places < self.limit_for(self.has_first()) => {
                 tellings = self.disperse();
+                self.look_at_gate(now_ns, false);
             }
             Policy::Broadcast | Policy::None => {}
             Policy::Summon => {
