@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `cli` | the command line |
+//! | `cli`, `command` | the command line; what all commands share |
 //! | `workload` | rows, statements, how a statement travels and how it runs |
 //! | `front` | connections: server threads and clients |
 //! | `sweep` | the plan of cells, the data, the run |
@@ -18,6 +18,7 @@
 pub mod bench;
 pub mod cli;
 pub mod clock;
+pub mod command;
 mod crew;
 pub mod error;
 pub mod experiment;

@@ -9,13 +9,16 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::cli::Bytes;
 use crate::error::Error;
 
+/// What to use instead, where `--threads` says how many connections.
+pub const FEWER_THREADS: &str = "fewer --threads";
+
 /// Descriptors beyond the connections' own: data files, standard streams, results, /proc.
 const DESCRIPTORS_SPARE: u64 = 100;
 /// Threads beyond the connections' own: page cleaners, sampler, progress, signals.
 const THREADS_SPARE: u64 = 100;
 
 /// Raises the soft limit of descriptors as far as needed and allowed.
-pub fn descriptors(needed: u64) -> Result<(), Error> {
+pub fn descriptors(needed: u64, fewer: &str) -> Result<(), Error> {
     let needed = needed + DESCRIPTORS_SPARE;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|soft| soft >= needed) {
@@ -24,7 +27,7 @@ pub fn descriptors(needed: u64) -> Result<(), Error> {
     let raised = limit.maximum.map_or(needed, |hard| hard.min(needed));
     if raised < needed {
         return Err(Error::Limits(format!(
-            "{needed} file descriptors are needed and {raised} allowed; run 'ulimit -n {needed}' (as root, or raise the hard limit) or use fewer --threads"
+            "{needed} file descriptors are needed and {raised} allowed; run 'ulimit -n {needed}' (as root, or raise the hard limit) or use {fewer}"
         )));
     }
     setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum: limit.maximum }).map_err(|errno| {
@@ -35,7 +38,7 @@ pub fn descriptors(needed: u64) -> Result<(), Error> {
 }
 
 /// Says no if a known limit of threads is too low.
-pub fn threads(needed: u64) -> Result<(), Error> {
+pub fn threads(needed: u64, fewer: &str) -> Result<(), Error> {
     let needed = needed + THREADS_SPARE;
     let mut limits = vec![
         (
@@ -58,19 +61,19 @@ pub fn threads(needed: u64) -> Result<(), Error> {
         limits.push(("of the user", "ulimit -u", getrlimit(Resource::Nproc).current, user_tasks()));
     }
     for (whose, remedy, limit, used) in limits {
-        check_threads(needed, whose, remedy, limit, used.unwrap_or(0))?;
+        check_threads(needed, (whose, remedy), limit, used.unwrap_or(0), fewer)?;
     }
     Ok(())
 }
 
 /// Says no if the stacks of so many threads do not fit the address space that `ulimit -v` leaves.
-pub fn stacks(threads: u64, stack_bytes: u64) -> Result<(), Error> {
+pub fn stacks(threads: u64, stack_bytes: u64, fewer: &str) -> Result<(), Error> {
     let Some(limit) = getrlimit(Resource::As).current else { return Ok(()) };
     let used = status_field("self", "VmSize:").and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) * 1024;
     let needed = threads * stack_bytes;
     if used + needed > limit {
         return Err(Error::Limits(format!(
-            "the stacks of {threads} threads take {} of address space and {} are left; raise the limit (ulimit -v) or use fewer --threads",
+            "the stacks of {threads} threads take {} of address space and {} are left; raise the limit (ulimit -v) or use {fewer}",
             Bytes(needed),
             Bytes(limit.saturating_sub(used))
         )));
@@ -78,10 +81,16 @@ pub fn stacks(threads: u64, stack_bytes: u64) -> Result<(), Error> {
     Ok(())
 }
 
-fn check_threads(needed: u64, whose: &str, remedy: &str, limit: Option<u64>, used: u64) -> Result<(), Error> {
+fn check_threads(
+    needed: u64,
+    (whose, remedy): (&str, &str),
+    limit: Option<u64>,
+    used: u64,
+    fewer: &str,
+) -> Result<(), Error> {
     match limit {
         Some(limit) if used + needed > limit => Err(Error::Limits(format!(
-            "{needed} threads are needed, but the limit {whose} is {limit} and {used} are in use; raise it to {} ({remedy}) or use fewer --threads",
+            "{needed} threads are needed, but the limit {whose} is {limit} and {used} are in use; raise it to {} ({remedy}) or use {fewer}",
             used + needed
         ))),
         _ => Ok(()),
@@ -111,12 +120,12 @@ pub fn memory(buffer_pool_bytes: u64, replies_bytes: u64) -> Result<(), Error> {
 }
 
 /// Says no if the memory at hand is less than what so many threads take.
-pub fn thread_memory(threads: u64, bytes: u64) -> Result<(), Error> {
+pub fn thread_memory(threads: u64, bytes: u64, fewer: &str) -> Result<(), Error> {
     let machine = meminfo_bytes("MemAvailable:");
     let cgroup = cgroup_room("memory.max", "memory.current");
     match [machine, cgroup].into_iter().flatten().min() {
         Some(available) if bytes > available => Err(Error::Limits(format!(
-            "{threads} threads take {} of memory and {} are available; use fewer --threads",
+            "{threads} threads take {} of memory and {} are available; use {fewer}",
             Bytes(bytes),
             Bytes(available)
         ))),
@@ -211,9 +220,10 @@ mod tests {
 
     #[test]
     fn threads_are_counted_against_the_limit() {
-        assert!(check_threads(1_000, "of the user", "ulimit -u", Some(1_010), 10).is_ok());
-        assert!(check_threads(1_000, "of the user", "ulimit -u", None, 10).is_ok());
-        let error = check_threads(1_000, "of the user", "ulimit -u", Some(1_009), 10).unwrap_err();
+        assert!(check_threads(1_000, ("of the user", "ulimit -u"), Some(1_010), 10, FEWER_THREADS).is_ok());
+        assert!(check_threads(1_000, ("of the user", "ulimit -u"), None, 10, FEWER_THREADS).is_ok());
+        let error =
+            check_threads(1_000, ("of the user", "ulimit -u"), Some(1_009), 10, FEWER_THREADS).unwrap_err();
         assert_eq!(error.exit_code(), crate::error::EXIT_LIMITS);
         assert!(error.to_string().contains("raise it to 1010 (ulimit -u)"), "{error}");
     }
@@ -223,8 +233,10 @@ mod tests {
         assert!(memory(1 << 20, 0).is_ok());
         assert!(memory(1 << 60, 0).unwrap_err().to_string().contains("--buffer-pool"));
         assert!(memory(1 << 20, 1 << 60).unwrap_err().to_string().contains("--range-size"));
-        assert!(thread_memory(1, 1 << 16).is_ok());
-        assert!(thread_memory(4_096, 1 << 60).unwrap_err().to_string().contains("fewer --threads"));
+        assert!(thread_memory(1, 1 << 16, FEWER_THREADS).is_ok());
+        assert!(
+            thread_memory(4_096, 1 << 60, FEWER_THREADS).unwrap_err().to_string().contains("fewer --threads")
+        );
         let here = Path::new("not/there/yet");
         assert!(disk(here, 1).is_ok());
         assert!(disk(here, u64::MAX).unwrap_err().to_string().starts_with("disk full"));

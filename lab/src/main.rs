@@ -5,12 +5,13 @@ use std::process::ExitCode;
 
 use flifo::bench::{self, args::BenchCommand};
 use flifo::cli::{Cli, Command, ParseOutcome};
+use flifo::command::Ended;
 use flifo::error::{EXIT_INTERRUPTED, EXIT_OK, Error};
 use flifo::experiment::{self, args::ExperimentCommand};
 use flifo::interrupt;
 use flifo::iobench;
 use flifo::report::{self, Style};
-use flifo::sweep::{self, Ended};
+use flifo::sweep;
 
 fn main() -> ExitCode {
     let code = match Cli::parse_args() {

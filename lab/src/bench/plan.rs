@@ -10,8 +10,8 @@ use flifo_admission::Policy;
 use super::args::{AdmissionArgs, expand};
 use super::limiter::{Contender, Peer};
 use super::load::Load;
+use crate::command::without_repeats;
 use crate::error::Error;
-use crate::sweep::plan::without_repeats;
 
 /// One curve: a contender and its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

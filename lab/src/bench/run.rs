@@ -8,13 +8,13 @@ use super::cell::{self, Rig};
 use super::load::Load;
 use super::plan::{Plan, Step};
 use crate::clock;
+use crate::command::{Ended, check_writable, command_line};
 use crate::error::Error;
 use crate::limits;
 use crate::progress::Progress;
 use crate::report::{self, Style};
 use crate::results::{Results, Settings};
 use crate::sampler::Machine;
-use crate::sweep::{Ended, check_writable, command_line};
 use crate::workload::work;
 
 /// What a thread takes of memory: touched stack, kernel objects, its session, its sockets' buffers.
@@ -112,10 +112,10 @@ fn describe(step: &Step, plan: &Plan) -> String {
 fn check_limits(plan: &Plan) -> Result<(), Error> {
     let threads = plan.threads_max();
     let most = |figure: fn(Load, u32) -> u64| plan.loads.iter().map(|load| figure(*load, threads)).max();
-    limits::descriptors(most(Load::descriptors).unwrap_or(0))?;
-    limits::threads(u64::from(threads))?;
-    limits::stacks(u64::from(threads), cell::STACK_BYTES as u64)?;
-    limits::thread_memory(u64::from(threads), u64::from(threads) * THREAD_BYTES)
+    limits::descriptors(most(Load::descriptors).unwrap_or(0), limits::FEWER_THREADS)?;
+    limits::threads(u64::from(threads), limits::FEWER_THREADS)?;
+    limits::stacks(u64::from(threads), cell::STACK_BYTES as u64, limits::FEWER_THREADS)?;
+    limits::thread_memory(u64::from(threads), u64::from(threads) * THREAD_BYTES, limits::FEWER_THREADS)
 }
 
 /// A sleep of 100 us shall take that, not the 50 us more that the kernel may add to save wake-ups. Threads

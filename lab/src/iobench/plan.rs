@@ -12,8 +12,8 @@ use super::args::IobenchArgs;
 use super::kinds::{Carrier, Mode, Workload};
 use super::results::IoKey;
 use crate::cli::Bytes;
+use crate::command::without_repeats;
 use crate::error::Error;
-use crate::sweep::plan::without_repeats;
 
 /// What is measured: files, or a device itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

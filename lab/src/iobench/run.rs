@@ -12,13 +12,13 @@ use super::results::{IoResults, IoSettings, KIND, SCHEMA};
 use super::set::Set;
 use super::{ring, show, storage, text};
 use crate::clock;
+use crate::command::{Ended, check_writable, command_line};
 use crate::error::Error;
 use crate::limits;
 use crate::progress::{Progress, SweepBar, minutes};
 use crate::report::Style;
 use crate::results::Failure;
 use crate::sampler::Machine;
-use crate::sweep::{Ended, check_writable, command_line};
 
 /// Runs `flifo iobench`.
 pub fn iobench(args: &IobenchArgs) -> Result<Ended, Error> {
@@ -180,21 +180,16 @@ fn settings(plan: &Plan, size_bytes: u64) -> IoSettings {
 
 /// What the run takes of the system, asked before anything is touched.
 fn check_limits(plan: &Plan) -> Result<(), Error> {
+    const FEWER: &str = "a smaller --concurrency";
     let most = |figure: fn(&Cell) -> u64| plan.cells.iter().map(figure).max().unwrap_or(0);
-    let checked = limits::descriptors(most(|cell| cell::needs(cell).0))
-        .and_then(|()| limits::threads(most(|cell| cell::needs(cell).1)));
-    checked.map_err(in_our_words)?;
+    limits::descriptors(most(|cell| cell::needs(cell).0), FEWER)?;
+    limits::threads(most(|cell| cell::needs(cell).1), FEWER)?;
     let memory = plan.cells.iter().map(|cell| cell::memory_bytes(cell, plan.batch_blocks)).max().unwrap_or(0);
-    limits::thread_memory(most(|cell| cell.concurrency.into()), memory).map_err(in_our_words)?;
+    limits::thread_memory(most(|cell| cell.concurrency.into()), memory, FEWER)?;
     if plan.cells.iter().any(|cell| cell.carrier == Carrier::IoUring) {
         ring::check().map_err(|failed| Error::Limits(failed.0))?;
     }
     Ok(())
-}
-
-/// A sweep's option is called otherwise here.
-fn in_our_words(error: Error) -> Error {
-    Error::Limits(error.to_string().replace("fewer --threads", "a smaller --concurrency"))
 }
 
 fn describe(cell: &Cell, round: u32, plan: &Plan) -> String {

@@ -5,5 +5,5 @@ pub mod plan;
 pub mod prepare;
 mod run;
 
-pub use run::{Ended, check_writable, sweep};
-pub(crate) use run::{Ran, Subject, command_line, measure_and_keep};
+pub use run::sweep;
+pub(crate) use run::{Ran, Subject, measure_and_keep};

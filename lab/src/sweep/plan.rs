@@ -9,6 +9,7 @@ use std::time::Duration;
 use flifo_admission::{Config, Policy, WaitKind, WaitMask};
 
 use crate::cli::{SweepArgs, TABLE_SIZE};
+use crate::command::without_repeats;
 use crate::error::Error;
 use crate::workload::Workload;
 
@@ -217,17 +218,6 @@ fn settings(policies: &[Policy], limits: &[u32], leave_on_read: &[bool]) -> Vec<
         }
     }
     without_repeats(&settings)
-}
-
-/// The first of each.
-pub(crate) fn without_repeats<T: Copy + PartialEq>(all: &[T]) -> Vec<T> {
-    let mut unique = Vec::new();
-    for item in all {
-        if !unique.contains(item) {
-            unique.push(*item);
-        }
-    }
-    unique
 }
 
 #[cfg(test)]

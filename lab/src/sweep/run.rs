@@ -10,6 +10,7 @@ use super::plan::{Plan, Step};
 use super::prepare::{self, Prepared, Wanted};
 use crate::cli::{SweepArgs, TABLE_SIZE};
 use crate::clock;
+use crate::command::{Ended, check_writable, command_line};
 use crate::error::{EXIT_DATA, Error};
 use crate::front::{Front, FrontKind, STACK_BYTES};
 use crate::limits;
@@ -20,15 +21,6 @@ use crate::sampler::Machine;
 use crate::target;
 use crate::workload::row::C_BYTES;
 use crate::workload::work;
-
-/// How a command ended that did not fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// Everything was done.
-    Done,
-    /// Ctrl-C; what was measured is printed and saved.
-    Interrupted,
-}
 
 /// What is measured: the embedded engine, or a server.
 pub(crate) trait Subject {
@@ -182,11 +174,6 @@ fn measure(
     Ok(Ended::Done)
 }
 
-/// As it was typed, but for passwords.
-pub(crate) fn command_line() -> String {
-    target::without_passwords(std::env::args_os().map(|word| word.to_string_lossy().into_owned())).join(" ")
-}
-
 fn describe(step: &Step, plan: &Plan) -> String {
     let limit = match step.setting.concurrency {
         0 => String::new(),
@@ -234,9 +221,9 @@ fn settings(args: &SweepArgs, plan: &Plan, data: &Prepared) -> Settings {
 /// What the run takes of the system, asked before anything is touched.
 fn check_limits(args: &SweepArgs, plan: &Plan) -> Result<(), Error> {
     let threads = plan.threads_max();
-    limits::descriptors(args.front.descriptors(threads) + u64::from(args.data_files))?;
-    limits::threads(args.front.threads(threads) + u64::from(args.instances))?;
-    limits::stacks(args.front.threads(threads), STACK_BYTES as u64)?;
+    limits::descriptors(args.front.descriptors(threads) + u64::from(args.data_files), limits::FEWER_THREADS)?;
+    limits::threads(args.front.threads(threads) + u64::from(args.instances), limits::FEWER_THREADS)?;
+    limits::stacks(args.front.threads(threads), STACK_BYTES as u64, limits::FEWER_THREADS)?;
     limits::memory(args.buffer_pool.0, replies_bytes(args.front, plan, threads))
 }
 
@@ -246,38 +233,4 @@ fn replies_bytes(front: FrontKind, plan: &Plan, threads: u32) -> u64 {
     let copies = if front == FrontKind::Socket { 3 } else { 2 };
     // Touched stack, kernel objects, histograms: some 64 KiB a thread.
     u64::from(threads) * (u64::from(rows) * C_BYTES as u64 * copies + (64 << 10))
-}
-
-/// Says no now rather than after minutes of measuring.
-pub fn check_writable(file: &Path) -> Result<(), Error> {
-    let dir = match file.parent() {
-        Some(dir) if !dir.as_os_str().is_empty() => dir,
-        _ => Path::new("."),
-    };
-    let wrong = if file.is_dir() {
-        "it is a directory".into()
-    } else {
-        match rustix::fs::access(dir, rustix::fs::Access::WRITE_OK) {
-            Ok(()) => return Ok(()),
-            Err(errno) => std::io::Error::from(errno).to_string(),
-        }
-    };
-    Err(Error::Usage(format!(
-        "cannot write {}: {wrong}; name a file in a directory that exists and is writable",
-        file.display()
-    )))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_that_cannot_be_written_are_found_before_the_run() {
-        let temp = tempfile::tempdir().unwrap();
-        assert!(check_writable(&temp.path().join("a.json")).is_ok());
-        assert!(check_writable(Path::new("a.json")).is_ok());
-        assert!(check_writable(&temp.path().join("no/a.json")).is_err());
-        assert!(check_writable(temp.path()).is_err());
-    }
 }

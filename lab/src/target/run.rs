@@ -15,13 +15,14 @@ use super::statement::Sql;
 use super::table::{self, Wanted};
 use crate::cli::SweepArgs;
 use crate::clock;
+use crate::command::{Ended, command_line};
 use crate::error::Error;
 use crate::limits;
 use crate::progress::Progress;
 use crate::results::{CellKey, Results, Settings};
 use crate::sampler::Machine;
 use crate::sweep::plan::{Plan, Step};
-use crate::sweep::{Ended, Ran, Subject, command_line, measure_and_keep};
+use crate::sweep::{Ran, Subject, measure_and_keep};
 use crate::workload::Workload;
 
 /// Rows of a new table if nobody says.
@@ -48,7 +49,7 @@ pub(crate) fn sweep(args: &SweepArgs, address: &Address, plan: Plan, begun: Inst
     let threads = args.client_threads.map_or_else(clients::threads_default, |n| n as usize);
     let admin_address = args.admin_target.as_ref().unwrap_or(address);
     check_places([address, admin_address], args.allow_remote)?;
-    limits::descriptors(clients::descriptors(plan.threads_max(), threads))?;
+    limits::descriptors(clients::descriptors(plan.threads_max(), threads), limits::FEWER_THREADS)?;
 
     let progress = Progress::new();
     let mut admin = Admin::open(admin_address)?;

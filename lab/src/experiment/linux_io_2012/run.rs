@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::NAME;
+use crate::command::{Ended, check_writable};
 use crate::error::Error;
 use crate::experiment::args::LinuxIo2012Args;
 use crate::iobench::kinds::{Carrier, Mode, Workload};
@@ -11,7 +12,6 @@ use crate::iobench::plan::{Access, Lists, Plan};
 use crate::iobench::results::IoResults;
 use crate::iobench::{failures, measure, show};
 use crate::report::Style;
-use crate::sweep::{Ended, check_writable};
 
 const BLOCKS: [u32; 2] = [4 << 10, 16 << 10];
 const FILES: [u32; 4] = [1, 2, 4, 8];
