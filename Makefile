@@ -3,6 +3,7 @@
 CARGO ?= cargo
 LOOM    = RUSTFLAGS="--cfg loom" $(CARGO) test -p flifo-admission --lib --release --target-dir target/loom
 SHUTTLE = RUSTFLAGS="--cfg shuttle" $(CARGO) test -p flifo-admission --lib --release --target-dir target/shuttle
+LOOM_E  = RUSTFLAGS="--cfg loom" $(CARGO) test -p flifo-engine --lib --release --target-dir target/loom
 LOOM_C  = RUSTFLAGS="--cfg loom" $(CARGO) test -p flifo-admission-c --lib --release --target-dir target/loom
 
 # The C library, which `make install` takes: release, or dev for the tests.
@@ -34,18 +35,21 @@ unit: mariadb ## unit, property, fault, crash and command-line tests
 	$(CARGO) test --workspace
 	$(CARGO) test -p flifo-admission --features metrics publish
 
-models: ## the scheduler's protocol: every interleaving (loom), random schedules (shuttle)
+models: ## the lock-free protocols: every interleaving (loom), random schedules (shuttle)
 	$(LOOM) models
 	$(SHUTTLE) models
 	$(LOOM_C) models
+	$(LOOM_E) redo::ring::models
 
 miri: ## the scheduler's tests in an interpreter that finds undefined behaviour (needs nightly's miri)
 	@if $(CARGO) +nightly miri --version >/dev/null 2>&1; then \
 	MIRIFLAGS="-Zmiri-permissive-provenance" $(CARGO) +nightly miri test -p flifo-admission --lib --target-dir target/miri -- --skip auto::; \
 	else echo "miri: skipped, it is not installed (rustup toolchain install nightly --component miri)"; fi
 
-soak: ## ten minutes of everything at once, or SOAK_SECONDS of it
+soak: ## ten minutes of the scheduler, or SOAK_SECONDS of it; kills and power cuts of the engine, many of them
 	$(CARGO) run --release -p flifo-admission --example soak
+	FLIFO_KILLS=200 $(CARGO) test --release -p flifo-engine --test kill
+	FLIFO_SEEDS=$(or $(SEEDS),2000) $(CARGO) test --release -p flifo-engine --test power
 
 lint: deny ## formatting, clippy, documentation links
 	$(CARGO) fmt --check

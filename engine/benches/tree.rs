@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use flifo_engine::buffer::{BufferPool, PoolConfig};
-use flifo_engine::disk::{FileDisk, MemoryDisk, Tablespace};
+use flifo_engine::disk::{Disk, FileDisk, MemoryDisk, Tablespace};
+use flifo_engine::redo::Log;
 use flifo_engine::space::PageAllocator;
 use flifo_engine::tree::Tree;
 use flifo_engine::{Waiter, Waits};
@@ -19,10 +20,12 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
 const ROWS: u32 = 2_000_000;
 const VALUE_BYTES: usize = 184;
 
-fn tree_on(space: Tablespace, pool_bytes: u64) -> (Arc<BufferPool>, Tree) {
-    let config = PoolConfig { bytes: pool_bytes, instances: 8 };
-    let pool = BufferPool::new(Arc::new(space), config, Waits::new()).expect("a pool");
-    pool.start_cleaners().expect("threads");
+fn tree_on(disk: &dyn Disk, pool_bytes: u64) -> (Arc<BufferPool>, Tree) {
+    let space = Arc::new(Tablespace::create(disk, 4, 16384).expect("a tablespace"));
+    let log = Log::create(disk, &space, 128 << 20, 16 << 20).expect("a log");
+    let config = PoolConfig { bytes: pool_bytes, instances: 8, doublewrite: true };
+    let pool = BufferPool::new(disk, log, config, Waits::new()).expect("a pool");
+    pool.start_background().expect("threads");
     let waiter = Waiter::background();
     let alloc = PageAllocator::create(&pool, &waiter).expect("an allocator");
     let tree = Tree::create(&pool, &alloc, &waiter).expect("a tree");
@@ -60,8 +63,7 @@ fn random_gets(tree: &Tree, seed: u64, gets: u64) -> Duration {
 }
 
 fn in_memory(c: &mut Criterion) {
-    let space = Tablespace::create(&MemoryDisk::default(), 4, 16384).expect("a tablespace");
-    let (pool, tree) = tree_on(space, 1 << 30);
+    let (pool, tree) = tree_on(&MemoryDisk::default(), 1 << 30);
     load(&tree);
     let mut group = c.benchmark_group("2M rows of 188 bytes in memory");
     group.throughput(Throughput::Elements(1));
@@ -95,7 +97,7 @@ fn in_memory(c: &mut Criterion) {
         })
     });
     group.finish();
-    pool.stop_cleaners();
+    pool.stop_background();
 }
 
 /// Bulk load of all rows and flush, into a pool larger and one smaller than the data.
@@ -113,12 +115,12 @@ fn bulk_load(c: &mut Criterion) {
 fn load_on_disk(pool_bytes: u64) -> Duration {
     let directory = tempfile::tempdir().expect("a directory");
     let disk = FileDisk::create(directory.path().join("data"), true).expect("a disk");
-    let (pool, tree) = tree_on(Tablespace::create(&disk, 4, 16384).expect("a tablespace"), pool_bytes);
+    let (pool, tree) = tree_on(&disk, pool_bytes);
     let begun = Instant::now();
     load(&tree);
     pool.flush_all(&Waiter::background()).expect("a flush");
     let time = begun.elapsed();
-    pool.stop_cleaners();
+    pool.stop_background();
     time
 }
 

@@ -140,17 +140,27 @@ pub enum Error {
         /// What does not fit.
         what: String,
     },
-    /// The database was written to and then not closed; without a redo log, its pages do not fit together.
+    /// The database was not closed, and a file of the redo log is not there, without which its pages do not fit together.
     #[error(
-        "the database in {path} was not closed cleanly after its last changes; load the data anew (there is no recovery yet)"
+        "{path} is missing, and the database was not closed cleanly; bring the file back from where it was moved, or restore the database from a copy"
     )]
-    NotClosedCleanly {
-        /// The database's directory.
+    MissingRedo {
+        /// The file.
         path: String,
+    },
+    /// A redo log that is not what was written, or not that of these pages.
+    #[error(
+        "{path} is corrupt: {what}; bring the right files back, or restore the database from a copy (data files and redo log together)"
+    )]
+    CorruptRedo {
+        /// The file, or the log as a whole.
+        path: String,
+        /// What does not fit.
+        what: String,
     },
     /// An earlier failure left in doubt what is on disk, so nothing more is read or written.
     #[error(
-        "the database stopped after an earlier failure ({what}); close it, mend the cause, and load the data anew"
+        "the database stopped after an earlier failure ({what}); close it, mend the cause, and open it again: what was committed is recovered"
     )]
     Stopped {
         /// The failure.

@@ -2,12 +2,13 @@
 //!
 //! Ordered rows in B+trees, on data files under a buffer pool that may be larger or smaller than the data, for a
 //! thousand threads of which only a few run at a time. [`Database`] is where to begin; [`db`] says what is atomic and
-//! durable (no transactions and no redo log yet).
+//! durable (no transactions yet).
 //!
 //! The floors, from the top; a lower one knows nothing of a higher one:
 //! - [`db`]: the face. Databases, sessions, statements, the catalog.
 //! - [`tree`]: B+trees, many readers and writers at a time. [`space`]: which pages are in use.
-//! - [`buffer`]: pages in memory, their latches, replacement, page cleaners. [`page`]: a page's bytes.
+//! - [`buffer`]: pages in memory, their latches, replacement, page cleaners, recovery. [`page`]: a page's bytes.
+//! - [`redo`]: the log of all changes.
 //! - [`disk`]: files, and a simulated disk.
 //!
 //! Beside them: [`metrics`], time waited per reason, and [`Waiter`], without which nobody waits.
@@ -19,13 +20,16 @@ pub mod disk;
 mod error;
 pub mod metrics;
 pub mod page;
+pub mod redo;
 pub mod space;
+mod sync;
 pub mod tree;
 mod wait;
 
-pub use buffer::PoolStats;
-pub use db::{Database, EngineConfig, EngineStats, Session, Statement, Tree};
+pub use buffer::{PoolStats, RecoveryProgress};
+pub use db::{Database, EngineConfig, EngineStats, FlushLog, Session, Statement, Tree};
 pub use error::{Error, Result};
 pub use metrics::{WaitReason, Waits, WaitsSnapshot};
+pub use redo::RedoStats;
 pub use tree::TreeStats;
 pub use wait::Waiter;

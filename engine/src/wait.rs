@@ -57,8 +57,8 @@ fn admission_kind(reason: WaitReason) -> Option<WaitKind> {
         WaitReason::DiskRead | WaitReason::PageLoad | WaitReason::FreeFrame | WaitReason::DiskWrite => {
             Some(WaitKind::Disk)
         }
-        WaitReason::DiskSync => Some(WaitKind::LogSync),
-        WaitReason::Checkpoint | WaitReason::Catalog => Some(WaitKind::User),
+        WaitReason::DiskSync | WaitReason::LogSync | WaitReason::RedoBuffer => Some(WaitKind::LogSync),
+        WaitReason::RedoSpace | WaitReason::Close | WaitReason::Catalog => Some(WaitKind::User),
         // As short as a context switch, and the holder runs inside: leaving would cost more than it gives.
         WaitReason::PageLatch => None,
     }

@@ -1,88 +1,31 @@
-//! Page cleaners: they keep free frames in stock, so that users never write.
+//! Page cleaners: they keep free frames in stock, so that users never write, and write what holds up the checkpoint.
 //!
 //! A [`Cleaner`] serves some of the pool's instances. [`Cleaner::step`] makes the stock of each full: it evicts
-//! clean pages that were not used lately and writes dirty ones. There is no thread in it; [`BufferPool::start_cleaners`]
-//! puts threads around it, a simulator calls it itself.
-//!
-//! Writing is by copy: shared latch (tried, never waited for), memory copy, unlatch, checksum, write. The page is
-//! clean from the copy on; who changes it during the write makes it dirty again, and it stays in memory until
-//! the write has ended. A write that fails makes it dirty again and ends all writing of the pool: the error is kept.
+//! clean pages that were not used lately and writes dirty ones. Then it writes pages whose oldest change lies more than
+//! [`FLUSH_AGE_SHARE`] of the log's capacity back. There is no thread in it; [`BufferPool::start_background`] puts
+//! threads around it, a simulator calls it itself.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::BufferPool;
-use super::frames::PageBuffer;
+use super::background::{Task, Wake};
+use super::doublewrite::BATCH_PAGES;
 use super::instance::{Instance, Swept};
-use crate::page::PageNo;
+use crate::page::{Lsn, PageNo};
 use crate::wait::Waiter;
 
-/// Pages written in one go, in the order of their numbers.
-const BATCH_PAGES: usize = 32;
 /// Even if nobody rings, a cleaner looks around this often.
-const ROUND: Duration = Duration::from_millis(100);
+const ROUND: Duration = Duration::from_millis(50);
 /// All that could be freed is in use at the moment.
 const SOON: Duration = Duration::from_micros(200);
-
-/// When a background task wants its next step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wake {
-    /// At once.
-    Now,
-    /// Then, or earlier if it is rung for.
-    At(Instant),
-}
-
-/// What a user rings who takes one of the last free frames.
-#[derive(Default)]
-pub(super) struct Bell {
-    rung: AtomicBool,
-    target: Mutex<Option<Arc<Sleep>>>,
-}
-
-/// Where a cleaner's thread sleeps.
-#[derive(Default)]
-pub(super) struct Sleep {
-    woken: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Sleep {
-    pub(super) fn wake(&self) {
-        *self.woken.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.changed.notify_one();
-    }
-
-    fn sleep(&self, time: Duration) {
-        let woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
-        let slept = self.changed.wait_timeout_while(woken, time, |woken| !*woken);
-        *slept.unwrap_or_else(PoisonError::into_inner).0 = false;
-    }
-}
-
-impl Bell {
-    pub(super) fn ring(&self) {
-        let first = !self.rung.load(Ordering::Relaxed) && !self.rung.swap(true, Ordering::AcqRel);
-        if first && let Some(target) = &*self.target.lock().unwrap_or_else(PoisonError::into_inner) {
-            target.wake();
-        }
-    }
-
-    pub(super) fn heard(&self) {
-        self.rung.store(false, Ordering::Release);
-    }
-
-    pub(super) fn set_target(&self, target: Option<Arc<Sleep>>) {
-        *self.target.lock().unwrap_or_else(PoisonError::into_inner) = target;
-    }
-}
+/// Changes further back than this share of the log's capacity are written to their pages.
+const FLUSH_AGE_SHARE: f64 = 0.4;
 
 /// Keeps free frames in stock for some instances.
 pub struct Cleaner {
     pool: Arc<BufferPool>,
     instances: Vec<usize>,
-    buffer: PageBuffer,
     batch: Vec<PageNo>,
     waiter: Waiter,
 }
@@ -93,13 +36,12 @@ impl Cleaner {
         Cleaner {
             pool: Arc::clone(pool),
             instances: (index..pool.instances.len()).step_by(cleaners.max(1)).collect(),
-            buffer: PageBuffer::new(pool.page_size()),
             batch: Vec::with_capacity(BATCH_PAGES),
             waiter: Waiter::background().recording(&pool.waits),
         }
     }
 
-    /// Refills the stock of each instance by at most one batch.
+    /// Refills the stock of each instance, and writes old changes, by at most one batch each.
     pub fn step(&mut self, now: Instant) -> Wake {
         let mut wake = Wake::At(now + ROUND);
         for index in 0..self.instances.len() {
@@ -113,6 +55,9 @@ impl Cleaner {
                     (false, _) if instance.waiting() > 0 => Wake::At(now + SOON),
                     (false, wake) => wake,
                 };
+            }
+            if self.flush_old(instance) {
+                wake = Wake::Now;
             }
         }
         wake
@@ -138,12 +83,12 @@ impl Cleaner {
             }
         }
         self.batch.sort_unstable();
-        for &page in &self.batch {
-            match self.pool.write_back(page, self.buffer.bytes(), &self.waiter) {
-                Ok(true) => {}
-                Ok(false) => continue,
-                Err(_) => break,
-            }
+        // An error is kept by the pool, which says so to whoever needs a frame.
+        let written = match self.batch.is_empty() {
+            true => 0,
+            false => self.pool.write_batch(instance, &self.batch, &self.waiter).unwrap_or(0),
+        };
+        for &page in self.batch.iter().filter(|_| written > 0) {
             if let Some(frame) = instance.try_evict(&self.pool.table, page) {
                 instance.give_back(frame);
                 freed += 1;
@@ -151,14 +96,23 @@ impl Cleaner {
         }
         freed > 0
     }
+
+    /// Writes a batch of the pages that hold up the checkpoint; whether there may be more.
+    fn flush_old(&mut self, instance: &Instance) -> bool {
+        let log = &self.pool.log;
+        let limit = log.next().0.saturating_sub((log.capacity_bytes() as f64 * FLUSH_AGE_SHARE) as u64);
+        self.batch.clear();
+        instance.flush_list.oldest_pages(&self.pool.table, Lsn(limit), BATCH_PAGES, &mut self.batch);
+        if self.batch.is_empty() || self.pool.is_failed() {
+            return false;
+        }
+        self.batch.sort_unstable();
+        matches!(self.pool.write_batch(instance, &self.batch, &self.waiter), Ok(1..))
+    }
 }
 
-/// A thread around a cleaner.
-pub(super) fn run(mut cleaner: Cleaner, sleep: &Sleep, stopped: &AtomicBool) {
-    while !stopped.load(Ordering::Acquire) {
-        let now = Instant::now();
-        if let Wake::At(then) = cleaner.step(now) {
-            sleep.sleep(then.saturating_duration_since(now));
-        }
+impl Task for Cleaner {
+    fn step(&mut self, now: Instant) -> Wake {
+        Cleaner::step(self, now)
     }
 }

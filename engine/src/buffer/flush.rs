@@ -1,77 +1,167 @@
-//! Writing pages to disk.
+//! Writing pages to disk, in batches, by copy.
+//!
+//! A batch: each page's shared latch is tried for, the page copied, the latch let go of. Then the log is made durable
+//! up to the newest of them (write-ahead), the copies go to the doublewrite area, and from there to their places. A page
+//! is clean from its copy on; who changes it meanwhile makes it dirty again, and it stays in memory until its write
+//! has ended. One batch of an instance is written at a time: its doublewrite area's lock sees to that.
+//!
+//! A write that fails makes its pages dirty again and ends all writing of the pool: the error is kept.
 
 use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError, TryLockError};
 
 use super::BufferPool;
-use super::frames::PageBuffer;
-use super::latch::{DIRTY, EXCLUSIVE, VERSION, WRITING};
+use super::doublewrite::{BATCH_PAGES, Doublewrite};
+use super::instance::Instance;
+use super::latch::{DIRTY, EXCLUSIVE, PageEntry, VERSION, WRITING};
+use crate::disk::AlignedBuffer;
 use crate::error::{Error, Result};
 use crate::metrics::WaitReason;
-use crate::page::{PageNo, seal, verify};
+use crate::page::{Lsn, PageNo, lsn, seal, verify};
+use crate::redo::Durability;
 use crate::wait::Waiter;
+
+/// Pages of a batch, whose write is in progress until this is dropped.
+struct Begun<'p> {
+    pool: &'p BufferPool,
+    instance: &'p Instance,
+    entries: Vec<&'p PageEntry>,
+    written: bool,
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        if !self.written {
+            self.instance.count_dirty(self.entries.len() as i64);
+            self.pool.stop("a page could not be written".to_owned());
+        }
+        self.entries.iter().for_each(|entry| entry.end_write(!self.written));
+    }
+}
 
 impl BufferPool {
     /// Writes every page that is dirty now, then syncs the tablespace. Pages that are changed meanwhile may be
     /// written or not. Fails if any write failed before: then what is on disk cannot be trusted any more.
     pub fn flush_all(&self, waiter: &Waiter) -> Result<()> {
-        let mut buffer = PageBuffer::new(self.page_size());
-        let mut dirty = Vec::new();
+        let limit = Lsn(self.log.next().0 + 1);
         for instance in &self.instances {
-            dirty.extend((0..instance.frames()).filter_map(|frame| instance.page(frame)));
-        }
-        dirty.retain(|&page| {
-            let entry = self.table.get(page);
-            entry.is_some_and(|entry| entry.state.load(Ordering::Acquire) & (DIRTY | WRITING) != 0)
-        });
-        dirty.sort_unstable();
-        for page in dirty {
-            self.flush(page, buffer.bytes(), waiter)?;
+            self.flush_instance(instance, limit, waiter)?;
         }
         self.check_failed()?;
         waiter.wait(WaitReason::DiskSync, || self.space().sync()).map_err(|error| self.fail(error))
     }
 
-    fn flush(&self, page: PageNo, buf: &mut [u8], waiter: &Waiter) -> Result<()> {
-        let entry = self.entry(page)?;
+    /// Writes the pages of an instance that became dirty before `limit`.
+    fn flush_instance(&self, instance: &Instance, limit: Lsn, waiter: &Waiter) -> Result<()> {
+        let mut pages = Vec::new();
         loop {
             self.check_failed()?;
-            entry.wait_while(waiter, WaitReason::DiskWrite, |state| state & WRITING != 0);
-            if entry.state.load(Ordering::Acquire) & DIRTY == 0 {
-                return Ok(());
-            }
-            entry.wait_while(waiter, WaitReason::PageLatch, |state| state & EXCLUSIVE != 0);
-            if self.write_back(page, buf, waiter)? {
-                return Ok(());
+            pages.clear();
+            instance.flush_list.oldest_pages(&self.table, limit, BATCH_PAGES, &mut pages);
+            let Some(&first) = pages.first() else { return Ok(()) };
+            pages.sort_unstable();
+            if self.write_batch(instance, &pages, waiter)? == 0 {
+                // Latched, or being written by another thread.
+                let entry = self.entry(first)?;
+                entry.wait_while(waiter, WaitReason::DiskWrite, |state| state & WRITING != 0);
+                entry.wait_while(waiter, WaitReason::PageLatch, |state| state & EXCLUSIVE != 0);
             }
         }
     }
 
-    /// Writes a dirty page by copy; false if it is not dirty, latched, or being written.
-    pub(super) fn write_back(&self, page: PageNo, buf: &mut [u8], waiter: &Waiter) -> Result<bool> {
+    /// Writes those of `pages`, all of one instance, that are dirty and neither latched nor being written; how many.
+    pub(super) fn write_batch(
+        &self,
+        instance: &Instance,
+        pages: &[PageNo],
+        waiter: &Waiter,
+    ) -> Result<usize> {
         self.check_failed()?;
-        let entry = self.entry(page)?;
-        if !entry.try_begin_write() {
-            return Ok(false);
+        let mut doublewrite = lock_doublewrite(instance, waiter);
+        doublewrite.begin();
+        let mut begun = Begun { pool: self, instance, entries: Vec::new(), written: false };
+        let mut newest = Lsn(0);
+        for &page in pages.iter().take(BATCH_PAGES) {
+            let entry = self.entry(page)?;
+            if entry.try_begin_write() {
+                instance.count_dirty(-1);
+                begun.entries.push(entry);
+                newest = newest.max(self.copy_page(entry, doublewrite.push(page)));
+            }
         }
-        let instance = self.instance_of(page);
-        instance.count_dirty(-1);
+        let count = begun.entries.len();
+        if count == 0 {
+            begun.written = true;
+            return Ok(0);
+        }
+        self.log.make_durable(newest, Durability::Synced, waiter).map_err(|error| self.fail(error))?;
+        let written = waiter.wait(WaitReason::DiskWrite, || self.write_twice(&mut doublewrite));
+        begun.written = written.map_err(|error| self.fail(error)).map(|()| true)?;
+        instance.counts.writes.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+
+    /// Copies a page that [`PageEntry::try_begin_write`] has latched, unlatches it, and seals the copy; its LSN.
+    fn copy_page(&self, entry: &PageEntry, copy: &mut [u8]) -> Lsn {
         let (from, bytes) = self.bytes_of(entry);
         // SAFETY: the shared latch holds the frame still; a buffer is no frame.
-        unsafe { std::ptr::copy_nonoverlapping(from, buf[..bytes].as_mut_ptr(), bytes) };
+        unsafe { std::ptr::copy_nonoverlapping(from, copy[..bytes].as_mut_ptr(), bytes) };
         entry.release_shared();
-        seal(buf);
-        let written = waiter.wait(WaitReason::DiskWrite, || self.space().write(page.0, buf));
-        if written.is_err() {
+        seal(copy);
+        lsn(copy)
+    }
+
+    fn write_twice(&self, doublewrite: &mut Doublewrite) -> Result<()> {
+        doublewrite.write(self.space())?;
+        for (page, bytes) in doublewrite.pages() {
+            self.space().write(page.0, bytes)?;
+        }
+        doublewrite.end(self.space());
+        Ok(())
+    }
+
+    /// Makes the place where recovery begins as late as the dirty pages allow; gives it.
+    pub(crate) fn checkpoint(&self) -> Result<Lsn> {
+        self.check_failed()?;
+        let lsn = self.oldest_change();
+        if lsn > self.log.checkpoint() {
+            self.log.make_checkpoint(lsn, false).map_err(|error| self.fail(error))?;
+        }
+        Ok(lsn)
+    }
+
+    /// All changes before it are in pages that were written (and may not be synced yet).
+    pub(super) fn oldest_change(&self) -> Lsn {
+        // What is not replayed yet is in no page and in no list.
+        let replayed_from = self.replayed_from.load(Ordering::Acquire);
+        if replayed_from != 0 {
+            return Lsn(replayed_from);
+        }
+        // Before the lists are read: see the flush list's invariant.
+        let end = self.log.next();
+        let oldest = |instance: &Instance| instance.flush_list.oldest(&self.table);
+        self.instances.iter().filter_map(oldest).fold(end, Lsn::min)
+    }
+
+    /// The page, whose exclusive latch the caller holds, is about to be changed.
+    pub(super) fn note_dirty(&self, entry: &PageEntry, page: PageNo) {
+        let instance = self.instance_of(page);
+        let end = || match Lsn(self.replayed_from.load(Ordering::Acquire)) {
+            Lsn(0) => self.log.next(),
+            from => from,
+        };
+        if instance.flush_list.enter(entry, page, end) {
             instance.count_dirty(1);
         }
-        let written = written.map_err(|error| self.fail(error));
-        entry.end_write(written.is_err());
-        instance.counts.writes.fetch_add(u64::from(written.is_ok()), Ordering::Relaxed);
-        written.map(|()| true)
     }
 
     /// Reads a clean page's image from disk and verifies it; a page that is dirty or written is not looked at.
-    pub(crate) fn verify_on_disk(&self, page: PageNo, buf: &mut [u8], waiter: &Waiter) -> Result<()> {
+    pub(crate) fn verify_on_disk(
+        &self,
+        page: PageNo,
+        buf: &mut AlignedBuffer,
+        waiter: &Waiter,
+    ) -> Result<()> {
         let entry = self.entry(page)?;
         let writes =
             || (entry.state.load(Ordering::Acquire) & (VERSION | DIRTY | WRITING), self.stats().writes);
@@ -79,8 +169,8 @@ impl BufferPool {
         if before.0 & (DIRTY | WRITING) != 0 {
             return Ok(());
         }
-        waiter.wait(WaitReason::DiskRead, || self.space().read(page.0, buf))?;
-        match verify(buf, page) {
+        waiter.wait(WaitReason::DiskRead, || self.space().read(page.0, buf.bytes_mut()))?;
+        match verify(buf.bytes(), page) {
             // It may have been written while it was read.
             Err(_) if writes() != before => Ok(()),
             result => result,
@@ -89,8 +179,14 @@ impl BufferPool {
 
     /// Keeps the first write error: from now on nothing is written.
     fn fail(&self, error: Error) -> Error {
-        let _ = self.failed.set(error.to_string());
+        self.stop(error.to_string());
         error
+    }
+
+    /// From now on nothing is written, neither pages nor redo.
+    pub(crate) fn stop(&self, what: String) {
+        self.log.stop(what.clone());
+        let _ = self.failed.set(what);
     }
 
     fn check_failed(&self) -> Result<()> {
@@ -98,5 +194,15 @@ impl BufferPool {
             Some(what) => Err(Error::Stopped { what: what.clone() }),
             None => Ok(()),
         }
+    }
+}
+
+fn lock_doublewrite<'i>(instance: &'i Instance, waiter: &Waiter) -> MutexGuard<'i, Doublewrite> {
+    match instance.doublewrite.try_lock() {
+        Ok(doublewrite) => doublewrite,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(TryLockError::WouldBlock) => waiter.wait(WaitReason::DiskWrite, || {
+            instance.doublewrite.lock().unwrap_or_else(PoisonError::into_inner)
+        }),
     }
 }

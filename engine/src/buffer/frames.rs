@@ -1,6 +1,7 @@
 //! The memory of the frames, in one piece, so that a frame's address is one multiplication.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+#[cfg(miri)]
+use std::alloc::Layout;
 
 use crate::error::{Error, Result};
 
@@ -96,38 +97,5 @@ impl Drop for Mapping {
         unsafe {
             std::alloc::dealloc(self.start, Layout::from_size_align(self.bytes, 8).expect("as before"))
         };
-    }
-}
-
-/// One page of memory, aligned as transfers want it.
-pub(crate) struct PageBuffer {
-    base: *mut u8,
-    layout: Layout,
-}
-
-// SAFETY: memory of its own.
-unsafe impl Send for PageBuffer {}
-
-impl PageBuffer {
-    pub(crate) fn new(page_bytes: usize) -> Self {
-        let layout = Layout::from_size_align(page_bytes, 4096).expect("a page");
-        // SAFETY: the layout is not empty.
-        let base = unsafe { alloc_zeroed(layout) };
-        if base.is_null() {
-            handle_alloc_error(layout);
-        }
-        PageBuffer { base, layout }
-    }
-
-    pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the memory is this buffer's alone, initialised, and lives as long as the borrow.
-        unsafe { std::slice::from_raw_parts_mut(self.base, self.layout.size()) }
-    }
-}
-
-impl Drop for PageBuffer {
-    fn drop(&mut self) {
-        // SAFETY: allocated with this layout.
-        unsafe { dealloc(self.base, self.layout) };
     }
 }

@@ -2,12 +2,11 @@
 
 use std::cell::Cell;
 
-use super::latch::{DIRTY, PageEntry};
+use super::latch::PageEntry;
 use super::optimistic::Racy;
 use super::{BufferPool, Stop};
 use crate::page::node::Node;
 use crate::page::{Lsn, PageNo, Torn, set_lsn};
-use std::sync::atomic::Ordering;
 
 /// A page that is read without being held: what was read counts only if [`OptimisticGuard::validate`] says so.
 #[derive(Clone, Copy)]
@@ -149,11 +148,11 @@ impl<'p> ExclusiveGuard<'p> {
         read.map_err(|Torn| Stop::corrupt(self.page))
     }
 
-    /// The page to change; it is dirty from here on. [`super::mtr::Mtr::commit`] must follow.
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+    /// The page to change; it is dirty from here on. A commit must follow.
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         self.committed = false;
-        if !self.changed.replace(true) && self.entry.state.fetch_or(DIRTY, Ordering::Relaxed) & DIRTY == 0 {
-            self.pool.instance_of(self.page).count_dirty(1);
+        if !self.changed.replace(true) {
+            self.pool.note_dirty(self.entry, self.page);
         }
         // SAFETY: the frame is this guard's alone; the borrow excludes all others.
         unsafe { std::slice::from_raw_parts_mut(self.bytes.0, self.bytes.1) }
@@ -170,11 +169,11 @@ impl<'p> ExclusiveGuard<'p> {
 
 impl Drop for ExclusiveGuard<'_> {
     fn drop(&mut self) {
-        debug_assert!(
-            self.committed || !self.changed.get() || std::thread::panicking(),
-            "page {} was changed outside of a mini-transaction",
-            self.page.0
-        );
+        if self.changed.get() && !self.committed {
+            // Half of a mini-transaction: it must not reach the disk, where no redo would tell of it.
+            self.pool.stop(format!("a change of page {} ended half-way", self.page.0));
+            debug_assert!(std::thread::panicking(), "page {} was changed and not committed", self.page.0);
+        }
         self.entry.release_exclusive(self.changed.get());
     }
 }

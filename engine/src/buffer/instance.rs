@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN};
 
-use super::cleaner::Bell;
+use super::background::Bell;
+use super::doublewrite::Doublewrite;
+use super::flush_list::FlushList;
 use super::latch::{DIRTY, EXCLUSIVE, REFERENCED, RESIDENCY, RESIDENT, SHARED_MASK, WRITING};
 use super::table::PageTable;
 use crate::page::PageNo;
@@ -36,6 +38,8 @@ pub(super) struct Instance {
     frames: u32,
     /// The page of each frame, `NO_PAGE` while it is free or changes hands.
     pages: Box<[AtomicU64]>,
+    pub(super) flush_list: FlushList,
+    pub(super) doublewrite: Mutex<Doublewrite>,
     free: Mutex<Vec<u32>>,
     free_frames: AtomicU32,
     hand: AtomicU32,
@@ -55,11 +59,13 @@ pub(super) enum Swept {
 }
 
 impl Instance {
-    pub(super) fn new(first_frame: u32, frames: u32) -> Self {
+    pub(super) fn new(first_frame: u32, frames: u32, doublewrite: Doublewrite) -> Self {
         Instance {
             first_frame,
             frames,
             pages: (0..frames).map(|_| AtomicU64::new(NO_PAGE)).collect(),
+            flush_list: FlushList::new(first_frame, frames),
+            doublewrite: Mutex::new(doublewrite),
             // Low frames first, so that memory is touched as it is needed.
             free: Mutex::new((first_frame..first_frame + frames).rev().collect()),
             free_frames: AtomicU32::new(frames),

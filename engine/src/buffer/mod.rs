@@ -24,31 +24,42 @@
 //! sync error is kept: from then on nothing is written, [`BufferPool::flush_all`] gives an error, and so does
 //! whoever needs a frame when all are dirty.
 
+mod background;
+mod checkpoint;
 mod cleaner;
+pub(crate) mod doublewrite;
 mod flush;
+mod flush_list;
 mod frames;
 mod guard;
 mod instance;
 pub mod latch;
 mod mtr;
 mod optimistic;
+mod recovery;
 mod table;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
-pub use cleaner::{Cleaner, Wake};
-pub(crate) use frames::PageBuffer;
+pub use background::Wake;
+pub use checkpoint::Checkpointer;
+pub use cleaner::Cleaner;
 pub(crate) use guard::{ExclusiveGuard, OptimisticGuard};
-pub(crate) use mtr::Mtr;
+pub(crate) use mtr::{Mtr, Need, redo_bytes_max};
+pub use recovery::RecoveryProgress;
+pub(crate) use recovery::Replay;
 
-use crate::disk::Tablespace;
+use crate::disk::{Disk, Tablespace};
 use crate::error::{Error, Result};
 use crate::metrics::{WaitReason, Waits};
 use crate::page::{PAGE_BYTES_MAX, PAGE_BYTES_MIN, PageNo, verify};
+use crate::redo::Log;
 use crate::wait::Waiter;
-use cleaner::Sleep;
+use background::{Sleep, Task};
+use doublewrite::Doublewrite;
 use frames::Frames;
 use instance::Instance;
 use latch::{EXCLUSIVE, LOADING, PageEntry, RESIDENCY, SHARED_MASK};
@@ -69,6 +80,8 @@ pub struct PoolConfig {
     pub bytes: u64,
     /// Number of instances; fewer are made if each would have less than 16 frames.
     pub instances: u32,
+    /// Pages are written to a doublewrite area first.
+    pub doublewrite: bool,
 }
 
 /// What the pool did since it was made, and what is in it now.
@@ -121,20 +134,29 @@ pub struct BufferPool {
     table: PageTable,
     instances: Box<[Instance]>,
     space: Arc<Tablespace>,
+    log: Arc<Log>,
+    /// While recovery replays the log: where it began. Pages that it changes are dirty since then. 0 otherwise.
+    replayed_from: AtomicU64,
     waits: Arc<Waits>,
     failed: OnceLock<String>,
-    cleaners: Mutex<Vec<CleanerThread>>,
-    cleaners_stopped: Arc<AtomicBool>,
+    background: Mutex<Vec<BackgroundThread>>,
+    background_stopped: Arc<AtomicBool>,
 }
 
-struct CleanerThread {
+struct BackgroundThread {
     sleep: Arc<Sleep>,
     thread: JoinHandle<()>,
 }
 
 impl BufferPool {
-    /// An empty pool for `space`.
-    pub fn new(space: Arc<Tablespace>, config: PoolConfig, waits: Arc<Waits>) -> Result<Arc<BufferPool>> {
+    /// An empty pool for the tablespace of `log`; its doublewrite areas are files on `disk`.
+    pub fn new(
+        disk: &dyn Disk,
+        log: Arc<Log>,
+        config: PoolConfig,
+        waits: Arc<Waits>,
+    ) -> Result<Arc<BufferPool>> {
+        let space = Arc::clone(log.space());
         let page_bytes = space.page_size();
         if !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&page_bytes) || !page_bytes.is_power_of_two() {
             let (value, allowed) = (page_bytes as u64, "4096, 8192 or 16384".to_owned());
@@ -147,59 +169,78 @@ impl BufferPool {
         }
         let instances = u64::from(config.instances).clamp(1, frames / INSTANCE_FRAMES_MIN);
         let first = |index: u64| (frames * index / instances) as u32;
+        let instance = |index: u64| {
+            let doublewrite = Doublewrite::open(disk, &space, index as u32, config.doublewrite)?;
+            Ok(Instance::new(first(index), first(index + 1) - first(index), doublewrite))
+        };
         Ok(Arc::new(BufferPool {
             frames: Frames::new(frames as usize, page_bytes)?,
             table: PageTable::new(),
-            instances: (0..instances).map(|i| Instance::new(first(i), first(i + 1) - first(i))).collect(),
+            instances: (0..instances).map(instance).collect::<Result<_>>()?,
             space,
+            log,
+            replayed_from: AtomicU64::new(0),
             waits,
             failed: OnceLock::new(),
-            cleaners: Mutex::default(),
-            cleaners_stopped: Arc::default(),
+            background: Mutex::default(),
+            background_stopped: Arc::default(),
         }))
     }
 
-    /// Starts the page cleaners' threads. Without them, or someone who calls [`Cleaner::step`], those who need a
-    /// frame wait for ever once all pages are dirty.
-    pub fn start_cleaners(self: &Arc<Self>) -> Result<()> {
-        let mut threads = self.cleaners.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Starts the threads of the page cleaners and of the log's keeper. Without them, or someone who calls their
+    /// steps, those who need a frame wait for ever once all pages are dirty.
+    pub fn start_background(self: &Arc<Self>) -> Result<()> {
+        let mut threads = self.background.lock().unwrap_or_else(PoisonError::into_inner);
         if !threads.is_empty() {
             return Ok(());
         }
-        self.cleaners_stopped.store(false, Ordering::Release);
+        self.background_stopped.store(false, Ordering::Release);
         let cleaners = self.instances.len().min(CLEANERS_MAX);
         for index in 0..cleaners {
             let sleep = Arc::new(Sleep::default());
             for instance in self.instances.iter().skip(index).step_by(cleaners) {
                 instance.bell.set_target(Some(Arc::clone(&sleep)));
             }
-            let (cleaner, stopped) =
-                (Cleaner::new(self, index, cleaners), Arc::clone(&self.cleaners_stopped));
-            let of_thread = Arc::clone(&sleep);
-            let thread = std::thread::Builder::new()
-                .name(format!("flifo-cleaner{index}"))
-                .spawn(move || cleaner::run(cleaner, &of_thread, &stopped))
-                .map_err(|source| Error::from_io("cannot start", "a page cleaner's thread", source))?;
-            threads.push(CleanerThread { sleep, thread });
+            threads.push(self.start(
+                format!("flifo-cleaner{index}"),
+                Cleaner::new(self, index, cleaners),
+                sleep,
+            )?);
         }
+        let keeper = Checkpointer::new(self, Instant::now());
+        threads.push(self.start("flifo-log".to_owned(), keeper, Arc::default())?);
         Ok(())
     }
 
-    /// Ends the page cleaners' threads. To be called before the last handle goes, as each thread has one. Whoever
+    fn start(&self, name: String, task: impl Task, sleep: Arc<Sleep>) -> Result<BackgroundThread> {
+        let (of_thread, stopped) = (Arc::clone(&sleep), Arc::clone(&self.background_stopped));
+        let thread = std::thread::Builder::new()
+            .name(name)
+            .spawn(move || background::run(task, &of_thread, &stopped))
+            .map_err(|source| Error::from_io("cannot start", "a thread of the background", source))?;
+        Ok(BackgroundThread { sleep, thread })
+    }
+
+    /// Ends the background's threads. To be called before the last handle goes, as each thread has one. Whoever
     /// needs a frame later and finds none gets an error.
-    pub fn stop_cleaners(&self) {
-        self.cleaners_stopped.store(true, Ordering::Release);
-        let threads = std::mem::take(&mut *self.cleaners.lock().unwrap_or_else(PoisonError::into_inner));
-        for cleaner in threads {
-            cleaner.sleep.wake();
-            // A cleaner that panicked has said so itself.
-            let _ = cleaner.thread.join();
+    pub fn stop_background(&self) {
+        self.background_stopped.store(true, Ordering::Release);
+        let threads = std::mem::take(&mut *self.background.lock().unwrap_or_else(PoisonError::into_inner));
+        threads.iter().for_each(|thread| thread.sleep.wake());
+        for thread in threads {
+            // One that panicked has said so itself.
+            let _ = thread.thread.join();
         }
     }
 
     /// Bytes per page.
     pub fn page_size(&self) -> usize {
         self.frames.page_bytes()
+    }
+
+    /// The redo log.
+    pub(crate) fn log(&self) -> &Arc<Log> {
+        &self.log
     }
 
     /// The tablespace.
@@ -366,7 +407,7 @@ impl BufferPool {
     fn check_writable(&self) -> Result<()> {
         match self.failed.get() {
             Some(what) => Err(Error::Stopped { what: what.clone() }),
-            None if self.cleaners_stopped.load(Ordering::Acquire) => Err(Error::Closed),
+            None if self.background_stopped.load(Ordering::Acquire) => Err(Error::Closed),
             None => Ok(()),
         }
     }

@@ -1,30 +1,75 @@
-//! Mini-transactions: changes of some pages that belong together.
+//! Mini-transactions: changes of some pages that belong together, and their redo.
 //!
-//! Before its first latch a mini-transaction has all that it could otherwise have to wait for: frames for the pages
-//! that it makes (their numbers come from the allocator, also before). What it does not use is given back.
-//! Nothing waits while it exists: on a miss it is dropped, so frames held by waiting threads cannot starve
-//! a pool, and begun again.
+//! Before its first latch a mini-transaction has all that it could otherwise have to wait for: room in the redo log for
+//! the most that it can write, and frames for the pages that it makes (their numbers come from the allocator, also
+//! before). What it does not use is given back. Nothing waits while it exists: on a miss it is dropped, so frames held
+//! by waiting threads cannot starve a pool, and begun again ([`BufferPool::change`]).
 //!
-//! Redo joins here: `begin` will reserve log space, `commit` append the records of the changed pages and give
-//! them the LSN, before the caller unlatches.
+//! Each change of a page goes through it ([`Mtr::apply`], [`Mtr::rewrite`]), which notes the record. The commit appends
+//! all records to the log as one frame and gives the pages its LSN, before the caller unlatches them; so the log has the
+//! changes of a page in the order in which they were made.
 
 use super::guard::ExclusiveGuard;
 use super::{BufferPool, Stop};
 use crate::error::Result;
 use crate::metrics::WaitReason;
+use crate::page::op::Op;
 use crate::page::{Lsn, PageNo};
+use crate::redo::Promise;
 use crate::wait::Waiter;
+
+/// Pages that a mini-transaction changes at most: a split of an inner node, or evening out two neighbours.
+const PAGES_MAX: usize = 3;
+
+/// What a mini-transaction may need.
+pub(crate) struct Need<'n> {
+    /// Bytes of its records, at most.
+    redo_bytes: usize,
+    /// The pages that it makes.
+    new: &'n [PageNo],
+}
+
+impl<'n> Need<'n> {
+    /// Some small records.
+    pub(crate) fn records(redo_bytes: usize) -> Self {
+        Need { redo_bytes, new: &[] }
+    }
+
+    /// For rewriting nodes of a tree, and making the pages `new`.
+    pub(crate) fn nodes(page_bytes: usize, new: &'n [PageNo]) -> Self {
+        Need { redo_bytes: redo_bytes_max(page_bytes), new }
+    }
+}
+
+/// The most that the records of one mini-transaction have.
+pub(crate) fn redo_bytes_max(page_bytes: usize) -> usize {
+    PAGES_MAX * Op::image_bytes_max(page_bytes)
+}
 
 /// Changes that belong together, and what they need.
 pub(crate) struct Mtr<'p> {
     pool: &'p BufferPool,
     frames: Vec<(PageNo, u32)>,
+    /// `None` for what is not logged.
+    promise: Option<Promise<'p>>,
+    records: Vec<u8>,
 }
 
 impl<'p> Mtr<'p> {
-    /// Reserves frames for the pages `new`. May wait: the caller holds nothing.
-    pub(crate) fn begin(pool: &'p BufferPool, new: &[PageNo], waiter: &Waiter) -> Result<Self> {
-        let mut mtr = Mtr { pool, frames: Vec::new() };
+    /// Reserves what is needed. May wait: the caller holds nothing.
+    fn begin(pool: &'p BufferPool, need: &Need<'_>, waiter: &Waiter) -> Result<Self> {
+        // First, since a waiter for room in the log must not sit on frames; cleaners, for whom a waiter for frames
+        // waits, need no promise.
+        let promise = pool.log.promise(need.redo_bytes, waiter)?;
+        let mut mtr = Mtr::unlogged(pool, need.new, waiter)?;
+        mtr.promise = Some(promise);
+        mtr.records.reserve(need.redo_bytes.min(512));
+        Ok(mtr)
+    }
+
+    /// For making pages whose changes are not logged. May wait: the caller holds nothing.
+    fn unlogged(pool: &'p BufferPool, new: &[PageNo], waiter: &Waiter) -> Result<Self> {
+        let mut mtr = Mtr { pool, frames: Vec::new(), promise: None, records: Vec::new() };
         while mtr.frames.len() < new.len() {
             let page = new[mtr.frames.len()];
             let instance = pool.instance_of(page);
@@ -39,12 +84,7 @@ impl<'p> Mtr<'p> {
         Ok(mtr)
     }
 
-    /// For changes that make no page.
-    pub(crate) fn in_place(pool: &'p BufferPool) -> Self {
-        Mtr { pool, frames: Vec::new() }
-    }
-
-    /// Latches a page that is not on disk yet, or no more. The caller formats it.
+    /// Latches a page that is not on disk yet, or no more. The caller rewrites it.
     pub(crate) fn create(&mut self, page: PageNo) -> std::result::Result<ExclusiveGuard<'p>, Stop> {
         let entry = self.pool.entry(page).map_err(Stop::fail)?;
         if let Some(seen) = entry.evictable() {
@@ -63,11 +103,24 @@ impl<'p> Mtr<'p> {
         Ok(ExclusiveGuard::new(self.pool, entry, page))
     }
 
+    /// Changes a page. That it fits was asked before.
+    pub(crate) fn apply(&mut self, page: &mut ExclusiveGuard<'p>, op: &Op<'_>) {
+        op.encode(page.page(), self.pool.page_size(), &mut self.records);
+        op.apply(page.bytes_mut()).expect("it was asked before whether the change fits the page");
+    }
+
+    /// Changes a page in any way; the whole page is logged.
+    pub(crate) fn rewrite<T>(&mut self, page: &mut ExclusiveGuard<'p>, f: impl FnOnce(&mut [u8]) -> T) -> T {
+        let result = f(page.bytes_mut());
+        Op::image(page.bytes()).encode(page.page(), self.pool.page_size(), &mut self.records);
+        result
+    }
+
     /// The changes are done: their pages may be unlatched now.
-    pub(crate) fn commit(self, pages: &mut [&mut ExclusiveGuard<'p>]) {
-        for page in pages {
-            page.commit(Lsn(0));
-        }
+    pub(crate) fn commit(mut self, pages: &mut [&mut ExclusiveGuard<'p>]) {
+        let promise = self.promise.take().expect("it is logged");
+        let lsn = promise.append(&self.records);
+        pages.iter_mut().for_each(|page| page.commit(lsn));
     }
 
     fn give_back(&mut self) {
@@ -84,6 +137,48 @@ impl Drop for Mtr<'_> {
 }
 
 impl BufferPool {
+    /// Makes attempts at a mini-transaction until one succeeds. An attempt that changes a page commits.
+    pub(crate) fn change<'p, T>(
+        &'p self,
+        waiter: &Waiter,
+        need: &Need<'_>,
+        mut attempt: impl FnMut(Mtr<'p>) -> std::result::Result<T, Stop>,
+    ) -> Result<T> {
+        let mut attempts = 0;
+        loop {
+            match attempt(Mtr::begin(self, need, waiter)?) {
+                Ok(value) => return Ok(value),
+                Err(stop) => self.settle(stop, waiter, &mut attempts)?,
+            }
+        }
+    }
+
+    /// Makes a page that is not logged: what refers to it may be changed only after the page was written and synced. It
+    /// bears `lsn`: recovery leaves alone what was logged of it before.
+    pub(crate) fn make_unlogged(
+        &self,
+        page: PageNo,
+        lsn: Lsn,
+        waiter: &Waiter,
+        f: impl FnOnce(&mut [u8]),
+    ) -> Result<()> {
+        let mut attempts = 0;
+        loop {
+            let mut mtr = Mtr::unlogged(self, &[page], waiter)?;
+            match mtr.create(page) {
+                Ok(mut guard) => {
+                    f(guard.bytes_mut());
+                    guard.commit(lsn);
+                    return Ok(());
+                }
+                Err(stop) => {
+                    drop(mtr);
+                    self.settle(stop, waiter, &mut attempts)?;
+                }
+            }
+        }
+    }
+
     /// Waits until the cleaner may have freed a frame of `instance`.
     pub(super) fn wait_for_frame(&self, instance: &super::instance::Instance, waiter: &Waiter) -> Result<()> {
         self.check_writable()?;

@@ -1,7 +1,10 @@
 use super::*;
-use crate::disk::{DiskCall, Fault, MemoryDisk};
+use crate::disk::{AlignedBuffer, DiskCall, Fault, MemoryDisk};
+use crate::page::Lsn;
 use crate::page::edit::NodeMut;
 use crate::page::node::Fences;
+use crate::page::op::Op;
+use crate::redo::log_on;
 use std::time::{Duration, Instant};
 
 const PAGE: usize = 4096;
@@ -9,27 +12,19 @@ const PAGE: usize = 4096;
 fn pool_on(disk: &MemoryDisk, frames: u64, instances: u32) -> Arc<BufferPool> {
     let space = Tablespace::create(disk, 1, PAGE).unwrap();
     space.grow(1024).unwrap();
-    let config = PoolConfig { bytes: frames * PAGE as u64, instances };
-    BufferPool::new(Arc::new(space), config, Waits::new()).unwrap()
+    let config = PoolConfig { bytes: frames * PAGE as u64, instances, doublewrite: true };
+    BufferPool::new(disk, log_on(disk, space), config, Waits::new()).unwrap()
 }
 
 fn make(pool: &BufferPool, page: u64, waiter: &Waiter) -> Result<()> {
     let no = PageNo(page);
-    let mut attempts = 0;
-    loop {
-        let mut mtr = Mtr::begin(pool, &[no], waiter)?;
-        match mtr.create(no) {
-            Ok(mut guard) => {
-                NodeMut::format(guard.bytes_mut(), no, no, 0, &Fences::all()).push(&page.to_be_bytes(), b"v");
-                mtr.commit(&mut [&mut guard]);
-                return Ok(());
-            }
-            Err(stop) => {
-                drop(mtr);
-                pool.settle(stop, waiter, &mut attempts)?;
-            }
-        }
-    }
+    pool.change(waiter, &Need::nodes(PAGE, &[no]), |mut mtr| {
+        let mut guard = mtr.create(no)?;
+        mtr.rewrite(&mut guard, |page| _ = NodeMut::format(page, no, no, 0, &Fences::all()));
+        mtr.apply(&mut guard, &Op::Insert { slot: 0, key: &page.to_be_bytes(), value: b"v" });
+        mtr.commit(&mut [&mut guard]);
+        Ok(())
+    })
 }
 
 fn first_key(pool: &BufferPool, page: u64, waiter: &Waiter) -> Result<Vec<u8>> {
@@ -40,10 +35,10 @@ fn first_key(pool: &BufferPool, page: u64, waiter: &Waiter) -> Result<Vec<u8>> {
 }
 
 fn change(pool: &BufferPool, page: u64, value: &[u8], waiter: &Waiter) -> Result<()> {
-    pool.retry(waiter, || {
+    pool.change(waiter, &Need::records(100), |mut mtr| {
         let mut guard = pool.optimistic(PageNo(page))?.exclusive()?;
-        NodeMut::new(guard.bytes_mut()).replace(0, &page.to_be_bytes(), value).unwrap();
-        Mtr::in_place(pool).commit(&mut [&mut guard]);
+        mtr.apply(&mut guard, &Op::Replace { slot: 0, value });
+        mtr.commit(&mut [&mut guard]);
         Ok(())
     })
 }
@@ -109,14 +104,14 @@ fn corrupt_and_never_written_pages_are_refused() {
     let (pool, waiter) = filled(&disk, 16, 100);
     let page = (2..102).find(|&page| pool.table.get(PageNo(page)).unwrap().evictable().is_none()).unwrap();
     let space = pool.space();
-    let mut buffer = PageBuffer::new(PAGE);
-    space.read(page, buffer.bytes()).unwrap();
-    buffer.bytes()[100] ^= 4;
+    let mut buffer = AlignedBuffer::new(PAGE);
+    space.read(page, buffer.bytes_mut()).unwrap();
+    buffer.bytes_mut()[100] ^= 4;
     space.write(page, buffer.bytes()).unwrap();
     assert!(
         matches!(first_key(&pool, page, &waiter), Err(Error::CorruptPage { page: found, .. }) if found == page)
     );
-    buffer.bytes()[100] ^= 4;
+    buffer.bytes_mut()[100] ^= 4;
     space.write(page, buffer.bytes()).unwrap();
     assert_eq!(first_key(&pool, page, &waiter).unwrap(), page.to_be_bytes());
     let error = first_key(&pool, 500, &waiter).unwrap_err().to_string();
@@ -151,7 +146,7 @@ fn a_write_error_is_kept() {
 fn nobody_waits_with_a_latch_held() {
     let disk = MemoryDisk::default();
     let pool = pool_on(&disk, 32, 2);
-    pool.start_cleaners().unwrap();
+    pool.start_background().unwrap();
     let waiter = Waiter::background();
     (2..302).for_each(|page| make(&pool, page, &waiter).unwrap());
     disk.set_latency(Duration::from_micros(200), Duration::from_micros(200));
@@ -174,7 +169,7 @@ fn nobody_waits_with_a_latch_held() {
     for reason in [WaitReason::DiskRead, WaitReason::PageLoad, WaitReason::DiskWrite] {
         assert!(waits.count(reason) > 0, "{}", reason.name());
     }
-    pool.stop_cleaners();
+    pool.stop_background();
     assert_eq!(pool.stats().dirty_pages, 0);
 }
 
@@ -199,7 +194,7 @@ fn latches_exclude_each_other() {
     let mut exclusive = before.exclusive().ok().unwrap();
     assert!(matches!(guard(), Err(Stop::Latched(PageNo(2)))));
     exclusive.bytes_mut()[200] = 1;
-    Mtr::in_place(&pool).commit(&mut [&mut exclusive]);
+    exclusive.commit(Lsn(1));
     drop(exclusive);
     assert!(matches!(before.validate(), Err(Stop::Changed)));
     assert!(matches!(before.shared(), Err(Stop::Changed)));

@@ -19,6 +19,28 @@ pub struct EngineConfig {
     /// the file system has no such access the engine uses the page cache and says so in
     /// [`EngineStats::direct_io`](crate::EngineStats).
     pub direct_io: bool,
+    /// Pages are written to a doublewrite area before they are written to their places, so that a crash in the middle
+    /// of a page's write cannot lose the page. Off only where the device writes pages atomically.
+    pub doublewrite: bool,
+    /// What the redo log's files hold, bytes. An existing log of another size is replaced after a clean close.
+    pub redo_capacity_bytes: u64,
+    /// The redo log's part in memory, bytes.
+    pub log_buffer_bytes: u64,
+    /// What of a commit has happened when it returns.
+    pub flush_log_at_trx_commit: FlushLog,
+}
+
+/// What of a commit has happened when it returns; the numbers are those of `innodb_flush_log_at_trx_commit`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FlushLog {
+    /// Nothing on disk: a crash of the process loses what was committed within about a second (0).
+    EverySecond = 0,
+    /// It is on the device, and survives a power cut (1).
+    #[default]
+    Sync = 1,
+    /// It is in the operating system's hands, and survives a crash of the process; a power cut loses what was
+    /// committed within about a second (2).
+    Write = 2,
 }
 
 impl EngineConfig {
@@ -28,6 +50,10 @@ impl EngineConfig {
     pub const BUFFER_POOL_INSTANCES: RangeInclusive<u32> = 1..=64;
     /// What `data_files` may be.
     pub const DATA_FILES: RangeInclusive<u32> = 1..=64;
+    /// What `redo_capacity_bytes` may be.
+    pub const REDO_CAPACITY_BYTES: RangeInclusive<u64> = 4 << 20..=1 << 40;
+    /// What `log_buffer_bytes` may be.
+    pub const LOG_BUFFER_BYTES: RangeInclusive<u64> = 256 << 10..=1 << 32;
     /// What `page_size` may be.
     pub const PAGE_SIZES: [u32; 3] = [4096, 8192, 16384];
 
@@ -38,6 +64,8 @@ impl EngineConfig {
         in_range("buffer_pool_bytes", self.buffer_pool_bytes, *Self::BUFFER_POOL_BYTES.start()..=bytes_max)?;
         in_range("buffer_pool_instances", self.buffer_pool_instances, Self::BUFFER_POOL_INSTANCES)?;
         in_range("data_files", self.data_files, Self::DATA_FILES)?;
+        in_range("redo_capacity_bytes", self.redo_capacity_bytes, Self::REDO_CAPACITY_BYTES)?;
+        in_range("log_buffer_bytes", self.log_buffer_bytes, Self::LOG_BUFFER_BYTES)?;
         if !Self::PAGE_SIZES.contains(&self.page_size) {
             return Err(Error::BadOption {
                 option: "page_size",
@@ -76,6 +104,10 @@ impl Default for EngineConfig {
             data_files: 4,
             page_size: 16384,
             direct_io: true,
+            doublewrite: true,
+            redo_capacity_bytes: 128 << 20,
+            log_buffer_bytes: 16 << 20,
+            flush_log_at_trx_commit: FlushLog::default(),
         }
     }
 }

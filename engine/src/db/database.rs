@@ -5,18 +5,22 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
 use flifo_admission::Admission;
 
 use super::catalog::Catalog;
-use super::gate::{Gate, Passing};
+use super::config::FlushLog;
+use super::gate::Gate;
+use super::opening::{self, ToReplay};
 use super::tree::OpenTree;
 use super::{EngineConfig, EngineStats, Session, Tree};
-use crate::buffer::{BufferPool, PoolConfig};
+use crate::buffer::{BufferPool, PoolConfig, RecoveryProgress, doublewrite};
 use crate::disk::{Disk, FileDisk, Tablespace};
 use crate::error::{Error, Result};
 use crate::metrics::{WaitReason, Waits};
-use crate::page::PageNo;
+use crate::page::{Lsn, PageNo};
+use crate::redo::{Durability, Log, LogFiles};
 use crate::tree::{self, TreeStats};
 use crate::wait::Waiter;
 
@@ -38,7 +42,7 @@ use crate::wait::Waiter;
 /// let session = db.session(&admission);                   // one per connection
 /// {
 ///     let statement = session.statement()?;                // enters; leaves at the end of the block
-///     statement.insert(&fruit, b"apple", b"red")?;
+///     statement.insert(&fruit, b"apple", b"red")?;          // durable when it returns
 ///     statement.insert(&fruit, b"banana", b"yellow")?;
 ///     statement.insert(&fruit, b"cherry", b"dark red")?;
 ///
@@ -51,7 +55,7 @@ use crate::wait::Waiter;
 ///         ControlFlow::Continue(())
 ///     })?;
 /// }
-/// db.close()?;                                            // durable now, and not before
+/// db.close()?;
 /// # Ok(())
 /// # }
 /// ```
@@ -59,6 +63,11 @@ use crate::wait::Waiter;
 pub struct Database {
     inner: Arc<Inner>,
 }
+
+/// Changes are held back when the log is needed from further back than this share of its capacity.
+const HOLD_BACK_FROM: f64 = 0.7;
+/// How long a change is held back when the log is full.
+const HOLD_BACK_MAX: Duration = Duration::from_millis(20);
 
 /// Tells open databases apart within this process.
 static DATABASES_OPENED: AtomicU64 = AtomicU64::new(0);
@@ -75,28 +84,46 @@ pub(super) struct Inner {
     gate: Gate,
     sessions: AtomicUsize,
     closed: AtomicBool,
-    /// A change ended in a panic, perhaps half-way: the pages in memory are not to be trusted on disk.
-    broken: AtomicBool,
+    flush_log: FlushLog,
 }
 
-/// The pool with its cleaners at work; ends them, and lets go of the files.
+/// The pool with the background at work; ends it, and lets go of the files.
 struct Running {
     pool: Arc<BufferPool>,
     space: Arc<Tablespace>,
 }
 
 impl Running {
-    fn start(space: Arc<Tablespace>, config: &EngineConfig, waits: &Arc<Waits>) -> Result<Self> {
-        let pool_config =
-            PoolConfig { bytes: config.buffer_pool_bytes, instances: config.buffer_pool_instances };
-        let pool = BufferPool::new(Arc::clone(&space), pool_config, Arc::clone(waits))?;
+    /// `replay_from`: where the log is going to be replayed from, if it is.
+    fn start(
+        disk: &dyn Disk,
+        log: Arc<Log>,
+        replay_from: Option<Lsn>,
+        config: &EngineConfig,
+        waits: &Arc<Waits>,
+    ) -> Result<Self> {
+        let pool_config = PoolConfig {
+            bytes: config.buffer_pool_bytes,
+            instances: config.buffer_pool_instances,
+            doublewrite: config.doublewrite,
+        };
+        let space = Arc::clone(log.space());
+        let pool = BufferPool::new(disk, log, pool_config, Arc::clone(waits))?;
+        if let Some(start) = replay_from {
+            pool.begin_replay(start);
+        }
         let running = Running { pool, space };
-        running.pool.start_cleaners()?;
+        running.pool.start_background()?;
         Ok(running)
     }
 
+    fn log(&self) -> &Arc<Log> {
+        self.pool.log()
+    }
+
     fn stop(&self) {
-        self.pool.stop_cleaners();
+        self.pool.stop_background();
+        self.log().close();
         self.space.close();
     }
 }
@@ -122,8 +149,17 @@ impl Database {
         Self::create_on(Arc::new(disk), config)
     }
 
-    /// Opens the database in `dir`.
+    /// Opens the database in `dir`. If it was not closed, what was committed is recovered from the redo log first.
     pub fn open(dir: impl AsRef<Path>, config: EngineConfig) -> Result<Self> {
+        Self::open_with_progress(dir, config, &mut |_| {})
+    }
+
+    /// As [`Database::open`]; `progress` is told now and then how far recovery is, if there is something to recover.
+    pub fn open_with_progress(
+        dir: impl AsRef<Path>,
+        config: EngineConfig,
+        progress: &mut dyn FnMut(RecoveryProgress),
+    ) -> Result<Self> {
         config.check()?;
         let dir = dir.as_ref();
         let disk = FileDisk::open(dir, config.direct_io).map_err(|source| match source.kind() {
@@ -131,7 +167,7 @@ impl Database {
             io::ErrorKind::NotADirectory => not_a_directory(dir),
             _ => Error::from_io("cannot open", dir.display().to_string(), source),
         })?;
-        Self::open_on(Arc::new(disk), config)
+        Self::open_on_with_progress(Arc::new(disk), config, progress)
     }
 
     /// Opens the database in `dir`, or creates one there if `dir` is new or empty.
@@ -147,30 +183,56 @@ impl Database {
     pub fn create_on(disk: Arc<dyn Disk>, config: EngineConfig) -> Result<Self> {
         config.check()?;
         let space = Tablespace::create(&*disk, config.data_files, config.page_size as usize)?;
-        Self::create_in(Arc::clone(&disk), space, &config).inspect_err(|_| Tablespace::remove(&*disk))
+        Self::create_in(Arc::clone(&disk), space, &config).inspect_err(|_| {
+            LogFiles::remove(&*disk);
+            doublewrite::remove(&*disk);
+            Tablespace::remove(&*disk);
+        })
     }
 
     fn create_in(disk: Arc<dyn Disk>, space: Tablespace, config: &EngineConfig) -> Result<Self> {
         let waits = Waits::new();
-        let running = Running::start(Arc::new(space), config, &waits)?;
+        let log = opening::create_log(&*disk, &Arc::new(space), config)?;
+        let running = Running::start(&*disk, log, None, config, &waits)?;
         let catalog = Catalog::create(&running.pool, &Waiter::background().recording(&waits))?;
         running.space.set_catalog_root(catalog.root().0);
-        let db = Self::assemble(disk, running, waits, catalog);
-        db.checkpoint().inspect_err(|_| db.inner.broken.store(true, Ordering::Relaxed))?;
+        let db = Self::assemble(disk, running, waits, catalog, config);
+        let made = db.inner.make_clean(&db.inner.waiter());
+        made.inspect_err(|error| db.inner.running.pool.stop(error.to_string()))?;
         Ok(db)
     }
 
     /// Opens the database on any [`Disk`].
     pub fn open_on(disk: Arc<dyn Disk>, config: EngineConfig) -> Result<Self> {
+        Self::open_on_with_progress(disk, config, &mut |_| {})
+    }
+
+    /// As [`Database::open_on`]; `progress` is told now and then how far recovery is, if there is something to recover.
+    pub fn open_on_with_progress(
+        disk: Arc<dyn Disk>,
+        config: EngineConfig,
+        progress: &mut dyn FnMut(RecoveryProgress),
+    ) -> Result<Self> {
         config.check()?;
         let space = Arc::new(Tablespace::open(&*disk)?);
         let waits = Waits::new();
-        let running = Running::start(Arc::clone(&space), &config, &waits)?;
+        let (log, to_replay) = opening::open_log(&*disk, &space, &config)?;
+        let running = Running::start(&*disk, log, to_replay.as_ref().map(ToReplay::start), &config, &waits)?;
+        if let Some(to_replay) = to_replay {
+            let replayed = to_replay.replay(&running.pool, progress);
+            replayed.inspect_err(|error| running.pool.stop(error.to_string()))?;
+        }
         let catalog = Catalog::open(&running.pool, PageNo(space.catalog_root()));
-        Ok(Self::assemble(disk, running, waits, catalog))
+        Ok(Self::assemble(disk, running, waits, catalog, &config))
     }
 
-    fn assemble(disk: Arc<dyn Disk>, running: Running, waits: Arc<Waits>, catalog: Catalog) -> Self {
+    fn assemble(
+        disk: Arc<dyn Disk>,
+        running: Running,
+        waits: Arc<Waits>,
+        catalog: Catalog,
+        config: &EngineConfig,
+    ) -> Self {
         let inner = Inner {
             number: DATABASES_OPENED.fetch_add(1, Ordering::Relaxed),
             disk,
@@ -182,7 +244,7 @@ impl Database {
             gate: Gate::default(),
             sessions: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
-            broken: AtomicBool::new(false),
+            flush_log: config.flush_log_at_trx_commit,
         };
         Database { inner: Arc::new(inner) }
     }
@@ -243,7 +305,7 @@ impl Database {
         self.inner.catalog.property(&self.inner.waiter(), name)
     }
 
-    /// Sets a small note. Like rows, it is durable after the next checkpoint or close.
+    /// Sets a small note. It is durable when this returns.
     pub fn set_property(&self, name: &str, value: impl AsRef<[u8]>) -> Result<()> {
         let waiter = self.inner.waiter();
         self.inner.change(&waiter, 0, || self.inner.catalog.set_property(&waiter, name, value.as_ref()))
@@ -259,8 +321,8 @@ impl Database {
     /// Fills an empty tree from rows in strictly ascending order of their keys, and returns their number.
     /// `progress` is told the number of rows so far, now and then.
     ///
-    /// A checkpoint waits until the load has ended; so neither `rows` nor `progress` may change this database or
-    /// ask for a checkpoint. A load that fails leaves the tree for [`Database::drop_tree`].
+    /// The close waits until the load has ended; so neither `rows` nor `progress` may close this database. A load that
+    /// fails leaves the tree empty.
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         tree: &Tree,
@@ -272,14 +334,15 @@ impl Database {
         self.inner.change(&waiter, 0, || tree.bulk_load(&waiter, rows, Self::BULK_LOAD_FILL, progress))
     }
 
-    /// Makes everything durable: writes all changed pages, syncs, and marks the database clean. Changes wait
-    /// meanwhile, reads do not. Not to be called within a bulk load. After an error nothing more is written: the database ends as
-    /// [`Error::NotClosedCleanly`], or at its last clean state if no page had been written since.
+    /// Writes all changed pages, so that recovery would have nothing to do. Reads and changes go on meanwhile; what they
+    /// change may be written or not. After an error nothing more is written, neither pages nor redo; what was
+    /// committed is recovered at the next open.
     pub fn checkpoint(&self) -> Result<()> {
         let waiter = self.inner.waiter();
-        let _shut = self.inner.gate.shut(&waiter);
         self.inner.check_open()?;
-        self.inner.make_clean(&waiter)
+        let pool = &self.inner.running.pool;
+        pool.flush_all(&waiter)?;
+        waiter.wait(WaitReason::DiskSync, || pool.checkpoint()).map(drop)
     }
 
     /// Makes everything durable and lets go of the files. Other handles, sessions and trees are of no use
@@ -304,6 +367,7 @@ impl Database {
         EngineStats {
             pool: self.inner.running.pool.stats(),
             waits: self.inner.waits.snapshot(),
+            redo: self.inner.running.log().stats(),
             direct_io: self.inner.disk.direct_io(),
             page_size: space.page_size() as u32,
             data_files: self.inner.data_files,
@@ -334,17 +398,37 @@ impl Inner {
         Ok(&tree.open.tree)
     }
 
-    /// Runs a change of pages, when no checkpoint is in progress.
+    /// Runs a change of pages, and waits until it is as durable as the configuration says.
     pub(super) fn change<T>(
         &self,
         waiter: &Waiter,
         lane: usize,
         change: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        let was_panicking = std::thread::panicking();
-        let _change = Change { database: self, was_panicking, _passing: self.gate.pass(waiter, lane) };
+        self.hold_back(waiter);
+        let log = self.running.log();
+        let passing = self.gate.pass(waiter, lane);
         self.check_open()?;
-        change()
+        let changed = change()?;
+        let end = log.next();
+        match self.flush_log {
+            FlushLog::Sync => log.make_durable(end, Durability::Synced, waiter)?,
+            FlushLog::Write => log.make_durable(end, Durability::Written, waiter)?,
+            FlushLog::EverySecond => {}
+        }
+        drop(passing);
+        Ok(changed)
+    }
+
+    /// Back-pressure: the nearer the redo log is to being full, the longer a change waits, holding nothing, before it
+    /// begins. So cleaners and checkpoints keep up, and nobody meets the hard stop.
+    fn hold_back(&self, waiter: &Waiter) {
+        let age = self.running.log().checkpoint_age_share();
+        if age > HOLD_BACK_FROM {
+            let share = ((age - HOLD_BACK_FROM) / (1.0 - HOLD_BACK_FROM)).min(1.0);
+            let delay = HOLD_BACK_MAX.mul_f64(share * share);
+            waiter.wait(WaitReason::RedoSpace, || std::thread::sleep(delay));
+        }
     }
 
     fn trees(&self, waiter: &Waiter) -> MutexGuard<'_, HashMap<String, Arc<OpenTree>>> {
@@ -365,11 +449,9 @@ impl Inner {
 
     /// Writes all changed pages, syncs, and marks the database clean. The caller lets no change in meanwhile.
     fn make_clean(&self, waiter: &Waiter) -> Result<()> {
-        if self.broken.load(Ordering::Acquire) {
-            return Err(Error::Stopped { what: "a change ended half-way".to_owned() });
-        }
-        self.running.pool.flush_all(waiter)?;
-        waiter.wait(WaitReason::DiskSync, || self.running.space.mark_clean())
+        let pool = &self.running.pool;
+        pool.flush_all(waiter)?;
+        waiter.wait(WaitReason::DiskSync, || pool.log().make_checkpoint(pool.log().next(), true))
     }
 }
 
@@ -378,22 +460,6 @@ impl Drop for Inner {
     fn drop(&mut self) {
         if !*self.closed.get_mut() {
             let _ = self.make_clean(&self.waiter());
-        }
-    }
-}
-
-/// A change in progress. If it panics, what it leaves is never marked clean.
-struct Change<'a> {
-    database: &'a Inner,
-    /// It runs in the drop of something, and did not cause the panic.
-    was_panicking: bool,
-    _passing: Passing<'a>,
-}
-
-impl Drop for Change<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() && !self.was_panicking {
-            self.database.broken.store(true, Ordering::Release);
         }
     }
 }

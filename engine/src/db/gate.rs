@@ -1,9 +1,8 @@
-//! The gate between changes of rows and checkpoints.
+//! The gate between changes of rows and the close.
 //!
-//! There is no redo log yet, so the pages on disk fit together only at a moment when no change is in progress and no
-//! changed page is in memory alone. A checkpoint makes such a moment: it closes the gate, waits for the
-//! changes inside, writes all pages, marks the database clean, and opens the gate. Changes wait at the gate
-//! meanwhile; reads do not know of it. Redo will take its place.
+//! A database is *clean*, with no need of its redo log, at a moment when no change is in progress and no changed page is
+//! in memory alone. The close makes such a moment: it shuts the gate, waits for the changes inside, writes all
+//! pages and marks the database clean. Changes wait at the gate meanwhile; reads do not know of it.
 //!
 //! It is a readers-writer lock in shards, so that changes on different sessions share no cache line. Lock
 //! order: before the tablespace's locks and all latches. A closed gate lets those inside finish, and whoever
@@ -20,7 +19,7 @@ const SHARDS: usize = 16;
 #[repr(align(128))]
 struct Shard(RwLock<()>);
 
-/// Changes pass, or one checkpoint.
+/// Changes pass, or one close.
 #[derive(Default)]
 pub(super) struct Gate {
     shards: [Shard; SHARDS],
@@ -37,14 +36,14 @@ pub(super) struct Shut<'a> {
 }
 
 impl Gate {
-    /// Passes, after a checkpoint in progress. `lane` spreads callers over the shards.
+    /// Passes, after a close in progress. `lane` spreads callers over the shards.
     pub(super) fn pass(&self, waiter: &Waiter, lane: usize) -> Passing<'_> {
         let lock = &self.shards[lane % SHARDS].0;
         let shard = match lock.try_read() {
             Ok(shard) => shard,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => {
-                waiter.wait(WaitReason::Checkpoint, || lock.read().unwrap_or_else(PoisonError::into_inner))
+                waiter.wait(WaitReason::Close, || lock.read().unwrap_or_else(PoisonError::into_inner))
             }
         };
         Passing { _shard: shard }
@@ -52,7 +51,7 @@ impl Gate {
 
     /// Shuts the gate and waits for those who passed.
     pub(super) fn shut(&self, waiter: &Waiter) -> Shut<'_> {
-        waiter.wait(WaitReason::Checkpoint, || Shut { _shards: self.shards.iter().map(shut_one).collect() })
+        waiter.wait(WaitReason::Close, || Shut { _shards: self.shards.iter().map(shut_one).collect() })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::buffer::PoolStats;
 use crate::metrics::WaitsSnapshot;
+use crate::redo::RedoStats;
 
 /// What a database counted since it was opened.
 #[derive(Clone)]
@@ -9,6 +10,8 @@ use crate::metrics::WaitsSnapshot;
 pub struct EngineStats {
     /// The buffer pool's counters.
     pub pool: PoolStats,
+    /// What the redo log did, and how full it is.
+    pub redo: RedoStats,
     /// Time waited, per reason.
     pub waits: WaitsSnapshot,
     /// Whether files are read and written past the operating system's page cache. False with

@@ -55,7 +55,12 @@ impl FileDisk {
             }
             self.direct_io.store(false, Ordering::Relaxed);
         }
-        Ok(Box::new(RealFile::open(&path, FileAccess { direct: false, ..FileAccess::default() })?))
+        self.open_cached(name)
+    }
+
+    fn make(&self, name: &str) -> io::Result<()> {
+        // Made here and opened afterwards, since the opening may take two attempts.
+        OpenOptions::new().write(true).create_new(true).open(self.directory.join(name)).map(drop)
     }
 }
 
@@ -65,9 +70,18 @@ impl Disk for FileDisk {
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        // Made here and opened below, since the opening may take two attempts.
-        OpenOptions::new().write(true).create_new(true).open(self.directory.join(name))?;
+        self.make(name)?;
         self.open_file(name)
+    }
+
+    fn open_cached(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let cached = FileAccess { direct: false, ..FileAccess::default() };
+        Ok(Box::new(RealFile::open(&self.directory.join(name), cached)?))
+    }
+
+    fn create_cached(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        self.make(name)?;
+        self.open_cached(name)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {

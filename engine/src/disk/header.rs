@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::block::Block;
 
 /// The version of the format that this program reads and writes.
-pub(super) const FORMAT_VERSION: u32 = 1;
+pub(crate) const FORMAT_VERSION: u32 = 2;
 
 /// Bytes before the first page of a data file. A multiple of every page size, so that pages are aligned to
 /// their size, which is what a device needs that writes pages atomically.
@@ -110,9 +110,9 @@ mod tests {
         other.set(0, b"SQLite f");
         assert_eq!(Header::decode(&other), Err(BadHeader::Magic));
         let mut newer = header().encode();
-        newer.set(8, &2u32.to_le_bytes());
+        newer.set(8, &(FORMAT_VERSION + 1).to_le_bytes());
         newer.seal();
-        assert_eq!(Header::decode(&newer), Err(BadHeader::Version(2)));
+        assert_eq!(Header::decode(&newer), Err(BadHeader::Version(FORMAT_VERSION + 1)));
         let mut absurd = header().encode();
         absurd.set(16, &0u32.to_le_bytes());
         absurd.seal();

@@ -73,6 +73,8 @@ struct Shared {
     directory: Mutex<Directory>,
     plan: Mutex<Plan>,
     power_cuts: bool,
+    /// Shared by every change of a file; a power cut has it alone, so that all files are found as of one moment.
+    moment: RwLock<()>,
 }
 
 #[derive(Default)]
@@ -198,6 +200,7 @@ impl MemoryDisk {
     /// many points. Panics without [`MemoryDisk::with_power_cuts`].
     pub fn power_cut(&self) -> MemoryDisk {
         assert!(self.shared.power_cuts, "a disk made without power cuts");
+        let _moment = self.shared.moment.write().unwrap_or_else(PoisonError::into_inner);
         let directory = lock(&self.shared.directory);
         let mut random = lock(&self.shared.plan).random.clone();
         let mut files = BTreeMap::new();
@@ -215,7 +218,7 @@ impl MemoryDisk {
         }
         let plan = Mutex::new(Plan { random, ..Plan::default() });
         let directory = Mutex::new(Directory { files, ..Directory::default() });
-        MemoryDisk { shared: Arc::new(Shared { directory, plan, power_cuts: true }) }
+        MemoryDisk { shared: Arc::new(Shared { directory, plan, power_cuts: true, ..Shared::default() }) }
     }
 
     fn plan_fault(&self, fault: PlannedFault) {
@@ -363,6 +366,7 @@ struct MemoryFile {
 
 impl MemoryFile {
     fn change(&self, change: Change) {
+        let _moment = self.shared.moment.read().unwrap_or_else(PoisonError::into_inner);
         let mut content = self.content.write().unwrap_or_else(PoisonError::into_inner);
         change.apply(&mut content.bytes);
         if self.shared.power_cuts {
@@ -402,6 +406,7 @@ impl DiskFile for MemoryFile {
 
     fn sync(&self) -> io::Result<()> {
         let called = self.shared.call(DiskCall::Sync);
+        let _moment = self.shared.moment.read().unwrap_or_else(PoisonError::into_inner);
         let mut content = self.content.write().unwrap_or_else(PoisonError::into_inner);
         let FileContent { durable, unsynced, .. } = &mut *content;
         for change in unsynced.drain(..) {

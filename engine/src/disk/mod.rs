@@ -11,6 +11,7 @@
 //! known any more, so [`Tablespace`] stops, and nothing is ever synced again in the hope of better luck.
 //! Nothing here takes a latch, and none may be held around a call.
 
+mod aligned;
 mod block;
 mod file;
 mod header;
@@ -20,9 +21,13 @@ mod real;
 mod state;
 mod tablespace;
 
+pub(crate) use aligned::AlignedBuffer;
+pub(crate) use block::Block;
 pub use file::FileDisk;
+pub(crate) use header::FORMAT_VERSION;
 pub use memory::{DiskCall, Fault, MemoryDisk};
 pub use real::{FileAccess, RealFile};
+pub(crate) use state::Checkpoint;
 pub use tablespace::Tablespace;
 
 use std::io;
@@ -36,6 +41,14 @@ pub trait Disk: Send + Sync + 'static {
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
     /// Makes the file `name`, empty; fails with `AlreadyExists` if it is there.
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
+    /// As [`Disk::open`], but through the operating system's page cache, where there is a choice.
+    fn open_cached(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        self.open(name)
+    }
+    /// As [`Disk::create`], but through the operating system's page cache, where there is a choice.
+    fn create_cached(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        self.create(name)
+    }
     /// Deletes the file `name`.
     fn remove(&self, name: &str) -> io::Result<()>;
     /// The names of everything in the directory, in no order.

@@ -6,14 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, RwLock};
 
 use uuid::Uuid;
 
 use super::block::Block;
 use super::header::{BadHeader, FORMAT_VERSION, HEADER_AREA_BYTES, Header};
-use super::state::{Condition, State, StateBlocks, StateError};
+use super::state::{Checkpoint, Condition, State, StateBlocks, StateError};
 use super::tablespace::{DataFile, Files};
 use super::{Disk, DiskFile, DiskLock, Tablespace};
 use crate::error::{Error, Result};
@@ -63,7 +63,7 @@ impl Tablespace {
         let _ = disk.sync_directory();
     }
 
-    /// Opens the tablespace on `disk`, if it is whole and clean.
+    /// Opens the tablespace on `disk`, if it is whole; [`Tablespace::was_clean`] says whether it needs recovery.
     pub fn open(disk: &dyn Disk) -> Result<Self> {
         let directory = disk.path("");
         if !Self::exists(disk)? {
@@ -80,12 +80,12 @@ impl Tablespace {
         let reference = reference(&found);
         check_belonging(disk, &found, &reference)?;
         let (blocks, state) = read_state(disk, &found[&0])?;
-        if state.condition != Condition::Clean {
-            return Err(Error::NotClosedCleanly { path: directory });
-        }
         let data = (0..reference.files).filter_map(|index| found.remove(&index)).map(|found| found.file);
         let space = Self::assemble(disk, &reference, data.collect(), lock, blocks, &state);
         space.check_lengths()?;
+        if state.condition == Condition::Open {
+            space.find_growth()?;
+        }
         Ok(space)
     }
 
@@ -107,12 +107,34 @@ impl Tablespace {
             })),
             writing: RwLock::default(),
             state: Mutex::new(blocks),
-            is_open: AtomicBool::new(state.condition != Condition::Clean),
+            database: header.database,
+            was_clean: state.condition == Condition::Clean,
+            is_open: AtomicBool::new(state.condition == Condition::New),
+            checkpoint: Mutex::new(state.checkpoint),
+            // Of this opening; durable before it writes anything.
+            epoch: state.epoch + 1,
             growing: Mutex::default(),
             pages: AtomicU64::new(state.pages),
+            synced_pages: AtomicU64::new(state.pages),
             catalog_root: AtomicU64::new(state.catalog_root),
+            syncs_begun: AtomicU64::new(0),
+            synced: AtomicU64::new(0),
             stopped: OnceLock::new(),
         }
+    }
+
+    /// The data files may have grown since their number of pages was last written down.
+    fn find_growth(&self) -> Result<()> {
+        let lengths = self.with_files(|files| {
+            let of_file = |(data, path): (&DataFile, &String)| {
+                data.file.bytes().map_err(|source| Error::from_io("cannot examine", &**path, source))
+            };
+            files.data.iter().zip(&self.paths).map(of_file).collect::<Result<Vec<_>>>()
+        })?;
+        let least = lengths.into_iter().min().unwrap_or(0).saturating_sub(HEADER_AREA_BYTES);
+        let rows = least / (Self::STRIPE_PAGES * self.page_size as u64);
+        self.pages.fetch_max(rows * self.row_pages(), Ordering::AcqRel);
+        Ok(())
     }
 
     fn check_lengths(&self) -> Result<()> {
@@ -155,7 +177,13 @@ fn take_lock(disk: &dyn Disk) -> Result<Box<dyn DiskLock>> {
 
 fn create_files(disk: &dyn Disk, first: &Header, lock: Box<dyn DiskLock>) -> Result<Tablespace> {
     let data0 = create_file(disk, first)?;
-    let state = State { condition: Condition::New, pages: 0, catalog_root: 0 };
+    let state = State {
+        condition: Condition::New,
+        pages: 0,
+        catalog_root: 0,
+        checkpoint: Checkpoint::default(),
+        epoch: 0,
+    };
     let blocks = StateBlocks::create(&*data0, first.database, &state).map_err(|error| match error {
         StateError::Write(source) | StateError::Sync(source) => creation_error(disk, 0, source),
     })?;

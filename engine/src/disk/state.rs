@@ -1,4 +1,4 @@
-//! The state blocks: whether the pages on disk fit together.
+//! The state blocks: whether the pages on disk fit together, or what of the redo log it takes to make them.
 //!
 //! Two blocks in the header area of data file 0 say the same, each with a sequence number and a checksum. The
 //! valid one with the higher number counts. A change of state writes the older block, syncs, then writes the
@@ -9,13 +9,14 @@
 //! at rest      clean 7      clean 8      clean
 //! step 1       OPEN  9      clean 8      clean or open; no page has been written yet, so both are true
 //! step 2       open  9      OPEN 10      open
-//!   ... pages are written and synced ...
+//!   ... pages are written and synced; a checkpoint writes both blocks too, open with another place in the log ...
 //! step 1       CLEAN 11     open 10      open or clean; all pages are durable, so both are true
 //! step 2       clean 11     CLEAN 12     clean
 //! ```
 //!
 //! Both blocks are written each time, since a single new block that rots later would uncover its predecessor,
-//! which says the opposite: an open database would pass for a clean one. A write that failed may have left
+//! which says the opposite: an open database would pass for a clean one, or the redo log be read from a place
+//! that it has long overwritten. A write that failed may have left
 //! its block torn, so the next attempt writes that block again, never the one that is known to be good.
 
 use std::io;
@@ -35,9 +36,9 @@ const MAGIC: [u8; 8] = *b"flifoST\x1a";
 pub(super) enum Condition {
     /// Being created; there is nothing in it yet.
     New = 1,
-    /// Open for writing, or left so.
+    /// Open for writing, or left so: the redo log is needed.
     Open = 2,
-    /// All that was written is durable, and fits together.
+    /// All that was written is durable, and fits together: the redo log is not needed.
     Clean = 3,
 }
 
@@ -49,6 +50,19 @@ pub(super) struct State {
     pub(super) pages: u64,
     /// Page of the catalog's root.
     pub(super) catalog_root: u64,
+    /// Where recovery begins to read the redo log.
+    pub(super) checkpoint: Checkpoint,
+    /// Number of the last opening that wrote: what it adds to the redo log bears it.
+    pub(super) epoch: u32,
+}
+
+/// A place in the redo log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Checkpoint {
+    /// Offset in the stream, bytes.
+    pub(crate) lsn: u64,
+    /// The least epoch that what follows can have.
+    pub(crate) epoch: u32,
 }
 
 /// The state blocks of an open database. Whoever changes the state has it to himself (`&mut`).
@@ -112,6 +126,9 @@ fn encode(sequence: u64, database: Uuid, state: &State) -> Box<Block> {
     block.set(24, &state.pages.to_le_bytes());
     block.set(32, &state.catalog_root.to_le_bytes());
     block.set(40, database.as_bytes());
+    block.set(56, &state.checkpoint.lsn.to_le_bytes());
+    block.set(64, &state.checkpoint.epoch.to_le_bytes());
+    block.set(68, &state.epoch.to_le_bytes());
     block.seal();
     block
 }
@@ -124,7 +141,13 @@ fn decode(block: &Block, database: Uuid) -> Option<(u64, State)> {
         _ => return None,
     };
     let ours = block.field(0) == MAGIC && block.is_sealed() && block.field(40) == *database.as_bytes();
-    let state = State { condition, pages: block.u64(24), catalog_root: block.u64(32) };
+    let state = State {
+        condition,
+        pages: block.u64(24),
+        catalog_root: block.u64(32),
+        checkpoint: Checkpoint { lsn: block.u64(56), epoch: block.u32(64) },
+        epoch: block.u32(68),
+    };
     ours.then(|| (block.u64(8), state))
 }
 
@@ -136,7 +159,8 @@ mod tests {
     const DATABASE: Uuid = Uuid::from_u128(42);
 
     fn state(condition: Condition) -> State {
-        State { condition, pages: 256, catalog_root: 3 }
+        let checkpoint = Checkpoint { lsn: 4096, epoch: 1 };
+        State { condition, pages: 256, catalog_root: 3, checkpoint, epoch: 2 }
     }
 
     fn condition(disk: &MemoryDisk) -> Option<Condition> {

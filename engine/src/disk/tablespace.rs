@@ -4,9 +4,10 @@
 //! database has several (four by default).
 //!
 //! # Clean and open
-//! The pages on disk fit together only when all of them were written and synced. So before the first page is written
-//! after a clean state, the state blocks say *open*, durably; [`Tablespace::mark_clean`] syncs the pages and then says
-//! *clean*. Who opens the tablespace in the open state gets [`Error::NotClosedCleanly`]. Reading changes nothing.
+//! The pages on disk fit together only when all of them were written and synced. So before the first page, or the
+//! first byte of redo, is written by an opening, the state blocks say *open*, durably; [`Tablespace::mark_clean`] syncs
+//! the pages and then says *clean*. What was left *open* needs the redo log, from the checkpoint on
+//! ([`Tablespace::mark_checkpoint`]). Reading changes nothing.
 //!
 //! # Lock order
 //! `files` (shared) before `writing` before `state`; `growing` after `files`. A page write holds `writing` shared
@@ -21,8 +22,10 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
+use uuid::Uuid;
+
 use super::header::HEADER_AREA_BYTES;
-use super::state::{Condition, State, StateBlocks, StateError};
+use super::state::{Checkpoint, Condition, State, StateBlocks, StateError};
 use super::{DiskFile, DiskLock};
 use crate::error::{Error, Result};
 
@@ -36,11 +39,22 @@ pub struct Tablespace {
     /// Held shared by page writes.
     pub(super) writing: RwLock<()>,
     pub(super) state: Mutex<StateBlocks>,
-    /// Whether the state blocks say *open*; changed under `state`.
+    pub(super) database: Uuid,
+    /// Whether it was when it was opened.
+    pub(super) was_clean: bool,
+    /// Whether this opening has made the state blocks say *open*; changed under `state`.
     pub(super) is_open: AtomicBool,
+    /// Goes into the state blocks with the next state.
+    pub(super) checkpoint: Mutex<Checkpoint>,
+    pub(super) epoch: u32,
     pub(super) growing: Mutex<()>,
     pub(super) pages: AtomicU64,
+    /// Pages there was room for when the files were last synced: what the state blocks can promise.
+    pub(super) synced_pages: AtomicU64,
     pub(super) catalog_root: AtomicU64,
+    /// Syncs of the data files that were begun, and the last of them that has ended.
+    pub(super) syncs_begun: AtomicU64,
+    pub(super) synced: AtomicU64,
     /// The failure that stopped it.
     pub(super) stopped: OnceLock<String>,
 }
@@ -164,13 +178,64 @@ impl Tablespace {
         })
     }
 
+    /// Which database this is.
+    pub(crate) fn database(&self) -> Uuid {
+        self.database
+    }
+
+    /// Number of this opening: greater than that of any that wrote before.
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Where recovery begins to read the redo log.
+    pub(crate) fn checkpoint(&self) -> Checkpoint {
+        *lock(&self.checkpoint)
+    }
+
+    /// Says where; durable with the next state.
+    pub(crate) fn set_checkpoint(&self, checkpoint: Checkpoint) {
+        *lock(&self.checkpoint) = checkpoint;
+    }
+
+    /// Syncs the pages, and says, durably, where recovery begins to read the redo log. The caller has written all
+    /// pages whose changes lie before.
+    pub(crate) fn mark_checkpoint(&self, checkpoint: Checkpoint) -> Result<()> {
+        self.with_files(|files| {
+            let mut blocks = lock(&self.state);
+            self.sync_data(files)?;
+            self.set_checkpoint(checkpoint);
+            self.write_state(files, &mut blocks, Condition::Open)?;
+            self.is_open.store(true, Ordering::Release);
+            Ok(())
+        })
+    }
+
+    /// Says, durably, that pages or redo are being written: to be called before either, does something the first time.
+    pub(crate) fn begin_writing(&self) -> Result<()> {
+        match self.is_open.load(Ordering::Acquire) {
+            true => Ok(()),
+            false => self.with_files(|files| self.mark_open(files)),
+        }
+    }
+
+    /// Number of a sync that makes durable all that was written before this call.
+    pub(crate) fn next_sync(&self) -> u64 {
+        self.syncs_begun.load(Ordering::Acquire) + 1
+    }
+
+    /// Whether the sync of that number, or a later one, has ended.
+    pub(crate) fn is_synced(&self, sync: u64) -> bool {
+        self.synced.load(Ordering::Acquire) >= sync
+    }
+
     /// Says, durably, that the pages on disk fit together. The caller has written all that were changed.
     pub fn mark_clean(&self) -> Result<()> {
         self.with_files(|files| {
             let _no_writes = self.writing.write().unwrap_or_else(PoisonError::into_inner);
             let mut blocks = lock(&self.state);
             self.sync_data(files)?;
-            if self.is_open.load(Ordering::Acquire) {
+            if self.is_open.load(Ordering::Acquire) || !self.was_clean {
                 self.write_state(files, &mut blocks, Condition::Clean)?;
                 self.is_open.store(false, Ordering::Release);
             }
@@ -178,9 +243,9 @@ impl Tablespace {
         })
     }
 
-    /// Whether the state blocks say that the pages on disk fit together.
-    pub fn is_clean(&self) -> bool {
-        !self.is_open.load(Ordering::Acquire)
+    /// Whether the pages on disk fitted together when it was opened.
+    pub fn was_clean(&self) -> bool {
+        self.was_clean
     }
 
     /// Lets go of the files and of the directory's lock, in whatever state. Later calls are [`Error::Closed`].
@@ -197,7 +262,6 @@ impl Tablespace {
         }
     }
 
-    /// Says, durably, that pages are being written. Called before each page write, does something before the first.
     fn mark_open(&self, files: &Files) -> Result<()> {
         if self.is_open.load(Ordering::Acquire) {
             return Ok(());
@@ -212,7 +276,13 @@ impl Tablespace {
     }
 
     fn write_state(&self, files: &Files, blocks: &mut StateBlocks, condition: Condition) -> Result<()> {
-        let state = State { condition, pages: self.pages(), catalog_root: self.catalog_root() };
+        let state = State {
+            condition,
+            pages: self.synced_pages.load(Ordering::Acquire),
+            catalog_root: self.catalog_root(),
+            checkpoint: self.checkpoint(),
+            epoch: self.epoch,
+        };
         blocks.write(&*files.data[0].file, &state).map_err(|error| match error {
             StateError::Write(source) => Error::from_io("cannot write", &*self.paths[0], source),
             StateError::Sync(source) => self.stop(&self.paths[0], source),
@@ -221,11 +291,14 @@ impl Tablespace {
 
     /// The caller has `state` locked: a second sync must not return while the first is still at it.
     fn sync_data(&self, files: &Files) -> Result<()> {
+        let (pages, sync) = (self.pages(), self.syncs_begun.fetch_add(1, Ordering::AcqRel) + 1);
         for (data, path) in files.data.iter().zip(&self.paths) {
             if data.unsynced.swap(false, Ordering::AcqRel) {
                 data.file.sync().map_err(|source| self.stop(path, source))?;
             }
         }
+        self.synced_pages.fetch_max(pages, Ordering::AcqRel);
+        self.synced.fetch_max(sync, Ordering::AcqRel);
         Ok(())
     }
 
@@ -256,7 +329,7 @@ impl Tablespace {
     }
 
     /// Pages of one stripe in every file: the data files grow in such rows.
-    fn row_pages(&self) -> u64 {
+    pub(super) fn row_pages(&self) -> u64 {
         Self::STRIPE_PAGES * self.paths.len() as u64
     }
 

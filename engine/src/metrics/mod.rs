@@ -26,23 +26,31 @@ pub enum WaitReason {
     DiskWrite,
     /// A sync of the data files.
     DiskSync,
-    /// A change of rows, until a checkpoint in progress has ended; or a checkpoint, until the changes in
-    /// progress have.
-    Checkpoint,
+    /// The redo log, until it is written or durable up to what was committed.
+    LogSync,
+    /// Room in the log buffer.
+    RedoBuffer,
+    /// Room in the redo log's files, or the back-pressure that keeps some.
+    RedoSpace,
+    /// A change of rows, until a close in progress has ended; or a close, until the changes in progress have.
+    Close,
     /// The catalog, which another thread reads or changes.
     Catalog,
 }
 
 impl WaitReason {
     /// All reasons, in the order in which they are documented.
-    pub const ALL: [WaitReason; 8] = [
+    pub const ALL: [WaitReason; 11] = [
         WaitReason::DiskRead,
         WaitReason::PageLoad,
         WaitReason::PageLatch,
         WaitReason::FreeFrame,
         WaitReason::DiskWrite,
         WaitReason::DiskSync,
-        WaitReason::Checkpoint,
+        WaitReason::LogSync,
+        WaitReason::RedoBuffer,
+        WaitReason::RedoSpace,
+        WaitReason::Close,
         WaitReason::Catalog,
     ];
 
@@ -55,7 +63,10 @@ impl WaitReason {
             WaitReason::FreeFrame => "free_frame",
             WaitReason::DiskWrite => "disk_write",
             WaitReason::DiskSync => "disk_sync",
-            WaitReason::Checkpoint => "checkpoint",
+            WaitReason::LogSync => "log_sync",
+            WaitReason::RedoBuffer => "redo_buffer",
+            WaitReason::RedoSpace => "redo_space",
+            WaitReason::Close => "close",
             WaitReason::Catalog => "catalog",
         }
     }

@@ -10,9 +10,11 @@
 //! A group is `S / 2 * 8` pages (65,536 of 16 KiB, one GiB; 16,384 of 4 KiB). The bitmap of group `g` is its
 //! second page, `g * group + 1`. Page 0 of the tablespace is never used, so that 0 can mean "no page".
 
-use super::{KIND_BITMAP, PageNo, format, read_u64, write_u64};
+use std::ops::Range;
 
-const AT_GROUPS: usize = super::COMMON_HEADER_BYTES;
+use super::{KIND_BITMAP, PageNo, format, read_u64};
+
+pub(crate) const AT_GROUPS: usize = super::COMMON_HEADER_BYTES;
 const AT_BITS: usize = 64;
 
 /// Pages per bitmap page.
@@ -39,11 +41,6 @@ pub fn groups(page: &[u8]) -> u64 {
     read_u64(page, AT_GROUPS)
 }
 
-/// Says so.
-pub fn set_groups(page: &mut [u8], groups: u64) {
-    write_u64(page, AT_GROUPS, groups);
-}
-
 /// Whether the group's page `index` is in use.
 pub fn is_set(page: &[u8], index: u64) -> bool {
     page[AT_BITS + index as usize / 8] & 1 << (index % 8) != 0
@@ -56,6 +53,17 @@ pub fn set(page: &mut [u8], index: u64, in_use: bool) {
         true => *byte |= 1 << (index % 8),
         false => *byte &= !(1 << (index % 8)),
     }
+}
+
+/// The bytes that say of the group's `pages` whether they are in use, and their offset, after they were set or cleared.
+pub(crate) fn changed_bytes(page: &[u8], pages: Range<u64>, in_use: bool) -> (usize, Vec<u8>) {
+    let bytes = (pages.start / 8) as usize..pages.end.div_ceil(8) as usize;
+    let mut changed = page[AT_BITS + bytes.start..AT_BITS + bytes.end].to_vec();
+    for index in pages {
+        let (byte, bit) = (&mut changed[(index / 8) as usize - bytes.start], 1 << (index % 8));
+        if in_use { *byte |= bit } else { *byte &= !bit }
+    }
+    (AT_BITS + bytes.start, changed)
 }
 
 /// The first page from `from` on that is free.

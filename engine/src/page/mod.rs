@@ -25,6 +25,7 @@ pub mod bitmap;
 mod bytes;
 pub mod edit;
 pub mod node;
+pub mod op;
 
 pub use bytes::{Bytes, Torn};
 
@@ -34,8 +35,8 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageNo(pub u64);
 
-/// A place in the redo log; 0 until there is one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A place in the redo log: an offset in its stream, bytes; 0: before all that was logged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lsn(pub u64);
 
 /// Smallest page, bytes.

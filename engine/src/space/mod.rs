@@ -10,14 +10,16 @@
 //! The caller says near which page it wants one; the first free page from there on is taken, in this group or the
 //! next. [`PageAllocator::allocate_run`] gives pages in a row where there are such, for bulk loads.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::buffer::{BufferPool, ExclusiveGuard, Mtr, Stop};
+use crate::buffer::{BufferPool, Need};
 use crate::error::Result;
 use crate::metrics::WaitReason;
 use crate::page::PageNo;
 use crate::page::bitmap::{self, bitmap_of, group_pages};
+use crate::page::op::Op;
 use crate::wait::Waiter;
 
 /// The tablespace grows by at least as many pages at a time.
@@ -138,19 +140,32 @@ impl PageAllocator {
     /// Takes free pages in a row from one group.
     fn take_in(&self, group: u64, from: u64, pages: u64, waiter: &Waiter) -> Result<Option<Run>> {
         let base = group * group_pages(self.pool.page_size());
-        self.pool.retry(waiter, || {
-            let mut bitmap = self.latch_bitmap(PageNo(base + 1))?;
-            let Some(first) = bitmap::find_free(bitmap.bytes(), from) else { return Ok(None) };
+        self.change_bitmap(PageNo(base + 1), waiter, |bitmap| {
+            let first = bitmap::find_free(bitmap, from)?;
             let end = (first + pages).min(group_pages(self.pool.page_size()));
-            let end = (first..end).find(|&page| bitmap::is_set(bitmap.bytes(), page)).unwrap_or(end);
-            (first..end).for_each(|page| bitmap::set(bitmap.bytes_mut(), page, true));
-            Mtr::in_place(&self.pool).commit(&mut [&mut bitmap]);
-            Ok(Some(Run { first: PageNo(base + first), pages: end - first }))
+            let end = (first..end).find(|&page| bitmap::is_set(bitmap, page)).unwrap_or(end);
+            Some((first..end, true))
+        })
+        .map(|taken| {
+            taken.map(|taken| Run { first: PageNo(base + taken.start), pages: taken.end - taken.start })
         })
     }
 
-    fn latch_bitmap(&self, page: PageNo) -> std::result::Result<ExclusiveGuard<'_>, Stop> {
-        self.pool.optimistic(page)?.exclusive()
+    /// Sets or clears the bits that `which` says; gives which.
+    fn change_bitmap(
+        &self,
+        no: PageNo,
+        waiter: &Waiter,
+        which: impl Fn(&[u8]) -> Option<(Range<u64>, bool)>,
+    ) -> Result<Option<Range<u64>>> {
+        self.pool.change(waiter, &Need::nodes(self.pool.page_size(), &[]), |mut mtr| {
+            let mut bitmap = self.pool.optimistic(no)?.exclusive()?;
+            let Some((pages, in_use)) = which(bitmap.bytes()) else { return Ok(None) };
+            let (at, bytes) = bitmap::changed_bytes(bitmap.bytes(), pages.clone(), in_use);
+            mtr.apply(&mut bitmap, &Op::Write { at, bytes: &bytes });
+            mtr.commit(&mut [&mut bitmap]);
+            Ok(Some(pages))
+        })
     }
 
     /// Frees a page that nothing refers to any more.
@@ -161,14 +176,11 @@ impl PageAllocator {
     /// Frees pages of one group that nothing refers to any more.
     pub fn free_run(&self, run: Run, waiter: &Waiter) -> Result<()> {
         let no = bitmap_of(run.first, self.pool.page_size());
-        self.pool.retry(waiter, || {
-            let mut bitmap = self.latch_bitmap(no)?;
-            for page in run.first.0..run.first.0 + run.pages {
-                debug_assert!(bitmap::is_set(bitmap.bytes(), page + 1 - no.0), "page {page} is freed twice");
-                bitmap::set(bitmap.bytes_mut(), page + 1 - no.0, false);
-            }
-            Mtr::in_place(&self.pool).commit(&mut [&mut bitmap]);
-            Ok(())
+        let first = run.first.0 + 1 - no.0;
+        self.change_bitmap(no, waiter, |bitmap| {
+            let pages = first..first + run.pages;
+            debug_assert!(pages.clone().all(|page| bitmap::is_set(bitmap, page)), "{run:?} is freed twice");
+            Some((pages, false))
         })?;
         self.cursor.fetch_min(run.first.0, Ordering::Relaxed);
         Ok(())
@@ -193,26 +205,17 @@ impl PageAllocator {
             return Ok(());
         }
         self.grow(no.0 + 1, waiter)?;
-        let mut attempts = 0;
-        loop {
-            let mut mtr = Mtr::begin(&self.pool, &[no], waiter)?;
-            match mtr.create(no) {
-                Err(stop) => {
-                    drop(mtr);
-                    self.pool.settle(stop, waiter, &mut attempts)?;
-                }
-                Ok(mut page) => {
-                    bitmap::format_bitmap(page.bytes_mut(), no);
-                    mtr.commit(&mut [&mut page]);
-                    break;
-                }
-            }
-        }
-        self.pool.retry(waiter, || {
-            let mut first = self.latch_bitmap(PageNo(1))?;
+        self.pool.change(waiter, &Need::nodes(self.pool.page_size(), &[no]), |mut mtr| {
+            let mut page = mtr.create(no)?;
+            mtr.rewrite(&mut page, |page| bitmap::format_bitmap(page, no));
+            mtr.commit(&mut [&mut page]);
+            Ok(())
+        })?;
+        self.pool.change(waiter, &Need::nodes(self.pool.page_size(), &[]), |mut mtr| {
+            let mut first = self.pool.optimistic(PageNo(1))?.exclusive()?;
             let groups = bitmap::groups(first.bytes()).max(group + 1);
-            bitmap::set_groups(first.bytes_mut(), groups);
-            Mtr::in_place(&self.pool).commit(&mut [&mut first]);
+            mtr.apply(&mut first, &Op::Write { at: bitmap::AT_GROUPS, bytes: &groups.to_le_bytes() });
+            mtr.commit(&mut [&mut first]);
             Ok(())
         })?;
         self.groups.store(group + 1, Ordering::Release);

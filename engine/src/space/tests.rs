@@ -2,12 +2,13 @@ use super::*;
 use crate::buffer::PoolConfig;
 use crate::disk::{MemoryDisk, Tablespace};
 use crate::metrics::Waits;
+use crate::redo::log_on;
 use std::collections::BTreeSet;
 
 fn pool(disk: &MemoryDisk, new: bool) -> Arc<BufferPool> {
     let space = if new { Tablespace::create(disk, 2, 4096) } else { Tablespace::open(disk) };
-    let config = PoolConfig { bytes: 64 * 4096, instances: 2 };
-    BufferPool::new(Arc::new(space.unwrap()), config, Waits::new()).unwrap()
+    let config = PoolConfig { bytes: 64 * 4096, instances: 2, doublewrite: true };
+    BufferPool::new(disk, log_on(disk, space.unwrap()), config, Waits::new()).unwrap()
 }
 
 #[test]

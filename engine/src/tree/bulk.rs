@@ -4,14 +4,17 @@
 //! the fill any more, the node is made, in pages that lie in a row, and its lower fence and number go to the level above.
 //! Pages are made through the pool, one at a time and with nothing else held, so a pool smaller than the data waits for
 //! its cleaners and no more. Until the root is written, last, the tree is empty for everyone.
+//!
+//! The nodes are not logged, only the root: before that, all of them are written and synced. A crash in between leaves
+//! the tree empty, and the pages allocated to nobody.
 
 use super::Tree;
 use super::entries::{Entries, NodeKind};
-use crate::buffer::{BufferPool, Mtr};
+use crate::buffer::{BufferPool, Need, Stop};
 use crate::error::{Error, Result};
+use crate::page::PageNo;
 use crate::page::edit::entry_bytes;
 use crate::page::node::{Fences, common_prefix, separator};
-use crate::page::{PAGE_BYTES_MAX, PageNo};
 use crate::space::{PageAllocator, Run};
 use crate::wait::Waiter;
 
@@ -192,7 +195,7 @@ impl Loader<'_> {
     /// Makes a node of the level's first `count` entries, and says so to the level above.
     fn make_node(&mut self, level: usize, count: usize, fences: &Fences) -> Result<()> {
         let no = self.next_page()?;
-        self.write_node(no, level, count, fences, true)?;
+        self.write_node(no, level, count, fences)?;
         let of_level = &mut self.levels[level];
         of_level.nodes += 1;
         if let Some(upper) = &fences.upper {
@@ -205,35 +208,38 @@ impl Loader<'_> {
         self.add(level + 1, &fences.lower, &no.0.to_le_bytes())
     }
 
-    fn write_node(&self, no: PageNo, level: usize, count: usize, fences: &Fences, new: bool) -> Result<()> {
+    fn write_node(&self, no: PageNo, level: usize, count: usize, fences: &Fences) -> Result<()> {
+        let node = self.build_node(no, level, count, fences);
+        // Later than all that was ever logged of the page.
+        let lsn = self.pool.log().next();
+        self.pool.make_unlogged(no, lsn, self.waiter, |page| page.copy_from_slice(&node))
+    }
+
+    /// What was loaded is written and synced; then the root, which makes it a part of the tree, is logged.
+    fn write_root(&self, level: usize, count: usize, fences: &Fences) -> Result<()> {
+        if self.levels[0].nodes > 0 {
+            self.pool.flush_all(self.waiter)?;
+        }
+        let node = self.build_node(self.root, level, count, fences);
+        self.pool.change(self.waiter, &Need::nodes(self.pool.page_size(), &[]), |mut mtr| {
+            let mut root = self.pool.optimistic(self.root)?.exclusive()?;
+            if root.node().slots() != Ok(0) {
+                return Err(Stop::fail(Error::TreeNotEmpty));
+            }
+            mtr.rewrite(&mut root, |page| page.copy_from_slice(&node));
+            mtr.commit(&mut [&mut root]);
+            Ok(())
+        })
+    }
+
+    fn build_node(&self, no: PageNo, level: usize, count: usize, fences: &Fences) -> Vec<u8> {
         let of_level = &self.levels[level];
         let first_child = PageNo(of_level.first_child);
         let kind = NodeKind { no, owner: self.root, level: level as u8, first_child };
-        let mut page = [0; PAGE_BYTES_MAX];
-        let page = &mut page[..self.pool.page_size()];
-        let built = of_level.entries.build(0..count, &kind, fences, page);
+        let mut page = vec![0; self.pool.page_size()];
+        let built = of_level.entries.build(0..count, &kind, fences, &mut page);
         assert!(built, "a node in the making is sealed while it fits");
-        let mut attempts = 0;
-        loop {
-            let mut mtr =
-                Mtr::begin(self.pool, if new { std::slice::from_ref(&no) } else { &[] }, self.waiter)?;
-            let latched = match new {
-                true => mtr.create(no),
-                false => self.pool.optimistic(no).and_then(|root| root.exclusive()),
-            };
-            match latched {
-                Ok(guard) if !new && guard.node().slots() != Ok(0) => return Err(Error::TreeNotEmpty),
-                Ok(mut guard) => {
-                    guard.bytes_mut().copy_from_slice(page);
-                    mtr.commit(&mut [&mut guard]);
-                    return Ok(());
-                }
-                Err(stop) => {
-                    drop(mtr);
-                    self.pool.settle(stop, self.waiter, &mut attempts)?;
-                }
-            }
-        }
+        page
     }
 
     /// Makes the last node of each level; the topmost is the root.
@@ -248,7 +254,7 @@ impl Loader<'_> {
                 self.seal_but_last(level, fences.lower)?;
                 (self.levels[level].prefix, self.levels[level].bytes) = (usize::MAX, 0);
             } else if top {
-                return self.write_node(self.root, level, count, &fences, false);
+                return self.write_root(level, count, &fences);
             } else {
                 self.make_node(level, count, &fences)?;
                 level += 1;

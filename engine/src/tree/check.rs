@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use super::Tree;
-use crate::buffer::{PageBuffer, Stop};
+use crate::buffer::Stop;
+use crate::disk::AlignedBuffer;
 use crate::error::{Error, Result};
 use crate::page::node::{Fences, Node};
 use crate::page::{PageNo, Torn};
@@ -38,7 +39,7 @@ impl Tree {
     pub fn check(&self, waiter: &Waiter) -> Result<TreeStats> {
         let mut stats = TreeStats::default();
         let mut seen = HashSet::new();
-        let (mut copy, mut image) = (Vec::new(), PageBuffer::new(self.pool.page_size()));
+        let (mut copy, mut image) = (Vec::new(), AlignedBuffer::new(self.pool.page_size()));
         let mut to_do = vec![Expected { page: self.root, fences: Fences::all(), level: None }];
         while let Some(expected) = to_do.pop() {
             let page = expected.page;
@@ -47,7 +48,7 @@ impl Tree {
                 return Err(corrupt("two nodes refer to it"));
             }
             self.copy_page(page, &mut copy, waiter)?;
-            self.pool.verify_on_disk(page, image.bytes(), waiter)?;
+            self.pool.verify_on_disk(page, &mut image, waiter)?;
             let level = Node(&copy[..]).level().map_err(|Torn| corrupt("it has no level"))?;
             if expected.level.is_some_and(|expected| expected != level) {
                 return Err(corrupt("its level is not one less than its parent's"));

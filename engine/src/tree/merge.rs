@@ -4,11 +4,12 @@ use std::ops::Range;
 
 use super::Tree;
 use super::entries::{Entries, NodeKind};
-use crate::buffer::{ExclusiveGuard, Mtr, OptimisticGuard, Stop};
+use crate::buffer::{ExclusiveGuard, Mtr, Need, OptimisticGuard, Stop};
 use crate::error::Result;
 use crate::page::edit::NodeMut;
 use crate::page::node::{AT_FIRST_CHILD, CHILD_BYTES, Fences, separator};
-use crate::page::{PageNo, read_u64, write_u64};
+use crate::page::op::Op;
+use crate::page::{AT_OWNER, PageNo, read_u64};
 use crate::wait::Waiter;
 
 type Attempt<T> = std::result::Result<T, Stop>;
@@ -37,34 +38,35 @@ struct Pair<'p> {
 impl Tree {
     /// Merges what is underfull on the way to `key`, from the leaf upwards.
     pub(super) fn shrink(&self, waiter: &Waiter, key: &[u8]) -> Result<()> {
+        let need = Need::nodes(self.pool.page_size(), &[]);
         for level in 0..u8::MAX {
-            match self.pool.retry(waiter, || self.try_merge(key, level))? {
+            match self.pool.change(waiter, &need, |mtr| self.try_merge(mtr, key, level))? {
                 Outcome::Merged(page) => self.alloc.free(page, waiter)?,
                 Outcome::Alone => {}
                 Outcome::Evened | Outcome::Nothing => break,
             }
         }
-        while let Some(page) = self.pool.retry(waiter, || self.try_collapse())? {
+        while let Some(page) = self.pool.change(waiter, &need, |mtr| self.try_collapse(mtr))? {
             self.alloc.free(page, waiter)?;
         }
         Ok(())
     }
 
     /// A root with one child becomes what the child is; the child's page, which is free then.
-    fn try_collapse(&self) -> Attempt<Option<PageNo>> {
+    fn try_collapse<'p>(&'p self, mut mtr: Mtr<'p>) -> Attempt<Option<PageNo>> {
         let root = self.pool.optimistic(self.root)?;
         if root.checked(root.node().level())? == 0 || root.checked(root.node().slots())? > 0 {
             return Ok(None);
         }
         let child = self.pool.child(root.checked(root.node().child(0))?, &root)?;
         let (mut root, mut child) = (root.exclusive()?, child.exclusive()?);
-        NodeMut::new(root.bytes_mut()).take_over(child.bytes());
-        retire(&mut child);
-        Mtr::in_place(&self.pool).commit(&mut [&mut root, &mut child]);
+        mtr.rewrite(&mut root, |page| _ = NodeMut::new(page).take_over(child.bytes()));
+        retire(&mut mtr, &mut child);
+        mtr.commit(&mut [&mut root, &mut child]);
         Ok(Some(child.page()))
     }
 
-    fn try_merge(&self, key: &[u8], level: u8) -> Attempt<Outcome> {
+    fn try_merge<'p>(&'p self, mtr: Mtr<'p>, key: &[u8], level: u8) -> Attempt<Outcome> {
         let Some(path) = self.path(key, level)? else { return Ok(Outcome::Nothing) };
         let Some((parent, index)) = path.parent else { return Ok(Outcome::Nothing) };
         if !self.is_underfull(path.node.checked(path.node.node().used_bytes())?) {
@@ -75,7 +77,7 @@ impl Tree {
             return Ok(Outcome::Alone);
         }
         let pair = self.latch_pair(path.node, parent, index, slots, level)?;
-        self.merge(pair)
+        self.merge(mtr, pair)
     }
 
     /// The node together with its right neighbour, or with the left if it is the last.
@@ -100,27 +102,33 @@ impl Tree {
         })
     }
 
-    fn merge<'p>(&'p self, mut pair: Pair<'p>) -> Attempt<Outcome> {
+    fn merge<'p>(&'p self, mut mtr: Mtr<'p>, mut pair: Pair<'p>) -> Attempt<Outcome> {
         let entries = pair.entries()?;
         let fences = pair.fences()?;
         let size = entries.node_bytes(0..entries.len(), &fences);
         if size > self.pool.page_size() / 8 * 7 {
-            return self.even_out(pair, &entries, &fences);
+            return self.even_out(mtr, pair, &entries, &fences);
         }
         let mut merged = vec![0; self.pool.page_size()];
         let kind = self.kind(&pair.left, pair.level, first_child(&pair.left));
         if !entries.build(0..entries.len(), &kind, &fences, &mut merged) {
             return Ok(Outcome::Nothing);
         }
-        pair.left.bytes_mut().copy_from_slice(&merged);
-        NodeMut::new(pair.parent.bytes_mut()).remove(pair.slot);
-        retire(&mut pair.right);
-        Mtr::in_place(&self.pool).commit(&mut [&mut pair.parent, &mut pair.left, &mut pair.right]);
+        mtr.rewrite(&mut pair.left, |page| page.copy_from_slice(&merged));
+        mtr.apply(&mut pair.parent, &Op::Remove { slot: pair.slot });
+        retire(&mut mtr, &mut pair.right);
+        mtr.commit(&mut [&mut pair.parent, &mut pair.left, &mut pair.right]);
         Ok(Outcome::Merged(pair.right.page()))
     }
 
     /// Gives both nodes about the same.
-    fn even_out<'p>(&'p self, mut pair: Pair<'p>, entries: &Entries, fences: &Fences) -> Attempt<Outcome> {
+    fn even_out<'p>(
+        &'p self,
+        mut mtr: Mtr<'p>,
+        mut pair: Pair<'p>,
+        entries: &Entries,
+        fences: &Fences,
+    ) -> Attempt<Outcome> {
         let at = entries.middle();
         let leaf = pair.level == 0;
         let separator = match leaf {
@@ -149,14 +157,12 @@ impl Tree {
                 return Ok(Outcome::Nothing);
             }
         }
-        pair.left.bytes_mut().copy_from_slice(&pages[0]);
-        pair.right.bytes_mut().copy_from_slice(&pages[1]);
+        mtr.rewrite(&mut pair.left, |page| page.copy_from_slice(&pages[0]));
+        mtr.rewrite(&mut pair.right, |page| page.copy_from_slice(&pages[1]));
         let right_no = pair.right.page().0.to_le_bytes();
-        let mut parent = NodeMut::new(pair.parent.bytes_mut());
-        parent.remove(pair.slot);
-        let placed = parent.insert(pair.slot, &separator, &right_no);
-        debug_assert!(placed, "it was computed before whether it fits");
-        Mtr::in_place(&self.pool).commit(&mut [&mut pair.parent, &mut pair.left, &mut pair.right]);
+        mtr.apply(&mut pair.parent, &Op::Remove { slot: pair.slot });
+        mtr.apply(&mut pair.parent, &Op::Insert { slot: pair.slot, key: &separator, value: &right_no });
+        mtr.commit(&mut [&mut pair.parent, &mut pair.left, &mut pair.right]);
         Ok(Outcome::Evened)
     }
 
@@ -191,6 +197,6 @@ fn first_child(page: &ExclusiveGuard<'_>) -> PageNo {
 }
 
 /// Marks a page that is no longer part of the tree as changed, so that nobody who read it before goes on with it.
-fn retire(page: &mut ExclusiveGuard<'_>) {
-    write_u64(page.bytes_mut(), crate::page::AT_OWNER, 0);
+fn retire<'p>(mtr: &mut Mtr<'p>, page: &mut ExclusiveGuard<'p>) {
+    mtr.apply(page, &Op::Write { at: AT_OWNER, bytes: &0_u64.to_le_bytes() });
 }

@@ -28,11 +28,12 @@ use std::sync::Arc;
 
 pub use check::TreeStats;
 
-use crate::buffer::{BufferPool, Mtr, Stop};
+use crate::buffer::{BufferPool, Mtr, Need, Stop};
 use crate::error::{Error, Result};
 use crate::page::PageNo;
 use crate::page::edit::NodeMut;
 use crate::page::node::{Fences, entry_bytes_max};
+use crate::page::op::Op;
 use crate::space::PageAllocator;
 use crate::wait::Waiter;
 
@@ -67,23 +68,13 @@ impl Tree {
     /// Makes an empty tree.
     pub fn create(pool: &Arc<BufferPool>, alloc: &Arc<PageAllocator>, waiter: &Waiter) -> Result<Tree> {
         let root = alloc.allocate(None, waiter)?;
-        let tree = Tree::open(pool, alloc, root);
-        let mut attempts = 0;
-        loop {
-            let mut mtr = Mtr::begin(pool, &[root], waiter)?;
-            match mtr.create(root) {
-                Ok(mut page) => {
-                    NodeMut::format(page.bytes_mut(), root, root, 0, &Fences::all());
-                    mtr.commit(&mut [&mut page]);
-                    break;
-                }
-                Err(stop) => {
-                    drop(mtr);
-                    pool.settle(stop, waiter, &mut attempts)?;
-                }
-            }
-        }
-        Ok(tree)
+        pool.change(waiter, &Need::nodes(pool.page_size(), &[root]), |mut mtr| {
+            let mut page = mtr.create(root)?;
+            mtr.rewrite(&mut page, |page| _ = NodeMut::format(page, root, root, 0, &Fences::all()));
+            mtr.commit(&mut [&mut page]);
+            Ok(())
+        })?;
+        Ok(Tree::open(pool, alloc, root))
     }
 
     /// The tree whose root is page `root`.
@@ -161,15 +152,22 @@ impl Tree {
     /// Writes a row; whether the key was there.
     fn write(&self, waiter: &Waiter, key: &[u8], value: &[u8], mode: Mode) -> Result<bool> {
         self.check_size(key, value)?;
+        let need = Need::records(Op::Insert { slot: 0, key, value }.record_bytes());
         loop {
-            match self.pool.retry(waiter, || self.try_write(key, value, mode))? {
+            match self.pool.change(waiter, &need, |mtr| self.try_write(mtr, key, value, mode))? {
                 Written::Done { found } => return Ok(found),
                 Written::Full => self.split(waiter, key, 0)?,
             }
         }
     }
 
-    fn try_write(&self, key: &[u8], value: &[u8], mode: Mode) -> std::result::Result<Written, Stop> {
+    fn try_write<'p>(
+        &'p self,
+        mut mtr: Mtr<'p>,
+        key: &[u8],
+        value: &[u8],
+        mode: Mode,
+    ) -> std::result::Result<Written, Stop> {
         let leaf = self.leaf(key)?;
         let (slot, found) = leaf.checked(leaf.node().search(key))?;
         if found && mode == Mode::Insert || !found && mode == Mode::Update {
@@ -184,27 +182,26 @@ impl Tree {
         if !leaf.checked(fits)? {
             return Ok(Written::Full);
         }
-        let mut node = NodeMut::new(leaf.bytes_mut());
-        let written = match found {
-            true => node.replace(slot, key, value).is_ok(),
-            false => node.insert(slot, key, value),
-        };
-        debug_assert!(written, "it was asked before whether it fits");
-        Mtr::in_place(&self.pool).commit(&mut [&mut leaf]);
+        match found {
+            true => mtr.apply(&mut leaf, &Op::Replace { slot, value }),
+            false => mtr.apply(&mut leaf, &Op::Insert { slot, key, value }),
+        }
+        mtr.commit(&mut [&mut leaf]);
         Ok(Written::Done { found })
     }
 
     /// Removes a row; false if there is none.
     pub fn delete(&self, waiter: &Waiter, key: &[u8]) -> Result<bool> {
-        let (found, underfull) = self.pool.retry(waiter, || {
+        let need = Need::records(Op::Remove { slot: 0 }.record_bytes());
+        let (found, underfull) = self.pool.change(waiter, &need, |mut mtr| {
             let leaf = self.leaf(key)?;
             let (slot, found) = leaf.checked(leaf.node().search(key))?;
             if !found {
                 return Ok((false, false));
             }
             let mut leaf = leaf.exclusive()?;
-            NodeMut::new(leaf.bytes_mut()).remove(slot);
-            Mtr::in_place(&self.pool).commit(&mut [&mut leaf]);
+            mtr.apply(&mut leaf, &Op::Remove { slot });
+            mtr.commit(&mut [&mut leaf]);
             let used = leaf.checked(leaf.node().used_bytes())?;
             Ok((true, leaf.page() != self.root && self.is_underfull(used)))
         })?;

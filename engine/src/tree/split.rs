@@ -2,11 +2,12 @@
 
 use super::Tree;
 use super::entries::{Entries, NodeKind};
-use crate::buffer::{ExclusiveGuard, Mtr, Stop};
+use crate::buffer::{ExclusiveGuard, Mtr, Need, Stop};
 use crate::error::Result;
 use crate::page::edit::NodeMut;
 use crate::page::node::AT_FIRST_CHILD;
 use crate::page::node::{CHILD_BYTES, Fences, separator};
+use crate::page::op::Op;
 use crate::page::{PageNo, read_u64};
 use crate::wait::Waiter;
 
@@ -46,14 +47,9 @@ impl Tree {
     }
 
     fn split_to(&self, waiter: &Waiter, key: &[u8], level: u8, new: PageNo) -> Result<Outcome> {
-        let mut attempts = 0;
-        loop {
-            let mtr = Mtr::begin(&self.pool, &[new], waiter)?;
-            match self.try_split(mtr, key, level, new) {
-                Ok(outcome) => return Ok(outcome),
-                Err(stop) => self.pool.settle(stop, waiter, &mut attempts)?,
-            }
-        }
+        let need = [new];
+        let need = Need::nodes(self.pool.page_size(), &need);
+        self.pool.change(waiter, &need, |mtr| self.try_split(mtr, key, level, new))
     }
 
     fn try_split<'p>(
@@ -75,10 +71,10 @@ impl Tree {
         }
         // From here on nothing fails.
         let mut right = mtr.create(new)?;
-        right.bytes_mut().copy_from_slice(&cut.right);
-        node.bytes_mut().copy_from_slice(&cut.left);
-        let placed = NodeMut::new(parent.bytes_mut()).insert(index, &cut.separator, &new.0.to_le_bytes());
-        debug_assert!(placed, "it was asked before whether it fits");
+        mtr.rewrite(&mut right, |page| page.copy_from_slice(&cut.right));
+        mtr.rewrite(&mut node, |page| page.copy_from_slice(&cut.left));
+        let separator = Op::Insert { slot: index, key: &cut.separator, value: &new.0.to_le_bytes() };
+        mtr.apply(&mut parent, &separator);
         mtr.commit(&mut [&mut parent, &mut node, &mut right]);
         Ok(Outcome::Done)
     }
@@ -95,10 +91,13 @@ impl Tree {
             return Err(Stop::corrupt(root.page()));
         }
         let mut child = mtr.create(new)?;
-        let page = child.bytes_mut();
-        page.copy_from_slice(root.bytes());
-        crate::page::write_u64(page, crate::page::AT_PAGE_NO, new.0);
-        NodeMut::new(root.bytes_mut()).reformat(level + 1, &Fences::all()).set_first_child(new);
+        mtr.rewrite(&mut child, |page| {
+            page.copy_from_slice(root.bytes());
+            crate::page::write_u64(page, crate::page::AT_PAGE_NO, new.0);
+        });
+        mtr.rewrite(&mut root, |page| {
+            NodeMut::new(page).reformat(level + 1, &Fences::all()).set_first_child(new);
+        });
         mtr.commit(&mut [&mut root, &mut child]);
         Ok(Outcome::Done)
     }

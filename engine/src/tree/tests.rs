@@ -2,6 +2,7 @@ use super::*;
 use crate::buffer::PoolConfig;
 use crate::disk::{MemoryDisk, Tablespace};
 use crate::metrics::Waits;
+use crate::redo::log_on;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -16,15 +17,16 @@ struct Fixture {
 
 impl Drop for Fixture {
     fn drop(&mut self) {
-        self.pool.stop_cleaners();
+        self.pool.stop_background();
     }
 }
 
 fn fixture(frames: u64, instances: u32) -> Fixture {
-    let space = Tablespace::create(&MemoryDisk::default(), 2, 4096).unwrap();
-    let config = PoolConfig { bytes: frames * 4096, instances };
-    let pool = BufferPool::new(Arc::new(space), config, Waits::new()).unwrap();
-    pool.start_cleaners().unwrap();
+    let disk = MemoryDisk::default();
+    let log = log_on(&disk, Tablespace::create(&disk, 2, 4096).unwrap());
+    let config = PoolConfig { bytes: frames * 4096, instances, doublewrite: true };
+    let pool = BufferPool::new(&disk, log, config, Waits::new()).unwrap();
+    pool.start_background().unwrap();
     let waiter = Waiter::background();
     let alloc = PageAllocator::create(&pool, &waiter).unwrap();
     let tree = Tree::create(&pool, &alloc, &waiter).unwrap();

@@ -1,6 +1,8 @@
 //! What the tests share: small databases, and rows whose values can be told from their keys.
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub(crate) mod history;
+
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
@@ -14,6 +16,8 @@ pub(crate) fn config() -> EngineConfig {
         buffer_pool_instances: 2,
         data_files: 3,
         page_size: 4096,
+        redo_capacity_bytes: 4 << 20,
+        log_buffer_bytes: 256 << 10,
         ..EngineConfig::default()
     }
 }

@@ -29,7 +29,7 @@ const MARK: &str = "flifo lab data, layout 1";
 const DATABASE_DIR: &str = "sbtest";
 /// Bytes of disk per row, the tree's own pages and some air included.
 const DISK_BYTES_PER_ROW: u64 = 230;
-const DISK_BYTES_BASE: u64 = 64 << 20;
+const DISK_BYTES_BASE: u64 = 256 << 20;
 
 /// What the data shall be.
 pub struct Wanted<'a> {
@@ -149,11 +149,9 @@ fn look(home: &Path, wanted: &Wanted<'_>) -> Result<Found, Error> {
     }
     let database = match Database::open(home, wanted.config.clone()) {
         Ok(database) => database,
-        Err(
-            EngineError::NotClosedCleanly { .. }
-            | EngineError::HalfCreated { .. }
-            | EngineError::NoDatabase { .. },
-        ) => return Ok(Found::Stale(format!("the load of {} was not completed", home.display()))),
+        Err(EngineError::HalfCreated { .. } | EngineError::NoDatabase { .. }) => {
+            return Ok(Found::Stale(format!("the load of {} was not completed", home.display())));
+        }
         Err(error) => return Err(damaged(home, error)),
     };
     for (name, want) in properties(wanted) {

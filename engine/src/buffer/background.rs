@@ -1,0 +1,76 @@
+//! Background work: tasks that are stepped, and threads around them.
+//!
+//! A task is free of threads and of sleep ([`Task::step`]), so that a simulator can drive it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// When a background task wants its next step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wake {
+    /// At once.
+    Now,
+    /// Then, or earlier if it is rung for.
+    At(Instant),
+}
+
+/// What a thread of the background does again and again.
+pub(super) trait Task: Send + 'static {
+    /// Does a part of the work that is due at `now`.
+    fn step(&mut self, now: Instant) -> Wake;
+}
+
+/// What a user rings who takes one of the last free frames.
+#[derive(Default)]
+pub(super) struct Bell {
+    rung: AtomicBool,
+    target: Mutex<Option<Arc<Sleep>>>,
+}
+
+/// Where a task's thread sleeps.
+#[derive(Default)]
+pub(super) struct Sleep {
+    woken: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Sleep {
+    pub(super) fn wake(&self) {
+        *self.woken.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_one();
+    }
+
+    fn sleep(&self, time: Duration) {
+        let woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
+        let slept = self.changed.wait_timeout_while(woken, time, |woken| !*woken);
+        *slept.unwrap_or_else(PoisonError::into_inner).0 = false;
+    }
+}
+
+impl Bell {
+    pub(super) fn ring(&self) {
+        let first = !self.rung.load(Ordering::Relaxed) && !self.rung.swap(true, Ordering::AcqRel);
+        if first && let Some(target) = &*self.target.lock().unwrap_or_else(PoisonError::into_inner) {
+            target.wake();
+        }
+    }
+
+    pub(super) fn heard(&self) {
+        self.rung.store(false, Ordering::Release);
+    }
+
+    pub(super) fn set_target(&self, target: Option<Arc<Sleep>>) {
+        *self.target.lock().unwrap_or_else(PoisonError::into_inner) = target;
+    }
+}
+
+/// A thread around a task.
+pub(super) fn run(mut task: impl Task, sleep: &Sleep, stopped: &AtomicBool) {
+    while !stopped.load(Ordering::Acquire) {
+        let now = Instant::now();
+        if let Wake::At(then) = task.step(now) {
+            sleep.sleep(then.saturating_duration_since(now));
+        }
+    }
+}

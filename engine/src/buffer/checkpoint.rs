@@ -1,0 +1,65 @@
+//! The log's keeper: writes what nobody waits for, and makes checkpoints.
+//!
+//! A checkpoint is fuzzy: no page is written for it. It takes the oldest change that a dirty page has, syncs the data
+//! files, and makes that LSN durable as the place where recovery begins. Cleaners see to it that the oldest change
+//! gets younger.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::BufferPool;
+use super::background::{Task, Wake};
+use crate::redo::Durability;
+use crate::wait::Waiter;
+
+/// It looks around this often.
+const ROUND: Duration = Duration::from_millis(50);
+/// What was written without a sync is synced, and a checkpoint made, after this.
+const LATEST: Duration = Duration::from_secs(1);
+/// A checkpoint is made at once when it would free this share of the log.
+const CHECKPOINT_SHARE: u64 = 16;
+
+/// Writes the log behind those who do not wait for it, and makes checkpoints.
+pub struct Checkpointer {
+    pool: Arc<BufferPool>,
+    waiter: Waiter,
+    synced: Instant,
+    checkpointed: Instant,
+}
+
+impl Checkpointer {
+    /// The pool's; there is one.
+    pub fn new(pool: &Arc<BufferPool>, now: Instant) -> Self {
+        let waiter = Waiter::background().recording(&pool.waits);
+        Checkpointer { pool: Arc::clone(pool), waiter, synced: now, checkpointed: now }
+    }
+
+    /// What is due. Errors are kept by the pool and the log.
+    pub fn step(&mut self, now: Instant) -> Wake {
+        if self.pool.is_failed() {
+            return Wake::At(now + LATEST);
+        }
+        let log = Arc::clone(&self.pool.log);
+        let durability = match now.duration_since(self.synced) >= LATEST {
+            true => Durability::Synced,
+            false => Durability::Written,
+        };
+        if durability == Durability::Synced {
+            self.synced = now;
+        }
+        let _ = log.make_durable(log.next(), durability, &self.waiter);
+        let gain = self.pool.oldest_change().0.saturating_sub(log.checkpoint().0);
+        let due = now.duration_since(self.checkpointed) >= LATEST && gain > 0;
+        if due || gain > log.capacity_bytes() / CHECKPOINT_SHARE {
+            self.checkpointed = now;
+            let _ = self.pool.checkpoint();
+        }
+        Wake::At(now + ROUND)
+    }
+}
+
+impl Task for Checkpointer {
+    fn step(&mut self, now: Instant) -> Wake {
+        Checkpointer::step(self, now)
+    }
+}

@@ -1,0 +1,239 @@
+//! The doublewrite area of one instance: pages are written here, and synced, before they are written to their places.
+//!
+//! A page write that a crash tears leaves neither the old page nor the new one, and redo needs one of them. So each
+//! batch of pages goes to one of two segments of the instance's own file first. If the crash tears a page in its place,
+//! the copy is whole; if it tears the copy, the page in its place is still the old one.
+//!
+//! ```text
+//! doublewrite0.flifo, one per instance:
+//! offset                size
+//!      0                     segment 0
+//!   4096 + 32 pages          segment 1
+//!
+//! segment: offset size
+//!               0    8  "flifoDW\x1a"
+//!               8    4  page size
+//!              12    4  pages in this batch
+//!              16   16  id of the database
+//!              32  8*n  their numbers
+//!            4092    4  crc32c of the block so far
+//!            4096       the pages, each with its own checksum
+//! ```
+//!
+//! # Reuse
+//! A segment is written again only when the pages of its last batch are durable in their places. With two of them, the
+//! data files are synced at every other batch.
+//!
+//! # Repair
+//! Before redo, each page of each segment is looked at in its place ([`repair`]); one that is not whole there is
+//! written anew from its copy with the highest LSN. A page that was torn was in the last batch that had it, so that
+//! copy is what was being written.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use uuid::Uuid;
+
+use crate::disk::{ALIGNMENT_BYTES, AlignedBuffer, Block, Disk, DiskFile, Tablespace};
+use crate::error::{Error, Result};
+use crate::page::{Lsn, PageNo, lsn, verify};
+
+/// Pages of a batch, at most.
+pub(super) const BATCH_PAGES: usize = 32;
+const SEGMENTS: usize = 2;
+const HEADER_BYTES: usize = ALIGNMENT_BYTES;
+const MAGIC: [u8; 8] = *b"flifoDW\x1a";
+const NUMBERS_AT: usize = 32;
+
+/// An instance's file, and the batch in the making.
+pub(super) struct Doublewrite {
+    /// `None` if pages are written once.
+    file: Option<Box<dyn DiskFile>>,
+    path: String,
+    database: Uuid,
+    page_bytes: usize,
+    /// The segment for the next batch.
+    segment: usize,
+    /// Which sync of the data files makes the last batch of each segment durable.
+    needs_sync: [u64; SEGMENTS],
+    /// Header and pages.
+    batch: AlignedBuffer,
+    pages: Vec<PageNo>,
+}
+
+fn name(instance: u32) -> String {
+    format!("doublewrite{instance}.flifo")
+}
+
+fn instance_of(file: &str) -> Option<u32> {
+    file.strip_prefix("doublewrite")?.strip_suffix(".flifo")?.parse().ok()
+}
+
+fn segment_bytes(page_bytes: usize) -> usize {
+    HEADER_BYTES + BATCH_PAGES * page_bytes
+}
+
+impl Doublewrite {
+    /// The one of an instance of the database in `space`; its file is made if it is not there.
+    pub(super) fn open(disk: &dyn Disk, space: &Tablespace, instance: u32, in_use: bool) -> Result<Self> {
+        let page_bytes = space.page_size();
+        let file = in_use.then(|| open_file(disk, instance, page_bytes)).transpose()?;
+        Ok(Doublewrite {
+            file,
+            path: disk.path(&name(instance)),
+            database: space.database(),
+            page_bytes,
+            segment: 0,
+            needs_sync: [0; SEGMENTS],
+            batch: AlignedBuffer::new(segment_bytes(page_bytes)),
+            pages: Vec::with_capacity(BATCH_PAGES),
+        })
+    }
+
+    /// Begins a batch.
+    pub(super) fn begin(&mut self) {
+        self.pages.clear();
+    }
+
+    /// Memory for the next page of the batch, which is not full.
+    pub(super) fn push(&mut self, page: PageNo) -> &mut [u8] {
+        assert!(self.pages.len() < BATCH_PAGES);
+        self.pages.push(page);
+        let at = HEADER_BYTES + (self.pages.len() - 1) * self.page_bytes;
+        &mut self.batch.bytes_mut()[at..at + self.page_bytes]
+    }
+
+    /// The pages of the batch, and their bytes.
+    pub(super) fn pages(&self) -> impl Iterator<Item = (PageNo, &[u8])> {
+        let bytes = self.batch.bytes()[HEADER_BYTES..].chunks_exact(self.page_bytes);
+        self.pages.iter().copied().zip(bytes)
+    }
+
+    /// Makes the batch durable here. From then on it may be written to its places.
+    pub(super) fn write(&mut self, space: &Tablespace) -> Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        if !space.is_synced(self.needs_sync[self.segment]) {
+            space.sync()?;
+        }
+        let mut header = Block::zeroed();
+        header.set(0, &MAGIC);
+        header.set(8, &(self.page_bytes as u32).to_le_bytes());
+        header.set(12, &(self.pages.len() as u32).to_le_bytes());
+        header.set(16, self.database.as_bytes());
+        for (index, page) in self.pages.iter().enumerate() {
+            header.set(NUMBERS_AT + index * 8, &page.0.to_le_bytes());
+        }
+        header.seal();
+        self.batch.bytes_mut()[..HEADER_BYTES].copy_from_slice(header.bytes());
+        let bytes = HEADER_BYTES + self.pages.len() * self.page_bytes;
+        let at = (self.segment * segment_bytes(self.page_bytes)) as u64;
+        file.write_at(&self.batch.bytes()[..bytes], at)
+            .map_err(|source| Error::from_io("cannot write", &*self.path, source))?;
+        file.sync().map_err(|source| Error::from_io("cannot sync", &*self.path, source))
+    }
+
+    /// The batch was written to its places.
+    pub(super) fn end(&mut self, space: &Tablespace) {
+        self.needs_sync[self.segment] = space.next_sync();
+        self.segment = (self.segment + 1) % SEGMENTS;
+    }
+}
+
+fn open_file(disk: &dyn Disk, instance: u32, page_bytes: usize) -> Result<Box<dyn DiskFile>> {
+    let name = name(instance);
+    let bytes = (SEGMENTS * segment_bytes(page_bytes)) as u64;
+    let open = || match disk.open(&name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let file = disk.create(&name)?;
+            file.allocate(bytes)?;
+            file.sync()?;
+            disk.sync_directory()?;
+            Ok(file)
+        }
+        Ok(file) => {
+            // One that a crash left half-made.
+            if file.bytes()? < bytes {
+                file.allocate(bytes)?;
+            }
+            Ok(file)
+        }
+        other => other,
+    };
+    open().map_err(|source| match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Error::DiskFull { bytes_needed: bytes, path: disk.path("") }
+        }
+        _ => Error::from_io("cannot open", disk.path(&name), source),
+    })
+}
+
+/// Removes the files, of a database that could not be created.
+pub(crate) fn remove(disk: &dyn Disk) {
+    let names = disk.names().unwrap_or_default();
+    names.iter().filter(|name| instance_of(name).is_some()).for_each(|name| drop(disk.remove(name)));
+}
+
+/// Puts whole copies in the places of pages that a crash has torn, and makes them durable; how many.
+pub(crate) fn repair(disk: &dyn Disk, space: &Tablespace) -> Result<u64> {
+    let copies = find_copies(disk, space)?;
+    let mut buffer = AlignedBuffer::new(space.page_size());
+    let mut repaired = 0;
+    for (page, (_, copy)) in copies {
+        if page.0 >= space.pages() {
+            space.grow(page.0 + 1)?;
+        }
+        space.read(page.0, buffer.bytes_mut())?;
+        if verify(buffer.bytes(), page).is_err() {
+            buffer.bytes_mut().copy_from_slice(&copy);
+            space.begin_writing()?;
+            space.write(page.0, buffer.bytes())?;
+            repaired += 1;
+        }
+    }
+    if repaired > 0 {
+        space.sync()?;
+    }
+    Ok(repaired)
+}
+
+/// The newest whole copy of each page in any segment.
+fn find_copies(disk: &dyn Disk, space: &Tablespace) -> Result<BTreeMap<PageNo, (Lsn, Vec<u8>)>> {
+    let mut copies = BTreeMap::new();
+    let mut segment = AlignedBuffer::new(segment_bytes(space.page_size()));
+    let names = disk.names().map_err(|source| Error::from_io("cannot list", disk.path(""), source))?;
+    for name in names.iter().filter(|name| instance_of(name).is_some()) {
+        let file =
+            disk.open(name).map_err(|source| Error::from_io("cannot open", disk.path(name), source))?;
+        for index in 0..SEGMENTS {
+            let at = (index * segment.bytes().len()) as u64;
+            match file.read_at(segment.bytes_mut(), at) {
+                Ok(()) => newest_copies(segment.bytes(), space, &mut copies),
+                // Never written to the end: nothing that it was to protect was written either.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+                Err(source) => return Err(Error::from_io("cannot read", disk.path(name), source)),
+            }
+        }
+    }
+    Ok(copies)
+}
+
+fn newest_copies(segment: &[u8], space: &Tablespace, copies: &mut BTreeMap<PageNo, (Lsn, Vec<u8>)>) {
+    let (head, pages) = segment.split_at(HEADER_BYTES);
+    let mut header = Block::zeroed();
+    header.bytes_mut().copy_from_slice(head);
+    let ours = header.field(0) == MAGIC
+        && header.is_sealed()
+        && header.u32(8) as usize == space.page_size()
+        && header.field(16) == *space.database().as_bytes();
+    if !ours {
+        return;
+    }
+    let count = (header.u32(12) as usize).min(BATCH_PAGES);
+    for (index, bytes) in pages.chunks_exact(space.page_size()).take(count).enumerate() {
+        let page = PageNo(header.u64(NUMBERS_AT + index * 8));
+        let newer = copies.get(&page).is_none_or(|&(known, _)| known < lsn(bytes));
+        if newer && verify(bytes, page).is_ok() {
+            copies.insert(page, (lsn(bytes), bytes.to_vec()));
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! An instance's dirty pages, by when each became so: what must be written before the checkpoint can move on.
+//!
+//! A page enters when it becomes dirty, with the end of the log at that moment: all of its changes that are not on disk
+//! lie behind it. Entries are made under the list's lock, so they ascend. One is *valid* as long as the page is dirty or
+//! being written with that LSN; others are thrown away when they come to the front.
+//!
+//! A page that is being written may become dirty again; then it has two entries, and two LSNs: that of the write in
+//! progress, which counts until the write has ended, and its own.
+//!
+//! # Invariant
+//! Whoever reads the end of the log first and then, list by list, the oldest valid entry, finds an LSN before which no
+//! page has a change that is not on disk (or written and not yet synced). For a change that lies before that
+//! end had its page entered before it was appended (`BufferPool::note_dirty` comes first), and the lock makes the entry
+//! seen.
+//!
+//! # Lock order
+//! A leaf: held for a push, or a look at the front. Page latches may be held.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::latch::{DIRTY, PageEntry, RESIDENCY, RESIDENT, WRITING};
+use super::table::PageTable;
+use crate::page::{Lsn, PageNo};
+
+/// Since when a frame's page is dirty, and since when it was before the write in progress.
+#[derive(Clone, Copy, Default)]
+struct Since {
+    dirty: Lsn,
+    writing: Lsn,
+}
+
+#[derive(Default)]
+struct List {
+    entries: VecDeque<(Lsn, PageNo)>,
+    /// Per frame of the instance.
+    since: Box<[Since]>,
+}
+
+pub(super) struct FlushList {
+    first_frame: u32,
+    list: Mutex<List>,
+}
+
+impl FlushList {
+    pub(super) fn new(first_frame: u32, frames: u32) -> Self {
+        let since = vec![Since::default(); frames as usize].into();
+        FlushList { first_frame, list: Mutex::new(List { entries: VecDeque::new(), since }) }
+    }
+
+    fn list(&self) -> MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The page, whose exclusive latch the caller holds, becomes dirty; false if it was. `end` gives the log's end.
+    pub(super) fn enter(&self, entry: &PageEntry, page: PageNo, end: impl FnOnce() -> Lsn) -> bool {
+        if entry.state.load(Ordering::Acquire) & DIRTY != 0 {
+            return false;
+        }
+        let mut list = self.list();
+        let lsn = end();
+        let since = &mut list.since[(entry.frame.load(Ordering::Relaxed) - self.first_frame) as usize];
+        since.writing = since.dirty;
+        since.dirty = lsn;
+        list.entries.push_back((lsn, page));
+        // Under the lock: an entry whose page does not look dirty is thrown away.
+        entry.state.fetch_or(DIRTY, Ordering::AcqRel);
+        true
+    }
+
+    /// The least LSN of a valid entry.
+    pub(super) fn oldest(&self, table: &PageTable) -> Option<Lsn> {
+        let mut list = self.list();
+        self.trim(&mut list, table);
+        list.entries.front().map(|&(lsn, _)| lsn)
+    }
+
+    /// Up to `max` pages that became dirty before `limit`, the oldest first, appended to `pages`.
+    pub(super) fn oldest_pages(&self, table: &PageTable, limit: Lsn, max: usize, pages: &mut Vec<PageNo>) {
+        let mut list = self.list();
+        self.trim(&mut list, table);
+        let old = list.entries.iter().take_while(|&&(lsn, _)| lsn < limit);
+        let valid = old.filter(|&&(lsn, page)| self.is_valid(&list, table, lsn, page));
+        pages.extend(valid.take(max).map(|&(_, page)| page));
+    }
+
+    fn trim(&self, list: &mut List, table: &PageTable) {
+        while let Some(&(lsn, page)) = list.entries.front()
+            && !self.is_valid(list, table, lsn, page)
+        {
+            list.entries.pop_front();
+        }
+    }
+
+    fn is_valid(&self, list: &List, table: &PageTable, lsn: Lsn, page: PageNo) -> bool {
+        let entry = table.get(page).expect("a page that was dirty has an entry");
+        let state = entry.state.load(Ordering::Acquire);
+        // Neither dirty nor written pages are evicted, so the frame is the page's.
+        if state & RESIDENCY != RESIDENT || state & (DIRTY | WRITING) == 0 {
+            return false;
+        }
+        let since = list.since[(entry.frame.load(Ordering::Relaxed) - self.first_frame) as usize];
+        // A page becomes dirty again under the lock; the write's end may be missed by a moment, which does no harm.
+        since.dirty == lsn || state & (DIRTY | WRITING) == DIRTY | WRITING && since.writing == lsn
+    }
+}

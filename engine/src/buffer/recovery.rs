@@ -1,0 +1,181 @@
+//! Replaying the redo log: each frame's records, in order, on every page that is older.
+//!
+//! One thread parses; appliers change the pages, each those whose number it has, so the records of a page stay in order
+//! and different pages go on beside each other. Pages go through the pool like any other, so data may be larger than
+//! memory; those that are changed are dirty since the beginning of the log that is replayed, so that no checkpoint
+//! passes it before they are written. If the recovery crashes, the next begins at the same place, and leaves alone
+//! what is new enough.
+//!
+//! # What is refused
+//! A record that does not fit its page, and a page that is newer than the end of the log: then the log is another
+//! database's, or a part of it is lost, and what it would make of the pages is nobody's data.
+
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use super::{BufferPool, Stop};
+use crate::error::{Error, Result};
+use crate::page::op::Op;
+use crate::page::{Lsn, PageNo, lsn};
+use crate::wait::Waiter;
+
+/// Records on their way to an applier, per applier.
+const QUEUE: usize = 1024;
+
+/// What recovery has done, and has to do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RecoveryProgress {
+    /// Bytes of the redo log that were replayed.
+    pub replayed_bytes: u64,
+    /// Bytes of the redo log that there are to replay.
+    pub total_bytes: u64,
+}
+
+/// The records that one frame has for one page.
+struct ForPage {
+    page: PageNo,
+    end: Lsn,
+    records: Vec<u8>,
+}
+
+/// Takes frames in order, and hands their records to appliers.
+pub(crate) struct Replay<'p> {
+    pool: &'p BufferPool,
+    log_end: Lsn,
+}
+
+impl BufferPool {
+    /// The log is going to be replayed from `start` on: no checkpoint is made before that has ended. To be called before
+    /// the background begins.
+    pub(crate) fn begin_replay(&self, start: Lsn) {
+        self.replayed_from.store(start.0, Ordering::Release);
+    }
+}
+
+impl<'p> Replay<'p> {
+    /// For a log that ends at `log_end`. The pool was told of it ([`BufferPool::begin_replay`]).
+    pub(crate) fn new(pool: &'p BufferPool, log_end: Lsn) -> Self {
+        Replay { pool, log_end }
+    }
+
+    /// Replays what `frames` gives: it calls its argument with the end and the records of each frame, in order.
+    pub(crate) fn run(
+        self,
+        appliers: usize,
+        frames: impl FnOnce(&mut dyn FnMut(Lsn, &[u8]) -> Result<()>) -> Result<()>,
+    ) -> Result<()> {
+        let replayed = std::thread::scope(|scope| {
+            let (queues, threads): (Vec<_>, Vec<_>) = (0..appliers.max(1))
+                .map(|_| {
+                    let (queue, work) = sync_channel(QUEUE);
+                    let replay = &self;
+                    (queue, scope.spawn(move || replay.apply_all(&work)))
+                })
+                .unzip();
+            let parsed = frames(&mut |end, payload| self.distribute(end, payload, &queues));
+            drop(queues);
+            // What an applier found wrong is the reason why the parser could not go on.
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|_| Err(bad("an applier ended half-way"))))
+                .fold(Ok(()), Result::and)
+                .and(parsed)
+        });
+        if replayed.is_ok() {
+            self.pool.replayed_from.store(0, Ordering::Release);
+        }
+        replayed
+    }
+
+    fn distribute(&self, end: Lsn, payload: &[u8], queues: &[SyncSender<ForPage>]) -> Result<()> {
+        let mut pages: Vec<ForPage> = Vec::new();
+        let mut rest = payload;
+        while !rest.is_empty() {
+            let before = rest;
+            let (page, _) = Op::decode(&mut rest, self.pool.page_size())
+                .map_err(|_| bad(format!("the frame that ends at {} has a record that cannot be", end.0)))?;
+            let record = &before[..before.len() - rest.len()];
+            match pages.iter_mut().find(|of| of.page == page) {
+                Some(of) => of.records.extend_from_slice(record),
+                None => pages.push(ForPage { page, end, records: record.to_vec() }),
+            }
+        }
+        for of in pages {
+            // A stripe of pages goes to one applier: neighbours are read together.
+            let queue = &queues[(of.page.0 / 64) as usize % queues.len()];
+            queue.send(of).map_err(|_| bad("an applier gave up"))?;
+        }
+        Ok(())
+    }
+
+    fn apply_all(&self, work: &Receiver<ForPage>) -> Result<()> {
+        let waiter = Waiter::background().recording(&self.pool.waits);
+        work.iter().try_for_each(|of| self.apply(&of, &waiter))
+    }
+
+    fn apply(&self, of: &ForPage, waiter: &Waiter) -> Result<()> {
+        let space = self.pool.space();
+        if of.page.0 >= space.pages() {
+            space.grow(of.page.0 + 1)?;
+        }
+        let page_bytes = self.pool.page_size();
+        let (_, first) = Op::decode(&mut &of.records[..], page_bytes).expect("it was decoded before");
+        if first.makes_page() && first.is_of(of.page) && !self.is_readable(of.page, waiter)? {
+            let mut fits = true;
+            self.pool.make_unlogged(of.page, of.end, waiter, |page| fits = self.apply_to(of, page))?;
+            if fits { Ok(()) } else { Err(misfit(of)) }
+        } else {
+            self.change(of, waiter)
+        }
+    }
+
+    /// Makes the changes; false, and nothing is written any more, if one does not fit.
+    fn apply_to(&self, of: &ForPage, page: &mut [u8]) -> bool {
+        let mut rest = &of.records[..];
+        while !rest.is_empty() {
+            let (_, op) = Op::decode(&mut rest, page.len()).expect("it was decoded before");
+            if !op.is_of(of.page) || op.apply(page).is_err() {
+                self.pool.stop(misfit(of).to_string());
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether the page can be read; one that was never written, or is torn, cannot.
+    fn is_readable(&self, page: PageNo, waiter: &Waiter) -> Result<bool> {
+        match self.pool.retry(waiter, || self.pool.optimistic(page).map(drop)) {
+            Ok(()) => Ok(true),
+            Err(Error::CorruptPage { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn change(&self, of: &ForPage, waiter: &Waiter) -> Result<()> {
+        self.pool.retry(waiter, || {
+            let mut page = self.pool.optimistic(of.page)?.exclusive()?;
+            let found = lsn(page.bytes());
+            if found > self.log_end {
+                let what = format!(
+                    "page {} was changed at {}, the log ends at {}",
+                    of.page.0, found.0, self.log_end.0
+                );
+                return Err(Stop::fail(bad(what)));
+            }
+            if found >= of.end {
+                return Ok(());
+            }
+            let fits = self.apply_to(of, page.bytes_mut());
+            page.commit(of.end);
+            if fits { Ok(()) } else { Err(Stop::fail(misfit(of))) }
+        })
+    }
+}
+
+fn misfit(of: &ForPage) -> Error {
+    bad(format!("the record that ends at {} does not fit page {}", of.end.0, of.page.0))
+}
+
+fn bad(what: impl Into<String>) -> Error {
+    Error::CorruptRedo { path: "the redo log".to_owned(), what: what.into() }
+}

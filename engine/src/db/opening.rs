@@ -1,0 +1,89 @@
+//! The redo log of a database that is created or opened: new, as it was closed, or to be replayed.
+
+use std::sync::Arc;
+
+use super::EngineConfig;
+use crate::buffer::{BufferPool, RecoveryProgress, Replay, doublewrite, redo_bytes_max};
+use crate::disk::{Checkpoint, Disk, Tablespace};
+use crate::error::{Error, Result};
+use crate::page::Lsn;
+use crate::redo::{Log, LogFiles, Reader};
+
+/// Threads that change pages while the log is replayed.
+const APPLIERS: usize = 4;
+/// Progress is told after so many bytes of log.
+const PROGRESS_BYTES: u64 = 1 << 20;
+
+/// A log that a crash left, and what of it is to be replayed.
+pub(super) struct ToReplay {
+    files: LogFiles,
+    start: Checkpoint,
+    end: Lsn,
+}
+
+/// A log in new files.
+pub(super) fn create_log(
+    disk: &dyn Disk,
+    space: &Arc<Tablespace>,
+    config: &EngineConfig,
+) -> Result<Arc<Log>> {
+    Log::create(disk, space, config.redo_capacity_bytes, config.log_buffer_bytes)
+}
+
+/// The log of an existing database, and what of it is to be replayed before the pages fit together.
+pub(super) fn open_log(
+    disk: &dyn Disk,
+    space: &Arc<Tablespace>,
+    config: &EngineConfig,
+) -> Result<(Arc<Log>, Option<ToReplay>)> {
+    let start = space.checkpoint();
+    let files = match LogFiles::open(disk, space.database()) {
+        // Nothing of it is needed: what is left of one that was removed, or was just being made, makes place for a new
+        // one, and so does one of another size.
+        Err(Error::MissingRedo { .. } | Error::CorruptRedo { .. }) if space.was_clean() => {
+            return create_log(disk, space, config).map(|log| (log, None));
+        }
+        Ok(files) if space.was_clean() && !files.has_capacity(config.redo_capacity_bytes) => {
+            drop(files);
+            return create_log(disk, space, config).map(|log| (log, None));
+        }
+        files => files?,
+    };
+    let mut reader = Reader::new(&files, start, redo_bytes_max(space.page_size()));
+    while reader.next(|_, _| Ok(()))? {}
+    let (end, tail) = (reader.end(), reader.tail()?);
+    if end.0 > start.lsn {
+        doublewrite::repair(disk, space)?;
+    }
+    let to_replay = (end.0 > start.lsn)
+        .then(|| LogFiles::open(disk, space.database()).map(|files| ToReplay { files, start, end }))
+        .transpose()?;
+    Ok((Log::new(space, files, config.log_buffer_bytes, end, &tail), to_replay))
+}
+
+impl ToReplay {
+    /// Where it begins.
+    pub(super) fn start(&self) -> Lsn {
+        Lsn(self.start.lsn)
+    }
+
+    /// Replays the log on the pages of `pool`.
+    pub(super) fn replay(self, pool: &BufferPool, progress: &mut dyn FnMut(RecoveryProgress)) -> Result<()> {
+        let total_bytes = self.end.0 - self.start.lsn;
+        let mut told = 0;
+        Replay::new(pool, self.end).run(APPLIERS, |each| {
+            let mut reader = Reader::new(&self.files, self.start, redo_bytes_max(pool.page_size()));
+            progress(RecoveryProgress { replayed_bytes: 0, total_bytes });
+            while reader.end() < self.end && reader.next(&mut *each)? {
+                let replayed_bytes = reader.end().0 - self.start.lsn;
+                if replayed_bytes - told >= PROGRESS_BYTES {
+                    told = replayed_bytes;
+                    progress(RecoveryProgress { replayed_bytes, total_bytes });
+                }
+            }
+            Ok(())
+        })?;
+        progress(RecoveryProgress { replayed_bytes: total_bytes, total_bytes });
+        Ok(())
+    }
+}

@@ -1,0 +1,290 @@
+//! Changes of a page, as values: applied when they are made, and again, from the redo log, by recovery.
+//!
+//! One function changes the page in both cases ([`Op::apply`]), and it is deterministic: the same operation on the same
+//! bytes gives the same bytes. So a record needs to say what was done, not what came of it (physiological logging).
+//! Whether a record is due is told by the page's LSN.
+//!
+//! ```text
+//! offset size
+//!      0    8  page number
+//!      8    1  kind: 1 insert, 2 replace, 3 remove, 4 write, 5 image
+//!      9    1  0
+//!     10    2  a: insert, replace, remove: slot; write: offset; image: offset of the hole
+//!     12    2  b: insert: length of the key; image: length of the hole
+//!     14    2  c: length of the value or of the bytes; image: 0
+//!     16       insert: key, value; replace: value; write: bytes; image: the page without the hole
+//! ```
+//! An image leaves out the unused middle of a node (the hole), which is zero when the page is made from it.
+
+use super::edit::NodeMut;
+use super::node::{AT_HEAP_BEGIN, AT_SLOTS, NODE_HEADER_BYTES, Node, SLOT_BYTES};
+use super::{
+    AT_KIND, AT_OWNER, AT_PAGE_NO, COMMON_HEADER_BYTES, KIND_NODE, PageNo, TRAILER_BYTES, read_u16, read_u64,
+};
+
+const RECORD_HEADER_BYTES: usize = 16;
+const INSERT: u8 = 1;
+const REPLACE: u8 = 2;
+const REMOVE: u8 = 3;
+const WRITE: u8 = 4;
+const IMAGE: u8 = 5;
+
+/// A change of one page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op<'b> {
+    /// An entry more in a node, at that slot.
+    Insert {
+        /// Where.
+        slot: usize,
+        /// The whole key.
+        key: &'b [u8],
+        /// The value.
+        value: &'b [u8],
+    },
+    /// Another value for the entry at that slot of a node.
+    Replace {
+        /// Where.
+        slot: usize,
+        /// The value.
+        value: &'b [u8],
+    },
+    /// An entry less in a node.
+    Remove {
+        /// Where it was.
+        slot: usize,
+    },
+    /// Some bytes of any page, from its owner on.
+    Write {
+        /// Their offset.
+        at: usize,
+        /// What is there now.
+        bytes: &'b [u8],
+    },
+    /// The whole page: what lies before and after the hole.
+    Image {
+        /// The bytes before the hole.
+        head: &'b [u8],
+        /// The bytes after it.
+        tail: &'b [u8],
+    },
+}
+
+/// A record that cannot be, or not on this page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BadRecord;
+
+impl<'b> Op<'b> {
+    /// What makes any page of these bytes.
+    pub fn image(page: &'b [u8]) -> Self {
+        let (hole, end) = hole(page);
+        Op::Image { head: &page[..hole], tail: &page[end..] }
+    }
+
+    /// Bytes of the record, at most, of an image.
+    pub fn image_bytes_max(page_bytes: usize) -> usize {
+        RECORD_HEADER_BYTES + page_bytes
+    }
+
+    /// Bytes of the record.
+    pub fn record_bytes(&self) -> usize {
+        RECORD_HEADER_BYTES
+            + match self {
+                Op::Insert { key, value, .. } => key.len() + value.len(),
+                Op::Replace { value, .. } => value.len(),
+                Op::Remove { .. } => 0,
+                Op::Write { bytes, .. } => bytes.len(),
+                Op::Image { head, tail } => head.len() + tail.len(),
+            }
+    }
+
+    /// Appends the record to `out`. `page_bytes`: of the page that it is for.
+    pub fn encode(&self, page: PageNo, page_bytes: usize, out: &mut Vec<u8>) {
+        let (kind, a, b, c, parts): (u8, usize, usize, usize, [&[u8]; 2]) = match *self {
+            Op::Insert { slot, key, value } => (INSERT, slot, key.len(), value.len(), [key, value]),
+            Op::Replace { slot, value } => (REPLACE, slot, 0, value.len(), [value, &[]]),
+            Op::Remove { slot } => (REMOVE, slot, 0, 0, [&[], &[]]),
+            Op::Write { at, bytes } => (WRITE, at, 0, bytes.len(), [bytes, &[]]),
+            Op::Image { head, tail } => {
+                (IMAGE, head.len(), page_bytes - head.len() - tail.len(), 0, [head, tail])
+            }
+        };
+        out.extend_from_slice(&page.0.to_le_bytes());
+        out.extend_from_slice(&[kind, 0]);
+        [a, b, c].into_iter().for_each(|field| out.extend_from_slice(&(field as u16).to_le_bytes()));
+        parts.into_iter().for_each(|part| out.extend_from_slice(part));
+    }
+
+    /// Takes the first record off `bytes`, of pages of `page_bytes`.
+    pub fn decode(bytes: &mut &'b [u8], page_bytes: usize) -> Result<(PageNo, Op<'b>), BadRecord> {
+        let all: &'b [u8] = bytes;
+        let (head, rest) = all.split_at_checked(RECORD_HEADER_BYTES).ok_or(BadRecord)?;
+        let field = |at| usize::from(read_u16(head, at));
+        let (a, b, c) = (field(10), field(12), field(14));
+        let (first, second) = match head[8] {
+            INSERT => (b, c),
+            REPLACE | WRITE => (c, 0),
+            REMOVE => (0, 0),
+            IMAGE => (a, page_bytes.checked_sub(a + b).ok_or(BadRecord)?),
+            _ => return Err(BadRecord),
+        };
+        let (first, rest) = rest.split_at_checked(first).ok_or(BadRecord)?;
+        let (second, rest) = rest.split_at_checked(second).ok_or(BadRecord)?;
+        let op = match head[8] {
+            INSERT => Op::Insert { slot: a, key: first, value: second },
+            REPLACE => Op::Replace { slot: a, value: first },
+            REMOVE => Op::Remove { slot: a },
+            WRITE => Op::Write { at: a, bytes: first },
+            _ => Op::Image { head: first, tail: second },
+        };
+        *bytes = rest;
+        Ok((PageNo(read_u64(head, 0)), op))
+    }
+
+    /// Whether the page's bytes before do not matter.
+    pub fn makes_page(&self) -> bool {
+        matches!(self, Op::Image { .. })
+    }
+
+    /// Changes the page, whose bytes were verified or made here. A record that does not fit it changes nothing.
+    pub fn apply(&self, page: &mut [u8]) -> Result<(), BadRecord> {
+        match *self {
+            Op::Image { head, tail } => {
+                let (hole, end) = (head.len(), page.len().checked_sub(tail.len()).ok_or(BadRecord)?);
+                page.get_mut(hole..end).ok_or(BadRecord)?.fill(0);
+                page[..hole].copy_from_slice(head);
+                page[end..].copy_from_slice(tail);
+                return Ok(());
+            }
+            Op::Write { at, bytes } => {
+                let end = page.len() - TRAILER_BYTES;
+                if at < AT_OWNER || at + bytes.len() > end {
+                    return Err(BadRecord);
+                }
+                page[at..at + bytes.len()].copy_from_slice(bytes);
+                return Ok(());
+            }
+            _ if page[AT_KIND] != KIND_NODE => return Err(BadRecord),
+            Op::Insert { slot, key, value } => {
+                let node = Node(&*page);
+                let fits = slot <= slots(node) && node.fits(key.len(), value.len()) == Ok(true);
+                (fits && NodeMut::new(page).insert(slot, key, value)).then_some(())
+            }
+            Op::Replace { slot, value } => {
+                let node = Node(&*page);
+                let key = if slot < slots(node) { node.key(slot).ok() } else { None };
+                key.filter(|key| node.fits_instead(slot, key.len(), value.len()) == Ok(true))
+                    .and_then(|key| NodeMut::new(page).replace(slot, &key, value).ok())
+            }
+            Op::Remove { slot } => (slot < slots(Node(&*page))).then(|| NodeMut::new(page).remove(slot)),
+        }
+        .ok_or(BadRecord)
+    }
+
+    /// Whether an image is one of page `no`.
+    pub fn is_of(&self, no: PageNo) -> bool {
+        match self {
+            Op::Image { head, .. } => head.len() >= COMMON_HEADER_BYTES && read_u64(head, AT_PAGE_NO) == no.0,
+            _ => true,
+        }
+    }
+}
+
+fn slots(node: Node<&[u8]>) -> usize {
+    node.slots().unwrap_or(0)
+}
+
+/// The unused middle of a node; empty for other pages, and for nodes that are not as they should be.
+fn hole(page: &[u8]) -> (usize, usize) {
+    let begin = NODE_HEADER_BYTES + usize::from(read_u16(page, AT_SLOTS)) * SLOT_BYTES;
+    let end = usize::from(read_u16(page, AT_HEAP_BEGIN));
+    match page[AT_KIND] == KIND_NODE && begin < end && end <= page.len() {
+        true => (begin, end),
+        false => (page.len(), page.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::node::Fences;
+    use super::*;
+
+    fn node() -> Vec<u8> {
+        let mut page = vec![0; 4096];
+        NodeMut::format(&mut page, PageNo(7), PageNo(7), 0, &Fences::all());
+        page
+    }
+
+    fn round_trip(op: &Op<'_>) {
+        let mut bytes = Vec::new();
+        op.encode(PageNo(7), 4096, &mut bytes);
+        assert_eq!(bytes.len(), op.record_bytes());
+        assert_eq!(Op::decode(&mut &bytes[..], 4096), Ok((PageNo(7), *op)));
+        for cut in 0..bytes.len() {
+            assert_eq!(Op::decode(&mut &bytes[..cut], 4096), Err(BadRecord));
+        }
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        let page = node();
+        let ops = [
+            Op::Insert { slot: 3, key: b"key", value: b"value" },
+            Op::Replace { slot: 1, value: b"other" },
+            Op::Remove { slot: 2 },
+            Op::Write { at: 64, bytes: &[1, 2, 3] },
+            Op::image(&page),
+        ];
+        ops.iter().for_each(round_trip);
+        assert!(Op::image(&page).record_bytes() < 200);
+    }
+
+    #[test]
+    fn an_image_makes_the_page_again() {
+        let mut page = node();
+        Op::Insert { slot: 0, key: b"b", value: b"2" }.apply(&mut page).unwrap();
+        Op::Insert { slot: 0, key: b"a", value: b"1" }.apply(&mut page).unwrap();
+        Op::Remove { slot: 1 }.apply(&mut page).unwrap();
+        let image = Op::image(&page);
+        let mut other = vec![0xee; 4096];
+        image.apply(&mut other).unwrap();
+        // The hole may hold what was there before; all that is used is the same, and stays so.
+        for op in [Op::Insert { slot: 1, key: b"c", value: b"3" }, Op::Replace { slot: 0, value: b"longer" }]
+        {
+            op.apply(&mut page).unwrap();
+            op.apply(&mut other).unwrap();
+        }
+        assert_eq!(Node(&page[..]).key(1), Node(&other[..]).key(1));
+        assert_eq!(Op::image(&page), Op::image(&other));
+    }
+
+    #[test]
+    fn records_that_do_not_fit_change_nothing() {
+        let before = node();
+        let large = [0; 5000];
+        let ops = [
+            Op::Insert { slot: 1, key: b"key", value: b"value" },
+            Op::Insert { slot: 0, key: b"key", value: &large },
+            Op::Replace { slot: 0, value: b"x" },
+            Op::Remove { slot: 0 },
+            Op::Write { at: 8, bytes: &[1] },
+            Op::Write { at: 4088, bytes: &[1] },
+            Op::Image { head: &large, tail: &[] },
+        ];
+        for op in ops {
+            let mut page = before.clone();
+            assert_eq!(op.apply(&mut page), Err(BadRecord), "{op:?}");
+            assert_eq!(page, before);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_decoded_or_refused(bytes in proptest::collection::vec(0u8..8, 0..200)) {
+            let mut rest = &bytes[..];
+            while let Ok((_, op)) = Op::decode(&mut rest, 4096) {
+                let mut page = node();
+                let _ = op.apply(&mut page);
+            }
+        }
+    }
+}

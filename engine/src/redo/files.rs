@@ -1,0 +1,240 @@
+//! The log's files: equal segments, made once, written round and round.
+//!
+//! ```text
+//! redo0.flifo .. redo3.flifo, each:
+//! offset size
+//!      0    8  "flifoRL\x1a"
+//!      8    4  format version
+//!     12    4  index of the segment
+//!     16    4  segments
+//!     20    4  0
+//!     24    8  bytes of the stream in each segment
+//!     32   16  id of the database
+//!   4092    4  crc32c of the block so far
+//!   4096       the stream
+//! ```
+//! Byte `lsn` of the stream lies in segment `lsn / segment_bytes % segments`, at `4096 + lsn % segment_bytes`.
+//!
+//! The segments are written with zeros when they are made, so that a commit's sync has no file system metadata to
+//! write. They are read and written through the operating system's page cache: with
+//! `flush_log_at_trx_commit = 2` a commit ends there.
+
+use std::io;
+use std::sync::{PoisonError, RwLock};
+
+use uuid::Uuid;
+
+use super::{BLOCK_BYTES, SEGMENTS};
+use crate::disk::{AlignedBuffer, Block, Disk, DiskFile, FORMAT_VERSION};
+use crate::error::{Error, Result};
+use crate::page::Lsn;
+
+const MAGIC: [u8; 8] = *b"flifoRL\x1a";
+const HEADER_BYTES: u64 = BLOCK_BYTES;
+/// Written at a time when a segment is made.
+const ZEROS_BYTES: usize = 1 << 20;
+
+/// The segments of one log.
+pub(crate) struct LogFiles {
+    segment_bytes: u64,
+    paths: Vec<String>,
+    /// `None` after the close.
+    segments: RwLock<Option<Vec<Box<dyn DiskFile>>>>,
+}
+
+fn name(index: u32) -> String {
+    format!("redo{index}.flifo")
+}
+
+fn segment_bytes(capacity_bytes: u64) -> u64 {
+    capacity_bytes.div_ceil(u64::from(SEGMENTS)).next_multiple_of(BLOCK_BYTES)
+}
+
+impl LogFiles {
+    /// Makes the segments, over whatever is there, with room for at least `capacity_bytes`, and makes them durable.
+    pub(crate) fn create(disk: &dyn Disk, database: Uuid, capacity_bytes: u64) -> Result<LogFiles> {
+        Self::remove(disk);
+        let segment_bytes = segment_bytes(capacity_bytes);
+        let segments = (0..SEGMENTS)
+            .map(|index| {
+                make(disk, index, segment_bytes, database).map_err(|source| match source.kind() {
+                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                        Error::DiskFull { bytes_needed: segment_bytes, path: disk.path("") }
+                    }
+                    _ => Error::from_io("cannot create", disk.path(&name(index)), source),
+                })
+            })
+            .collect::<Result<Vec<_>>>()
+            .inspect_err(|_| Self::remove(disk))?;
+        disk.sync_directory().map_err(|source| Error::from_io("cannot sync", disk.path(""), source))?;
+        Ok(Self::new(disk, segment_bytes, segments))
+    }
+
+    fn new(disk: &dyn Disk, segment_bytes: u64, segments: Vec<Box<dyn DiskFile>>) -> LogFiles {
+        let paths = (0..SEGMENTS).map(|index| disk.path(&name(index))).collect();
+        LogFiles { segment_bytes, paths, segments: RwLock::new(Some(segments)) }
+    }
+
+    /// Removes the segments, as far as it goes.
+    pub(crate) fn remove(disk: &dyn Disk) {
+        for index in 0..SEGMENTS {
+            // What is left of them is found, and named, by whoever opens or makes them.
+            let _ = disk.remove(&name(index));
+        }
+    }
+
+    /// Opens the segments of `database`.
+    pub(crate) fn open(disk: &dyn Disk, database: Uuid) -> Result<LogFiles> {
+        let mut segments = Vec::new();
+        let mut bytes_each = None;
+        for index in 0..SEGMENTS {
+            let path = || disk.path(&name(index));
+            let file = disk.open_cached(&name(index)).map_err(|source| match source.kind() {
+                io::ErrorKind::NotFound => Error::MissingRedo { path: path() },
+                _ => Error::from_io("cannot open", path(), source),
+            })?;
+            let segment_bytes = read_header(&*file, path(), index, database)?;
+            let bytes = file.bytes().map_err(|source| Error::from_io("cannot examine", path(), source))?;
+            if bytes < HEADER_BYTES + segment_bytes {
+                return Err(corrupt(
+                    path(),
+                    format!("it has {bytes} bytes, {} are missing", { HEADER_BYTES + segment_bytes - bytes }),
+                ));
+            }
+            if *bytes_each.get_or_insert(segment_bytes) != segment_bytes {
+                return Err(corrupt(path(), "its size differs from the first one's".to_owned()));
+            }
+            segments.push(file);
+        }
+        Ok(Self::new(disk, bytes_each.expect("there are segments"), segments))
+    }
+
+    /// Whether new files for `capacity_bytes` would be of this size.
+    pub(crate) fn has_capacity(&self, capacity_bytes: u64) -> bool {
+        segment_bytes(capacity_bytes) == self.segment_bytes
+    }
+
+    /// Bytes of the stream that the files hold.
+    pub(crate) fn capacity_bytes(&self) -> u64 {
+        self.segment_bytes * u64::from(SEGMENTS)
+    }
+
+    /// Writes whole blocks at `lsn`, which is a multiple of a block.
+    pub(super) fn write(&self, lsn: u64, bytes: &[u8]) -> Result<()> {
+        self.each_part(lsn, bytes.len(), |file, path, offset, range| {
+            file.write_at(&bytes[range], offset)
+                .map_err(|source| Error::from_io("cannot write", path, source))
+        })
+    }
+
+    /// Reads whole blocks at `lsn`, which is a multiple of a block.
+    pub(super) fn read(&self, lsn: u64, bytes: &mut [u8]) -> Result<()> {
+        self.each_part(lsn, bytes.len(), |file, path, offset, range| {
+            file.read_at(&mut bytes[range], offset)
+                .map_err(|source| Error::from_io("cannot read", path, source))
+        })
+    }
+
+    /// Makes what was written in `[from, to)` durable.
+    pub(super) fn sync(&self, from: Lsn, to: Lsn) -> Result<()> {
+        self.with_segments(|segments| {
+            let (first, last) = (from.0 / self.segment_bytes, to.0.saturating_sub(1) / self.segment_bytes);
+            for number in (first..=last).take(SEGMENTS as usize) {
+                let index = (number % u64::from(SEGMENTS)) as usize;
+                segments[index]
+                    .sync()
+                    .map_err(|source| Error::from_io("cannot sync", &*self.paths[index], source))?;
+            }
+            Ok(())
+        })
+    }
+
+    fn each_part(
+        &self,
+        lsn: u64,
+        len: usize,
+        mut f: impl FnMut(&dyn DiskFile, &str, u64, std::ops::Range<usize>) -> Result<()>,
+    ) -> Result<()> {
+        self.with_segments(|segments| {
+            let mut done = 0;
+            while done < len {
+                let at = lsn + done as u64;
+                let within = at % self.segment_bytes;
+                let part = (len - done).min((self.segment_bytes - within) as usize);
+                let index = (at / self.segment_bytes % u64::from(SEGMENTS)) as usize;
+                f(&*segments[index], &self.paths[index], HEADER_BYTES + within, done..done + part)?;
+                done += part;
+            }
+            Ok(())
+        })
+    }
+
+    fn with_segments<T>(&self, f: impl FnOnce(&[Box<dyn DiskFile>]) -> Result<T>) -> Result<T> {
+        f(self.segments.read().unwrap_or_else(PoisonError::into_inner).as_ref().ok_or(Error::Closed)?)
+    }
+
+    /// Lets go of the files.
+    pub(super) fn close(&self) {
+        *self.segments.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+fn make(disk: &dyn Disk, index: u32, segment_bytes: u64, database: Uuid) -> io::Result<Box<dyn DiskFile>> {
+    let file = disk.create_cached(&name(index))?;
+    file.allocate(HEADER_BYTES + segment_bytes)?;
+    let zeros = AlignedBuffer::new(ZEROS_BYTES.min(segment_bytes as usize));
+    let mut at = HEADER_BYTES;
+    while at < HEADER_BYTES + segment_bytes {
+        let part = (HEADER_BYTES + segment_bytes - at).min(zeros.bytes().len() as u64);
+        file.write_at(&zeros.bytes()[..part as usize], at)?;
+        at += part;
+    }
+    let mut block = Block::zeroed();
+    block.set(0, &MAGIC);
+    block.set(8, &FORMAT_VERSION.to_le_bytes());
+    block.set(12, &index.to_le_bytes());
+    block.set(16, &SEGMENTS.to_le_bytes());
+    block.set(24, &segment_bytes.to_le_bytes());
+    block.set(32, database.as_bytes());
+    block.seal();
+    file.write_at(block.bytes(), 0)?;
+    file.sync()?;
+    Ok(file)
+}
+
+/// Bytes of the stream in the segment, if it is this one of this database.
+fn read_header(file: &dyn DiskFile, path: String, index: u32, database: Uuid) -> Result<u64> {
+    let mut block = Block::zeroed();
+    match file.read_at(block.bytes_mut(), 0) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            return Err(corrupt(path, "it is shorter than its header".to_owned()));
+        }
+        Err(source) => return Err(Error::from_io("cannot read", path, source)),
+    }
+    if block.field(0) != MAGIC {
+        return Err(corrupt(path, "it does not begin as a redo log does".to_owned()));
+    }
+    if block.u32(8) != FORMAT_VERSION {
+        return Err(Error::FormatVersion { path, found: block.u32(8), supported: FORMAT_VERSION });
+    }
+    if !block.is_sealed() {
+        return Err(corrupt(path, "the checksum of its header does not fit".to_owned()));
+    }
+    if block.field(32) != *database.as_bytes() {
+        return Err(Error::MisplacedDataFile { path, what: "it is the log of another database".to_owned() });
+    }
+    let segment_bytes = block.u64(24);
+    if (block.u32(12), block.u32(16)) != (index, SEGMENTS) {
+        let what = format!("it is segment {} of {}", block.u32(12), block.u32(16));
+        return Err(Error::MisplacedDataFile { path, what });
+    }
+    if segment_bytes == 0 || !segment_bytes.is_multiple_of(BLOCK_BYTES) || segment_bytes > 1 << 50 {
+        return Err(corrupt(path, "its header has impossible values".to_owned()));
+    }
+    Ok(segment_bytes)
+}
+
+fn corrupt(path: String, what: String) -> Error {
+    Error::CorruptRedo { path, what }
+}

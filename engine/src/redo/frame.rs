@@ -1,0 +1,96 @@
+//! A frame: the records of one mini-transaction, whole or not there.
+//!
+//! ```text
+//! offset size
+//!      0    4  length of the records, bytes; 0: the stream ends here
+//!      4    4  checksum: crc32c of the frame's LSN (8 bytes), the length, and all that follows without the padding
+//!      8    4  epoch: which opening of the database wrote it
+//!     12    4  0
+//!     16    n  records
+//!          ..  0 up to a multiple of 8
+//! ```
+//! The LSN in the checksum tells a frame of an earlier round through the files; see [`super`] for the epoch.
+
+pub(super) const HEADER_BYTES: usize = 16;
+/// Frames begin at multiples of this.
+pub(super) const ALIGNMENT_BYTES: u64 = 8;
+
+/// Bytes that a frame takes whose records have `payload_bytes`.
+pub(super) fn frame_bytes(payload_bytes: usize) -> u64 {
+    ((HEADER_BYTES + payload_bytes) as u64).next_multiple_of(ALIGNMENT_BYTES)
+}
+
+/// The two words that a frame at `lsn` begins with.
+pub(super) fn header(lsn: u64, epoch: u32, payload: &[u8]) -> [u64; 2] {
+    let length = payload.len() as u32;
+    let checksum = checksum(lsn, length, epoch, payload);
+    [u64::from(length) | u64::from(checksum) << 32, u64::from(epoch)]
+}
+
+fn checksum(lsn: u64, length: u32, epoch: u32, payload: &[u8]) -> u32 {
+    let mut head = [0; 20];
+    head[..8].copy_from_slice(&lsn.to_le_bytes());
+    head[8..12].copy_from_slice(&length.to_le_bytes());
+    head[12..16].copy_from_slice(&epoch.to_le_bytes());
+    crc32c::crc32c_append(crc32c::crc32c(&head), payload)
+}
+
+/// What is found where a frame should be.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found<'b> {
+    /// A whole frame of this length.
+    Frame { bytes: u64, epoch: u32, payload: &'b [u8] },
+    /// So many bytes are needed to say.
+    More(usize),
+    /// No frame.
+    End,
+}
+
+/// Looks for the frame at `lsn`, which `bytes` begin with. `payload_max` is the most that records can have.
+pub(super) fn find(lsn: u64, bytes: &[u8], payload_max: usize) -> Found<'_> {
+    let Some((head, rest)) = bytes.split_at_checked(HEADER_BYTES) else { return Found::More(HEADER_BYTES) };
+    let word = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("four bytes"));
+    let (length, stored, epoch) = (word(0) as usize, word(4), word(8));
+    if length == 0 || length > payload_max || word(12) != 0 {
+        return Found::End;
+    }
+    let Some(payload) = rest.get(..length) else { return Found::More(HEADER_BYTES + length) };
+    match stored == checksum(lsn, length as u32, epoch, payload) {
+        true => Found::Frame { bytes: frame_bytes(length), epoch, payload },
+        false => Found::End,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(lsn: u64, epoch: u32, payload: &[u8]) -> Vec<u8> {
+        let mut bytes: Vec<u8> = header(lsn, epoch, payload).iter().flat_map(|w| w.to_le_bytes()).collect();
+        bytes.extend_from_slice(payload);
+        bytes.resize(frame_bytes(payload.len()) as usize, 0);
+        bytes
+    }
+
+    #[test]
+    fn a_frame_is_found_where_it_was_written_and_nowhere_else() {
+        let bytes = frame(4096, 3, b"records");
+        let found = Found::Frame { bytes: 24, epoch: 3, payload: b"records" };
+        assert_eq!(find(4096, &bytes, 100), found);
+        assert_eq!(find(4104, &bytes, 100), Found::End);
+        assert_eq!(find(4096, &bytes, 6), Found::End);
+        assert_eq!(find(4096, &bytes[..10], 100), Found::More(16));
+        assert_eq!(find(4096, &bytes[..20], 100), Found::More(23));
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let bytes = frame(4096, 3, b"records");
+        for bit in 0..23 * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            let found = find(4096, &flipped, 100);
+            assert!(!matches!(found, Found::Frame { .. }), "bit {bit}");
+        }
+    }
+}

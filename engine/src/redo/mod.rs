@@ -1,0 +1,305 @@
+//! The redo log: what was changed, on disk before any changed page is.
+//!
+//! # The stream
+//! The log is one endless stream of bytes; an [`Lsn`] is an offset in it. A mini-transaction's records are one *frame*
+//! (`frame.rs`), whole or not there: recovery replays frames from the last checkpoint up to the first that is not
+//! whole. A changed page bears the LSN of its frame's end.
+//!
+//! # Protocol
+//! 1. **Promise** ([`Log::promise`], before the first latch; may wait): room in the log buffer and in the files for the
+//!    most that the mini-transaction can write. After that nothing on its way waits.
+//! 2. **Append** (`Promise::append`, latches held): one `fetch_add` gives the frame its place; the records are
+//!    copied into the ring (`ring.rs`); the header word, stored last, says that the frame is complete. Frames become
+//!    complete in any order.
+//! 3. **Write** (`writer.rs`): whoever leads takes the complete frames off the ring, in order, and writes them in
+//!    blocks of 4 KiB; the last block is written again with each batch that ends in it, with the same bytes and more.
+//! 4. **Commit** ([`Log::make_durable`], nothing held, outside of admission): one thread leads, writes and syncs for all
+//!    that wait; the others park until their LSN is durable. The first left over leads next.
+//!
+//! # Room
+//! ```text
+//!  checkpoint              durable   written   next            promised        checkpoint + capacity
+//!      |----------------------|---------|--------|----------------|-- ... ---------|
+//!       needed by recovery                 ring   not yet appended                  would be overwritten
+//! ```
+//! `promised = next + the promises that are out`, and a promise is given only if `promised` stays within both the
+//! files and the ring. So an append can never overrun either, whatever the number of threads: that is the margin theorem
+//! (asserted in `append`). Promises that had to wait for a checkpoint are counted ([`RedoStats::hard_stops`]);
+//! back-pressure long before is the business of the rooms above ([`Log::checkpoint_age_share`]).
+//!
+//! # Failure
+//! A failed write or sync is final: nothing is known of what is durable. From then on every promise and every wait for
+//! durability is [`Error::Stopped`], and no checkpoint is made. What is on disk is recovered at the next open.
+//!
+//! # Files
+//! [`SEGMENTS`] files of equal size, made once and used round and round (`files.rs`). A frame of an earlier round, or
+//! one that was written behind a hole before a crash, is told by its LSN and by its *epoch*: the number of the
+//! opening that wrote it, which never decreases along the stream and is durable before the first write.
+//!
+//! # Lock order
+//! The writer's lock is held during writes and syncs, and taken with no latch held. The ring has no lock.
+
+mod files;
+mod frame;
+mod reader;
+mod ring;
+mod writer;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+pub(crate) use files::LogFiles;
+pub(crate) use reader::Reader;
+#[cfg(test)]
+pub(crate) use tests::log_on;
+
+use crate::disk::{Checkpoint, Disk, Tablespace};
+use crate::error::{Error, Result};
+use crate::metrics::WaitReason;
+use crate::page::Lsn;
+use crate::wait::Waiter;
+use frame::frame_bytes;
+use ring::Ring;
+use writer::Writer;
+
+/// Files of the log.
+pub const SEGMENTS: u32 = 4;
+/// What is written at a time, at least.
+pub(crate) const BLOCK_BYTES: u64 = 4096;
+/// Where the log of a new database begins: 0 means "never changed".
+pub(crate) const LSN_START: Lsn = Lsn(BLOCK_BYTES);
+/// Who finds no room looks again after this, should the one who makes room have missed it.
+const ROOM_WAIT: Duration = Duration::from_millis(2);
+
+/// How much of a commit has happened when it returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// It is in the operating system's hands, and survives the end of the process.
+    Written,
+    /// It is on the device, and survives a power cut.
+    Synced,
+}
+
+/// What the log did since it was opened, and how full it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RedoStats {
+    /// End of all that was appended.
+    pub next_lsn: u64,
+    /// End of what is durable.
+    pub durable_lsn: u64,
+    /// Where recovery would begin.
+    pub checkpoint_lsn: u64,
+    /// What the files hold, bytes.
+    pub capacity_bytes: u64,
+    /// Batches written.
+    pub writes: u64,
+    /// Bytes written, blocks that were written again included.
+    pub written_bytes: u64,
+    /// Syncs.
+    pub syncs: u64,
+    /// Times that a thread waited for room in the log buffer.
+    pub buffer_waits: u64,
+    /// Times that a thread waited for a checkpoint: each is a failure of the back-pressure.
+    pub hard_stops: u64,
+}
+
+/// The redo log of one open database.
+pub struct Log {
+    space: Arc<Tablespace>,
+    ring: Ring,
+    writer: Writer,
+    capacity_bytes: u64,
+    /// What lies before was written by earlier openings.
+    begun: Lsn,
+    /// The least epoch that frames before `begun` have.
+    epoch_before: u32,
+    /// Recovery begins here; what lies before may be overwritten. Grows.
+    checkpoint: AtomicU64,
+    buffer_waits: AtomicU64,
+    hard_stops: AtomicU64,
+}
+
+/// Room in the log for one mini-transaction: what it does not use is given back at the drop.
+#[must_use]
+pub(crate) struct Promise<'l> {
+    log: &'l Log,
+    bytes: u64,
+}
+
+impl Log {
+    /// A log in new files on `disk`, with room for `capacity_bytes` and `buffer_bytes` of them in memory. It goes on
+    /// where the tablespace's checkpoint is, as if nothing lay before: of a new database, or one that was closed.
+    pub fn create(
+        disk: &dyn Disk,
+        space: &Arc<Tablespace>,
+        capacity_bytes: u64,
+        buffer_bytes: u64,
+    ) -> Result<Arc<Log>> {
+        if space.checkpoint() == Checkpoint::default() {
+            space.set_checkpoint(Checkpoint { lsn: LSN_START.0, epoch: space.epoch() });
+        }
+        let files = LogFiles::create(disk, space.database(), capacity_bytes)?;
+        let end = space.checkpoint().lsn;
+        // What lay before in the block is needed by nobody.
+        let tail = vec![0; (end % BLOCK_BYTES) as usize];
+        Ok(Log::new(space, files, buffer_bytes, Lsn(end), &tail))
+    }
+
+    /// The log in `files`, of the database in `space`, whose state says where recovery begins. It ends at `end`; the
+    /// block that `end` lies in holds `tail` up to there.
+    pub(crate) fn new(
+        space: &Arc<Tablespace>,
+        files: LogFiles,
+        buffer_bytes: u64,
+        end: Lsn,
+        tail: &[u8],
+    ) -> Arc<Log> {
+        let checkpoint = space.checkpoint();
+        assert!(checkpoint.lsn <= end.0 && end.0.is_multiple_of(frame::ALIGNMENT_BYTES));
+        Arc::new(Log {
+            space: Arc::clone(space),
+            ring: Ring::new(buffer_bytes, end, space.epoch()),
+            capacity_bytes: files.capacity_bytes(),
+            writer: Writer::new(files, end, tail),
+            begun: end,
+            epoch_before: checkpoint.epoch,
+            checkpoint: AtomicU64::new(checkpoint.lsn),
+            buffer_waits: AtomicU64::new(0),
+            hard_stops: AtomicU64::new(0),
+        })
+    }
+
+    /// The tablespace whose changes it has.
+    pub(crate) fn space(&self) -> &Arc<Tablespace> {
+        &self.space
+    }
+
+    /// The end of all that was appended: the next frame begins here or later.
+    #[inline]
+    pub fn next(&self) -> Lsn {
+        self.ring.next()
+    }
+
+    /// All before it is durable.
+    pub fn durable(&self) -> Lsn {
+        self.writer.durable()
+    }
+
+    /// Where recovery would begin.
+    pub fn checkpoint(&self) -> Lsn {
+        Lsn(self.checkpoint.load(Ordering::Acquire))
+    }
+
+    /// What the files hold, bytes.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.capacity_bytes
+    }
+
+    /// The share of the files that recovery would need, 0 to 1: what back-pressure goes by.
+    pub fn checkpoint_age_share(&self) -> f64 {
+        (self.next().0 - self.checkpoint().0) as f64 / self.capacity_bytes as f64
+    }
+
+    /// Room for a mini-transaction whose records have at most `payload_bytes`. May wait: the caller holds no latch.
+    pub(crate) fn promise(&self, payload_bytes: usize, waiter: &Waiter) -> Result<Promise<'_>> {
+        let bytes = frame_bytes(payload_bytes);
+        assert!(bytes <= self.ring.bytes() / 2, "a mini-transaction of {bytes} bytes");
+        self.space.begin_writing()?;
+        loop {
+            self.writer.check()?;
+            match self.ring.try_promise(bytes, self.checkpoint().0 + self.capacity_bytes) {
+                Ok(()) => return Ok(Promise { log: self, bytes }),
+                Err(ring::NoRoom::InRing) => {
+                    self.buffer_waits.fetch_add(1, Ordering::Relaxed);
+                    waiter.wait(WaitReason::RedoBuffer, || self.writer.make_room(&self.ring))?;
+                }
+                Err(ring::NoRoom::InFiles) => {
+                    self.hard_stops.fetch_add(1, Ordering::Relaxed);
+                    waiter.wait(WaitReason::RedoSpace, || std::thread::sleep(ROOM_WAIT));
+                }
+            }
+        }
+    }
+
+    /// Returns once all before `lsn` is written or durable. The caller holds no latch.
+    pub fn make_durable(&self, lsn: Lsn, durability: Durability, waiter: &Waiter) -> Result<()> {
+        if self.writer.has_reached(lsn, durability) {
+            return Ok(());
+        }
+        self.writer.check()?;
+        waiter.wait(WaitReason::LogSync, || self.writer.reach(&self.ring, lsn, durability))
+    }
+
+    /// Makes `lsn` the place where recovery begins. The caller has written all pages whose changes lie before; they are
+    /// synced here. With `clean`, nothing is in the log that is not in the pages. Waits for the disk.
+    pub(crate) fn make_checkpoint(&self, lsn: Lsn, clean: bool) -> Result<()> {
+        self.writer.reach(&self.ring, lsn, Durability::Synced)?;
+        self.writer.check()?;
+        let epoch = if lsn >= self.begun { self.space.epoch() } else { self.epoch_before };
+        let checkpoint = Checkpoint { lsn: lsn.0, epoch };
+        match clean {
+            true => {
+                self.space.set_checkpoint(checkpoint);
+                self.space.mark_clean()?;
+            }
+            false => self.space.mark_checkpoint(checkpoint)?,
+        }
+        self.checkpoint.fetch_max(lsn.0, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Nothing is written any more, for this reason.
+    pub(crate) fn stop(&self, what: String) {
+        self.writer.stop(what);
+    }
+
+    /// Lets go of the files.
+    pub(crate) fn close(&self) {
+        self.writer.close();
+    }
+
+    /// What happened, and how full it is.
+    pub fn stats(&self) -> RedoStats {
+        let written = self.writer.counts();
+        RedoStats {
+            next_lsn: self.next().0,
+            durable_lsn: self.durable().0,
+            checkpoint_lsn: self.checkpoint().0,
+            capacity_bytes: self.capacity_bytes,
+            writes: written.writes,
+            written_bytes: written.bytes,
+            syncs: written.syncs,
+            buffer_waits: self.buffer_waits.load(Ordering::Relaxed),
+            hard_stops: self.hard_stops.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Promise<'_> {
+    /// Appends a frame with these records; gives its end. Waits for nothing.
+    pub(crate) fn append(self, payload: &[u8]) -> Lsn {
+        let end = self.log.ring.append(payload, self.bytes);
+        debug_assert!(
+            end.0 <= self.log.checkpoint().0 + self.log.capacity_bytes,
+            "the log overran its checkpoint"
+        );
+        // The rest of the promise was given back with the append.
+        std::mem::forget(self);
+        end
+    }
+}
+
+impl Drop for Promise<'_> {
+    fn drop(&mut self) {
+        self.log.ring.give_back(self.bytes);
+    }
+}
+
+/// The error of a log that has stopped.
+fn stopped(what: &str) -> Error {
+    Error::Stopped { what: what.to_owned() }
+}
+
+#[cfg(test)]
+mod tests;

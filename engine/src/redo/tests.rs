@@ -1,0 +1,210 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::disk::{Disk, DiskCall, Fault, MemoryDisk};
+
+const CAPACITY: u64 = 1 << 20;
+const PAYLOAD_MAX: usize = 1000;
+
+/// A log for the tests of the rooms above: new files, from where the tablespace says.
+pub(crate) fn log_on(disk: &MemoryDisk, space: Tablespace) -> Arc<Log> {
+    Log::create(disk, &Arc::new(space), 8 << 20, 1 << 20).unwrap()
+}
+
+fn space(disk: &MemoryDisk, new: bool) -> Arc<Tablespace> {
+    let space = match new {
+        true => Tablespace::create(disk, 1, 4096).unwrap(),
+        false => Tablespace::open(disk).unwrap(),
+    };
+    if new {
+        space.grow(1).unwrap();
+        space.set_checkpoint(Checkpoint { lsn: LSN_START.0, epoch: space.epoch() });
+        space.mark_clean().unwrap();
+    }
+    Arc::new(space)
+}
+
+fn create(disk: &MemoryDisk) -> Arc<Log> {
+    Log::create(disk, &space(disk, true), CAPACITY, 64 << 10).unwrap()
+}
+
+/// Opens what is left of a log, and reads it.
+fn reopen(disk: &MemoryDisk) -> (Arc<Log>, Vec<Vec<u8>>) {
+    let space = space(disk, false);
+    let files = LogFiles::open(disk, space.database()).unwrap();
+    let mut frames = Vec::new();
+    let mut reader = Reader::new(&files, space.checkpoint(), PAYLOAD_MAX);
+    let mut each = |_, payload: &[u8]| {
+        frames.push(payload.to_vec());
+        Ok(())
+    };
+    while reader.next(&mut each).unwrap() {}
+    let (end, tail) = (reader.end(), reader.tail().unwrap());
+    (Log::new(&space, files, 64 << 10, end, &tail), frames)
+}
+
+fn append(log: &Log, payload: &[u8]) -> Result<Lsn> {
+    Ok(log.promise(payload.len() + 100, &Waiter::background())?.append(payload))
+}
+
+/// Appends many; the end of the last.
+fn append_all(log: &Log, numbers: std::ops::Range<u64>) -> Option<Lsn> {
+    numbers.fold(None, |_, n| Some(append(log, &payload(n)).unwrap()))
+}
+
+fn payload(number: u64) -> Vec<u8> {
+    let mut payload = number.to_le_bytes().to_vec();
+    payload.resize(8 + (number * 37 % 600) as usize, number as u8);
+    payload
+}
+
+#[test]
+fn what_is_durable_is_read_again_after_a_power_cut() {
+    for seed in 0..50 {
+        let disk = MemoryDisk::with_power_cuts(seed);
+        let log = create(&disk);
+        let durable = append_all(&log, 0..seed * 3);
+        if let Some(lsn) = durable {
+            log.make_durable(lsn, Durability::Synced, &Waiter::background()).unwrap();
+        }
+        for n in seed * 3..seed * 3 + 20 {
+            let lsn = append(&log, &payload(n)).unwrap();
+            log.make_durable(lsn, Durability::Written, &Waiter::background()).unwrap();
+        }
+        let (_, frames) = reopen(&disk.power_cut());
+        assert!(frames.len() as u64 >= seed * 3, "{} of {}", frames.len(), seed * 3);
+        assert!(frames.iter().enumerate().all(|(n, frame)| *frame == payload(n as u64)));
+    }
+}
+
+/// Crash after crash, each with writes that were not synced: what was synced is always a prefix of what is found, and
+/// nothing that a crash threw away comes back.
+#[test]
+fn what_one_crash_threw_away_never_comes_back() {
+    for seed in 0..30 {
+        let mut disk = MemoryDisk::with_power_cuts(seed);
+        drop(create(&disk));
+        let mut expected: Vec<Vec<u8>> = Vec::new();
+        for round in 0..6_u64 {
+            let (log, frames) = reopen(&disk);
+            assert!(frames.len() >= expected.len());
+            assert_eq!(frames[..expected.len()], expected);
+            expected = frames;
+            // Frames of one size, so that new ones end where old ones begin.
+            for n in 0..40 {
+                let frame = [round as u8, n as u8, 7].repeat(50);
+                let lsn = append(&log, &frame).unwrap();
+                let durability = if n < 10 { Durability::Synced } else { Durability::Written };
+                log.make_durable(lsn, durability, &Waiter::background()).unwrap();
+                if n < 10 {
+                    expected.push(frame);
+                }
+            }
+            let cut = disk.power_cut();
+            drop(log);
+            disk = cut;
+        }
+    }
+}
+
+#[test]
+fn the_files_are_used_round_and_round() {
+    let disk = MemoryDisk::default();
+    let log = create(&disk);
+    for n in 0..20_000 {
+        let lsn = append(&log, &payload(n)).unwrap();
+        if n % 100 == 0 {
+            log.make_checkpoint(lsn, false).unwrap();
+        }
+    }
+    assert!(log.next().0 > 5 * CAPACITY);
+    log.make_durable(log.next(), Durability::Synced, &Waiter::background()).unwrap();
+    drop(log);
+    let (log, frames) = reopen(&disk);
+    let first = 20_000 - frames.len() as u64;
+    assert_eq!(first, 19_901);
+    assert!((first..20_000).zip(&frames).all(|(n, frame)| *frame == payload(n)));
+    append(&log, b"more").unwrap();
+    log.make_durable(log.next(), Durability::Synced, &Waiter::background()).unwrap();
+    drop(log);
+    assert_eq!(reopen(&disk).1.len(), frames.len() + 1);
+}
+
+#[test]
+fn a_full_log_waits_for_a_checkpoint() {
+    let disk = MemoryDisk::default();
+    let log = create(&disk);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| append_all(&log, 0..10_000).unwrap());
+        while !writer.is_finished() {
+            let durable = log.durable();
+            log.make_durable(log.next(), Durability::Synced, &Waiter::background()).unwrap();
+            if log.stats().hard_stops > 0 {
+                log.make_checkpoint(durable.max(log.checkpoint()), false).unwrap();
+            }
+        }
+        assert!(writer.join().unwrap().0 > 2 * CAPACITY);
+    });
+    assert!(log.stats().hard_stops > 0);
+}
+
+#[test]
+fn many_commit_together() {
+    let disk = MemoryDisk::default();
+    let log = create(&disk);
+    disk.set_latency(std::time::Duration::ZERO, std::time::Duration::from_millis(1));
+    let commits = 16 * 20;
+    std::thread::scope(|scope| {
+        for thread in 0..16 {
+            let log = &log;
+            scope.spawn(move || {
+                for n in 0..20 {
+                    let lsn = append(log, &payload(thread * 1000 + n)).unwrap();
+                    log.make_durable(lsn, Durability::Synced, &Waiter::background()).unwrap();
+                    assert!(log.durable() >= lsn);
+                }
+            });
+        }
+    });
+    let stats = log.stats();
+    assert!(stats.syncs < commits / 2, "{} syncs for {commits} commits", stats.syncs);
+    drop(log);
+    assert_eq!(reopen(&disk).1.len() as u64, commits);
+}
+
+#[test]
+fn a_failed_write_or_sync_is_final() {
+    for call in [DiskCall::Write, DiskCall::Sync] {
+        let disk = MemoryDisk::default();
+        let log = create(&disk);
+        let lsn = append(&log, b"first").unwrap();
+        disk.fail_nth(Some(call), 1, Fault::Io);
+        assert!(log.make_durable(lsn, Durability::Synced, &Waiter::background()).is_err());
+        assert!(matches!(
+            log.make_durable(lsn, Durability::Synced, &Waiter::background()),
+            Err(Error::Stopped { .. })
+        ));
+        assert!(matches!(append(&log, b"second"), Err(Error::Stopped { .. })));
+        assert!(matches!(log.make_checkpoint(lsn, true), Err(Error::Stopped { .. })));
+    }
+}
+
+#[test]
+fn files_that_are_not_as_they_should_be_are_named() {
+    let disk = MemoryDisk::default();
+    let log = create(&disk);
+    let database = log.space().database();
+    drop(log);
+    let error = |disk: &MemoryDisk| LogFiles::open(disk, database).err().expect("it was opened");
+    assert!(LogFiles::open(&disk, database).is_ok());
+    for (offset, expected) in [(0, "does not begin"), (8, "format version"), (40, "checksum of its header")] {
+        disk.flip_bit("redo2.flifo", offset, 1);
+        let found = error(&disk).to_string();
+        assert!(found.contains(expected) && found.contains("redo2.flifo"), "{found}");
+        disk.flip_bit("redo2.flifo", offset, 1);
+    }
+    let other = LogFiles::open(&disk, uuid::Uuid::from_u128(5)).err().unwrap();
+    assert!(other.to_string().contains("another database"), "{other}");
+    disk.remove("redo1.flifo").unwrap();
+    assert!(matches!(error(&disk), Error::MissingRedo { .. }));
+}

@@ -1,0 +1,100 @@
+//! Power cuts on a simulated disk, from a seed: writes since the last sync are there, or not, or torn, in any mixture.
+//! What was acknowledged is there afterwards, and the recovery can itself be cut off.
+//!
+//! `FLIFO_SEEDS` says how many histories.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use common::history::{Worker, check};
+use common::{config, session};
+use flifo_engine::disk::{Fault, MemoryDisk};
+use flifo_engine::{Database, EngineConfig, Error, FlushLog};
+
+const WORKERS: u64 = 3;
+
+fn small(seed: u64) -> EngineConfig {
+    EngineConfig {
+        // From a tenth of the data to all of it.
+        buffer_pool_bytes: (256 << 10) << (seed % 4),
+        buffer_pool_instances: 1 + seed as u32 % 3,
+        flush_log_at_trx_commit: FlushLog::Sync,
+        ..config()
+    }
+}
+
+/// Lets the workers change the tree until each has made `changes` more, or the disk fails; cuts the power on the way.
+/// Gives what is found then, and what had been acknowledged before the cut.
+fn run_and_cut(
+    db: &Database,
+    seed: u64,
+    workers: Vec<Worker>,
+    changes: u64,
+    disk: &MemoryDisk,
+) -> (MemoryDisk, Vec<u64>) {
+    let tree = db.tree("t").unwrap();
+    let acknowledged: Vec<AtomicU64> = workers.iter().map(|worker| AtomicU64::new(worker.done)).collect();
+    let (stop, total) = (AtomicBool::new(false), AtomicU64::new(0));
+    let cut_at = seed * 7919 % (changes * WORKERS);
+    std::thread::scope(|scope| {
+        for (mut worker, acknowledged) in workers.into_iter().zip(&acknowledged) {
+            let (tree, stop, total) = (&tree, &stop, &total);
+            scope.spawn(move || {
+                let session = session(db);
+                while !stop.load(Ordering::Relaxed) {
+                    worker.change(&session, tree).unwrap();
+                    acknowledged.store(worker.done, Ordering::SeqCst);
+                    total.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        }
+        while total.load(Ordering::SeqCst) < cut_at {
+            std::thread::yield_now();
+        }
+        let done = acknowledged.iter().map(|done| done.load(Ordering::SeqCst)).collect();
+        let cut = disk.power_cut();
+        stop.store(true, Ordering::Relaxed);
+        (cut, done)
+    })
+}
+
+fn seeds(default: u64) -> std::ops::Range<u64> {
+    0..std::env::var("FLIFO_SEEDS").map_or(default, |seeds| seeds.parse().expect("a number"))
+}
+
+#[test]
+fn what_was_acknowledged_survives_every_power_cut() {
+    for seed in seeds(20) {
+        let mut disk = MemoryDisk::with_power_cuts(seed);
+        let db = Database::create_on(Arc::new(disk.clone()), small(seed)).unwrap();
+        db.create_tree("t").unwrap();
+        let mut db = Some(db);
+        let mut workers: Vec<Worker> = (0..WORKERS).map(|number| Worker::new(seed, number)).collect();
+        for round in 0..3 {
+            let before = db.take().unwrap();
+            let (cut, done) = run_and_cut(&before, seed + round, workers, 300, &disk);
+            drop(before);
+            disk = cut_recoveries(cut, seed, round);
+            let after = Database::open_on(Arc::new(disk.clone()), small(seed)).unwrap();
+            // More may have been acknowledged between the look and the cut.
+            workers = check(&after, &after.tree("t").unwrap(), seed, &done, 200);
+            db = Some(after);
+        }
+    }
+}
+
+/// Recoveries that end at some call of the disk, each followed by another power cut.
+fn cut_recoveries(mut disk: MemoryDisk, seed: u64, round: u64) -> MemoryDisk {
+    for attempt in 0..seed % 4 {
+        disk.fail_from(None, 1 + (seed * 31 + round * 17 + attempt * 97) % 150, Fault::Io);
+        match Database::open_on(Arc::new(disk.clone()), small(seed)) {
+            Ok(db) => drop(db.checkpoint()),
+            Err(Error::Io { .. } | Error::Stopped { .. } | Error::Closed) => {}
+            Err(error) => panic!("seed {seed}, round {round}: {error}"),
+        }
+        disk = disk.power_cut();
+    }
+    disk
+}
