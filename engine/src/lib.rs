@@ -10,7 +10,8 @@
 //! - [`buffer`]: pages in memory, their latches, replacement, page cleaners. [`page`]: a page's bytes.
 //! - [`disk`]: files, and a simulated disk.
 //!
-//! Beside them: [`metrics`], time waited per reason, and [`Waiter`], without which nobody waits.
+//! Beside them: [`row`], typed keys, rows and schemas as bytes, which knows none of the others; [`metrics`], time
+//! waited per reason; and [`Waiter`], without which nobody waits.
 #![warn(missing_docs)]
 
 pub mod buffer;
@@ -19,6 +20,7 @@ pub mod disk;
 mod error;
 pub mod metrics;
 pub mod page;
+pub mod row;
 pub mod space;
 pub mod tree;
 mod wait;
