@@ -115,16 +115,16 @@ impl KeyFormat {
 
     fn append(&self, values: &[ValueRef<'_>], key: &mut Vec<u8>) -> Result<(), RowError> {
         let begin = key.len();
-        let appended = self.parts.iter().zip(values).try_for_each(|(part, &value)| append(part, value, key));
+        let mut appended =
+            self.parts.iter().zip(values).try_for_each(|(part, &value)| append(part, value, key));
         let size = key.len() - begin;
-        let checked = appended.and_then(|()| match size <= KEY_BYTES_MAX {
-            true => Ok(()),
-            false => Err(RowError::KeyTooLong { size, max: KEY_BYTES_MAX }),
-        });
-        if checked.is_err() {
+        if appended.is_ok() && size > KEY_BYTES_MAX {
+            appended = Err(RowError::KeyTooLong { size, max: KEY_BYTES_MAX });
+        }
+        if appended.is_err() {
             key.truncate(begin);
         }
-        checked
+        appended
     }
 
     fn wrong_count(&self, found: usize) -> RowError {

@@ -115,7 +115,7 @@ impl<'k> Reader<'k> {
         };
         let bytes = self.take(width)?;
         let ordered = bytes.iter().fold(0, |number, byte| number << 8 | u64::from(byte ^ turn));
-        let value = part.kind.unordered(ordered).and_then(|bits| part.kind.from_bits(bits));
+        let value = part.kind.unordered(ordered).and_then(|bits| part.kind.value_of(bits));
         value.map(ValueRef::to_value).ok_or_else(|| corrupt(begin, "no value is written like this"))
     }
 

@@ -253,7 +253,7 @@ impl<'a> RowRef<'a> {
         let at = self.parts.fixed + before.fixed_bytes;
         let bytes = &self.bytes[at..at + width];
         let bits = bytes.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte));
-        definition.kind().from_bits(bits).ok_or_else(|| corrupt(at, "no value is written like this"))
+        definition.kind().value_of(bits).ok_or_else(|| corrupt(at, "no value is written like this"))
     }
 
     fn variable(&self, definition: &Column, index: usize) -> Result<ValueRef<'a>, RowError> {

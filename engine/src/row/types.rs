@@ -131,7 +131,7 @@ impl ColumnType {
     }
 
     /// The value that has these bits; `None` if none has, or if the type has no width.
-    pub(super) fn from_bits(self, bits: u64) -> Option<ValueRef<'static>> {
+    pub(super) fn value_of(self, bits: u64) -> Option<ValueRef<'static>> {
         match self {
             Self::Bool => match bits {
                 0 | 1 => Some(ValueRef::Bool(bits == 1)),
