@@ -51,7 +51,7 @@ fn bound<T>(kind: u8, value: T) -> Bound<T> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
     fn keys_order_as_tuples_do((format, tuples) in tuples()) {

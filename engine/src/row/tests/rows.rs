@@ -40,7 +40,7 @@ fn check_any(format: &RowFormat, bytes: &[u8]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
     fn rows_are_read_back((columns, values) in row()) {
@@ -154,6 +154,23 @@ fn what_no_row_has_is_refused() {
     for short in 0..row.len() {
         assert!(format.open(&row[..short]).is_err());
     }
+}
+
+#[test]
+fn ends_that_no_row_has_are_refused() {
+    let column = |name| Column::new(name, ColumnType::Text);
+    let format = RowFormat::new(vec![column("a"), column("b"), column("c")]).unwrap();
+    assert_eq!(format.encode(("a", "b", "c")).unwrap(), b"\x01\x01\x03\0\0\x01\x02\x03abc");
+    let wide = format.open(b"\x01\x02\x03\0\0\x01\0\x02\0\x03\0abc").unwrap_err();
+    assert!(wide.to_string().contains("at byte 1: ends of this width"));
+    assert!(format.open(b"\x01\0\x03\0\0").is_err());
+    let backwards = b"\x01\x01\x03\0\0\x02\x01\x03abc";
+    let row = format.open(backwards).unwrap();
+    assert_eq!((row.get(0), row.get(2)), (Ok("ab".into()), Ok("bc".into())));
+    assert!(row.get(1).unwrap_err().to_string().contains("end is out of bounds"));
+    let beyond = b"\x01\x01\x03\0\0\x01\x09\x03abc";
+    let row = format.open(beyond).unwrap();
+    assert!(row.get(1).is_err() && row.get(2).is_err() && row.check().is_err());
 }
 
 #[test]

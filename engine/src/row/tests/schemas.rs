@@ -64,7 +64,7 @@ fn schema_and_rows() -> impl Strategy<Value = (Schema, Vec<Vec<Value>>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
     fn schemas_are_read_back(schema in schema()) {
