@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::row::RowError;
+
 /// The engine's result.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -224,6 +226,10 @@ pub enum Error {
         /// What is allowed, bytes.
         max: usize,
     },
+    /// A schema, a key or a row that cannot be, or whose bytes are corrupt.
+    // Boxed: the others are half its size, and results with them are all over the engine.
+    #[error(transparent)]
+    Row(Box<RowError>),
     /// An option that cannot be.
     #[error("{option} = {value} will not do; use {allowed}")]
     BadOption {
@@ -234,6 +240,12 @@ pub enum Error {
         /// What is allowed, in words.
         allowed: String,
     },
+}
+
+impl From<RowError> for Error {
+    fn from(error: RowError) -> Self {
+        Error::Row(Box::new(error))
+    }
 }
 
 impl Error {

@@ -11,7 +11,8 @@
 //! - [`redo`]: the log of all changes.
 //! - [`disk`]: files, and a simulated disk.
 //!
-//! Beside them: [`metrics`], time waited per reason, and [`Waiter`], without which nobody waits.
+//! Beside them: [`row`], typed keys, rows and schemas as bytes, which knows none of the others; [`metrics`], time
+//! waited per reason; and [`Waiter`], without which nobody waits.
 #![warn(missing_docs)]
 
 pub mod buffer;
@@ -21,6 +22,7 @@ mod error;
 pub mod metrics;
 pub mod page;
 pub mod redo;
+pub mod row;
 pub mod space;
 mod sync;
 pub mod tree;

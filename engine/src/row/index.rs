@@ -1,0 +1,183 @@
+//! Secondary indexes: trees of their own, whose keys are entries and whose values are empty.
+//!
+//! An entry is a key of the index's columns, followed by the columns of the primary key that are not among them. So
+//! every entry is there once, orders by the index's columns, and leads to its row. The index's columns alone are a
+//! prefix of it: what a unique index allows only once.
+
+use super::convert::IntoKey;
+use super::error::RowError;
+use super::key::{Direction, KeyFormat, KeyPart};
+use super::schema::{Column, positions};
+use super::value::ValueRef;
+
+/// A column of a primary key or an index, by name. A name alone is ascending.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyColumn {
+    /// The column's name.
+    pub name: String,
+    /// Which way it orders.
+    pub direction: Direction,
+}
+
+/// A column, least first.
+pub fn asc(name: impl Into<String>) -> KeyColumn {
+    KeyColumn { name: name.into(), direction: Direction::Ascending }
+}
+
+/// A column, greatest first.
+pub fn desc(name: impl Into<String>) -> KeyColumn {
+    KeyColumn { name: name.into(), direction: Direction::Descending }
+}
+
+impl From<&str> for KeyColumn {
+    fn from(name: &str) -> Self {
+        asc(name)
+    }
+}
+
+impl From<String> for KeyColumn {
+    fn from(name: String) -> Self {
+        asc(name)
+    }
+}
+
+/// What a secondary index is of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Index {
+    /// Its name, unique in its table.
+    pub name: String,
+    /// Its columns, the first one counting most.
+    pub columns: Vec<KeyColumn>,
+    /// Whether no two rows may have the same values in its columns. Rows with a NULL among them may, as in SQL.
+    pub unique: bool,
+}
+
+impl Index {
+    /// An index that allows the same values in many rows.
+    pub fn new<C: Into<KeyColumn>>(name: impl Into<String>, columns: impl IntoIterator<Item = C>) -> Self {
+        Index { name: name.into(), columns: columns.into_iter().map(C::into).collect(), unique: false }
+    }
+
+    /// An index that allows the same values in one row only.
+    pub fn unique<C: Into<KeyColumn>>(name: impl Into<String>, columns: impl IntoIterator<Item = C>) -> Self {
+        Index { unique: true, ..Index::new(name, columns) }
+    }
+}
+
+/// How rows become the entries of an index.
+///
+/// ```
+/// use flifo_engine::row::{Column, ColumnType, Index, Schema};
+///
+/// let users = Schema::builder()
+///     .column(Column::new("id", ColumnType::U64))
+///     .column(Column::new("mail", ColumnType::Text).nullable())
+///     .primary_key(["id"])
+///     .index(Index::unique("by_mail", ["mail"]))
+///     .build()?;
+/// let by_mail = users.index("by_mail")?;
+///
+/// let (one, other) = (by_mail.encode((1, "a@b.c"))?, by_mail.encode((2, "a@b.c"))?);
+/// assert_ne!(one, other);
+/// // Before `other` is inserted, a scan of this range shows that it may not be.
+/// let unique_part = by_mail.unique_part(&other)?.expect("it has no NULL");
+/// assert!(one.starts_with(unique_part));
+/// assert_eq!(by_mail.unique_part(&by_mail.encode((3, None::<&str>))?)?, None);
+/// # Ok::<(), flifo_engine::row::RowError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexFormat {
+    definition: Index,
+    entry: KeyFormat,
+    /// For each column of an entry, its position among the table's.
+    columns: Vec<usize>,
+    /// For each column of the primary key, its position in an entry, and whether it orders the other way there.
+    primary: Vec<(usize, bool)>,
+    /// How many columns the table has.
+    table_columns: usize,
+}
+
+impl IndexFormat {
+    /// The index of a table whose primary key has the columns in these positions.
+    pub(super) fn new(
+        definition: Index,
+        columns: &[Column],
+        primary: &[KeyColumn],
+        primary_at: &[usize],
+    ) -> Result<Self, RowError> {
+        if definition.columns.is_empty() {
+            return Err(RowError::EmptyIndex { index: definition.name });
+        }
+        let mut at = positions(&format!("the index '{}'", definition.name), &definition.columns, columns)?;
+        let mut key_columns: Vec<&KeyColumn> = definition.columns.iter().collect();
+        let mut primary_parts = Vec::with_capacity(primary.len());
+        for (key_column, &column) in primary.iter().zip(primary_at) {
+            let part = at.iter().position(|&there| there == column).unwrap_or_else(|| {
+                at.push(column);
+                key_columns.push(key_column);
+                at.len() - 1
+            });
+            primary_parts.push((part, key_columns[part].direction != key_column.direction));
+        }
+        let parts =
+            key_columns.iter().zip(&at).map(|(key, &at)| columns[at].key_part(key.direction)).collect();
+        Ok(IndexFormat {
+            entry: KeyFormat::new(parts),
+            columns: at,
+            primary: primary_parts,
+            table_columns: columns.len(),
+            definition,
+        })
+    }
+
+    /// Name, columns, unique or not.
+    pub fn definition(&self) -> &Index {
+        &self.definition
+    }
+
+    /// The format of entries, for ranges over them and for reading columns from them.
+    pub fn key(&self) -> &KeyFormat {
+        &self.entry
+    }
+
+    /// For each column of an entry, its position among the table's columns.
+    pub fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    /// The entry of a row, given as a value for each column of the table.
+    pub fn encode<'a>(&self, row: impl IntoKey<'a>) -> Result<Vec<u8>, RowError> {
+        let row = row.into_key();
+        let row = row.as_ref();
+        if row.len() != self.table_columns {
+            return Err(RowError::WrongCount { of: "a row", expected: self.table_columns, found: row.len() });
+        }
+        let values: Vec<ValueRef<'a>> = self.columns.iter().map(|&at| row[at]).collect();
+        self.entry.encode(values.as_slice())
+    }
+
+    /// What no other entry of a unique index may begin with; `None` if a column of it is NULL, which equals nothing.
+    pub fn unique_part<'e>(&self, entry: &'e [u8]) -> Result<Option<&'e [u8]>, RowError> {
+        let (part, any_null) = self.entry.prefix_of(self.definition.columns.len(), entry)?;
+        Ok((!any_null).then_some(part))
+    }
+
+    /// The primary key of the row that an entry is of.
+    pub fn primary_key(&self, entry: &[u8]) -> Result<Vec<u8>, RowError> {
+        let spans = self.entry.spans(entry)?;
+        let mut key = Vec::with_capacity(entry.len());
+        for &(part, turned) in &self.primary {
+            // A column is encoded in the same way in both, but for its direction, which turns every bit.
+            let turn = if turned { 0xff } else { 0 };
+            key.extend(spans[part].iter().map(|byte| byte ^ turn));
+        }
+        Ok(key)
+    }
+}
+
+impl Column {
+    /// The column as one of a key.
+    pub(super) fn key_part(&self, direction: Direction) -> KeyPart {
+        KeyPart { name: self.name().to_owned(), kind: self.kind(), nullable: self.is_nullable(), direction }
+    }
+}

@@ -1,0 +1,357 @@
+//! What a table looks like: its columns, its primary key, its indexes.
+
+use std::collections::HashSet;
+
+use super::convert::IntoKey;
+use super::error::RowError;
+use super::index::{Index, IndexFormat, KeyColumn};
+use super::key::{Direction, KeyFormat};
+use super::packed::RowFormat;
+use super::types::ColumnType;
+use super::value::{Value, ValueRef};
+use super::{COLUMNS_MAX, INDEXES_MAX, KEY_COLUMNS_MAX, NAME_BYTES_MAX};
+
+/// A column of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    name: String,
+    kind: ColumnType,
+    nullable: bool,
+    default: Option<Value>,
+}
+
+impl Column {
+    /// A column that is never NULL and has no default.
+    pub fn new(name: impl Into<String>, kind: ColumnType) -> Self {
+        Column { name: name.into(), kind, nullable: false, default: None }
+    }
+
+    /// The same, which may be NULL.
+    pub fn nullable(self) -> Self {
+        Column { nullable: true, ..self }
+    }
+
+    /// The same, with the value that it has in rows written before the column was added. It is for reading only:
+    /// a new row is always given a value for each column.
+    pub fn default_value(self, value: impl Into<Value>) -> Self {
+        Column { default: Some(value.into()), ..self }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its type.
+    pub fn kind(&self) -> ColumnType {
+        self.kind
+    }
+
+    /// Whether it may be NULL.
+    pub fn is_nullable(&self) -> bool {
+        self.nullable
+    }
+
+    /// Its value in rows written before it was added; none may mean NULL.
+    pub fn default(&self) -> Option<&Value> {
+        self.default.as_ref()
+    }
+
+    /// What it is in a row written before it was added; `None` if there cannot be such a row.
+    pub(super) fn missing(&self) -> Option<ValueRef<'_>> {
+        match &self.default {
+            Some(value) => Some(value.as_ref()),
+            None => self.nullable.then_some(ValueRef::Null),
+        }
+    }
+
+    /// Whether it takes this value.
+    pub(super) fn check(&self, value: ValueRef<'_>) -> Result<(), RowError> {
+        let checked = match (self.kind, value) {
+            (_, ValueRef::Null) if self.nullable => return Ok(()),
+            (_, ValueRef::Null) => return Err(RowError::NotNullable { column: self.name.clone() }),
+            (ColumnType::Text, ValueRef::Text(_)) | (ColumnType::Bytes, ValueRef::Bytes(_)) => return Ok(()),
+            (kind, value) => kind.bits(value).map(drop),
+        };
+        checked.map_err(|misfit| RowError::misfit(misfit, &self.name, self.kind, value))
+    }
+
+    /// A format for the default alone, as it is stored.
+    pub(super) fn default_format(&self) -> KeyFormat {
+        let mut part = self.key_part(Direction::Ascending);
+        part.nullable = false;
+        KeyFormat::new(vec![part])
+    }
+
+    /// Checks the default, and makes it what it would be if the schema were stored and read.
+    fn settle_default(&mut self) -> Result<(), RowError> {
+        let Some(default) = self.default.take() else {
+            return Ok(());
+        };
+        self.check(default.as_ref())?;
+        if default.is_null() {
+            return Ok(());
+        }
+        let format = self.default_format();
+        let stored = format.encode(&default).map_err(|error| match error {
+            RowError::KeyTooLong { size, max } => {
+                let of = format!("the default of the column '{}'", self.name);
+                RowError::TooMany { of, things: "bytes", count: size, max }
+            }
+            other => other,
+        })?;
+        self.default = Some(format.get(0, &stored)?);
+        Ok(())
+    }
+}
+
+/// Where a column's values are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In the primary key: [`KeyFormat::get`] with this number.
+    Key(usize),
+    /// In the row: [`super::RowRef::get`] with this number.
+    Row(usize),
+}
+
+/// What a table looks like. See [`super`] for an example.
+///
+/// Schemas are values: what changes one makes another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schema {
+    columns: Vec<Column>,
+    primary: Vec<KeyColumn>,
+    places: Vec<Place>,
+    key: KeyFormat,
+    row: RowFormat,
+    indexes: Vec<IndexFormat>,
+}
+
+/// Collects what a [`Schema`] is made of. Nothing is checked before [`SchemaBuilder::build`].
+#[derive(Debug, Clone, Default)]
+pub struct SchemaBuilder {
+    columns: Vec<Column>,
+    primary: Vec<KeyColumn>,
+    indexes: Vec<Index>,
+}
+
+impl SchemaBuilder {
+    /// Adds a column.
+    pub fn column(mut self, column: Column) -> Self {
+        self.columns.push(column);
+        self
+    }
+
+    /// Names the columns of the primary key, the first one counting most. They are not nullable.
+    pub fn primary_key<C: Into<KeyColumn>>(mut self, columns: impl IntoIterator<Item = C>) -> Self {
+        self.primary = columns.into_iter().map(C::into).collect();
+        self
+    }
+
+    /// Adds a secondary index.
+    pub fn index(mut self, index: Index) -> Self {
+        self.indexes.push(index);
+        self
+    }
+
+    /// The schema, if all fits together.
+    pub fn build(self) -> Result<Schema, RowError> {
+        let SchemaBuilder { mut columns, primary, indexes } = self;
+        check_columns(&mut columns)?;
+        if primary.is_empty() {
+            return Err(RowError::NoPrimaryKey);
+        }
+        let primary_at = positions("the primary key", &primary, &columns)?;
+        if let Some(&at) = primary_at.iter().find(|&&at| columns[at].nullable) {
+            return Err(RowError::NullableKey { name: columns[at].name.clone() });
+        }
+        check_indexes(&indexes)?;
+        let index = |index| IndexFormat::new(index, &columns, &primary, &primary_at);
+        let indexes = indexes.into_iter().map(index).collect::<Result<_, _>>()?;
+        let parts = primary.iter().zip(&primary_at).map(|(key, &at)| columns[at].key_part(key.direction));
+        let key = KeyFormat::new(parts.collect());
+        let mut in_row = Vec::new();
+        let place = |(at, column): (usize, &Column)| match primary_at.iter().position(|&key| key == at) {
+            Some(part) => Place::Key(part),
+            None => {
+                in_row.push(column.clone());
+                Place::Row(in_row.len() - 1)
+            }
+        };
+        let places = columns.iter().enumerate().map(place).collect();
+        Ok(Schema { primary, places, key, row: RowFormat::new(in_row)?, indexes, columns })
+    }
+}
+
+fn check_name(of: &'static str, name: &str) -> Result<(), RowError> {
+    match name.len() {
+        1..=NAME_BYTES_MAX => Ok(()),
+        size => Err(RowError::BadName { of, size, max: NAME_BYTES_MAX }),
+    }
+}
+
+fn at_most(max: usize, count: usize, of: &str, things: &'static str) -> Result<(), RowError> {
+    match count <= max {
+        true => Ok(()),
+        false => Err(RowError::TooMany { of: of.to_owned(), things, count, max }),
+    }
+}
+
+fn check_columns(columns: &mut [Column]) -> Result<(), RowError> {
+    at_most(COLUMNS_MAX, columns.len(), "the table", "columns")?;
+    for column in &mut *columns {
+        check_name("a column", &column.name)?;
+        column.settle_default()?;
+    }
+    let mut names = HashSet::new();
+    match columns.iter().find(|column| !names.insert(column.name())) {
+        None => Ok(()),
+        Some(again) => Err(RowError::DuplicateColumn { name: again.name.clone() }),
+    }
+}
+
+fn check_indexes(indexes: &[Index]) -> Result<(), RowError> {
+    at_most(INDEXES_MAX, indexes.len(), "the table", "indexes")?;
+    indexes.iter().try_for_each(|index| check_name("an index", &index.name))?;
+    let mut names = HashSet::new();
+    match indexes.iter().find(|index| !names.insert(&index.name)) {
+        None => Ok(()),
+        Some(again) => Err(RowError::DuplicateIndex { name: again.name.clone() }),
+    }
+}
+
+/// Where the columns of a key are among the table's.
+pub(super) fn positions(of: &str, key: &[KeyColumn], columns: &[Column]) -> Result<Vec<usize>, RowError> {
+    at_most(KEY_COLUMNS_MAX, key.len(), of, "columns")?;
+    let mut positions = Vec::with_capacity(key.len());
+    for KeyColumn { name, .. } in key {
+        let unknown = || RowError::UnknownColumn { of: of.to_owned(), name: name.clone() };
+        let at = columns.iter().position(|column| column.name == *name).ok_or_else(unknown)?;
+        if positions.contains(&at) {
+            return Err(RowError::RepeatedColumn { of: of.to_owned(), name: name.clone() });
+        }
+        positions.push(at);
+    }
+    Ok(positions)
+}
+
+impl Schema {
+    /// A schema to fill in.
+    pub fn builder() -> SchemaBuilder {
+        SchemaBuilder::default()
+    }
+
+    fn to_builder(&self) -> SchemaBuilder {
+        let indexes = self.indexes.iter().map(|index| index.definition().clone()).collect();
+        SchemaBuilder { columns: self.columns.clone(), primary: self.primary.clone(), indexes }
+    }
+
+    /// The table's columns, in the order in which rows are given.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// The columns of the primary key, by name.
+    pub fn primary_key(&self) -> &[KeyColumn] {
+        &self.primary
+    }
+
+    /// The format of primary keys.
+    pub fn key(&self) -> &KeyFormat {
+        &self.key
+    }
+
+    /// The format of rows: the columns that are not in the primary key.
+    pub fn row(&self) -> &RowFormat {
+        &self.row
+    }
+
+    /// The secondary indexes.
+    pub fn indexes(&self) -> &[IndexFormat] {
+        &self.indexes
+    }
+
+    /// The secondary index of that name.
+    pub fn index(&self, name: &str) -> Result<&IndexFormat, RowError> {
+        let index = self.indexes.iter().find(|index| index.definition().name == name);
+        index.ok_or_else(|| RowError::UnknownIndex { name: name.to_owned() })
+    }
+
+    /// Where the values of a column are, for reading it from many rows.
+    pub fn place(&self, column: &str) -> Result<Place, RowError> {
+        let at = self.columns.iter().position(|known| known.name == column);
+        let unknown = || RowError::UnknownColumn { of: "a read".to_owned(), name: column.to_owned() };
+        at.map(|at| self.places[at]).ok_or_else(unknown)
+    }
+
+    /// Key and value, for the table's tree, of a row: a value for each column of the table.
+    pub fn encode<'a>(&self, row: impl IntoKey<'a>) -> Result<(Vec<u8>, Vec<u8>), RowError> {
+        let row = row.into_key();
+        let row = row.as_ref();
+        if row.len() != self.columns.len() {
+            return Err(RowError::WrongCount { of: "a row", expected: self.columns.len(), found: row.len() });
+        }
+        let mut in_key = vec![ValueRef::Null; self.key.parts().len()];
+        let mut in_row = Vec::with_capacity(self.row.columns().len());
+        for (place, &value) in self.places.iter().zip(row) {
+            match *place {
+                Place::Key(part) => in_key[part] = value,
+                Place::Row(_) => in_row.push(value),
+            }
+        }
+        Ok((self.key.encode(in_key.as_slice())?, self.row.encode(in_row.as_slice())?))
+    }
+
+    /// The values of a row, in the order of the table's columns.
+    pub fn decode(&self, key: &[u8], row: &[u8]) -> Result<Vec<Value>, RowError> {
+        let mut in_key = self.key.decode(key)?;
+        let in_row = self.row.open(row)?;
+        let value = |place: &Place| match *place {
+            Place::Key(part) => Ok(std::mem::replace(&mut in_key[part], Value::Null)),
+            Place::Row(column) => in_row.get(column).map(ValueRef::to_value),
+        };
+        self.places.iter().map(value).collect()
+    }
+
+    /// The value of one column of a row.
+    pub fn get(&self, column: &str, key: &[u8], row: &[u8]) -> Result<Value, RowError> {
+        match self.place(column)? {
+            Place::Key(part) => self.key.get(part, key),
+            Place::Row(column) => self.row.open(row)?.get(column).map(ValueRef::to_value),
+        }
+    }
+
+    /// The same with one column more, at the end. Rows written before stay as they are, and have its default.
+    ///
+    /// ```
+    /// use flifo_engine::row::{Column, ColumnType, Schema};
+    ///
+    /// let old = Schema::builder().column(Column::new("id", ColumnType::U64)).primary_key(["id"]).build()?;
+    /// let (key, row) = old.encode(7)?;
+    /// let new = old.with_column(Column::new("visits", ColumnType::U32).default_value(0))?;
+    /// assert_eq!(new.decode(&key, &row)?, [7.into(), 0.into()]);
+    /// # Ok::<(), flifo_engine::row::RowError>(())
+    /// ```
+    pub fn with_column(&self, column: Column) -> Result<Self, RowError> {
+        let schema = self.to_builder().column(column).build()?;
+        match schema.columns.last() {
+            Some(added) if added.missing().is_none() => {
+                Err(RowError::AddedWithoutDefault { name: added.name.clone() })
+            }
+            _ => Ok(schema),
+        }
+    }
+
+    /// The same with one index more.
+    pub fn with_index(&self, index: Index) -> Result<Self, RowError> {
+        self.to_builder().index(index).build()
+    }
+
+    /// The same without an index.
+    pub fn without_index(&self, name: &str) -> Result<Self, RowError> {
+        self.index(name)?;
+        let mut builder = self.to_builder();
+        builder.indexes.retain(|index| index.name != name);
+        builder.build()
+    }
+}
