@@ -31,11 +31,13 @@ pub enum WaitReason {
     Checkpoint,
     /// The catalog, which another thread reads or changes.
     Catalog,
+    /// A row lock that another transaction holds or asked for before.
+    RowLock,
 }
 
 impl WaitReason {
     /// All reasons, in the order in which they are documented.
-    pub const ALL: [WaitReason; 8] = [
+    pub const ALL: [WaitReason; 9] = [
         WaitReason::DiskRead,
         WaitReason::PageLoad,
         WaitReason::PageLatch,
@@ -44,6 +46,7 @@ impl WaitReason {
         WaitReason::DiskSync,
         WaitReason::Checkpoint,
         WaitReason::Catalog,
+        WaitReason::RowLock,
     ];
 
     /// The name as reports print it.
@@ -57,6 +60,7 @@ impl WaitReason {
             WaitReason::DiskSync => "disk_sync",
             WaitReason::Checkpoint => "checkpoint",
             WaitReason::Catalog => "catalog",
+            WaitReason::RowLock => "row_lock",
         }
     }
 }
