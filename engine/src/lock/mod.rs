@@ -172,6 +172,24 @@ impl Default for LockConfig {
 }
 
 /// All row locks of a database.
+///
+/// ```
+/// use flifo_engine::Waiter;
+/// use flifo_engine::lock::{Granted, LockConfig, LockError, LockKey, LockMode, LockTable, Request, TxnId};
+///
+/// let table = LockTable::new(LockConfig::default());
+/// let waiter = Waiter::background();
+/// let row = LockKey { tree: 1, key: Some(b"alice") };
+///
+/// let mine = Request::new(TxnId(1), row, LockMode::Exclusive);
+/// assert_eq!(table.lock(mine, &waiter), Ok(Granted::AtOnce));
+///
+/// let other = Request { timeout: Some(std::time::Duration::ZERO), ..Request::new(TxnId(2), row, LockMode::Shared) };
+/// assert_eq!(table.lock(other, &waiter), Err(LockError::Timeout));
+///
+/// table.release_all(TxnId(1));
+/// assert_eq!(table.lock(other, &waiter), Ok(Granted::AtOnce));
+/// ```
 pub struct LockTable {
     shards: Box<[CacheAligned<Mutex<Shard>>]>,
     owners: Owners,

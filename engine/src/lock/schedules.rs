@@ -33,16 +33,21 @@ fn transaction(table: &LockTable, rows: &[AtomicI64; ROWS], owner: TxnId) {
         if any(8) == 0 {
             table.make_explicit(TxnId(any(THREADS)), LockKey { tree: 1, key: None }, || false);
         }
-        match table.lock(request, &waiter) {
+        let outcome = table.lock(request, &waiter);
+        if outcome.is_err() {
+            assert!(!table.holds(owner, key, mode), "{mode:?}: {outcome:?}");
+        }
+        match outcome {
             Ok(_) => {}
             Err(LockError::Deadlock) => break,
             Err(_) => continue,
         }
-        let now = match () {
-            () if table.holds(owner, key, LockMode::Exclusive) => WRITER,
-            () if table.holds(owner, key, LockMode::Shared) => 1,
-            () => 0,
-        };
+        // Without a look at the table, whose mutex would make it wait for the one that granted.
+        let now = inside[row].max(match mode {
+            LockMode::Exclusive | LockMode::NextKeyExclusive => WRITER,
+            LockMode::Shared | LockMode::NextKeyShared => 1,
+            LockMode::Gap | LockMode::InsertIntention => 0,
+        });
         let others = rows[row].fetch_add(now - inside[row], Ordering::Relaxed) - inside[row];
         inside[row] = now;
         assert!(now == 0 || others == 0 || (now == 1 && others < WRITER), "{now} beside {others}");
@@ -93,6 +98,7 @@ fn everything() {
     let stats = table.stats();
     assert_eq!((stats.locks, stats.waiting), (0, 0));
     assert!(table.owners.is_empty());
+    assert!(table.shards.iter().all(|shard| lock(&shard.0).objects().next().is_none()));
 }
 
 /// FLIFO_MODEL_ITERATIONS asks for more schedules.

@@ -77,7 +77,9 @@ impl Storm {
             request.class = if taken > 0 { Class::First } else { Class::Newcomer };
             request.timeout =
                 [None, None, None, Some(Duration::from_micros(300))][random.next_u32() as usize % 4];
-            match self.table.lock(request, waiter) {
+            let outcome = self.table.lock(request, waiter);
+            assert_eq!(self.table.holds(owner, key, mode), outcome.is_ok(), "{outcome:?}");
+            match outcome {
                 Ok(_) => {}
                 Err(LockError::Deadlock) => {
                     self.victims.fetch_add(1, Ordering::Relaxed);
