@@ -4,6 +4,7 @@ CARGO ?= cargo
 LOOM    = RUSTFLAGS="--cfg loom" $(CARGO) test -p flifo-admission --lib --release --target-dir target/loom
 SHUTTLE = RUSTFLAGS="--cfg shuttle" $(CARGO) test -p flifo-admission --lib --release --target-dir target/shuttle
 LOOM_E  = RUSTFLAGS="--cfg loom" $(CARGO) test -p flifo-engine --lib --release --target-dir target/loom
+SHUTTLE_E = RUSTFLAGS="--cfg shuttle" $(CARGO) test -p flifo-engine --lib --release --target-dir target/shuttle
 LOOM_C  = RUSTFLAGS="--cfg loom" $(CARGO) test -p flifo-admission-c --lib --release --target-dir target/loom
 
 # The C library, which `make install` takes: release, or dev for the tests.
@@ -35,11 +36,12 @@ unit: mariadb ## unit, property, fault, crash and command-line tests
 	$(CARGO) test --workspace
 	$(CARGO) test -p flifo-admission --features metrics publish
 
-models: ## the lock-free protocols: every interleaving (loom), random schedules (shuttle)
+models: ## the protocols of scheduler, redo log and row locks: every interleaving (loom), random schedules (shuttle)
 	$(LOOM) models
 	$(SHUTTLE) models
 	$(LOOM_C) models
 	$(LOOM_E) redo::ring::models
+	$(SHUTTLE_E) lock::schedules
 
 miri: ## the scheduler's tests in an interpreter that finds undefined behaviour (needs nightly's miri)
 	@if $(CARGO) +nightly miri --version >/dev/null 2>&1; then \

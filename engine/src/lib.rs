@@ -7,6 +7,7 @@
 //! The floors, from the top; a lower one knows nothing of a higher one:
 //! - [`db`]: the face. Databases, sessions, statements, the catalog.
 //! - [`tree`]: B+trees, many readers and writers at a time. [`space`]: which pages are in use.
+//! - [`lock`]: row locks and deadlocks, of keys and owners' ids alone.
 //! - [`buffer`]: pages in memory, their latches, replacement, page cleaners, recovery. [`page`]: a page's bytes.
 //! - [`redo`]: the log of all changes.
 //! - [`disk`]: files, and a simulated disk.
@@ -19,6 +20,7 @@ pub mod buffer;
 pub mod db;
 pub mod disk;
 mod error;
+pub mod lock;
 pub mod metrics;
 pub mod page;
 pub mod redo;

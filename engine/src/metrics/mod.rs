@@ -36,11 +36,13 @@ pub enum WaitReason {
     Close,
     /// The catalog, which another thread reads or changes.
     Catalog,
+    /// A row lock that another transaction holds or asked for before.
+    RowLock,
 }
 
 impl WaitReason {
     /// All reasons, in the order in which they are documented.
-    pub const ALL: [WaitReason; 11] = [
+    pub const ALL: [WaitReason; 12] = [
         WaitReason::DiskRead,
         WaitReason::PageLoad,
         WaitReason::PageLatch,
@@ -52,6 +54,7 @@ impl WaitReason {
         WaitReason::RedoSpace,
         WaitReason::Close,
         WaitReason::Catalog,
+        WaitReason::RowLock,
     ];
 
     /// The name as reports print it.
@@ -68,6 +71,7 @@ impl WaitReason {
             WaitReason::RedoSpace => "redo_space",
             WaitReason::Close => "close",
             WaitReason::Catalog => "catalog",
+            WaitReason::RowLock => "row_lock",
         }
     }
 }

@@ -1,0 +1,394 @@
+//! Row locks: who may read, change and insert which rows, in which order, and who gives way in a deadlock.
+//!
+//! This room knows keys and the ids of owners, and nothing of pages, trees or transactions. A lock object exists only
+//! while somebody holds it. A writer needs none: its id in the row is its lock, an *implicit* one, and who runs into
+//! it makes it explicit ([`LockTable::make_explicit`]) before asking for the row.
+//!
+//! # Protocol
+//! - [`LockTable::lock`] grants at once, or queues the request and waits through the caller's [`Waiter`], which gives
+//!   up its place in admission. Whoever releases a lock grants it to the next in the queue and wakes that one:
+//!   first come, first served, but for the first class (owners that hold locks), which goes before newcomers who
+//!   have not waited for [`LockConfig::promote_after`] yet (`queue`).
+//! - Who holds and who waits follows the table in `mode`; part of a lock that its owner holds already is not asked
+//!   for again.
+//! - A wait ends in a grant, or in an error: [`LockError`]. After an error the request is neither queued nor
+//!   granted, and those that waited for it have been looked at again.
+//! - Deadlocks are looked for when a wait begins, and long searches left to the [`Detector`] (`deadlock`).
+//!
+//! # Locks within
+//! | order | what | rule |
+//! |---|---|---|
+//! | 1 | a shard's mutex | one at a time; only the end of a deadlock takes several, in the order of their numbers |
+//! | 2 | an owner slot's mutex | a leaf |
+//! | - | the list of deferred searches | a leaf, taken alone |
+//!
+//! They are held for as long as it takes to look at one queue, and nobody waits for anything else meanwhile. So all
+//! functions but `lock` may be called with page latches held, and so may `lock` with a timeout of zero.
+
+mod deadlock;
+mod mode;
+mod node;
+mod object;
+mod owners;
+mod queue;
+mod shard;
+mod stats;
+mod sync;
+
+#[cfg(all(test, not(shuttle)))]
+mod plain;
+#[cfg(all(test, not(shuttle)))]
+mod property;
+#[cfg(all(test, shuttle))]
+mod schedules;
+#[cfg(all(test, not(shuttle)))]
+mod storms;
+#[cfg(all(test, not(shuttle)))]
+mod tests;
+
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+pub use deadlock::Detector;
+pub use mode::LockMode;
+pub use stats::LockStats;
+
+use crate::metrics::WaitReason;
+use crate::wait::Waiter;
+use node::{Verdict, WaitNode, Wakes};
+use owners::{Owners, WaitRef};
+use shard::{Answer, Asked, Patience, Shard};
+use sync::{CacheAligned, Mutex, MutexGuard, lock};
+
+/// A transaction's id. Younger transactions have higher ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TxnId(pub u64);
+
+/// What is locked: a row of a tree, or the end of the tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LockKey<'a> {
+    /// The tree's number.
+    pub tree: u64,
+    /// The row's key; `None` is the supremum, which stands behind the last row. It has a gap and no record: a
+    /// next-key lock of it is its gap alone.
+    pub key: Option<&'a [u8]>,
+}
+
+/// In which order a request is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Class {
+    /// Its owner holds locks, or has written: others may wait for it, so it goes before newcomers.
+    First,
+    /// Its owner has nothing that others may wait for.
+    #[default]
+    Newcomer,
+}
+
+/// A request for a lock.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// Who asks. An owner asks for one lock at a time.
+    pub owner: TxnId,
+    /// For what.
+    pub key: LockKey<'a>,
+    /// For which parts of it.
+    pub mode: LockMode,
+    /// In which order it is served.
+    pub class: Class,
+    /// How long it waits at most: `None` without end, zero not at all.
+    pub timeout: Option<Duration>,
+    /// What its owner would lose if it were a deadlock's victim, beside its locks: rows written, say. The victim is
+    /// the one with the least of both together.
+    pub weight: u64,
+    /// Whoever cancels sets this first and calls [`LockTable::cancel`] then. It is looked at when the request has
+    /// begun to wait, so that no cancel is lost between the two.
+    pub killed: Option<&'a AtomicBool>,
+}
+
+impl<'a> Request<'a> {
+    /// A newcomer's request, without a timeout.
+    pub fn new(owner: TxnId, key: LockKey<'a>, mode: LockMode) -> Self {
+        Request { owner, key, mode, class: Class::Newcomer, timeout: None, weight: 0, killed: None }
+    }
+}
+
+/// How a lock was granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Granted {
+    /// Nobody was in the way.
+    AtOnce,
+    /// Its owner had it already.
+    AlreadyHeld,
+    /// Others had it, or asked for it before. What the caller saw of the row may have changed meanwhile.
+    AfterWait,
+}
+
+/// Why a lock was not granted. The request is neither queued nor granted; what its owner held before, it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum LockError {
+    /// Transactions waited for each other in a circle, and this one was to lose the least.
+    #[error(
+        "deadlock: other transactions wait for this one's locks, and it for theirs; roll it back and try it again"
+    )]
+    Deadlock,
+    /// The request's timeout has passed, or was zero.
+    #[error(
+        "the row is locked by another transaction, and the time to wait for it is over; try again, or wait longer"
+    )]
+    Timeout,
+    /// Another thread cancelled the wait.
+    #[error("the wait for a row lock was cancelled; roll the transaction back, or try again")]
+    Cancelled,
+}
+
+/// The constants of a [`LockTable`].
+#[derive(Debug, Clone, Copy)]
+pub struct LockConfig {
+    /// Into how many shards the keys are divided; rounded up to a power of two, at most 65,536.
+    pub shards: usize,
+    /// In how many slots the owners are kept; rounded up to a power of two, at most 2^20. About four times the
+    /// number of transactions that hold locks at a time keeps them apart.
+    pub owner_slots: usize,
+    /// A newcomer that has waited for so long is not overtaken any more.
+    pub promote_after: Duration,
+    /// At so many owners looked at, a search for a deadlock is left to the [`Detector`].
+    pub deadlock_steps_max: usize,
+}
+
+/// See [`LockConfig::deadlock_steps_max`]: a few microseconds.
+pub const DEADLOCK_STEPS_MAX: usize = 200;
+
+impl Default for LockConfig {
+    fn default() -> Self {
+        LockConfig {
+            shards: 256,
+            owner_slots: 4096,
+            promote_after: Duration::from_millis(100),
+            deadlock_steps_max: DEADLOCK_STEPS_MAX,
+        }
+    }
+}
+
+/// All row locks of a database.
+///
+/// ```
+/// use flifo_engine::Waiter;
+/// use flifo_engine::lock::{Granted, LockConfig, LockError, LockKey, LockMode, LockTable, Request, TxnId};
+///
+/// let table = LockTable::new(LockConfig::default());
+/// let waiter = Waiter::background();
+/// let row = LockKey { tree: 1, key: Some(b"alice") };
+///
+/// let mine = Request::new(TxnId(1), row, LockMode::Exclusive);
+/// assert_eq!(table.lock(mine, &waiter), Ok(Granted::AtOnce));
+///
+/// let other = Request { timeout: Some(std::time::Duration::ZERO), ..Request::new(TxnId(2), row, LockMode::Shared) };
+/// assert_eq!(table.lock(other, &waiter), Err(LockError::Timeout));
+///
+/// table.release_all(TxnId(1));
+/// assert_eq!(table.lock(other, &waiter), Ok(Granted::AtOnce));
+/// ```
+pub struct LockTable {
+    shards: Box<[CacheAligned<Mutex<Shard>>]>,
+    owners: Owners,
+    /// Seeded at random, so that nobody can choose keys that all fall into one shard.
+    hasher: foldhash::quality::RandomState,
+    /// All bits but in tests, which want collisions.
+    hash_mask: u64,
+    promote_after: Duration,
+    deadlock_steps_max: usize,
+    /// Waits whose search was too long to be done where they began.
+    deferred: Mutex<Vec<(TxnId, WaitRef)>>,
+}
+
+/// A request in a queue.
+struct Wait {
+    owner: TxnId,
+    at: WaitRef,
+    node: Arc<WaitNode>,
+    may_be_waited_for: bool,
+}
+
+enum Begun {
+    Granted(Granted),
+    Refused,
+    Waits(Wait),
+}
+
+impl LockTable {
+    /// An empty table.
+    pub fn new(config: LockConfig) -> Self {
+        let shards = config.shards.clamp(1, 1 << 16).next_power_of_two();
+        LockTable {
+            shards: (0..shards).map(|_| CacheAligned(Mutex::new(Shard::default()))).collect(),
+            owners: Owners::new(config.owner_slots),
+            hasher: foldhash::quality::RandomState::default(),
+            hash_mask: u64::MAX,
+            promote_after: config.promote_after,
+            deadlock_steps_max: config.deadlock_steps_max,
+            deferred: Mutex::default(),
+        }
+    }
+
+    /// Takes a lock, waiting for it if others have it. Unless the timeout is zero, the caller holds no latch.
+    ///
+    /// An [`LockMode::InsertIntention`] that is granted is not held; after [`Granted::AfterWait`] the caller asks again
+    /// under its page latch, with a timeout of zero.
+    ///
+    /// # Errors
+    /// [`LockError`]: this owner is a deadlock's victim, the timeout has passed, or the wait was cancelled.
+    pub fn lock(&self, request: Request<'_>, waiter: &Waiter) -> Result<Granted, LockError> {
+        let wait = match self.begin(&request, &Instant::now) {
+            Begun::Granted(granted) => return Ok(granted),
+            Begun::Refused => return Err(LockError::Timeout),
+            Begun::Waits(wait) => wait,
+        };
+        let deadline = request.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        if request.killed.is_some_and(|killed| killed.load(std::sync::atomic::Ordering::Relaxed)) {
+            self.end_wait(wait.at, Verdict::Cancelled);
+        }
+        self.look_for_deadlock(&wait);
+        match waiter.wait(WaitReason::RowLock, || self.sleep(&wait, deadline)) {
+            Verdict::Granted => Ok(Granted::AfterWait),
+            Verdict::Deadlock => Err(LockError::Deadlock),
+            Verdict::Cancelled => Err(LockError::Cancelled),
+            Verdict::TimedOut => Err(LockError::Timeout),
+        }
+    }
+
+    /// Whether [`LockTable::lock`] would grant the request without a wait. It changes nothing.
+    ///
+    /// A writer that holds the row's page latch, and finds the row free of others' implicit locks, may write if this
+    /// says so, and needs no lock object: its id in the row is its lock.
+    pub fn would_grant(&self, request: &Request<'_>) -> bool {
+        let asked = self.asked(request);
+        self.shard(asked.hash).would_grant(&asked, &self.patience(request, &Instant::now))
+    }
+
+    /// Writes down an implicit lock: gives `owner`, whose id the caller found in the row, an exclusive lock of the
+    /// record, so that there is something to wait for. Whether `owner` holds it now; if not, it has ended.
+    ///
+    /// `is_active` says whether the owner still is active. It is called under mutexes of this room, so it reads an
+    /// atomic and no more. An owner that ends becomes inactive for it first, and calls [`LockTable::release_all`]
+    /// then: no lock is made that nobody releases.
+    pub fn make_explicit(&self, owner: TxnId, key: LockKey<'_>, is_active: impl FnOnce() -> bool) -> bool {
+        let asked = self.asked(&Request::new(owner, key, LockMode::Exclusive));
+        self.shard(asked.hash).make_explicit(&asked, &self.owners, is_active)
+    }
+
+    /// Releases all that `owner` holds of one key; whether it held anything. For rows that were locked, looked at, and
+    /// found to be of no interest; of the owner's locks, the last ones are found the fastest.
+    pub fn release(&self, owner: TxnId, key: LockKey<'_>) -> bool {
+        let asked = self.asked(&Request::new(owner, key, LockMode::Exclusive));
+        let mut wakes = Wakes::default();
+        let released = self.shard(asked.hash).release_key(&asked, &self.owners, &mut wakes);
+        wakes.wake();
+        released
+    }
+
+    /// Releases all locks of `owner`, whose transaction ends; how many there were. It looks at nothing but them, and
+    /// takes no mutex if there are none.
+    pub fn release_all(&self, owner: TxnId) -> usize {
+        let locks = self.owners.take(owner);
+        for &at in &locks {
+            let mut wakes = Wakes::default();
+            self.shard(at.hash).release(owner, at, &self.owners, &mut wakes);
+            wakes.wake();
+        }
+        locks.len()
+    }
+
+    /// Ends the wait of `owner` with [`LockError::Cancelled`], if it waits; whether it did. See [`Request::killed`].
+    pub fn cancel(&self, owner: TxnId) -> bool {
+        self.owners.waiting(owner).is_some_and(|at| self.end_wait(at, Verdict::Cancelled))
+    }
+
+    /// Whether `owner` holds an explicit lock of the key that includes `mode`. Never of an insert intention.
+    pub fn holds(&self, owner: TxnId, key: LockKey<'_>, mode: LockMode) -> bool {
+        let asked = self.asked(&Request::new(owner, key, mode));
+        asked.parts.missing(self.shard(asked.hash).held(&asked)).is_none()
+    }
+
+    /// What was counted until now.
+    pub fn stats(&self) -> LockStats {
+        let mut stats = LockStats::default();
+        for shard in &self.shards {
+            stats.add(&lock(&shard.0).stats);
+        }
+        stats
+    }
+
+    fn hash(&self, key: LockKey<'_>) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write_u64(key.tree);
+        match key.key {
+            None => hasher.write_u8(0),
+            Some(bytes) => {
+                hasher.write_u8(1);
+                hasher.write(bytes);
+            }
+        }
+        hasher.finish() & self.hash_mask
+    }
+
+    fn asked<'a>(&self, request: &Request<'a>) -> Asked<'a> {
+        let LockKey { tree, key } = request.key;
+        let parts = request.mode.parts();
+        Asked {
+            owner: request.owner,
+            hash: self.hash(request.key),
+            tree,
+            key,
+            parts: if key.is_none() { parts.at_supremum() } else { parts },
+            first: request.class == Class::First,
+            weight: request.weight,
+        }
+    }
+
+    fn patience<'a>(&self, request: &Request<'_>, now: &'a dyn Fn() -> Instant) -> Patience<'a> {
+        let may_wait = request.timeout != Some(Duration::ZERO);
+        Patience { may_wait, promote_after: self.promote_after, now }
+    }
+
+    /// The shard of a hash: by its upper bits, since the map within goes by the lower ones.
+    fn shard_number(&self, hash: u64) -> usize {
+        // Two steps, as one shard would be a shift by all bits.
+        (hash >> 1 >> (u64::BITS - 1 - self.shards.len().trailing_zeros())) as usize
+    }
+
+    fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
+        lock(&self.shards[self.shard_number(hash)].0)
+    }
+
+    /// All of [`Self::lock`] but the wait itself and the search for deadlocks.
+    fn begin(&self, request: &Request<'_>, now: &dyn Fn() -> Instant) -> Begun {
+        let asked = self.asked(request);
+        let answer = self.shard(asked.hash).ask(&asked, &self.patience(request, now), &self.owners);
+        match answer {
+            Answer::Granted(granted) => Begun::Granted(granted),
+            Answer::Refused => Begun::Refused,
+            Answer::Waits { node, at, may_be_waited_for } => {
+                Begun::Waits(Wait { owner: request.owner, at, node, may_be_waited_for })
+            }
+        }
+    }
+
+    /// Sleeps until the wait has ended, or ends it at the deadline.
+    fn sleep(&self, wait: &Wait, deadline: Option<Instant>) -> Verdict {
+        wait.node.sleep(deadline).unwrap_or_else(|| {
+            self.end_wait(wait.at, Verdict::TimedOut);
+            // It has ended now: by this, or by another who was faster.
+            wait.node.verdict().expect("whoever leaves the queue has a verdict")
+        })
+    }
+
+    /// Ends a wait without a grant, if it has not ended; whether this ended it.
+    fn end_wait(&self, at: WaitRef, verdict: Verdict) -> bool {
+        let mut wakes = Wakes::default();
+        let ended = self.shard(at.lock.hash).end_wait(at, verdict, &self.owners, &mut wakes);
+        wakes.wake();
+        ended
+    }
+}

@@ -1,0 +1,155 @@
+//! A waiting thread's node: one word, on which the thread sleeps and which tells it how its wait ended.
+//!
+//! | word | meaning | who writes it |
+//! |---|---|---|
+//! | `AWAKE` | its request is queued, its thread still runs | made so |
+//! | `ASLEEP` | its thread sleeps, or is about to: a wake needs the system call | its thread |
+//! | a verdict | the request is no longer queued | whoever took it out, under the shard's mutex, once |
+//!
+//! A futex per node rather than `parking_lot_core`, whose table of all parked threads would be locked once more for
+//! each wake, or `std::thread::park`, whose one token per thread would be taken from others that park this thread:
+//! whoever is granted a lock is known, so there is nothing to look up.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use smallvec::SmallVec;
+
+use super::sync::{AtomicU32, Ordering};
+
+const AWAKE: u32 = 0;
+const ASLEEP: u32 = 1;
+
+/// How a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum Verdict {
+    Granted = 2,
+    Deadlock,
+    Cancelled,
+    TimedOut,
+}
+
+impl Verdict {
+    fn of(word: u32) -> Option<Verdict> {
+        use Verdict::{Cancelled, Deadlock, Granted, TimedOut};
+        [Granted, Deadlock, Cancelled, TimedOut].into_iter().find(|verdict| *verdict as u32 == word)
+    }
+}
+
+pub(super) struct WaitNode {
+    word: AtomicU32,
+    futex: Futex,
+}
+
+impl WaitNode {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(WaitNode { word: AtomicU32::new(AWAKE), futex: Futex::new() })
+    }
+
+    /// How the wait ended, if it did.
+    pub(super) fn verdict(&self) -> Option<Verdict> {
+        Verdict::of(self.word.load(Ordering::Acquire))
+    }
+
+    /// Sleeps until the wait has ended, or until `deadline`: then `None`, and a verdict may still come.
+    pub(super) fn sleep(&self, deadline: Option<Instant>) -> Option<Verdict> {
+        // It fails if the verdict is there already, which the loop sees.
+        let _ = self.word.compare_exchange(AWAKE, ASLEEP, Ordering::Relaxed, Ordering::Relaxed);
+        loop {
+            if let Some(verdict) = self.verdict() {
+                return Some(verdict);
+            }
+            if !self.futex.wait(&self.word, deadline) {
+                return self.verdict();
+            }
+        }
+    }
+
+    /// Ends the wait; whether its thread sleeps and must be woken.
+    fn end(&self, verdict: Verdict) -> bool {
+        // Release: its thread sees what the one before it did under the lock.
+        let before = self.word.swap(verdict as u32, Ordering::AcqRel);
+        debug_assert!(Verdict::of(before).is_none(), "a wait ends once");
+        before == ASLEEP
+    }
+}
+
+/// Threads whose waits have ended and that sleep: collected under a shard's mutex, woken after it.
+#[must_use = "they sleep until `wake` is called"]
+#[derive(Default)]
+pub(super) struct Wakes(SmallVec<[Arc<WaitNode>; 4]>);
+
+impl Wakes {
+    /// Ends a wait; its thread is woken later, if it sleeps.
+    pub(super) fn end(&mut self, node: Arc<WaitNode>, verdict: Verdict) {
+        if node.end(verdict) {
+            self.0.push(node);
+        }
+    }
+
+    /// Wakes those that sleep. The caller holds no mutex of this room.
+    pub(super) fn wake(self) {
+        for node in self.0 {
+            node.futex.wake(&node.word);
+        }
+    }
+}
+
+#[cfg(not(shuttle))]
+struct Futex;
+
+#[cfg(not(shuttle))]
+impl Futex {
+    fn new() -> Self {
+        Futex
+    }
+
+    /// Sleeps while the word is `ASLEEP`; may return early. False once the deadline has passed.
+    fn wait(&self, word: &AtomicU32, deadline: Option<Instant>) -> bool {
+        use rustix::thread::futex;
+        let mut timeout = None;
+        if let Some(deadline) = deadline {
+            let Some(left) = deadline.checked_duration_since(Instant::now()) else { return false };
+            let tv_sec = left.as_secs().try_into().unwrap_or(i64::MAX);
+            timeout = Some(futex::Timespec { tv_sec, tv_nsec: left.subsec_nanos().into() });
+        }
+        // Whatever else it says (the word has changed, a signal) means: look at the word again.
+        futex::wait(word, futex::Flags::PRIVATE, ASLEEP, timeout.as_ref()) != Err(rustix::io::Errno::TIMEDOUT)
+    }
+
+    fn wake(&self, word: &AtomicU32) {
+        // One thread sleeps here at most, and waking an aligned word that exists cannot fail.
+        let _ = rustix::thread::futex::wake(word, rustix::thread::futex::Flags::PRIVATE, 1);
+    }
+}
+
+/// What the kernel does, in the checker's terms. No time passes there: a wait with a deadline is over at once.
+#[cfg(shuttle)]
+struct Futex {
+    mutex: super::sync::Mutex<()>,
+    changed: super::sync::Condvar,
+}
+
+#[cfg(shuttle)]
+impl Futex {
+    fn new() -> Self {
+        Futex { mutex: super::sync::Mutex::new(()), changed: super::sync::Condvar::new() }
+    }
+
+    fn wait(&self, word: &AtomicU32, deadline: Option<Instant>) -> bool {
+        if deadline.is_some() {
+            return false;
+        }
+        let guard = super::sync::lock(&self.mutex);
+        if word.load(Ordering::Acquire) == ASLEEP {
+            drop(self.changed.wait(guard).unwrap());
+        }
+        true
+    }
+
+    fn wake(&self, _word: &AtomicU32) {
+        let _guard = super::sync::lock(&self.mutex);
+        self.changed.notify_one();
+    }
+}

@@ -1,0 +1,177 @@
+//! The lock of one key: who holds it, who waits for it.
+//!
+//! Invariants, whenever the shard's mutex is free:
+//! - no two holders' parts exclude each other;
+//! - an owner is a holder once at most, and waits once at most;
+//! - whoever waits has to: for a holder, or for one ahead in the queue;
+//! - there is a holder. (Who waits waits for a holder in the end: the first in the queue for nobody else.)
+
+use smallvec::SmallVec;
+
+use super::TxnId;
+use super::mode::Parts;
+use super::queue::{Queue, Waiting};
+
+/// An owner and what it holds.
+#[derive(Clone, Copy)]
+pub(super) struct Holder {
+    pub(super) owner: TxnId,
+    pub(super) parts: Parts,
+}
+
+/// Who holds a lock, sorted by owner, so that a thousand readers of one row do not look through each other.
+///
+/// Invariant: `readers`, `writers` and `gaps` count the holders with that part; no holder holds nothing.
+#[derive(Default)]
+pub(super) struct Holders {
+    list: SmallVec<[Holder; 2]>,
+    readers: u32,
+    writers: u32,
+    gaps: u32,
+}
+
+impl Holders {
+    /// What `owner` holds.
+    pub(super) fn of(&self, owner: TxnId) -> Parts {
+        self.find(owner).map_or(Parts::NONE, |index| self.list[index].parts)
+    }
+
+    fn find(&self, owner: TxnId) -> Result<usize, usize> {
+        self.list.binary_search_by_key(&owner, |holder| holder.owner)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Holder> {
+        self.list.iter()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Whether a request of `owner` has to wait for a holder.
+    pub(super) fn exclude(&self, owner: TxnId, asked: Parts) -> bool {
+        let all = [(self.readers, Parts::SHARED), (self.writers, Parts::EXCLUSIVE), (self.gaps, Parts::GAP)];
+        if !all.iter().any(|&(count, part)| count > 0 && asked.wait_for(part)) {
+            return false;
+        }
+        let own = self.of(owner);
+        all.iter().any(|&(count, part)| count > u32::from(own.has(part)) && asked.wait_for(part))
+    }
+
+    /// `owner` holds `parts` from here on; whether it held nothing before and holds something now.
+    pub(super) fn add(&mut self, owner: TxnId, parts: Parts) -> bool {
+        let parts = parts.held();
+        if parts.is_none() {
+            return false;
+        }
+        debug_assert!(!self.exclude(owner, parts), "two holders exclude each other");
+        match self.find(owner) {
+            Ok(index) => {
+                let before = self.list[index].parts;
+                self.list[index].parts |= parts;
+                let after = self.list[index].parts;
+                self.count(before, u32::MAX);
+                self.count(after, 1);
+                false
+            }
+            Err(index) => {
+                self.list.insert(index, Holder { owner, parts });
+                self.count(parts, 1);
+                true
+            }
+        }
+    }
+
+    /// `owner` holds nothing any more; whether it did.
+    pub(super) fn remove(&mut self, owner: TxnId) -> bool {
+        let Ok(index) = self.find(owner) else { return false };
+        let removed = self.list.remove(index);
+        self.count(removed.parts, u32::MAX);
+        true
+    }
+
+    fn count(&mut self, parts: Parts, change: u32) {
+        for (part, count) in [
+            (Parts::SHARED, &mut self.readers),
+            (Parts::EXCLUSIVE, &mut self.writers),
+            (Parts::GAP, &mut self.gaps),
+        ] {
+            if parts.has(part) {
+                *count = count.wrapping_add(change);
+            }
+        }
+    }
+}
+
+/// The lock of one key. It exists while somebody holds it.
+pub(super) struct LockObject {
+    /// Tells it from every other lock that ever was in this shard, one of the same key included.
+    pub(super) id: u64,
+    pub(super) hash: u64,
+    pub(super) tree: u64,
+    /// `None`: the supremum.
+    pub(super) key: Option<Box<[u8]>>,
+    pub(super) holders: Holders,
+    /// Most locks are never waited for. Invariant: not an empty queue.
+    queue: Option<Box<Queue>>,
+}
+
+impl LockObject {
+    pub(super) fn new(id: u64, hash: u64, tree: u64, key: Option<&[u8]>) -> Self {
+        LockObject { id, hash, tree, key: key.map(Into::into), holders: Holders::default(), queue: None }
+    }
+
+    pub(super) fn queue(&self) -> Option<&Queue> {
+        self.queue.as_deref()
+    }
+
+    pub(super) fn is_unused(&self) -> bool {
+        self.holders.is_empty() && self.queue.is_none()
+    }
+
+    /// Whether a request at `index` of the queue may be granted now.
+    pub(super) fn may_have(&self, owner: TxnId, asked: Parts, index: usize) -> bool {
+        !self.holders.exclude(owner, asked)
+            && self.queue().is_none_or(|queue| !asked.wait_for(queue.union_before(index)))
+    }
+
+    pub(super) fn join(&mut self, index: usize, waiting: Waiting) {
+        self.queue.get_or_insert_default().insert(index, waiting);
+    }
+
+    /// Takes a request out of the queue; those behind it must be looked at again ([`Self::grant`]).
+    pub(super) fn leave(&mut self, wait_id: u64) -> Option<Waiting> {
+        let queue = self.queue.as_mut()?;
+        let index = queue.position(wait_id)?;
+        let left = queue.remove(index);
+        self.drop_empty_queue();
+        left
+    }
+
+    /// Grants all that need not wait any more, in the order of the queue: one pass, which ends as soon as nobody
+    /// behind can be granted anything. `granted` is told the request, and whether its owner held nothing before.
+    pub(super) fn grant(&mut self, mut granted: impl FnMut(Waiting, bool)) {
+        let Some(queue) = &mut self.queue else { return };
+        let mut ahead = Parts::NONE;
+        let mut index = 0;
+        while !queue.all_wait_behind(ahead)
+            && let Some(next) = queue.get(index)
+        {
+            if next.parts.wait_for(ahead) || self.holders.exclude(next.owner, next.parts) {
+                ahead |= next.parts;
+                index += 1;
+                continue;
+            }
+            let next = queue.remove(index).expect("it was just looked at");
+            let new = self.holders.add(next.owner, next.parts);
+            granted(next, new);
+        }
+        self.drop_empty_queue();
+    }
+
+    fn drop_empty_queue(&mut self) {
+        if self.queue().is_some_and(Queue::is_empty) {
+            self.queue = None;
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What each owner holds and waits for: an array of slots, by hash of the owner's id.
+//!
+//! Ids are given out one after the other, so neighbours in time have slots of their own, and a slot's mutex is
+//! hardly ever contended. It is a leaf: taken under a shard's mutex or alone, with nothing taken under it.
+//!
+//! Invariants, whenever no shard's mutex is held:
+//! - an owner has an entry while it holds a lock or waits, and no longer;
+//! - `locks` has each lock that it holds, once; `waiting` is set while a request of its is in a queue.
+
+use super::TxnId;
+use super::sync::{AtomicU32, CacheAligned, Mutex, MutexGuard, Ordering, fence, lock};
+
+/// Where a lock is: the shard follows from the hash, the object from its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LockRef {
+    pub(super) hash: u64,
+    pub(super) id: u64,
+}
+
+/// Where a request waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct WaitRef {
+    pub(super) lock: LockRef,
+    pub(super) wait_id: u64,
+}
+
+struct Owner {
+    id: TxnId,
+    locks: Vec<LockRef>,
+    waiting: Option<WaitRef>,
+}
+
+#[derive(Default)]
+struct Slot {
+    /// The length of `owners`, to be read without the mutex. It changes under it.
+    present: AtomicU32,
+    owners: Mutex<Vec<Owner>>,
+}
+
+pub(super) struct Owners {
+    slots: Box<[CacheAligned<Slot>]>,
+    shift: u32,
+}
+
+impl Owners {
+    /// With about `slots` slots, rounded up to a power of two.
+    pub(super) fn new(slots: usize) -> Self {
+        let slots = slots.clamp(2, 1 << 20).next_power_of_two();
+        Owners {
+            slots: (0..slots).map(|_| CacheAligned(Slot::default())).collect(),
+            shift: u64::BITS - slots.trailing_zeros(),
+        }
+    }
+
+    fn slot(&self, id: TxnId) -> &Slot {
+        // Fibonacci hashing: consecutive ids go to different slots, whatever the stride.
+        let hash = id.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        &self.slots[(hash >> self.shift) as usize].0
+    }
+
+    /// What `change` does with the owner's entry, which is made for it and goes when there is nothing in it.
+    fn change<T>(&self, id: TxnId, change: impl FnOnce(&mut Owner) -> T) -> T {
+        let slot = self.slot(id);
+        let mut owners = lock(&slot.owners);
+        let index = owners.iter().position(|owner| owner.id == id).unwrap_or_else(|| {
+            owners.push(Owner { id, locks: Vec::new(), waiting: None });
+            slot.store_present(&owners);
+            owners.len() - 1
+        });
+        let changed = change(&mut owners[index]);
+        if owners[index].locks.is_empty() && owners[index].waiting.is_none() {
+            owners.swap_remove(index);
+            slot.store_present(&owners);
+        }
+        changed
+    }
+
+    /// What `read` says of the owner's entry, if there is one.
+    fn read<T>(&self, id: TxnId, read: impl FnOnce(&Owner) -> T) -> Option<T> {
+        let owners = lock(&self.slot(id).owners);
+        owners.iter().find(|owner| owner.id == id).map(read)
+    }
+
+    pub(super) fn add(&self, id: TxnId, at: LockRef) {
+        self.change(id, |owner| owner.locks.push(at));
+    }
+
+    /// Adds a lock for an owner that another thread says is active, and may not be any more when this looks.
+    ///
+    /// An owner ends by becoming inactive first and calling [`Self::take`] then, which looks at `present` without the
+    /// mutex. Both sides write, pass a fence, and read what the other wrote: so either `take` sees the entry, and waits
+    /// for the mutex, or `is_active` sees that the owner is not.
+    pub(super) fn add_if(&self, id: TxnId, at: LockRef, is_active: impl FnOnce() -> bool) -> bool {
+        self.change(id, |owner| {
+            fence(Ordering::SeqCst);
+            let active = is_active();
+            if active {
+                owner.locks.push(at);
+            }
+            active
+        })
+    }
+
+    pub(super) fn remove(&self, id: TxnId, at: LockRef) {
+        self.change(id, |owner| {
+            // From the end: who lets go of a single lock has mostly just taken it.
+            if let Some(index) = owner.locks.iter().rposition(|lock| *lock == at) {
+                owner.locks.swap_remove(index);
+            }
+        });
+    }
+
+    /// All locks of an owner, which are its own no longer. Takes no mutex if there are none, unless an owner that
+    /// has some shares the slot.
+    pub(super) fn take(&self, id: TxnId) -> Vec<LockRef> {
+        let slot = self.slot(id);
+        // See `add_if`.
+        fence(Ordering::SeqCst);
+        if slot.present.load(Ordering::Relaxed) == 0 {
+            return Vec::new();
+        }
+        let mut owners: MutexGuard<'_, Vec<Owner>> = lock(&slot.owners);
+        let Some(index) = owners.iter().position(|owner| owner.id == id) else { return Vec::new() };
+        debug_assert!(owners[index].waiting.is_none(), "{id:?} releases its locks while it waits for one");
+        let taken = owners.swap_remove(index);
+        slot.store_present(&owners);
+        taken.locks
+    }
+
+    /// The owner waits; how many locks it holds.
+    pub(super) fn begin_wait(&self, id: TxnId, at: WaitRef) -> usize {
+        self.change(id, |owner| {
+            debug_assert!(owner.waiting.is_none(), "{id:?} waits twice");
+            owner.waiting = Some(at);
+            owner.locks.len()
+        })
+    }
+
+    /// The owner waits no longer; `granted`: it has a lock that it had not before.
+    pub(super) fn end_wait(&self, id: TxnId, granted: Option<LockRef>) {
+        self.change(id, |owner| {
+            owner.waiting = None;
+            owner.locks.extend(granted);
+        });
+    }
+
+    pub(super) fn waiting(&self, id: TxnId) -> Option<WaitRef> {
+        self.read(id, |owner| owner.waiting).flatten()
+    }
+
+    pub(super) fn locks(&self, id: TxnId) -> usize {
+        self.read(id, |owner| owner.locks.len()).unwrap_or(0)
+    }
+
+    /// Whether nobody holds or waits for anything.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.iter().all(|slot| lock(&slot.0.owners).is_empty())
+    }
+}
+
+impl Slot {
+    fn store_present(&self, owners: &[Owner]) {
+        self.present.store(u32::try_from(owners.len()).unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,289 @@
+//! Random steps of many owners on the table and on [`Plain`]; everything that can be seen is compared after each.
+//!
+//! One thread, time by hand: whoever waits is a node without a thread.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::deadlock::{Found, Waits};
+use super::mode::Parts;
+use super::node::Verdict;
+use super::plain::{Ask, Id, Key, Need, Plain, Told};
+use super::sync::lock;
+use super::{Begun, Class, Granted, LockConfig, LockKey, LockMode, LockTable, Request, TxnId, Wait};
+
+const OWNERS: u64 = 9;
+const KEYS: usize = 5;
+/// The last is the supremum; the first two differ by tree alone.
+const NAMES: [(u64, Option<&[u8]>); KEYS] =
+    [(1, Some(b"a")), (2, Some(b"a")), (1, Some(b"")), (1, Some(b"ab")), (1, None)];
+const PROMOTE_AFTER_NS: u64 = 20;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Ask { who: Id, key: Key, mode: LockMode, first: bool, may_wait: bool, weight: u64 },
+    MakeExplicit { who: Id, key: Key, active: bool },
+    Release { who: Id, key: Key },
+    ReleaseAll { who: Id },
+    EndWait { who: Id, verdict: Verdict },
+    TimePasses { ns: u64 },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let who = || 0..OWNERS;
+    // Most requests are for few keys, so that queues grow.
+    let key = || prop_oneof![3 => 0..2usize, 1 => 0..KEYS];
+    let mode = || prop::sample::select(&LockMode::ALL[..]);
+    prop_oneof![
+        20 => (who(), key(), mode(), any::<bool>(), prop::bool::weighted(0.9), 0..3u64).prop_map(
+            |(who, key, mode, first, may_wait, weight)| Step::Ask { who, key, mode, first, may_wait, weight }
+        ),
+        2 => (who(), key(), prop::bool::weighted(0.8))
+            .prop_map(|(who, key, active)| Step::MakeExplicit { who, key, active }),
+        2 => (who(), key()).prop_map(|(who, key)| Step::Release { who, key }),
+        4 => who().prop_map(|who| Step::ReleaseAll { who }),
+        3 => (who(), prop::sample::select(&[Verdict::Cancelled, Verdict::TimedOut][..]))
+            .prop_map(|(who, verdict)| Step::EndWait { who, verdict }),
+        2 => (0..30u64).prop_map(|ns| Step::TimePasses { ns }),
+    ]
+}
+
+type Checked = Result<(), TestCaseError>;
+
+/// The two that are compared.
+struct World {
+    table: LockTable,
+    plain: Plain,
+    waits: BTreeMap<Id, Wait>,
+    begun: Instant,
+    now_ns: u64,
+}
+
+fn key_of(key: Key) -> LockKey<'static> {
+    let (tree, key) = NAMES[key];
+    LockKey { tree, key }
+}
+
+fn need_of(parts: Parts) -> Need {
+    let record = match (parts.has(Parts::EXCLUSIVE), parts.has(Parts::SHARED)) {
+        (true, _) => 2,
+        (false, true) => 1,
+        (false, false) => 0,
+    };
+    Need { record, gap: parts.has(Parts::GAP), insert: parts.has(Parts::INSERT) }
+}
+
+impl World {
+    fn new(shards: usize, hash_mask: u64, deadlock_steps_max: usize) -> Self {
+        let promote_after = Duration::from_nanos(PROMOTE_AFTER_NS);
+        let config = LockConfig { shards, owner_slots: 4, promote_after, deadlock_steps_max };
+        World {
+            table: LockTable { hash_mask, ..LockTable::new(config) },
+            plain: Plain { promote_after: PROMOTE_AFTER_NS, ..Plain::default() },
+            waits: BTreeMap::new(),
+            begun: Instant::now(),
+            now_ns: 0,
+        }
+    }
+
+    fn take(&mut self, step: &Step) -> Checked {
+        match *step {
+            Step::Ask { who, key, mode, first, may_wait, weight } if !self.waits.contains_key(&who) => {
+                let class = if first { Class::First } else { Class::Newcomer };
+                let timeout = (!may_wait).then_some(Duration::ZERO);
+                let request =
+                    Request { class, timeout, weight, ..Request::new(TxnId(who), key_of(key), mode) };
+                let need = Need::of(mode, NAMES[key].1.is_none());
+                self.ask(&request, &Ask { owner: who, key, need, first, may_wait, weight })?;
+            }
+            Step::MakeExplicit { who, key, active } if self.plain.may_have_implicit(who, key) => {
+                let had = self.table.holds(TxnId(who), key_of(key), LockMode::Exclusive);
+                let made = self.table.make_explicit(TxnId(who), key_of(key), || active);
+                prop_assert_eq!(made, active || had);
+                if made {
+                    self.plain.make_explicit(who, key);
+                }
+            }
+            Step::Release { who, key } if !self.waits.contains_key(&who) => {
+                let released = self.table.release(TxnId(who), key_of(key));
+                prop_assert_eq!(released, self.plain.release(who, key));
+            }
+            Step::ReleaseAll { who } if !self.waits.contains_key(&who) => self.release_all(who)?,
+            Step::EndWait { who, verdict } => {
+                let ended = match (self.waits.get(&who), verdict) {
+                    (Some(wait), Verdict::TimedOut) => self.table.end_wait(wait.at, verdict),
+                    _ => self.table.cancel(TxnId(who)),
+                };
+                prop_assert_eq!(ended, self.plain.end_wait(who));
+                if let Some(wait) = self.waits.remove(&who) {
+                    let cancelled = self.table.end_wait(wait.at, Verdict::Cancelled);
+                    prop_assert!(!cancelled, "a wait ends once");
+                    prop_assert_eq!(wait.node.verdict(), Some(verdict));
+                }
+            }
+            Step::TimePasses { ns } => self.now_ns += ns,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, request: &Request<'_>, ask: &Ask) -> Checked {
+        let now = self.begun + Duration::from_nanos(self.now_ns);
+        let asked = self.table.asked(request);
+        let clock = || now;
+        let would = self.table.shard(asked.hash).would_grant(&asked, &self.table.patience(request, &clock));
+        let begun = self.table.begin(request, &|| now);
+        let told = match &begun {
+            Begun::Granted(Granted::AlreadyHeld) => Told::AlreadyHeld,
+            Begun::Granted(_) => Told::AtOnce,
+            Begun::Refused => Told::Refused,
+            Begun::Waits(_) => Told::Waits,
+        };
+        prop_assert_eq!(would, matches!(begun, Begun::Granted(_)));
+        prop_assert_eq!(told, self.plain.ask(ask, self.now_ns));
+        if let Begun::Waits(wait) = begun {
+            let start = Waits { owner: wait.owner, at: wait.at };
+            let searches = wait.may_be_waited_for;
+            self.waits.insert(ask.owner, wait);
+            self.compare()?;
+            self.end_circles(start, searches)?;
+        }
+        Ok(())
+    }
+
+    /// As [`LockTable::look_for_deadlock`], one circle after the other, so that the model can follow.
+    fn end_circles(&mut self, start: Waits, searches: bool) -> Checked {
+        let id = start.owner.0;
+        if !searches {
+            prop_assert!(!self.plain.in_a_circle(id), "it did not search, and is in a circle");
+            return Ok(());
+        }
+        loop {
+            let circle = match self.table.search(start, self.table.deadlock_steps_max) {
+                Found::Circle(circle) => circle,
+                Found::Nothing => break,
+                // The detector's part.
+                Found::TooLong => match self.table.search(start, usize::MAX) {
+                    Found::Circle(circle) => circle,
+                    Found::Nothing => break,
+                    Found::TooLong => return Err(TestCaseError::fail("a search without bound stopped")),
+                },
+            };
+            prop_assert!(self.plain.in_a_circle(id), "a deadlock was invented");
+            self.table.end_circle(&circle);
+            self.follow_the_victim(&circle)?;
+        }
+        prop_assert!(!self.plain.in_a_circle(id), "a deadlock was missed");
+        Ok(())
+    }
+
+    fn follow_the_victim(&mut self, circle: &[Waits]) -> Checked {
+        let is_victim = |(_, wait): &(&Id, &Wait)| wait.node.verdict() == Some(Verdict::Deadlock);
+        let victims: Vec<Id> = self.waits.iter().filter(is_victim).map(|(id, _)| *id).collect();
+        prop_assert_eq!(victims.len(), 1);
+        let victim = victims[0];
+        prop_assert!(self.plain.in_a_circle(victim));
+        let loses = |id: Id| {
+            let weight = self.plain.wait_of(id).map_or(0, |wait| wait.weight);
+            (weight + self.plain.keys_of(id).len() as u64, std::cmp::Reverse(id))
+        };
+        prop_assert!(circle.iter().all(|waits| loses(victim) <= loses(waits.owner.0)));
+        self.waits.remove(&victim);
+        self.plain.end_wait(victim);
+        self.compare()
+    }
+
+    fn release_all(&mut self, who: Id) -> Checked {
+        let keys = self.plain.keys_of(who);
+        // In the order of the table, since a lock released late keeps others waiting.
+        prop_assert_eq!(self.table.release_all(TxnId(who)), keys.len());
+        keys.into_iter().for_each(|key| _ = self.plain.release(who, key));
+        Ok(())
+    }
+
+    /// Takes note of the grants, and compares all there is.
+    fn compare(&mut self) -> Checked {
+        for id in self.plain.granted.drain(..) {
+            let verdict = self.waits.remove(&id).and_then(|wait| wait.node.verdict());
+            prop_assert_eq!(verdict, Some(Verdict::Granted));
+        }
+        prop_assert!(self.waits.values().all(|wait| wait.node.verdict().is_none()));
+        let mut locks = 0;
+        let mut objects = 0;
+        for shard in &self.table.shards {
+            for object in lock(&shard.0).objects() {
+                let name = (object.tree, object.key.as_deref());
+                let key = NAMES.iter().position(|other| *other == name).unwrap();
+                let plain = self.plain.locks.get(&key);
+                prop_assert!(plain.is_some(), "{:?} is locked by nobody", name);
+                let plain = plain.unwrap();
+                let held: BTreeMap<Id, Need> =
+                    object.holders.iter().map(|holder| (holder.owner.0, need_of(holder.parts))).collect();
+                prop_assert_eq!(&held, &plain.held);
+                for (id, need) in &held {
+                    let excluded = |(other, held): (&Id, &Need)| other != id && need.waits_for(*held);
+                    prop_assert!(!held.iter().any(excluded), "two holders exclude each other");
+                }
+                let queue: Vec<(Id, Need)> = object
+                    .queue()
+                    .into_iter()
+                    .flat_map(|queue| queue.iter().map(|waiting| (waiting.owner.0, need_of(waiting.parts))))
+                    .collect();
+                let plain_queue: Vec<(Id, Need)> =
+                    plain.queue.iter().map(|wait| (wait.owner, wait.need)).collect();
+                prop_assert_eq!(queue, plain_queue);
+                locks += held.len();
+                objects += 1;
+            }
+        }
+        prop_assert_eq!(objects, self.plain.locks.len());
+        let stats = self.table.stats();
+        prop_assert_eq!((stats.locks, stats.waiting), (locks as u64, self.waits.len() as u64));
+        for id in 0..OWNERS {
+            prop_assert_eq!(self.table.owners.locks(TxnId(id)), self.plain.keys_of(id).len());
+            let at = self.waits.get(&id).map(|wait| wait.at);
+            prop_assert_eq!(self.table.owners.waiting(TxnId(id)), at);
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self) -> Checked {
+        for who in 0..OWNERS {
+            self.take(&Step::EndWait { who, verdict: Verdict::Cancelled })?;
+            self.compare()?;
+        }
+        for who in 0..OWNERS {
+            self.release_all(who)?;
+            self.compare()?;
+        }
+        prop_assert!(self.table.owners.is_empty());
+        let empty = self.table.shards.iter().all(|shard| lock(&shard.0).objects().next().is_none());
+        prop_assert!(empty, "nobody has a lock, and there is one");
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_table_does_what_plain_lists_say(
+        shards in prop::sample::select(&[1usize, 4][..]),
+        hash_mask in prop::sample::select(&[u64::MAX, 0][..]),
+        steps_max in prop::sample::select(&[200usize, 1][..]),
+        steps in vec(step(), 1..120),
+    ) {
+        let mut world = World::new(shards, hash_mask, steps_max);
+        for step in &steps {
+            world.take(step)?;
+            world.compare()?;
+            for id in 0..OWNERS {
+                prop_assert!(!world.plain.in_a_circle(id), "a deadlock came about without a search");
+            }
+        }
+        world.drain()?;
+    }
+}

@@ -1,0 +1,123 @@
+//! A few threads in random and in adversarial (PCT) schedules (shuttle): locks, deadlocks, cancels and timeouts at
+//! once. Shuttle itself finds those who wait for ever.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use shuttle::rand::{Rng, thread_rng};
+use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+use shuttle::{Runner, thread};
+
+use super::*;
+
+const THREADS: u64 = 4;
+const ROWS: usize = 2;
+
+fn any(n: u64) -> u64 {
+    thread_rng().gen_range(0..n)
+}
+
+/// Readers count one, writers this much.
+const WRITER: i64 = 1 << 32;
+
+fn transaction(table: &LockTable, rows: &[AtomicI64; ROWS], owner: TxnId) {
+    let waiter = Waiter::background();
+    let mut inside = [0; ROWS];
+    for taken in 0..2 {
+        let row = any(ROWS as u64) as usize;
+        let name = [row as u8];
+        let key = LockKey { tree: 0, key: Some(&name) };
+        let mode = LockMode::ALL[any(6) as usize];
+        let mut request = Request::new(owner, key, mode);
+        request.class = if taken > 0 { Class::First } else { Class::Newcomer };
+        request.timeout = [None, None, Some(Duration::ZERO), Some(Duration::from_secs(1))][any(4) as usize];
+        if any(8) == 0 {
+            table.make_explicit(TxnId(any(THREADS)), LockKey { tree: 1, key: None }, || false);
+        }
+        let outcome = table.lock(request, &waiter);
+        if outcome.is_err() {
+            assert!(!table.holds(owner, key, mode), "{mode:?}: {outcome:?}");
+        }
+        match outcome {
+            Ok(_) => {}
+            Err(LockError::Deadlock) => break,
+            Err(_) => continue,
+        }
+        // Without a look at the table, whose mutex would make it wait for the one that granted.
+        let now = inside[row].max(match mode {
+            LockMode::Exclusive | LockMode::NextKeyExclusive => WRITER,
+            LockMode::Shared | LockMode::NextKeyShared => 1,
+            LockMode::Gap | LockMode::InsertIntention => 0,
+        });
+        let others = rows[row].fetch_add(now - inside[row], Ordering::Relaxed) - inside[row];
+        inside[row] = now;
+        assert!(now == 0 || others == 0 || (now == 1 && others < WRITER), "{now} beside {others}");
+        thread::yield_now();
+    }
+    for (row, inside) in rows.iter().zip(inside) {
+        row.fetch_sub(inside, Ordering::Relaxed);
+    }
+    table.release_all(owner);
+}
+
+fn everything() {
+    let steps_max = [1, 200][any(2) as usize];
+    let config = LockConfig {
+        shards: 2,
+        owner_slots: 2,
+        promote_after: [Duration::ZERO, Duration::MAX][any(2) as usize],
+        deadlock_steps_max: steps_max,
+    };
+    let table = Arc::new(LockTable::new(config));
+    let rows: Arc<[AtomicI64; ROWS]> = Arc::default();
+    let over = Arc::new(AtomicI64::new(0));
+    let mut threads = vec![];
+    for n in 0..THREADS {
+        let (table, rows, over) = (Arc::clone(&table), Arc::clone(&rows), Arc::clone(&over));
+        threads.push(thread::spawn(move || {
+            transaction(&table, &rows, TxnId(n));
+            transaction(&table, &rows, TxnId(n + THREADS));
+            over.fetch_add(1, Ordering::Relaxed);
+        }));
+    }
+    let boss = {
+        let (table, over) = (Arc::clone(&table), Arc::clone(&over));
+        thread::spawn(move || {
+            let mut detector = Detector::new(&table);
+            if any(2) == 0 {
+                table.cancel(TxnId(any(2 * THREADS)));
+            }
+            // Left to it is found by it, however late.
+            while over.load(Ordering::Relaxed) < THREADS as i64 {
+                detector.step(Instant::now());
+                thread::yield_now();
+            }
+        })
+    };
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    boss.join().unwrap();
+    let stats = table.stats();
+    assert_eq!((stats.locks, stats.waiting), (0, 0));
+    assert!(table.owners.is_empty());
+    assert!(table.shards.iter().all(|shard| lock(&shard.0).objects().next().is_none()));
+}
+
+/// FLIFO_MODEL_ITERATIONS asks for more schedules.
+fn iterations() -> usize {
+    std::env::var("FLIFO_MODEL_ITERATIONS").map_or(2000, |n| n.parse().expect("a number of schedules"))
+}
+
+fn explore(scheduler: impl Scheduler + 'static) {
+    Runner::new(scheduler, shuttle::Config::new()).run(everything);
+}
+
+#[test]
+fn random_schedules() {
+    explore(RandomScheduler::new(iterations()));
+}
+
+#[test]
+fn adversarial_schedules() {
+    for depth in [2, 3, 5] {
+        explore(PctScheduler::new(depth, iterations() / 3));
+    }
+}

@@ -1,0 +1,281 @@
+//! A shard of the lock table: the locks of the keys that hash to it. It neither parks nor reads a clock.
+//!
+//! Each function here runs under the shard's mutex, and leaves the invariants of `object` and `owners` as they
+//! are stated there. Whom to wake is collected and left to the caller, who wakes after unlocking.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hashbrown::HashTable;
+
+use super::mode::Parts;
+use super::node::{Verdict, WaitNode, Wakes};
+use super::object::LockObject;
+use super::owners::{LockRef, Owners, WaitRef};
+use super::queue::Waiting;
+use super::stats::LockStats;
+use super::{Granted, TxnId};
+
+/// A request, with its key hashed.
+pub(super) struct Asked<'a> {
+    pub(super) owner: TxnId,
+    pub(super) hash: u64,
+    pub(super) tree: u64,
+    pub(super) key: Option<&'a [u8]>,
+    pub(super) parts: Parts,
+    pub(super) first: bool,
+    pub(super) weight: u64,
+}
+
+impl Asked<'_> {
+    /// Hashes may collide; keys decide.
+    fn is_of(&self, object: &LockObject) -> bool {
+        object.hash == self.hash && object.tree == self.tree && object.key.as_deref() == self.key
+    }
+}
+
+/// What became of a request.
+pub(super) enum Answer {
+    Granted(Granted),
+    /// It would have to wait, and may not.
+    Refused,
+    /// It is in the queue.
+    Waits {
+        node: Arc<WaitNode>,
+        at: WaitRef,
+        /// Others may wait for its owner: it holds locks, or went before somebody. Otherwise there is no deadlock.
+        may_be_waited_for: bool,
+    },
+}
+
+/// How a request may wait.
+pub(super) struct Patience<'a> {
+    pub(super) may_wait: bool,
+    pub(super) promote_after: Duration,
+    pub(super) now: &'a dyn Fn() -> Instant,
+}
+
+#[derive(Default)]
+pub(super) struct Shard {
+    objects: HashTable<LockObject>,
+    /// For locks and waits, so that neither is taken for another.
+    next_id: u64,
+    pub(super) stats: LockStats,
+}
+
+impl Shard {
+    fn new_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    pub(super) fn get(&self, at: LockRef) -> Option<&LockObject> {
+        self.objects.find(at.hash, |object| object.id == at.id)
+    }
+
+    fn get_mut(&mut self, at: LockRef) -> Option<&mut LockObject> {
+        self.objects.find_mut(at.hash, |object| object.id == at.id)
+    }
+
+    fn drop_unused(&mut self, at: LockRef) {
+        if let Ok(entry) = self.objects.find_entry(at.hash, |object| object.id == at.id)
+            && entry.get().is_unused()
+        {
+            drop(entry.remove());
+        }
+    }
+
+    /// What the owner holds of the key.
+    pub(super) fn held(&self, asked: &Asked<'_>) -> Parts {
+        let object = self.objects.find(asked.hash, |object| asked.is_of(object));
+        object.map_or(Parts::NONE, |object| object.holders.of(asked.owner))
+    }
+
+    /// Whether [`Self::ask`] would grant.
+    pub(super) fn would_grant(&self, asked: &Asked<'_>, patience: &Patience<'_>) -> bool {
+        let Some(object) = self.objects.find(asked.hash, |object| asked.is_of(object)) else { return true };
+        let held = object.holders.of(asked.owner);
+        let missing = asked.parts.missing(held);
+        missing.is_none()
+            || object.may_have(asked.owner, missing, place(object, asked, missing, held, patience))
+    }
+
+    /// Grants the request, or refuses it, or lets it join the queue.
+    pub(super) fn ask(&mut self, asked: &Asked<'_>, patience: &Patience<'_>, owners: &Owners) -> Answer {
+        let fresh_id = self.new_id();
+        let Some(object) = self.objects.find_mut(asked.hash, |object| asked.is_of(object)) else {
+            self.hold_new(fresh_id, asked, owners);
+            self.stats.granted_at_once += 1;
+            return Answer::Granted(Granted::AtOnce);
+        };
+        let held = object.holders.of(asked.owner);
+        let missing = asked.parts.missing(held);
+        if missing.is_none() {
+            self.stats.granted_at_once += 1;
+            return Answer::Granted(Granted::AlreadyHeld);
+        }
+        let index = place(object, asked, missing, held, patience);
+        let lock = LockRef { hash: object.hash, id: object.id };
+        if object.may_have(asked.owner, missing, index) {
+            if object.holders.add(asked.owner, missing) {
+                owners.add(asked.owner, lock);
+                self.stats.locks += 1;
+            }
+            self.stats.granted_at_once += 1;
+            return Answer::Granted(Granted::AtOnce);
+        }
+        if !patience.may_wait {
+            self.stats.refused += 1;
+            return Answer::Refused;
+        }
+        let goes_before_others = object.queue().is_some_and(|queue| index < queue.len());
+        let node = WaitNode::new();
+        object.join(
+            index,
+            Waiting {
+                owner: asked.owner,
+                parts: missing,
+                first: asked.first || !held.is_none(),
+                since: (patience.now)(),
+                wait_id: fresh_id,
+                weight: asked.weight,
+                node: Arc::clone(&node),
+            },
+        );
+        self.stats.waits += 1;
+        self.stats.waiting += 1;
+        let at = WaitRef { lock, wait_id: fresh_id };
+        let locks = owners.begin_wait(asked.owner, at);
+        Answer::Waits { node, at, may_be_waited_for: locks > 0 || goes_before_others }
+    }
+
+    /// The first lock of a key.
+    fn hold_new(&mut self, id: u64, asked: &Asked<'_>, owners: &Owners) {
+        if asked.parts.held().is_none() {
+            return;
+        }
+        self.insert(id, asked);
+        owners.add(asked.owner, LockRef { hash: asked.hash, id });
+    }
+
+    fn insert(&mut self, id: u64, asked: &Asked<'_>) {
+        let mut object = LockObject::new(id, asked.hash, asked.tree, asked.key);
+        object.holders.add(asked.owner, asked.parts);
+        self.objects.insert_unique(asked.hash, object, |object| object.hash);
+        self.stats.locks += 1;
+    }
+
+    /// Gives `asked.owner` what it asks for, which nobody can hold, if it `is_active`. Whether it holds it now.
+    pub(super) fn make_explicit(
+        &mut self,
+        asked: &Asked<'_>,
+        owners: &Owners,
+        is_active: impl FnOnce() -> bool,
+    ) -> bool {
+        let fresh_id = self.new_id();
+        let Some(object) = self.objects.find_mut(asked.hash, |object| asked.is_of(object)) else {
+            let made = owners.add_if(asked.owner, LockRef { hash: asked.hash, id: fresh_id }, is_active);
+            if made {
+                self.insert(fresh_id, asked);
+                self.stats.made_explicit += 1;
+            }
+            return made;
+        };
+        let held = object.holders.of(asked.owner);
+        if asked.parts.missing(held).is_none() {
+            return true;
+        }
+        // It goes before all who wait: it was there before them, only that nobody had written it down.
+        let made = match held.is_none() {
+            true => owners.add_if(asked.owner, LockRef { hash: object.hash, id: object.id }, is_active),
+            false => is_active(),
+        };
+        if made {
+            self.stats.locks += u64::from(object.holders.add(asked.owner, asked.parts));
+            self.stats.made_explicit += 1;
+        }
+        made
+    }
+
+    /// The owner holds nothing of this lock any more, and is not in its own list (`owners`) either.
+    pub(super) fn release(&mut self, owner: TxnId, at: LockRef, owners: &Owners, wakes: &mut Wakes) {
+        let Some(object) = self.get_mut(at) else { return };
+        if object.holders.remove(owner) {
+            self.stats.locks -= 1;
+            self.grant(at, owners, wakes);
+        }
+    }
+
+    /// Releases one lock by its key; whether the owner held anything of it.
+    pub(super) fn release_key(&mut self, asked: &Asked<'_>, owners: &Owners, wakes: &mut Wakes) -> bool {
+        let Some(object) = self.objects.find(asked.hash, |object| asked.is_of(object)) else { return false };
+        if object.holders.of(asked.owner).is_none() {
+            return false;
+        }
+        let at = LockRef { hash: object.hash, id: object.id };
+        owners.remove(asked.owner, at);
+        self.release(asked.owner, at, owners, wakes);
+        true
+    }
+
+    /// Ends a wait without a grant, unless it has ended already; whether this ended it. Those who waited for it
+    /// are looked at again.
+    pub(super) fn end_wait(
+        &mut self,
+        at: WaitRef,
+        verdict: Verdict,
+        owners: &Owners,
+        wakes: &mut Wakes,
+    ) -> bool {
+        let Some(left) = self.get_mut(at.lock).and_then(|object| object.leave(at.wait_id)) else {
+            return false;
+        };
+        owners.end_wait(left.owner, None);
+        self.stats.waiting -= 1;
+        match verdict {
+            Verdict::Deadlock => self.stats.deadlocks += 1,
+            Verdict::Cancelled => self.stats.cancels += 1,
+            Verdict::TimedOut => self.stats.timeouts += 1,
+            Verdict::Granted => unreachable!("a grant goes through `grant`"),
+        }
+        wakes.end(left.node, verdict);
+        self.grant(at.lock, owners, wakes);
+        true
+    }
+
+    /// Grants what can be granted of one lock, which goes if nobody has any use for it.
+    fn grant(&mut self, at: LockRef, owners: &Owners, wakes: &mut Wakes) {
+        let Some(object) = self.objects.find_mut(at.hash, |object| object.id == at.id) else { return };
+        let stats = &mut self.stats;
+        object.grant(|waiting, new| {
+            stats.waiting -= 1;
+            stats.locks += u64::from(new);
+            // Before the verdict: its thread may release all it has as soon as it sees that.
+            owners.end_wait(waiting.owner, new.then_some(at));
+            wakes.end(waiting.node, Verdict::Granted);
+        });
+        self.drop_unused(at);
+    }
+
+    #[cfg(test)]
+    pub(super) fn objects(&self) -> impl Iterator<Item = &LockObject> {
+        self.objects.iter()
+    }
+}
+
+/// Where in the queue the request belongs.
+fn place(
+    object: &LockObject,
+    asked: &Asked<'_>,
+    missing: Parts,
+    held: Parts,
+    patience: &Patience<'_>,
+) -> usize {
+    let Some(queue) = object.queue() else { return 0 };
+    // An owner that holds this lock in part is of the first class here.
+    let first = asked.first || !held.is_none();
+    match first {
+        true => queue.place_of_first(missing, held, (patience.now)(), patience.promote_after),
+        false => queue.len(),
+    }
+}
