@@ -168,6 +168,47 @@ pub enum Error {
         /// The failure.
         what: String,
     },
+    /// Undo that is not what was written.
+    #[error("the undo records are corrupt: {what}; restore the database from a copy")]
+    CorruptUndo {
+        /// What does not fit.
+        what: String,
+    },
+    /// A row that another transaction has changed since this one's snapshot was taken (first updater wins).
+    #[error(
+        "another transaction has changed the row since this one began; roll it back and try it again, or use read committed"
+    )]
+    WriteConflict,
+    /// Transactions waited for each other's row locks in a circle; this one was rolled back.
+    #[error(
+        "deadlock: transactions waited for each other's rows, and this one was rolled back; try it again"
+    )]
+    Deadlock,
+    /// A row was locked by another transaction for too long. What was written before is still there.
+    #[error(
+        "lock wait timeout: the row is locked by another transaction; try again, roll back, or raise lock_wait_timeout"
+    )]
+    LockWaitTimeout,
+    /// A wait for a row lock that another thread ended. What was written before is still there.
+    #[error("the wait for a row lock was cancelled; roll the transaction back, or try again")]
+    LockWaitCancelled,
+    /// An operation on a transaction that was committed or rolled back.
+    #[error("the transaction has ended; begin another one")]
+    TransactionEnded,
+    /// A snapshot or a transaction is so old that no more ids can be told apart from it.
+    #[error(
+        "more than {allowed} transactions began since the oldest one that is still open; end that one, and try again"
+    )]
+    TooManyTransactions {
+        /// How many there may be.
+        allowed: u64,
+    },
+    /// A table that cannot be dropped while transactions go on.
+    #[error("transactions are going on that may need the table '{name}'; end them, and try again")]
+    TransactionsActive {
+        /// The table's name.
+        name: String,
+    },
     /// The database was closed while this handle was still around.
     #[error("the database is closed; open it again")]
     Closed,
@@ -186,6 +227,24 @@ pub enum Error {
     /// A tree that is to be dropped, while someone has it in hand.
     #[error("the tree '{name}' is in use; let go of its handles first")]
     TreeInUse {
+        /// The name.
+        name: String,
+    },
+    /// No table of that name.
+    #[error("there is no table '{name}' in the database; create it, or check the name")]
+    UnknownTable {
+        /// The name.
+        name: String,
+    },
+    /// A table of that name is there already.
+    #[error("there is a table '{name}' in the database already; drop it first, or use another name")]
+    TableExists {
+        /// The name.
+        name: String,
+    },
+    /// A table that is to be dropped, while someone has it in hand.
+    #[error("the table '{name}' is in use; let go of its handles first")]
+    TableInUse {
         /// The name.
         name: String,
     },

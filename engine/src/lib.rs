@@ -1,11 +1,12 @@
 //! A storage engine under admission control.
 //!
 //! Ordered rows in B+trees, on data files under a buffer pool that may be larger or smaller than the data, for a
-//! thousand threads of which only a few run at a time. [`Database`] is where to begin; [`db`] says what is atomic and
-//! durable (no transactions yet).
+//! thousand threads of which only a few run at a time; transactions, and a redo log. [`Database`] is where to begin; [`db`]
+//! says what is atomic and durable.
 //!
 //! The floors, from the top; a lower one knows nothing of a higher one:
-//! - [`db`]: the face. Databases, sessions, statements, the catalog.
+//! - [`db`]: the face. Databases, sessions, statements, transactions, the catalog.
+//! - [`txn`]: transactions. Versions, snapshots, undo, purge.
 //! - [`tree`]: B+trees, many readers and writers at a time. [`space`]: which pages are in use.
 //! - [`lock`]: row locks and deadlocks, of keys and owners' ids alone.
 //! - [`buffer`]: pages in memory, their latches, replacement, page cleaners, recovery. [`page`]: a page's bytes.
@@ -28,12 +29,16 @@ pub mod row;
 pub mod space;
 mod sync;
 pub mod tree;
+pub mod txn;
 mod wait;
 
 pub use buffer::{PoolStats, RecoveryProgress};
-pub use db::{Database, EngineConfig, EngineStats, FlushLog, Session, Statement, Tree};
+pub use db::{
+    Database, EngineConfig, EngineStats, FlushLog, Savepoint, Session, Statement, Table, Transaction, Tree,
+};
 pub use error::{Error, Result};
 pub use metrics::{WaitReason, Waits, WaitsSnapshot};
 pub use redo::RedoStats;
 pub use tree::TreeStats;
+pub use txn::{Isolation, TxnStats};
 pub use wait::Waiter;

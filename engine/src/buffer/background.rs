@@ -16,7 +16,7 @@ pub enum Wake {
 }
 
 /// What a thread of the background does again and again.
-pub(super) trait Task: Send + 'static {
+pub(crate) trait Task: Send + 'static {
     /// Does a part of the work that is due at `now`.
     fn step(&mut self, now: Instant) -> Wake;
 }
@@ -30,13 +30,13 @@ pub(super) struct Bell {
 
 /// Where a task's thread sleeps.
 #[derive(Default)]
-pub(super) struct Sleep {
+pub(crate) struct Sleep {
     woken: Mutex<bool>,
     changed: Condvar,
 }
 
 impl Sleep {
-    pub(super) fn wake(&self) {
+    pub(crate) fn wake(&self) {
         *self.woken.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.changed.notify_one();
     }
@@ -66,7 +66,7 @@ impl Bell {
 }
 
 /// A thread around a task.
-pub(super) fn run(mut task: impl Task, sleep: &Sleep, stopped: &AtomicBool) {
+pub(crate) fn run(mut task: impl Task, sleep: &Sleep, stopped: &AtomicBool) {
     while !stopped.load(Ordering::Acquire) {
         let now = Instant::now();
         if let Wake::At(then) = task.step(now) {

@@ -44,6 +44,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use background::Sleep;
+pub(crate) use background::Task;
 pub use background::Wake;
 pub use checkpoint::Checkpointer;
 pub use cleaner::Cleaner;
@@ -58,7 +60,6 @@ use crate::metrics::{WaitReason, Waits};
 use crate::page::{PAGE_BYTES_MAX, PAGE_BYTES_MIN, PageNo, verify};
 use crate::redo::Log;
 use crate::wait::Waiter;
-use background::{Sleep, Task};
 use doublewrite::Doublewrite;
 use frames::Frames;
 use instance::Instance;
@@ -209,6 +210,13 @@ impl BufferPool {
         }
         let keeper = Checkpointer::new(self, Instant::now());
         threads.push(self.start("flifo-log".to_owned(), keeper, Arc::default())?);
+        Ok(())
+    }
+
+    /// Starts a thread for a task of a room above; it ends with the others.
+    pub(crate) fn start_task(&self, name: &str, task: impl Task) -> Result<()> {
+        let thread = self.start(name.to_owned(), task, Arc::default())?;
+        self.background.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         Ok(())
     }
 

@@ -12,8 +12,35 @@ use crate::space::PageAllocator;
 use crate::tree::Tree;
 use crate::wait::Waiter;
 
-const TREE: u8 = b't';
 const PROPERTY: u8 = b'p';
+const SYSTEM: u8 = b's';
+
+/// What a tree of the catalog is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    /// Rows as they are.
+    Tree = b't' as isize,
+    /// Rows in versions, for transactions.
+    Table = b'r' as isize,
+    /// A rollback segment's records.
+    Undo = b'u' as isize,
+}
+
+impl Kind {
+    fn what(self) -> &'static str {
+        if self == Kind::Table { "table" } else { "tree" }
+    }
+
+    fn unknown(self, name: &str) -> Error {
+        let name = name.to_owned();
+        if self == Kind::Table { Error::UnknownTable { name } } else { Error::UnknownTree { name } }
+    }
+
+    fn exists(self, name: &str) -> Error {
+        let name = name.to_owned();
+        if self == Kind::Table { Error::TableExists { name } } else { Error::TreeExists { name } }
+    }
+}
 
 const NAME_BYTES_MAX: usize = 200;
 
@@ -50,10 +77,14 @@ impl Catalog {
         self.tree.root()
     }
 
-    pub(super) fn tree(&self, waiter: &Waiter, name: &str) -> Result<Tree> {
+    pub(super) fn alloc(&self) -> &Arc<PageAllocator> {
+        &self.alloc
+    }
+
+    pub(super) fn tree(&self, waiter: &Waiter, kind: Kind, name: &str) -> Result<Tree> {
         let mut root = Vec::new();
-        if !self.tree.get(waiter, &key(TREE, "tree", name)?, &mut root)? {
-            return Err(Error::UnknownTree { name: name.to_owned() });
+        if !self.tree.get(waiter, &key(kind as u8, kind.what(), name)?, &mut root)? {
+            return Err(kind.unknown(name));
         }
         let root = root.try_into().map_err(|root: Vec<u8>| Error::CorruptPage {
             page: self.root().0,
@@ -63,10 +94,10 @@ impl Catalog {
     }
 
     /// The caller sees to it that nobody else changes the trees' names meanwhile.
-    pub(super) fn create_tree(&self, waiter: &Waiter, name: &str) -> Result<Tree> {
-        let key = key(TREE, "tree", name)?;
+    pub(super) fn create_tree(&self, waiter: &Waiter, kind: Kind, name: &str) -> Result<Tree> {
+        let key = key(kind as u8, kind.what(), name)?;
         if self.tree.get(waiter, &key, &mut Vec::new())? {
-            return Err(Error::TreeExists { name: name.to_owned() });
+            return Err(kind.exists(name));
         }
         let tree = Tree::create(&self.pool, &self.alloc, waiter)?;
         match self.tree.insert(waiter, &key, &tree.root().0.to_le_bytes()) {
@@ -80,21 +111,38 @@ impl Catalog {
     }
 
     /// The caller sees to it that nobody else uses the tree.
-    pub(super) fn drop_tree(&self, waiter: &Waiter, name: &str, tree: Tree) -> Result<()> {
-        if !self.tree.delete(waiter, &key(TREE, "tree", name)?)? {
-            return Err(Error::UnknownTree { name: name.to_owned() });
+    pub(super) fn drop_tree(&self, waiter: &Waiter, kind: Kind, name: &str, tree: Tree) -> Result<()> {
+        if !self.tree.delete(waiter, &key(kind as u8, kind.what(), name)?)? {
+            return Err(kind.unknown(name));
         }
         tree.destroy(waiter)
     }
 
-    pub(super) fn tree_names(&self, waiter: &Waiter) -> Result<Vec<String>> {
+    pub(super) fn names(&self, waiter: &Waiter, kind: Kind) -> Result<Vec<String>> {
         let mut names = Vec::new();
-        let (from, to) = ([TREE], [TREE + 1]);
+        let (from, to) = ([kind as u8], [kind as u8 + 1]);
         self.tree.scan(waiter, Bound::Included(&from), Bound::Excluded(&to), |key, _| {
             names.push(String::from_utf8_lossy(&key[1..]).into_owned());
             ControlFlow::Continue(())
         })?;
         Ok(names)
+    }
+
+    /// A number that the engine keeps; `None` if it was never set.
+    pub(super) fn number(&self, waiter: &Waiter, name: &str) -> Result<Option<u64>> {
+        let mut value = Vec::new();
+        if !self.tree.get(waiter, &key(SYSTEM, "number", name)?, &mut value)? {
+            return Ok(None);
+        }
+        let value = value.try_into().map_err(|value: Vec<u8>| Error::CorruptPage {
+            page: self.root().0,
+            what: format!("the catalog's number '{name}' has {} bytes, not 8", value.len()),
+        })?;
+        Ok(Some(u64::from_le_bytes(value)))
+    }
+
+    pub(super) fn set_number(&self, waiter: &Waiter, name: &str, value: u64) -> Result<()> {
+        self.tree.upsert(waiter, &key(SYSTEM, "number", name)?, &value.to_le_bytes()).map(drop)
     }
 
     pub(super) fn property(&self, waiter: &Waiter, name: &str) -> Result<Option<Vec<u8>>> {

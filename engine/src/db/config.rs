@@ -1,6 +1,7 @@
 //! What a database is told when it is opened.
 
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 
@@ -28,6 +29,11 @@ pub struct EngineConfig {
     pub log_buffer_bytes: u64,
     /// What of a commit has happened when it returns.
     pub flush_log_at_trx_commit: FlushLog,
+    /// Rollback segments, over which the undo of transactions is spread. For new databases; an existing one has as many
+    /// as it has.
+    pub rollback_segments: u32,
+    /// How long a transaction waits for a row that another has locked.
+    pub lock_wait_timeout: Duration,
 }
 
 /// What of a commit has happened when it returns; the numbers are those of `innodb_flush_log_at_trx_commit`.
@@ -54,6 +60,8 @@ impl EngineConfig {
     pub const REDO_CAPACITY_BYTES: RangeInclusive<u64> = 4 << 20..=1 << 40;
     /// What `log_buffer_bytes` may be.
     pub const LOG_BUFFER_BYTES: RangeInclusive<u64> = 256 << 10..=1 << 32;
+    /// What `rollback_segments` may be.
+    pub const ROLLBACK_SEGMENTS: RangeInclusive<u32> = 1..=128;
     /// What `page_size` may be.
     pub const PAGE_SIZES: [u32; 3] = [4096, 8192, 16384];
 
@@ -65,6 +73,7 @@ impl EngineConfig {
         in_range("buffer_pool_instances", self.buffer_pool_instances, Self::BUFFER_POOL_INSTANCES)?;
         in_range("data_files", self.data_files, Self::DATA_FILES)?;
         in_range("redo_capacity_bytes", self.redo_capacity_bytes, Self::REDO_CAPACITY_BYTES)?;
+        in_range("rollback_segments", self.rollback_segments, Self::ROLLBACK_SEGMENTS)?;
         in_range("log_buffer_bytes", self.log_buffer_bytes, Self::LOG_BUFFER_BYTES)?;
         if !Self::PAGE_SIZES.contains(&self.page_size) {
             return Err(Error::BadOption {
@@ -108,6 +117,8 @@ impl Default for EngineConfig {
             redo_capacity_bytes: 128 << 20,
             log_buffer_bytes: 16 << 20,
             flush_log_at_trx_commit: FlushLog::default(),
+            rollback_segments: 16,
+            lock_wait_timeout: Duration::from_secs(50),
         }
     }
 }

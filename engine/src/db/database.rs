@@ -9,19 +9,20 @@ use std::time::Duration;
 
 use flifo_admission::Admission;
 
-use super::catalog::Catalog;
+use super::catalog::{Catalog, Kind};
 use super::config::FlushLog;
-use super::gate::Gate;
 use super::opening::{self, ToReplay};
 use super::tree::OpenTree;
-use super::{EngineConfig, EngineStats, Session, Tree};
+use super::{EngineConfig, EngineStats, Session, Table, Tree};
 use crate::buffer::{BufferPool, PoolConfig, RecoveryProgress, doublewrite};
 use crate::disk::{Disk, FileDisk, Tablespace};
 use crate::error::{Error, Result};
+use crate::lock::{Detector, TxnId};
 use crate::metrics::{WaitReason, Waits};
 use crate::page::{Lsn, PageNo};
 use crate::redo::{Durability, Log, LogFiles};
 use crate::tree::{self, TreeStats};
+use crate::txn::{Purger, SystemConfig, TxnSystem};
 use crate::wait::Waiter;
 
 /// An open database. Clones are handles of the same one; it can be used by any number of threads.
@@ -66,11 +67,15 @@ pub struct Database {
 
 /// Changes are held back when the log is needed from further back than this share of its capacity.
 const HOLD_BACK_FROM: f64 = 0.7;
+/// The catalog's number: no transaction had this id yet, or a later one.
+const NEXT_TXN: &str = "next_transaction";
 /// How long a change is held back when the log is full.
 const HOLD_BACK_MAX: Duration = Duration::from_millis(20);
 
 /// Tells open databases apart within this process.
 static DATABASES_OPENED: AtomicU64 = AtomicU64::new(0);
+
+type OpenTrees = HashMap<(Kind, String), Arc<OpenTree>>;
 
 pub(super) struct Inner {
     number: u64,
@@ -78,10 +83,10 @@ pub(super) struct Inner {
     data_files: u32,
     running: Running,
     waits: Arc<Waits>,
-    catalog: Catalog,
-    /// Trees with their names. Also serialises whatever makes or drops one.
-    trees: Mutex<HashMap<String, Arc<OpenTree>>>,
-    gate: Gate,
+    catalog: Arc<Catalog>,
+    txns: Arc<TxnSystem>,
+    /// Open trees by kind and name. Also serialises whatever makes or drops one.
+    trees: Mutex<OpenTrees>,
     sessions: AtomicUsize,
     closed: AtomicBool,
     flush_log: FlushLog,
@@ -194,9 +199,12 @@ impl Database {
         let waits = Waits::new();
         let log = opening::create_log(&*disk, &Arc::new(space), config)?;
         let running = Running::start(&*disk, log, None, config, &waits)?;
-        let catalog = Catalog::create(&running.pool, &Waiter::background().recording(&waits))?;
+        let waiter = Waiter::background().recording(&waits);
+        let catalog = Catalog::create(&running.pool, &waiter)?;
         running.space.set_catalog_root(catalog.root().0);
-        let db = Self::assemble(disk, running, waits, catalog, config);
+        (0..config.rollback_segments)
+            .try_for_each(|index| catalog.create_tree(&waiter, Kind::Undo, &segment_name(index)).map(drop))?;
+        let db = Self::assemble(disk, running, waits, catalog, config)?;
         let made = db.inner.make_clean(&db.inner.waiter());
         made.inspect_err(|error| db.inner.running.pool.stop(error.to_string()))?;
         Ok(db)
@@ -223,7 +231,7 @@ impl Database {
             replayed.inspect_err(|error| running.pool.stop(error.to_string()))?;
         }
         let catalog = Catalog::open(&running.pool, PageNo(space.catalog_root()));
-        Ok(Self::assemble(disk, running, waits, catalog, &config))
+        Self::assemble(disk, running, waits, catalog, &config)
     }
 
     fn assemble(
@@ -232,7 +240,9 @@ impl Database {
         waits: Arc<Waits>,
         catalog: Catalog,
         config: &EngineConfig,
-    ) -> Self {
+    ) -> Result<Self> {
+        let catalog = Arc::new(catalog);
+        let txns = open_transactions(&running, &catalog, &waits, config)?;
         let inner = Inner {
             number: DATABASES_OPENED.fetch_add(1, Ordering::Relaxed),
             disk,
@@ -240,58 +250,63 @@ impl Database {
             running,
             waits,
             catalog,
+            txns,
             trees: Mutex::default(),
-            gate: Gate::default(),
             sessions: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             flush_log: config.flush_log_at_trx_commit,
         };
-        Database { inner: Arc::new(inner) }
+        Ok(Database { inner: Arc::new(inner) })
     }
 
-    /// Creates an empty tree.
+    /// Creates an empty tree: rows as they are, each operation a transaction of its own.
     pub fn create_tree(&self, name: &str) -> Result<Tree> {
-        let waiter = self.inner.waiter();
-        let mut trees = self.inner.trees(&waiter);
-        let tree = self.inner.change(&waiter, 0, || self.inner.catalog.create_tree(&waiter, name))?;
-        Ok(self.inner.remember(&mut trees, name, tree))
+        Ok(Tree { open: self.inner.create(Kind::Tree, name)? })
     }
 
     /// The tree of that name.
     pub fn tree(&self, name: &str) -> Result<Tree> {
-        self.inner.check_open()?;
-        let waiter = self.inner.waiter();
-        let mut trees = self.inner.trees(&waiter);
-        if let Some(open) = trees.get(name) {
-            return Ok(Tree { open: Arc::clone(open) });
-        }
-        let tree = self.inner.catalog.tree(&waiter, name)?;
-        Ok(self.inner.remember(&mut trees, name, tree))
+        Ok(Tree { open: self.inner.open(Kind::Tree, name)? })
     }
 
     /// Takes the tree out of the catalog and frees its pages. Nobody may have a handle of it, or it is
     /// [`Error::TreeInUse`].
     pub fn drop_tree(&self, name: &str) -> Result<()> {
-        let waiter = self.inner.waiter();
-        let mut trees = self.inner.trees(&waiter);
-        let tree = match trees.remove(name) {
-            None => self.inner.catalog.tree(&waiter, name)?,
-            // Handles are cloned from handles or from here, so a sole one stays so while the lock is held.
-            Some(open) => match Arc::try_unwrap(open) {
-                Ok(open) => open.tree,
-                Err(open) => {
-                    trees.insert(name.to_owned(), open);
-                    return Err(Error::TreeInUse { name: name.to_owned() });
-                }
-            },
-        };
-        self.inner.change(&waiter, 0, || self.inner.catalog.drop_tree(&waiter, name, tree))
+        self.inner.drop_one(Kind::Tree, name)
     }
 
     /// The names of all trees, ascending.
     pub fn tree_names(&self) -> Result<Vec<String>> {
         self.inner.check_open()?;
-        self.inner.catalog.tree_names(&self.inner.waiter())
+        self.inner.catalog.names(&self.inner.waiter(), Kind::Tree)
+    }
+
+    /// Creates an empty table: rows in versions, read and changed by transactions ([`Session::begin`]).
+    pub fn create_table(&self, name: &str) -> Result<Table> {
+        Ok(Table { open: self.inner.create(Kind::Table, name)? })
+    }
+
+    /// The table of that name.
+    pub fn table(&self, name: &str) -> Result<Table> {
+        Ok(Table { open: self.inner.open(Kind::Table, name)? })
+    }
+
+    /// Takes the table out of the catalog and frees its pages. Nobody may have a handle of it, or it is
+    /// [`Error::TableInUse`]; and no transaction that has written may be going on, or it is
+    /// [`Error::TransactionsActive`]. Waits until purge has done with all that was before.
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        self.inner.drop_one(Kind::Table, name)
+    }
+
+    /// The names of all tables, ascending.
+    pub fn table_names(&self) -> Result<Vec<String>> {
+        self.inner.check_open()?;
+        self.inner.catalog.names(&self.inner.waiter(), Kind::Table)
+    }
+
+    /// As [`Database::check_tree`], of a table. Rows are counted with those that are deleted and not purged yet.
+    pub fn check_table(&self, table: &Table) -> Result<TreeStats> {
+        self.inner.check_handle(&table.open)?.check(&self.inner.waiter())
     }
 
     /// Reads the whole tree and checks the order of its rows, how its pages hang together, and every checksum.
@@ -308,7 +323,7 @@ impl Database {
     /// Sets a small note. It is durable when this returns.
     pub fn set_property(&self, name: &str, value: impl AsRef<[u8]>) -> Result<()> {
         let waiter = self.inner.waiter();
-        self.inner.change(&waiter, 0, || self.inner.catalog.set_property(&waiter, name, value.as_ref()))
+        self.inner.change(&waiter, || self.inner.catalog.set_property(&waiter, name, value.as_ref()))
     }
 
     /// A session, under the admission that is given: one per connection.
@@ -321,8 +336,7 @@ impl Database {
     /// Fills an empty tree from rows in strictly ascending order of their keys, and returns their number.
     /// `progress` is told the number of rows so far, now and then.
     ///
-    /// The close waits until the load has ended; so neither `rows` nor `progress` may close this database. A load that
-    /// fails leaves the tree empty.
+    /// A load that fails leaves the tree empty.
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         tree: &Tree,
@@ -331,7 +345,7 @@ impl Database {
     ) -> Result<u64> {
         let waiter = self.inner.waiter();
         let tree = self.inner.tree(tree)?;
-        self.inner.change(&waiter, 0, || tree.bulk_load(&waiter, rows, Self::BULK_LOAD_FILL, progress))
+        self.inner.change(&waiter, || tree.bulk_load(&waiter, rows, Self::BULK_LOAD_FILL, progress))
     }
 
     /// Writes all changed pages, so that recovery would have nothing to do. Reads and changes go on meanwhile; what they
@@ -346,15 +360,16 @@ impl Database {
     }
 
     /// Makes everything durable and lets go of the files. Other handles, sessions and trees are of no use
-    /// afterwards ([`Error::Closed`]); closing again does nothing.
+    /// afterwards ([`Error::Closed`]); closing again does nothing. Transactions that have not ended are rolled back by the
+    /// next open.
     ///
-    /// After an error the database is still open, so that it can be read; the last handle's drop lets go of the files.
+    /// After an error the database can still be read, and not be changed; the last handle's drop lets go of the files.
     pub fn close(&self) -> Result<()> {
         let waiter = self.inner.waiter();
-        let _shut = self.inner.gate.shut(&waiter);
         if self.inner.closed.load(Ordering::Acquire) {
             return Ok(());
         }
+        self.inner.running.log().seal(&waiter);
         self.inner.make_clean(&waiter)?;
         self.inner.closed.store(true, Ordering::Release);
         self.inner.running.stop();
@@ -368,12 +383,50 @@ impl Database {
             pool: self.inner.running.pool.stats(),
             waits: self.inner.waits.snapshot(),
             redo: self.inner.running.log().stats(),
+            txns: self.inner.txns.stats(),
+            locks: self.inner.txns.locks().stats(),
             direct_io: self.inner.disk.direct_io(),
             page_size: space.page_size() as u32,
             data_files: self.inner.data_files,
             data_bytes: space.pages() * space.page_size() as u64,
         }
     }
+}
+
+fn segment_name(index: u32) -> String {
+    format!("segment{index:03}")
+}
+
+/// The transactions, and the background that purges after them.
+fn open_transactions(
+    running: &Running,
+    catalog: &Arc<Catalog>,
+    waits: &Arc<Waits>,
+    config: &EngineConfig,
+) -> Result<Arc<TxnSystem>> {
+    let waiter = Waiter::background().recording(waits);
+    let names = catalog.names(&waiter, Kind::Undo)?;
+    let segments = names.iter().map(|name| catalog.tree(&waiter, Kind::Undo, name)).collect::<Result<_>>()?;
+    let reserve = {
+        let (catalog, waits, log) = (Arc::clone(catalog), Arc::clone(waits), Arc::clone(running.log()));
+        move |to| {
+            let waiter = Waiter::background().recording(&waits);
+            catalog.set_number(&waiter, NEXT_TXN, to)?;
+            log.make_durable(log.next(), Durability::Synced, &waiter)
+        }
+    };
+    let system = SystemConfig {
+        pool: Arc::clone(&running.pool),
+        alloc: Arc::clone(catalog.alloc()),
+        segments,
+        next: TxnId(catalog.number(&waiter, NEXT_TXN)?.unwrap_or(1)),
+        reserve: Box::new(reserve),
+        lock_wait_timeout: config.lock_wait_timeout,
+    };
+    let txns = TxnSystem::open(system, &waiter)?;
+    running.pool.start_task("flifo-purge", Purger::new(&txns, Waiter::background().recording(waits)))?;
+    running.pool.start_task("flifo-deadlock", Detector::new(txns.locks()))?;
+    Ok(txns)
 }
 
 fn not_a_directory(dir: &Path) -> Error {
@@ -391,38 +444,82 @@ impl Inner {
 
     /// The tree behind a handle of this database.
     pub(super) fn tree<'a>(&self, tree: &'a Tree) -> Result<&'a tree::Tree> {
+        self.check_handle(&tree.open)
+    }
+
+    pub(super) fn check_handle<'a>(&self, open: &'a OpenTree) -> Result<&'a tree::Tree> {
         self.check_open()?;
-        if tree.open.database != self.number {
-            return Err(Error::ForeignTree { name: tree.open.name.clone() });
+        if open.database != self.number {
+            return Err(Error::ForeignTree { name: open.name.clone() });
         }
-        Ok(&tree.open.tree)
+        Ok(&open.tree)
+    }
+
+    fn create(&self, kind: Kind, name: &str) -> Result<Arc<OpenTree>> {
+        let waiter = self.waiter();
+        let mut trees = self.trees(&waiter);
+        let tree = self.change(&waiter, || self.catalog.create_tree(&waiter, kind, name))?;
+        Ok(self.remember(&mut trees, kind, name, tree))
+    }
+
+    fn open(&self, kind: Kind, name: &str) -> Result<Arc<OpenTree>> {
+        self.check_open()?;
+        let waiter = self.waiter();
+        let mut trees = self.trees(&waiter);
+        if let Some(open) = trees.get(&(kind, name.to_owned())) {
+            return Ok(Arc::clone(open));
+        }
+        let tree = self.catalog.tree(&waiter, kind, name)?;
+        Ok(self.remember(&mut trees, kind, name, tree))
+    }
+
+    fn drop_one(&self, kind: Kind, name: &str) -> Result<()> {
+        let waiter = self.waiter();
+        let mut trees = self.trees(&waiter);
+        let key = (kind, name.to_owned());
+        let tree = match trees.remove(&key) {
+            None => self.catalog.tree(&waiter, kind, name)?,
+            // Handles are cloned from handles or from here, so a sole one stays so while the lock is held.
+            Some(open) => match Arc::try_unwrap(open) {
+                Ok(open) => open.tree,
+                Err(open) => {
+                    trees.insert(key, open);
+                    let name = name.to_owned();
+                    return Err(match kind {
+                        Kind::Table => Error::TableInUse { name },
+                        _ => Error::TreeInUse { name },
+                    });
+                }
+            },
+        };
+        if kind == Kind::Table && !self.txns.forget_history(&waiter)? {
+            return Err(Error::TransactionsActive { name: name.to_owned() });
+        }
+        self.change(&waiter, || self.catalog.drop_tree(&waiter, kind, name, tree))
     }
 
     /// Runs a change of pages, and waits until it is as durable as the configuration says.
-    pub(super) fn change<T>(
-        &self,
-        waiter: &Waiter,
-        lane: usize,
-        change: impl FnOnce() -> Result<T>,
-    ) -> Result<T> {
+    pub(super) fn change<T>(&self, waiter: &Waiter, change: impl FnOnce() -> Result<T>) -> Result<T> {
         self.hold_back(waiter);
-        let log = self.running.log();
-        let passing = self.gate.pass(waiter, lane);
         self.check_open()?;
         let changed = change()?;
-        let end = log.next();
-        match self.flush_log {
-            FlushLog::Sync => log.make_durable(end, Durability::Synced, waiter)?,
-            FlushLog::Write => log.make_durable(end, Durability::Written, waiter)?,
-            FlushLog::EverySecond => {}
-        }
-        drop(passing);
+        self.make_durable(waiter)?;
         Ok(changed)
+    }
+
+    /// Waits until what was logged until now is as durable as the configuration says.
+    pub(super) fn make_durable(&self, waiter: &Waiter) -> Result<()> {
+        let log = self.running.log();
+        match self.flush_log {
+            FlushLog::Sync => log.make_durable(log.next(), Durability::Synced, waiter),
+            FlushLog::Write => log.make_durable(log.next(), Durability::Written, waiter),
+            FlushLog::EverySecond => Ok(()),
+        }
     }
 
     /// Back-pressure: the nearer the redo log is to being full, the longer a change waits, holding nothing, before it
     /// begins. So cleaners and checkpoints keep up, and nobody meets the hard stop.
-    fn hold_back(&self, waiter: &Waiter) {
+    pub(super) fn hold_back(&self, waiter: &Waiter) {
         let age = self.running.log().checkpoint_age_share();
         if age > HOLD_BACK_FROM {
             let share = ((age - HOLD_BACK_FROM) / (1.0 - HOLD_BACK_FROM)).min(1.0);
@@ -431,7 +528,7 @@ impl Inner {
         }
     }
 
-    fn trees(&self, waiter: &Waiter) -> MutexGuard<'_, HashMap<String, Arc<OpenTree>>> {
+    fn trees(&self, waiter: &Waiter) -> MutexGuard<'_, OpenTrees> {
         match self.trees.try_lock() {
             Ok(trees) => trees,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -441,10 +538,14 @@ impl Inner {
         }
     }
 
-    fn remember(&self, trees: &mut HashMap<String, Arc<OpenTree>>, name: &str, tree: tree::Tree) -> Tree {
+    fn remember(&self, trees: &mut OpenTrees, kind: Kind, name: &str, tree: tree::Tree) -> Arc<OpenTree> {
         let open = Arc::new(OpenTree { name: name.to_owned(), database: self.number, tree });
-        trees.insert(name.to_owned(), Arc::clone(&open));
-        Tree { open }
+        trees.insert((kind, name.to_owned()), Arc::clone(&open));
+        open
+    }
+
+    pub(super) fn txns(&self) -> &TxnSystem {
+        &self.txns
     }
 
     /// Writes all changed pages, syncs, and marks the database clean. The caller lets no change in meanwhile.
@@ -459,7 +560,9 @@ impl Drop for Inner {
     /// As [`Database::close`], for those who did not; errors have nobody to go to.
     fn drop(&mut self) {
         if !*self.closed.get_mut() {
-            let _ = self.make_clean(&self.waiter());
+            let waiter = self.waiter();
+            self.running.log().seal(&waiter);
+            let _ = self.make_clean(&waiter);
         }
     }
 }

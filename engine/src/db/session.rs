@@ -3,7 +3,7 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use flifo_admission::Place;
+use flifo_admission::{Class, Place};
 
 use super::Tree;
 use super::database::Inner;
@@ -29,6 +29,24 @@ pub struct Statement<'a> {
 impl Session {
     pub(super) fn new(database: Arc<Inner>, waiter: Waiter, lane: usize) -> Self {
         Session { database, waiter, lane }
+    }
+
+    pub(super) fn database(&self) -> &Inner {
+        &self.database
+    }
+
+    pub(super) fn waiter(&self) -> &Waiter {
+        &self.waiter
+    }
+
+    pub(super) fn lane(&self) -> usize {
+        self.lane
+    }
+
+    /// Enters admission, as one of the first class if others may wait for what its transaction holds.
+    pub(super) fn enter(&self, holds_locks: bool) -> Result<Place<'_>> {
+        self.admission().set_class(if holds_locks { Class::First } else { Class::Normal });
+        Ok(self.admission().place()?)
     }
 
     fn admission(&self) -> &flifo_admission::Session {
@@ -120,7 +138,7 @@ impl Statement<'_> {
         let session = self.session;
         let tree = session.database.tree(tree)?;
         self.take_ticket()?;
-        session.database.change(&session.waiter, session.lane, || change(tree, &session.waiter))
+        session.database.change(&session.waiter, || change(tree, &session.waiter))
     }
 
     fn take_ticket(&self) -> Result<()> {

@@ -1,8 +1,10 @@
 //! What a database counted.
 
 use crate::buffer::PoolStats;
+use crate::lock::LockStats;
 use crate::metrics::WaitsSnapshot;
 use crate::redo::RedoStats;
+use crate::txn::TxnStats;
 
 /// What a database counted since it was opened.
 #[derive(Clone)]
@@ -12,6 +14,10 @@ pub struct EngineStats {
     pub pool: PoolStats,
     /// What the redo log did, and how full it is.
     pub redo: RedoStats,
+    /// What transactions did, and how much history there is.
+    pub txns: TxnStats,
+    /// Row locks and waits for them.
+    pub locks: LockStats,
     /// Time waited, per reason.
     pub waits: WaitsSnapshot,
     /// Whether files are read and written past the operating system's page cache. False with

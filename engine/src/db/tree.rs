@@ -1,4 +1,4 @@
-//! Handles of trees.
+//! Handles of trees and tables.
 
 use std::sync::Arc;
 
@@ -19,6 +19,21 @@ pub(super) struct OpenTree {
     /// Number of the open database it belongs to.
     pub(super) database: u64,
     pub(super) tree: tree::Tree,
+}
+
+/// A table of a database: ordered rows of a key and a value, in versions. Clones are handles of the same one.
+///
+/// It is read and changed through a [`Transaction`](crate::Transaction).
+#[derive(Clone)]
+pub struct Table {
+    pub(super) open: Arc<OpenTree>,
+}
+
+impl Table {
+    /// The name in the catalog.
+    pub fn name(&self) -> &str {
+        &self.open.name
+    }
 }
 
 impl Tree {

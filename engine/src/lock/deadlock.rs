@@ -264,6 +264,12 @@ struct AskedBefore {
     by_others: Parts,
 }
 
+impl crate::buffer::Task for Detector {
+    fn step(&mut self, now: Instant) -> Wake {
+        Detector::step(self, now)
+    }
+}
+
 /// Does the searches that were too long for those who began them. One per [`LockTable`] is enough.
 pub struct Detector {
     table: Arc<LockTable>,

@@ -32,7 +32,7 @@ pub enum WaitReason {
     RedoBuffer,
     /// Room in the redo log's files, or the back-pressure that keeps some.
     RedoSpace,
-    /// A change of rows, until a close in progress has ended; or a close, until the changes in progress have.
+    /// A close, until the changes in progress have ended.
     Close,
     /// The catalog, which another thread reads or changes.
     Catalog,

@@ -6,7 +6,7 @@
 //! whole. A changed page bears the LSN of its frame's end.
 //!
 //! # Protocol
-//! 1. **Promise** ([`Log::promise`], before the first latch; may wait): room in the log buffer and in the files for the
+//! 1. **Promise** (`Log::promise`, before the first latch; may wait): room in the log buffer and in the files for the
 //!    most that the mini-transaction can write. After that nothing on its way waits.
 //! 2. **Append** (`Promise::append`, latches held): one `fetch_add` gives the frame its place; the records are
 //!    copied into the ring (`ring.rs`); the header word, stored last, says that the frame is complete. Frames become
@@ -46,7 +46,7 @@ mod ring;
 mod writer;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 pub(crate) use files::LogFiles;
@@ -116,6 +116,8 @@ pub struct Log {
     epoch_before: u32,
     /// Recovery begins here; what lies before may be overwritten. Grows.
     checkpoint: AtomicU64,
+    /// No promise is given any more.
+    sealed: AtomicBool,
     buffer_waits: AtomicU64,
     hard_stops: AtomicU64,
 }
@@ -165,6 +167,7 @@ impl Log {
             begun: end,
             epoch_before: checkpoint.epoch,
             checkpoint: AtomicU64::new(checkpoint.lsn),
+            sealed: AtomicBool::new(false),
             buffer_waits: AtomicU64::new(0),
             hard_stops: AtomicU64::new(0),
         })
@@ -209,7 +212,16 @@ impl Log {
         loop {
             self.writer.check()?;
             match self.ring.try_promise(bytes, self.checkpoint().0 + self.capacity_bytes) {
-                Ok(()) => return Ok(Promise { log: self, bytes }),
+                Ok(()) => {
+                    let promise = Promise { log: self, bytes };
+                    // Paired with the fence in `seal`: it sees this promise, or this sees the seal.
+                    fence(Ordering::SeqCst);
+                    return if self.sealed.load(Ordering::Relaxed) {
+                        Err(Error::Closed)
+                    } else {
+                        Ok(promise)
+                    };
+                }
                 Err(ring::NoRoom::InRing) => {
                     self.buffer_waits.fetch_add(1, Ordering::Relaxed);
                     waiter.wait(WaitReason::RedoBuffer, || self.writer.make_room(&self.ring))?;
@@ -219,6 +231,17 @@ impl Log {
                     waiter.wait(WaitReason::RedoSpace, || std::thread::sleep(ROOM_WAIT));
                 }
             }
+        }
+    }
+
+    /// Ends all changes: from now on no promise is given ([`Error::Closed`]). Returns once those that were given are
+    /// used or given back, so that nothing is appended any more. The caller holds no latch.
+    pub(crate) fn seal(&self, waiter: &Waiter) {
+        self.sealed.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        // Whoever has one waits for nothing but frames and latches.
+        while self.ring.has_promises() {
+            waiter.wait(WaitReason::Close, || std::thread::sleep(ROOM_WAIT));
         }
     }
 

@@ -90,6 +90,14 @@ impl Ring {
         }
     }
 
+    /// Whether anything may still be appended.
+    pub(super) fn has_promises(&self) -> bool {
+        // In this order: what was promised before `next` is read, and is used before the second read, is not missed,
+        // since `promised` never falls below `next`.
+        let next = self.places.next.load(Ordering::SeqCst);
+        self.places.promised.load(Ordering::SeqCst) != next
+    }
+
     /// Gives back what was promised and is not used.
     pub(super) fn give_back(&self, bytes: u64) {
         self.places.promised.fetch_sub(bytes, Ordering::Release);

@@ -28,12 +28,12 @@ use std::sync::Arc;
 
 pub use check::TreeStats;
 
-use crate::buffer::{BufferPool, Mtr, Need, Stop};
+use crate::buffer::{BufferPool, ExclusiveGuard, Mtr, Need, Stop};
 use crate::error::{Error, Result};
-use crate::page::PageNo;
 use crate::page::edit::NodeMut;
 use crate::page::node::{Fences, entry_bytes_max};
 use crate::page::op::Op;
+use crate::page::{PageNo, Torn};
 use crate::space::PageAllocator;
 use crate::wait::Waiter;
 
@@ -48,18 +48,12 @@ pub struct Tree {
     root: PageNo,
 }
 
-/// What to write if the key is there, or is not.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    Insert,
-    Update,
-    Upsert,
-}
-
 /// How an attempt to write ended.
 enum Written {
     /// The key was there, or was not.
     Done { found: bool },
+    /// What is there, or is not, was not what the caller wants to write over.
+    Refused,
     /// The leaf has no room.
     Full,
 }
@@ -126,17 +120,30 @@ impl Tree {
 
     /// Adds a row; false, and nothing changed, if the key is there.
     pub fn insert(&self, waiter: &Waiter, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.write(waiter, key, value, Mode::Insert).map(|found| !found)
+        self.put_if(waiter, key, value, |now| now.is_none())
     }
 
     /// Replaces the value of `key`; false, and nothing changed, if it is not there.
     pub fn update(&self, waiter: &Waiter, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.write(waiter, key, value, Mode::Update)
+        self.put_if(waiter, key, value, |now| now.is_some())
     }
 
     /// Adds a row or replaces its value; true if the key was not there.
     pub fn upsert(&self, waiter: &Waiter, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.write(waiter, key, value, Mode::Upsert).map(|found| !found)
+        let found = self.write(waiter, key, value, &|_| true)?;
+        Ok(found == Some(false))
+    }
+
+    /// Adds a row or replaces its value, if `agrees` says yes to the value that is there now (`None`: no such row);
+    /// false, and nothing changed, if it says no. It is asked under the leaf's latch, perhaps more than once.
+    pub fn put_if(
+        &self,
+        waiter: &Waiter,
+        key: &[u8],
+        value: &[u8],
+        agrees: impl Fn(Option<&[u8]>) -> bool,
+    ) -> Result<bool> {
+        self.write(waiter, key, value, &agrees).map(|found| found.is_some())
     }
 
     /// The most bytes that a row's key and value may have together.
@@ -149,13 +156,20 @@ impl Tree {
         if size > max { Err(Error::EntryTooLarge { size, max }) } else { Ok(()) }
     }
 
-    /// Writes a row; whether the key was there.
-    fn write(&self, waiter: &Waiter, key: &[u8], value: &[u8], mode: Mode) -> Result<bool> {
+    /// Writes a row; whether the key was there, or `None` if `agrees` does not.
+    fn write(
+        &self,
+        waiter: &Waiter,
+        key: &[u8],
+        value: &[u8],
+        agrees: &impl Fn(Option<&[u8]>) -> bool,
+    ) -> Result<Option<bool>> {
         self.check_size(key, value)?;
         let need = Need::records(Op::Insert { slot: 0, key, value }.record_bytes());
         loop {
-            match self.pool.change(waiter, &need, |mtr| self.try_write(mtr, key, value, mode))? {
-                Written::Done { found } => return Ok(found),
+            match self.pool.change(waiter, &need, |mtr| self.try_write(mtr, key, value, agrees))? {
+                Written::Done { found } => return Ok(Some(found)),
+                Written::Refused => return Ok(None),
                 Written::Full => self.split(waiter, key, 0)?,
             }
         }
@@ -166,14 +180,14 @@ impl Tree {
         mut mtr: Mtr<'p>,
         key: &[u8],
         value: &[u8],
-        mode: Mode,
+        agrees: &impl Fn(Option<&[u8]>) -> bool,
     ) -> std::result::Result<Written, Stop> {
         let leaf = self.leaf(key)?;
         let (slot, found) = leaf.checked(leaf.node().search(key))?;
-        if found && mode == Mode::Insert || !found && mode == Mode::Update {
-            return Ok(Written::Done { found });
-        }
         let mut leaf = leaf.exclusive()?;
+        if !agrees(value_at(&leaf, slot, found)?) {
+            return Ok(Written::Refused);
+        }
         let node = leaf.node();
         let fits = match found {
             true => node.fits_instead(slot, key.len(), value.len()),
@@ -192,14 +206,28 @@ impl Tree {
 
     /// Removes a row; false if there is none.
     pub fn delete(&self, waiter: &Waiter, key: &[u8]) -> Result<bool> {
+        self.remove_if(waiter, key, |_| true)
+    }
+
+    /// Removes a row, if `agrees` says yes to its value; false, and nothing changed, if it says no or there is no such
+    /// row. It is asked under the leaf's latch, perhaps more than once.
+    pub fn remove_if(
+        &self,
+        waiter: &Waiter,
+        key: &[u8],
+        agrees: impl Fn(Option<&[u8]>) -> bool,
+    ) -> Result<bool> {
         let need = Need::records(Op::Remove { slot: 0 }.record_bytes());
-        let (found, underfull) = self.pool.change(waiter, &need, |mut mtr| {
+        let (removed, underfull) = self.pool.change(waiter, &need, |mut mtr| {
             let leaf = self.leaf(key)?;
             let (slot, found) = leaf.checked(leaf.node().search(key))?;
             if !found {
                 return Ok((false, false));
             }
             let mut leaf = leaf.exclusive()?;
+            if !agrees(value_at(&leaf, slot, found)?) {
+                return Ok((false, false));
+            }
             mtr.apply(&mut leaf, &Op::Remove { slot });
             mtr.commit(&mut [&mut leaf]);
             let used = leaf.checked(leaf.node().used_bytes())?;
@@ -208,12 +236,25 @@ impl Tree {
         if underfull {
             self.shrink(waiter, key)?;
         }
-        Ok(found)
+        Ok(removed)
     }
 
     fn is_underfull(&self, used_bytes: usize) -> bool {
         used_bytes < self.pool.page_size() / 4
     }
+}
+
+/// The value of a slot of a leaf that is held still, if the key was found there.
+fn value_at<'g>(
+    leaf: &'g ExclusiveGuard<'_>,
+    slot: usize,
+    found: bool,
+) -> std::result::Result<Option<&'g [u8]>, Stop> {
+    if !found {
+        return Ok(None);
+    }
+    let (at, len) = leaf.checked(leaf.node().value(slot))?;
+    leaf.checked(leaf.bytes().get(at..at + len).ok_or(Torn)).map(Some)
 }
 
 #[cfg(test)]

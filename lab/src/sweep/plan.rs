@@ -192,7 +192,7 @@ impl Plan {
 fn check_engine(args: &SweepArgs) -> Result<(), Error> {
     if let Some(workload) = args.workload.iter().find(|workload| workload.reads().is_none()) {
         return Err(Error::Usage(format!(
-            "{workload} needs a server (--target): the embedded engine has no transactions yet"
+            "{workload} needs a server (--target): the embedded engine is swept with reads only, so far"
         )));
     }
     if args.concurrency.contains(&0) {

@@ -1,0 +1,185 @@
+//! Transactions, as their users see them.
+
+use std::ops::{Bound, ControlFlow};
+
+use super::{Session, Table};
+use crate::error::Result;
+use crate::txn::{Change, Isolation, Txn};
+
+/// A transaction: what it changes happens at its commit, for everybody, or not at all.
+///
+/// Each operation enters admission and leaves it at its end; while the transaction holds row locks it is of the first
+/// class there. Dropping it without a commit rolls it back.
+///
+/// ```
+/// # use flifo_admission::{Admission, Config};
+/// # use flifo_engine::{Database, EngineConfig, Error, Isolation};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let db = Database::create(dir.path(), EngineConfig::default())?;
+/// # let admission = Admission::new(Config::default())?;
+/// let accounts = db.create_table("accounts")?;
+/// let session = db.session(&admission);
+///
+/// let mut opening = session.begin(Isolation::RepeatableRead);
+/// opening.insert(&accounts, b"alice", b"100")?;
+/// opening.insert(&accounts, b"bob", b"20")?;
+/// opening.commit()?;                                       // durable, and seen by others
+///
+/// let mut transfer = session.begin(Isolation::RepeatableRead);
+/// transfer.update(&accounts, b"alice", b"70")?;
+/// transfer.update(&accounts, b"bob", b"50")?;
+/// transfer.rollback()?;                                    // as if it had never been
+///
+/// let mut value = Vec::new();
+/// assert!(session.begin(Isolation::ReadCommitted).get(&accounts, b"alice", &mut value)?);
+/// assert_eq!(value, b"100");
+/// # Ok(())
+/// # }
+/// ```
+pub struct Transaction<'a> {
+    session: &'a Session,
+    txn: Txn<'a>,
+}
+
+/// A place within a transaction to come back to; the default is its beginning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Savepoint(usize);
+
+impl Session {
+    /// Begins a transaction. It costs nothing until its first operation.
+    pub fn begin(&self, isolation: Isolation) -> Transaction<'_> {
+        Transaction { session: self, txn: Txn::begin(self.database().txns(), isolation, self.lane()) }
+    }
+}
+
+impl<'a> Transaction<'a> {
+    /// Puts the value of `key` into `value`; false (and `value` empty) if there is no such row for this transaction.
+    pub fn get(&mut self, table: &Table, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let session = self.session;
+        let _place = session.enter(self.txn.has_written())?;
+        let tree = session.database().check_handle(&table.open)?;
+        self.txn.get(tree, key, value, session.waiter())
+    }
+
+    /// As [`Transaction::get`], of the newest committed version, and locks the row to the end of the transaction,
+    /// whether it is there or not.
+    ///
+    /// # Errors
+    /// As [`Transaction::update`].
+    pub fn get_for_update(&mut self, table: &Table, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        self.write(table, |txn, tree, waiter| txn.get_for_update(tree, key, value, waiter))
+    }
+
+    /// Calls `each` with every row from `from` to `to` that this transaction sees, ascending, until it says
+    /// [`ControlFlow::Break`]. No latch is held during `each`.
+    pub fn scan(
+        &mut self,
+        table: &Table,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let session = self.session;
+        let _place = session.enter(self.txn.has_written())?;
+        let tree = session.database().check_handle(&table.open)?;
+        self.txn.scan(tree, from, to, session.waiter(), each)
+    }
+
+    /// Adds a row; false if there is one with that key.
+    ///
+    /// # Errors
+    /// As [`Transaction::update`].
+    pub fn insert(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.change(table, key, Change::Insert(value)).map(|found| !found)
+    }
+
+    /// Gives a row another value; false if there is no row with that key. Waits for a transaction that has the row
+    /// locked.
+    ///
+    /// # Errors
+    /// [`Error::WriteConflict`](crate::Error) under repeatable read, if another transaction has changed the row since;
+    /// [`Error::Deadlock`](crate::Error), and the transaction is rolled back; `LockWaitTimeout`. Those of the disk.
+    pub fn update(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.change(table, key, Change::Update(value))
+    }
+
+    /// Adds a row or gives it another value; true if it was added.
+    ///
+    /// # Errors
+    /// As [`Transaction::update`].
+    pub fn upsert(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.change(table, key, Change::Upsert(value)).map(|found| !found)
+    }
+
+    /// Removes a row; false if there is none with that key.
+    ///
+    /// # Errors
+    /// As [`Transaction::update`].
+    pub fn delete(&mut self, table: &Table, key: &[u8]) -> Result<bool> {
+        self.change(table, key, Change::Delete)
+    }
+
+    /// A place to come back to with [`Transaction::rollback_to`].
+    pub fn savepoint(&self) -> Savepoint {
+        Savepoint(self.txn.savepoint())
+    }
+
+    /// Undoes what was changed after the savepoint. The transaction goes on; locks that it waited for stay.
+    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        let session = self.session;
+        let _place = session.enter(self.txn.has_written())?;
+        let waiter = session.waiter();
+        self.txn.rollback_to(savepoint.0, waiter)
+    }
+
+    /// Makes all changes visible to others, and then as durable as the configuration says. After an error the
+    /// transaction is rolled back, or it is in doubt until the database is opened again ([`Error::Stopped`](crate::Error)).
+    pub fn commit(mut self) -> Result<()> {
+        let session = self.session;
+        let _place = session.enter(self.txn.has_written())?;
+        let (database, waiter) = (session.database(), session.waiter());
+        match self.txn.commit(waiter)? {
+            true => database.make_durable(waiter),
+            false => Ok(()),
+        }
+    }
+
+    /// Undoes all changes.
+    pub fn rollback(mut self) -> Result<()> {
+        self.undo_all()
+    }
+
+    fn undo_all(&mut self) -> Result<()> {
+        self.txn.rollback(self.session.waiter())
+    }
+
+    fn change(&mut self, table: &Table, key: &[u8], change: Change<'_>) -> Result<bool> {
+        self.write(table, |txn, tree, waiter| txn.change(tree, key, change, waiter))
+    }
+
+    fn write<T>(
+        &mut self,
+        table: &Table,
+        f: impl FnOnce(&mut Txn<'a>, &crate::tree::Tree, &crate::Waiter) -> Result<T>,
+    ) -> Result<T> {
+        let session = self.session;
+        let (database, waiter) = (session.database(), session.waiter());
+        let _place = session.enter(self.txn.has_written())?;
+        if !self.txn.has_written() {
+            // Before it holds anything that others may wait for.
+            database.hold_back(waiter);
+        }
+        let tree = database.check_handle(&table.open)?;
+        f(&mut self.txn, tree, waiter)
+    }
+}
+
+impl Drop for Transaction<'_> {
+    /// As [`Transaction::rollback`]. What cannot be undone now, since the disk failed, is undone by recovery.
+    fn drop(&mut self) {
+        if !self.txn.has_ended() {
+            let _ = self.undo_all();
+        }
+    }
+}

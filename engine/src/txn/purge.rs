@@ -1,0 +1,95 @@
+//! Purge: removes what no snapshot can ask for any more; before that, after a crash, rolls back what was cut off.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::TxnSystem;
+use super::table::CommitNo;
+use super::undo::{Record, Segment, What};
+use super::version::{Header, UndoPtr};
+use crate::buffer::{Task, Wake};
+use crate::error::Result;
+use crate::wait::Waiter;
+
+/// Undo records of a segment that are looked at in one step.
+const BATCH_RECORDS: u64 = 256;
+/// It looks around this often when there was nothing to do.
+const ROUND: Duration = Duration::from_millis(20);
+
+/// The task of one database.
+pub(crate) struct Purger {
+    system: Arc<TxnSystem>,
+    waiter: Waiter,
+}
+
+impl Purger {
+    pub(crate) fn new(system: &Arc<TxnSystem>, waiter: Waiter) -> Self {
+        Purger { system: Arc::clone(system), waiter }
+    }
+
+    /// A batch of each segment, or one rollback. Errors of the disk are the pool's, which keeps them and stops; what was
+    /// not done is done after the next open.
+    pub(crate) fn step(&mut self, now: Instant) -> Wake {
+        match self.try_step() {
+            Ok(true) => Wake::Now,
+            Ok(false) | Err(_) => Wake::At(now + ROUND),
+        }
+    }
+
+    fn try_step(&mut self) -> Result<bool> {
+        if let Some(unfinished) = self.system.take_unfinished() {
+            for &ptr in unfinished.undo.iter().rev() {
+                self.system.undo_one(ptr, &self.waiter)?;
+            }
+            self.system.end(unfinished.txn);
+            self.system.rollbacks.fetch_add(1, Ordering::Relaxed);
+            return Ok(true);
+        }
+        purge_all(&self.system, &self.waiter)
+    }
+}
+
+/// Purges a batch of each segment; whether there may be more.
+pub(super) fn purge_all(system: &TxnSystem, waiter: &Waiter) -> Result<bool> {
+    let oldest = system.table.oldest_snapshot();
+    system.table.settle(oldest);
+    let mut more = false;
+    for segment in &system.segments {
+        more |= purge(system, segment, oldest, waiter)?;
+    }
+    Ok(more)
+}
+
+/// Purges the records at the segment's beginning that every snapshot sees the newer versions of.
+fn purge(system: &TxnSystem, segment: &Segment, oldest: CommitNo, waiter: &Waiter) -> Result<bool> {
+    let records = segment.first(BATCH_RECORDS, waiter)?;
+    let mut purged = 0;
+    for (number, record) in &records {
+        if !system.table.is_visible(record.txn, oldest) {
+            break;
+        }
+        if record.deletes && record.what != What::Commit {
+            remove_deleted(system, record, UndoPtr::new(segment.index(), *number), waiter)?;
+        }
+        segment.remove(*number, waiter)?;
+        purged += 1;
+    }
+    system.purged.fetch_add(purged, Ordering::Relaxed);
+    Ok(purged == BATCH_RECORDS)
+}
+
+/// The deletion is the row's newest version still, and nobody sees another: the row goes.
+fn remove_deleted(system: &TxnSystem, record: &Record, ptr: UndoPtr, waiter: &Waiter) -> Result<()> {
+    let still = |now: Option<&[u8]>| {
+        now.and_then(|now| Header::decode(now).ok())
+            .is_some_and(|(header, _)| header.deleted && header.txn == record.txn && header.undo == ptr)
+    };
+    system.tree(record.tree).remove_if(waiter, &record.key, still).map(drop)
+}
+
+impl Task for Purger {
+    fn step(&mut self, now: Instant) -> Wake {
+        Purger::step(self, now)
+    }
+}

@@ -1,0 +1,140 @@
+//! Reading: from the newest version back to the one that the view sees.
+
+use std::ops::{Bound, ControlFlow};
+
+use super::Txn;
+use super::transaction::View;
+use super::undo::What;
+use super::version::Header;
+use crate::error::{Error, Result};
+use crate::tree::Tree;
+use crate::wait::Waiter;
+
+/// What became of a search for the visible version.
+enum Found {
+    Value(Vec<u8>),
+    Nothing,
+    /// An undo record on the way is gone: its transaction was rolled back meanwhile, and the row is another.
+    Changed,
+}
+
+impl<'s> Txn<'s> {
+    /// Replaces `out` by the row's value; false, and `out` empty, if there is none that this transaction sees.
+    pub(crate) fn get(
+        &mut self,
+        tree: &Tree,
+        key: &[u8],
+        out: &mut Vec<u8>,
+        waiter: &Waiter,
+    ) -> Result<bool> {
+        self.check_active()?;
+        let view = self.view();
+        self.get_in(&view, tree, key, out, waiter)
+    }
+
+    fn get_in(
+        &self,
+        view: &View<'_>,
+        tree: &Tree,
+        key: &[u8],
+        out: &mut Vec<u8>,
+        waiter: &Waiter,
+    ) -> Result<bool> {
+        loop {
+            if !tree.get(waiter, key, out)? {
+                return Ok(false);
+            }
+            let (header, _) = Header::decode(out).map_err(|_| bad_version(tree))?;
+            if self.sees(view, &header) {
+                out.drain(..super::version::HEADER_BYTES);
+                return Ok(!header.deleted);
+            }
+            match self.search(view, tree, key, out, waiter)? {
+                Found::Value(value) => {
+                    *out = value;
+                    return Ok(true);
+                }
+                Found::Nothing => {
+                    out.clear();
+                    return Ok(false);
+                }
+                Found::Changed => {}
+            }
+        }
+    }
+
+    fn sees(&self, view: &View<'_>, header: &Header) -> bool {
+        view.own == Some(header.txn) || self.system.table.is_visible(header.txn, view.commit)
+    }
+
+    /// The version that the view sees, from `newest` backwards.
+    fn search(
+        &self,
+        view: &View<'_>,
+        tree: &Tree,
+        key: &[u8],
+        newest: &[u8],
+        waiter: &Waiter,
+    ) -> Result<Found> {
+        let mut version = newest.to_vec();
+        loop {
+            let (header, value) = Header::decode(&version).map_err(|_| bad_version(tree))?;
+            if self.sees(view, &header) {
+                return Ok(if header.deleted { Found::Nothing } else { Found::Value(value.to_vec()) });
+            }
+            let Some(record) = self.system.undo(header.undo, waiter)? else { return Ok(Found::Changed) };
+            if record.txn != header.txn || record.key != key || record.tree != tree.root() {
+                let what = format!("a version of transaction {} has another's record", header.txn.0);
+                return Err(Error::CorruptUndo { what });
+            }
+            match record.what {
+                What::Added => return Ok(Found::Nothing),
+                What::Replaced(before) => version = before,
+                What::Commit => {
+                    return Err(Error::CorruptUndo { what: "a version has a commit's record".to_owned() });
+                }
+            }
+        }
+    }
+
+    /// Gives the rows between `from` and `to` that this transaction sees to `each`, ascending, until it breaks. No latch
+    /// is held meanwhile.
+    pub(crate) fn scan(
+        &mut self,
+        tree: &Tree,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        waiter: &Waiter,
+        mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.check_active()?;
+        let view = self.view();
+        let (mut failed, mut again) = (None, Vec::new());
+        tree.scan(waiter, from, to, |key, newest| {
+            let mut give = || -> Result<ControlFlow<()>> {
+                let (header, value) = Header::decode(newest).map_err(|_| bad_version(tree))?;
+                if self.sees(&view, &header) {
+                    return Ok(if header.deleted { ControlFlow::Continue(()) } else { each(key, value) });
+                }
+                match self.search(&view, tree, key, newest, waiter)? {
+                    Found::Value(value) => Ok(each(key, &value)),
+                    Found::Nothing => Ok(ControlFlow::Continue(())),
+                    Found::Changed => match self.get_in(&view, tree, key, &mut again, waiter)? {
+                        true => Ok(each(key, &again)),
+                        false => Ok(ControlFlow::Continue(())),
+                    },
+                }
+            };
+            give().unwrap_or_else(|error| {
+                failed = Some(error);
+                ControlFlow::Break(())
+            })
+        })?;
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+fn bad_version(tree: &Tree) -> Error {
+    let what = "a row of it does not begin as a version does".to_owned();
+    Error::CorruptPage { page: tree.root().0, what }
+}

@@ -1,0 +1,168 @@
+//! What all transactions of a database share, and how it is found again after a crash.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::table::TxnTable;
+use super::undo::{Record, Segment, What};
+use super::version::{Header, UndoPtr};
+use super::{TxnId, TxnStats};
+use crate::buffer::BufferPool;
+use crate::error::{Error, Result};
+use crate::lock::{LockConfig, LockTable};
+use crate::page::PageNo;
+use crate::space::PageAllocator;
+use crate::tree::Tree;
+use crate::wait::Waiter;
+
+/// Makes it durable that transaction ids below its argument may have been given.
+pub(crate) type Reserve = Box<dyn Fn(u64) -> Result<()> + Send + Sync>;
+
+/// What the system is made from.
+pub(crate) struct SystemConfig {
+    pub(crate) pool: Arc<BufferPool>,
+    pub(crate) alloc: Arc<PageAllocator>,
+    /// The rollback segments' trees.
+    pub(crate) segments: Vec<Tree>,
+    /// No transaction had this id yet, or a later one.
+    pub(crate) next: TxnId,
+    pub(crate) reserve: Reserve,
+    pub(crate) lock_wait_timeout: Duration,
+}
+
+/// The transactions of a database.
+pub(crate) struct TxnSystem {
+    pub(super) table: TxnTable,
+    pub(super) locks: Arc<LockTable>,
+    pub(super) segments: Vec<Segment>,
+    pub(super) lock_wait_timeout: Duration,
+    pool: Arc<BufferPool>,
+    alloc: Arc<PageAllocator>,
+    reserve: Reserve,
+    turn: AtomicUsize,
+    /// Those that a crash cut off, with their records.
+    unfinished: Mutex<Vec<Unfinished>>,
+    pub(super) commits: AtomicU64,
+    pub(super) rollbacks: AtomicU64,
+    pub(super) purged: AtomicU64,
+}
+
+/// A transaction without a commit, and its undo records, the oldest first.
+pub(super) struct Unfinished {
+    pub(super) txn: TxnId,
+    pub(super) undo: Vec<UndoPtr>,
+}
+
+impl TxnSystem {
+    /// Reads the rollback segments. What is unfinished is active until the purge's thread has rolled it back.
+    pub(crate) fn open(config: SystemConfig, waiter: &Waiter) -> Result<Arc<TxnSystem>> {
+        let mut unfinished: BTreeMap<TxnId, Vec<UndoPtr>> = BTreeMap::new();
+        let mut segments = Vec::new();
+        for (index, tree) in config.segments.into_iter().enumerate() {
+            let index = u8::try_from(index)
+                .map_err(|_| Error::CorruptUndo { what: "too many segments".to_owned() })?;
+            let mut committed = Vec::new();
+            let segment = Segment::open(index, tree, waiter, |number, record| match record.what {
+                What::Commit => committed.push(record.txn),
+                _ => unfinished.entry(record.txn).or_default().push(UndoPtr::new(index, number)),
+            })?;
+            segments.push(segment);
+            committed.iter().for_each(|txn| drop(unfinished.remove(txn)));
+        }
+        let active: Vec<TxnId> = unfinished.keys().copied().collect();
+        if active.last().is_some_and(|&last| last >= config.next) {
+            return Err(Error::CorruptUndo { what: "a record's transaction was never begun".to_owned() });
+        }
+        let unfinished = unfinished.into_iter().map(|(txn, undo)| Unfinished { txn, undo }).collect();
+        Ok(Arc::new(TxnSystem {
+            table: TxnTable::new(config.next, &active)?,
+            locks: Arc::new(LockTable::new(LockConfig::default())),
+            segments,
+            lock_wait_timeout: config.lock_wait_timeout,
+            pool: config.pool,
+            alloc: config.alloc,
+            reserve: config.reserve,
+            turn: AtomicUsize::new(0),
+            unfinished: Mutex::new(unfinished),
+            commits: AtomicU64::new(0),
+            rollbacks: AtomicU64::new(0),
+            purged: AtomicU64::new(0),
+        }))
+    }
+
+    pub(super) fn begin(&self) -> Result<TxnId> {
+        self.table.begin(&self.reserve)
+    }
+
+    /// A segment for a new transaction: all by turns.
+    pub(super) fn segment(&self) -> &Segment {
+        &self.segments[self.turn.fetch_add(1, Ordering::Relaxed) % self.segments.len()]
+    }
+
+    pub(super) fn tree(&self, root: PageNo) -> Tree {
+        Tree::open(&self.pool, &self.alloc, root)
+    }
+
+    /// The undo record; `None` if it was purged, or its transaction rolled back.
+    pub(super) fn undo(&self, ptr: UndoPtr, waiter: &Waiter) -> Result<Option<Record>> {
+        match self.segments.get(ptr.segment()) {
+            Some(segment) => segment.get(ptr.number(), waiter),
+            None => Err(Error::CorruptUndo { what: format!("there is no segment {}", ptr.segment()) }),
+        }
+    }
+
+    /// Puts the version before in place again, if the record's change was made, and removes the record.
+    pub(super) fn undo_one(&self, ptr: UndoPtr, waiter: &Waiter) -> Result<()> {
+        let Some(record) = self.undo(ptr, waiter)? else { return Ok(()) };
+        let tree = self.tree(record.tree);
+        let ours = |now: Option<&[u8]>| {
+            now.and_then(|now| Header::decode(now).ok())
+                .is_some_and(|(header, _)| header.txn == record.txn && header.undo == ptr)
+        };
+        match &record.what {
+            What::Added => drop(tree.remove_if(waiter, &record.key, ours)?),
+            What::Replaced(before) => drop(tree.put_if(waiter, &record.key, before, ours)?),
+            What::Commit => {}
+        }
+        self.segments[ptr.segment()].remove(ptr.number(), waiter)
+    }
+
+    /// The transaction has ended, and none of its versions is in doubt.
+    pub(super) fn end(&self, txn: TxnId) {
+        // In this order: see `LockTable::make_explicit`.
+        self.table.end(txn);
+        self.locks.release_all(txn);
+    }
+
+    /// One that a crash cut off and that nobody has taken on yet.
+    pub(super) fn take_unfinished(&self) -> Option<Unfinished> {
+        self.unfinished.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    /// Purges all undo records there are, so that none refers to a table that is going to be dropped; false if that
+    /// cannot be, since transactions are active or look at old snapshots.
+    pub(crate) fn forget_history(self: &Arc<Self>, waiter: &Waiter) -> Result<bool> {
+        let idle = || self.table.active() == 0 && !self.table.has_snapshots();
+        while idle() && self.stats().history > 0 {
+            super::purge::purge_all(self, waiter)?;
+        }
+        Ok(idle())
+    }
+
+    /// All row locks.
+    pub(crate) fn locks(&self) -> &Arc<LockTable> {
+        &self.locks
+    }
+
+    pub(crate) fn stats(&self) -> TxnStats {
+        TxnStats {
+            active: self.table.active(),
+            commits: self.commits.load(Ordering::Relaxed),
+            rollbacks: self.rollbacks.load(Ordering::Relaxed),
+            history: self.segments.iter().map(Segment::records).sum(),
+            purged: self.purged.load(Ordering::Relaxed),
+        }
+    }
+}

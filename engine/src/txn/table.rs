@@ -1,0 +1,265 @@
+//! Which transactions have committed, in which order, and who still looks at what was before.
+//!
+//! Ids are given in order at the first write. Commits are numbered in order; a snapshot is the number of the last
+//! one, one atomic load. A version is visible to a snapshot if its transaction's commit has that number or a lower one.
+//!
+//! # Invariants
+//! - `status[id % SLOTS]` is 0 while the transaction is active, and its commit's number afterwards, for every id from
+//!   `settled` up to `next`. Every id below `settled` has ended, and is visible to each snapshot there is or will be.
+//! - `next <= settled + SLOTS`: no slot has two owners. A transaction that would break this is refused.
+//! - A commit's number is in its slot before `commits` has that number, and commits take turns: who loads `commits`
+//!   finds every commit up to there in its slot.
+//! - Ids below `reserved` may be given without asking; `reserved` is durable before one is used, so that an id is never
+//!   given again after a crash.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::TxnId;
+use crate::error::{Error, Result};
+
+/// Transactions from the oldest one that somebody cannot see yet to the newest: 8 MiB, touched as it is needed.
+const SLOTS: u64 = 1 << 20;
+/// Ids reserved at a time.
+pub(super) const RESERVED_IDS: u64 = 1 << 16;
+const SHARDS: usize = 16;
+
+/// A commit's number. What committed up to a snapshot's is visible to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct CommitNo(pub(super) u64);
+
+#[derive(Default)]
+#[repr(align(128))]
+struct Shard(Mutex<BTreeMap<CommitNo, usize>>);
+
+pub(super) struct TxnTable {
+    status: Box<[AtomicU64]>,
+    next: AtomicU64,
+    reserved: AtomicU64,
+    /// Held while ids are reserved or given.
+    giving: Mutex<()>,
+    settled: AtomicU64,
+    commits: AtomicU64,
+    /// Held by the one who commits.
+    committing: Mutex<()>,
+    /// How many look at each snapshot.
+    snapshots: [Shard; SHARDS],
+    active: AtomicU64,
+}
+
+/// A snapshot that holds up purge until it is dropped.
+pub(super) struct Snapshot<'t> {
+    table: &'t TxnTable,
+    shard: usize,
+    pub(super) commit: CommitNo,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl TxnTable {
+    /// Goes on with `next`. The transactions `unfinished`, all below it, are active.
+    pub(super) fn new(next: TxnId, unfinished: &[TxnId]) -> Result<Self> {
+        let settled = unfinished.iter().copied().min().unwrap_or(next).min(next);
+        if next.0 - settled.0 >= SLOTS {
+            let what =
+                format!("transaction {} is unfinished, and the next one would be {}", settled.0, next.0);
+            return Err(Error::CorruptUndo { what });
+        }
+        let status: Box<[AtomicU64]> = (0..SLOTS).map(|_| AtomicU64::new(0)).collect();
+        // The first commit's number is 1: what ended before the opening is visible to all.
+        for id in settled.0..next.0 {
+            let ended = !unfinished.contains(&TxnId(id));
+            status[(id % SLOTS) as usize].store(ended.into(), Ordering::Relaxed);
+        }
+        Ok(TxnTable {
+            status,
+            next: AtomicU64::new(next.0),
+            reserved: AtomicU64::new(next.0),
+            giving: Mutex::default(),
+            settled: AtomicU64::new(settled.0),
+            commits: AtomicU64::new(1),
+            committing: Mutex::default(),
+            snapshots: Default::default(),
+            active: AtomicU64::new(unfinished.len() as u64),
+        })
+    }
+
+    fn slot(&self, txn: TxnId) -> &AtomicU64 {
+        &self.status[(txn.0 % SLOTS) as usize]
+    }
+
+    /// A new transaction's id. `reserve` is asked to make it durable, before they are used, that ids below its argument
+    /// may have been given.
+    pub(super) fn begin(&self, reserve: impl FnOnce(u64) -> Result<()>) -> Result<TxnId> {
+        let _giving = lock(&self.giving);
+        let id = self.next.load(Ordering::Relaxed);
+        if id >= self.settled.load(Ordering::Acquire) + SLOTS {
+            return Err(Error::TooManyTransactions { allowed: SLOTS });
+        }
+        if id >= self.reserved.load(Ordering::Relaxed) {
+            reserve(id + RESERVED_IDS)?;
+            self.reserved.store(id + RESERVED_IDS, Ordering::Relaxed);
+        }
+        self.slot(TxnId(id)).store(0, Ordering::Release);
+        self.active.fetch_add(1, Ordering::Relaxed);
+        self.next.store(id + 1, Ordering::Release);
+        Ok(TxnId(id))
+    }
+
+    /// The transaction has ended: its versions are visible to every snapshot from now on. (One that was rolled back has
+    /// none.)
+    pub(super) fn end(&self, txn: TxnId) {
+        let _committing = lock(&self.committing);
+        let commit = self.commits.load(Ordering::Relaxed) + 1;
+        self.slot(txn).store(commit, Ordering::Release);
+        self.commits.store(commit, Ordering::Release);
+        self.active.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Transactions that have written, and not ended.
+    pub(super) fn active(&self) -> u64 {
+        self.active.load(Ordering::Relaxed)
+    }
+
+    /// The number of the transaction's commit; `None` while it is active. Ids that were never given have not ended.
+    fn commit_of(&self, txn: TxnId) -> Option<CommitNo> {
+        if txn.0 < self.settled.load(Ordering::Acquire) {
+            return Some(CommitNo(0));
+        }
+        let commit = self.slot(txn).load(Ordering::Acquire);
+        // Settled meanwhile, the slot may be another's.
+        if txn.0 < self.settled.load(Ordering::Acquire) {
+            return Some(CommitNo(0));
+        }
+        (commit != 0).then_some(CommitNo(commit))
+    }
+
+    pub(super) fn is_active(&self, txn: TxnId) -> bool {
+        self.commit_of(txn).is_none()
+    }
+
+    pub(super) fn is_visible(&self, txn: TxnId, snapshot: CommitNo) -> bool {
+        self.commit_of(txn).is_some_and(|commit| commit <= snapshot)
+    }
+
+    /// What has committed until now. `lane` spreads callers.
+    pub(super) fn snapshot(&self, lane: usize) -> Snapshot<'_> {
+        let shard = lane % SHARDS;
+        let mut snapshots = lock(&self.snapshots[shard].0);
+        // Within the lock: whoever looks for the oldest snapshot sees it, or began with a number as low.
+        let commit = CommitNo(self.commits.load(Ordering::Acquire));
+        *snapshots.entry(commit).or_default() += 1;
+        Snapshot { table: self, shard, commit }
+    }
+
+    /// Every snapshot that there is or will be is this one or a later one.
+    pub(super) fn oldest_snapshot(&self) -> CommitNo {
+        let now = CommitNo(self.commits.load(Ordering::Acquire));
+        let of_shard = |shard: &Shard| lock(&shard.0).first_key_value().map(|(&commit, _)| commit);
+        self.snapshots.iter().filter_map(of_shard).fold(now, CommitNo::min)
+    }
+
+    /// Whether anybody looks at one.
+    pub(super) fn has_snapshots(&self) -> bool {
+        self.snapshots.iter().any(|shard| !lock(&shard.0).is_empty())
+    }
+
+    /// Settles the ids at the beginning that have ended and are visible to `oldest`.
+    pub(super) fn settle(&self, oldest: CommitNo) {
+        let next = self.next.load(Ordering::Acquire);
+        let mut settled = self.settled.load(Ordering::Relaxed);
+        while settled < next && self.is_visible(TxnId(settled), oldest) {
+            settled += 1;
+        }
+        self.settled.fetch_max(settled, Ordering::AcqRel);
+    }
+}
+
+impl Drop for Snapshot<'_> {
+    fn drop(&mut self) {
+        let mut snapshots = lock(&self.table.snapshots[self.shard].0);
+        if let Some(count) = snapshots.get_mut(&self.commit) {
+            *count -= 1;
+            if *count == 0 {
+                snapshots.remove(&self.commit);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begin(table: &TxnTable) -> TxnId {
+        table.begin(|_| Ok(())).unwrap()
+    }
+
+    #[test]
+    fn a_snapshot_sees_what_had_committed() {
+        let table = TxnTable::new(TxnId(10), &[]).unwrap();
+        let (a, b) = (begin(&table), begin(&table));
+        table.end(a);
+        let snapshot = table.snapshot(0);
+        table.end(b);
+        assert!(table.is_visible(a, snapshot.commit) && !table.is_visible(b, snapshot.commit));
+        assert!(table.is_visible(b, table.snapshot(1).commit));
+        assert!(table.is_visible(TxnId(9), snapshot.commit), "it ended before the opening");
+        assert_eq!(table.oldest_snapshot(), snapshot.commit);
+        table.settle(table.oldest_snapshot());
+        assert_eq!(table.settled.load(Ordering::Relaxed), b.0);
+        drop(snapshot);
+        table.settle(table.oldest_snapshot());
+        assert_eq!(table.settled.load(Ordering::Relaxed), b.0 + 1);
+    }
+
+    #[test]
+    fn the_unfinished_are_active_until_they_end() {
+        let table = TxnTable::new(TxnId(10), &[TxnId(7), TxnId(4)]).unwrap();
+        assert_eq!(table.active(), 2);
+        for (id, active) in [(3, false), (4, true), (5, false), (7, true), (9, false), (10, true)] {
+            assert_eq!(table.is_active(TxnId(id)), active, "{id}");
+        }
+        table.end(TxnId(4));
+        table.end(TxnId(7));
+        assert_eq!((table.active(), table.is_active(TxnId(4))), (0, false));
+        assert_eq!(begin(&table), TxnId(10));
+    }
+
+    #[test]
+    fn ids_are_reserved_before_they_are_given() {
+        let table = TxnTable::new(TxnId(1), &[]).unwrap();
+        let mut reserved = 0;
+        for n in 0..3 * RESERVED_IDS {
+            let id = table
+                .begin(|to| {
+                    reserved = to;
+                    Ok(())
+                })
+                .unwrap();
+            assert!(id.0 == n + 1 && id.0 < reserved);
+            table.end(id);
+        }
+        let failed = TxnTable::new(TxnId(1), &[]).unwrap().begin(|_| Err(Error::Closed));
+        assert!(matches!(failed, Err(Error::Closed)));
+    }
+
+    #[test]
+    fn an_old_snapshot_stops_writers_before_slots_are_used_twice() {
+        let table = TxnTable::new(TxnId(0), &[]).unwrap();
+        let old = table.snapshot(0);
+        for _ in 0..SLOTS {
+            let id = begin(&table);
+            table.end(id);
+        }
+        table.settle(table.oldest_snapshot());
+        assert!(matches!(table.begin(|_| Ok(())), Err(Error::TooManyTransactions { .. })));
+        assert!(!table.is_visible(TxnId(0), old.commit));
+        drop(old);
+        table.settle(table.oldest_snapshot());
+        begin(&table);
+    }
+}

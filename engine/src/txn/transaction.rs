@@ -1,0 +1,130 @@
+//! A transaction's life.
+
+use std::sync::atomic::Ordering;
+
+use super::table::{CommitNo, Snapshot};
+use super::undo::{Record, Segment};
+use super::version::UndoPtr;
+use super::{Isolation, TxnId, TxnSystem};
+use crate::error::{Error, Result};
+use crate::wait::Waiter;
+
+/// A transaction. Dropping it without an end leaves it active for ever: the room above sees to that.
+pub(crate) struct Txn<'s> {
+    pub(super) system: &'s TxnSystem,
+    pub(super) isolation: Isolation,
+    pub(super) lane: usize,
+    pub(super) writing: Option<Writing<'s>>,
+    snapshot: Option<Snapshot<'s>>,
+    ended: bool,
+}
+
+/// What a transaction has from its first write on.
+pub(super) struct Writing<'s> {
+    pub(super) id: TxnId,
+    pub(super) segment: &'s Segment,
+    /// Its records, the oldest first.
+    pub(super) undo: Vec<UndoPtr>,
+}
+
+/// What an operation sees: for read committed a snapshot of its own, which it holds.
+pub(super) struct View<'s> {
+    pub(super) commit: CommitNo,
+    pub(super) own: Option<TxnId>,
+    _held: Option<Snapshot<'s>>,
+}
+
+impl<'s> Txn<'s> {
+    /// `lane` spreads transactions that go on beside each other.
+    pub(crate) fn begin(system: &'s TxnSystem, isolation: Isolation, lane: usize) -> Self {
+        Txn { system, isolation, lane, writing: None, snapshot: None, ended: false }
+    }
+
+    pub(super) fn check_active(&self) -> Result<()> {
+        if self.ended { Err(Error::TransactionEnded) } else { Ok(()) }
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Whether others may wait for it.
+    pub(crate) fn has_written(&self) -> bool {
+        self.writing.is_some()
+    }
+
+    /// What the next operation sees.
+    pub(super) fn view(&mut self) -> View<'s> {
+        let own = self.writing.as_ref().map(|writing| writing.id);
+        match self.isolation {
+            Isolation::ReadCommitted => {
+                let held = self.system.table.snapshot(self.lane);
+                View { commit: held.commit, own, _held: Some(held) }
+            }
+            Isolation::RepeatableRead => {
+                let snapshot = self.snapshot.get_or_insert_with(|| self.system.table.snapshot(self.lane));
+                View { commit: snapshot.commit, own, _held: None }
+            }
+        }
+    }
+
+    pub(super) fn writing(&mut self) -> Result<&mut Writing<'s>> {
+        if self.writing.is_none() {
+            let (id, segment) = (self.system.begin()?, self.system.segment());
+            self.writing = Some(Writing { id, segment, undo: Vec::new() });
+        }
+        Ok(self.writing.as_mut().expect("there is one now"))
+    }
+
+    /// A place to come back to with [`Txn::rollback_to`].
+    pub(crate) fn savepoint(&self) -> usize {
+        self.writing.as_ref().map_or(0, |writing| writing.undo.len())
+    }
+
+    /// Undoes what was written after the savepoint. Locks that were waited for stay.
+    pub(crate) fn rollback_to(&mut self, savepoint: usize, waiter: &Waiter) -> Result<()> {
+        self.check_active()?;
+        let system = self.system;
+        let Some(writing) = &mut self.writing else { return Ok(()) };
+        while writing.undo.len() > savepoint {
+            let last = *writing.undo.last().expect("it is not empty");
+            system.undo_one(last, waiter)?;
+            writing.undo.pop();
+        }
+        Ok(())
+    }
+
+    /// Becomes visible, and lets go of its locks. It is durable when the redo log is, up to its end as it is then.
+    /// Whether there is anything to be durable.
+    pub(crate) fn commit(&mut self, waiter: &Waiter) -> Result<bool> {
+        self.check_active()?;
+        let wrote = self.writing.as_ref().is_some_and(|writing| !writing.undo.is_empty());
+        if let Some(writing) = &self.writing
+            && wrote
+        {
+            writing.segment.append(&Record::commit(writing.id), waiter)?;
+            self.system.commits.fetch_add(1, Ordering::Relaxed);
+        }
+        self.end();
+        Ok(wrote)
+    }
+
+    /// Undoes all that it has written.
+    pub(crate) fn rollback(&mut self, waiter: &Waiter) -> Result<()> {
+        self.rollback_to(0, waiter)?;
+        if self.writing.is_some() {
+            self.system.rollbacks.fetch_add(1, Ordering::Relaxed);
+        }
+        self.end();
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        if let Some(writing) = self.writing.take() {
+            self.system.end(writing.id);
+        }
+        self.snapshot = None;
+        self.ended = true;
+    }
+}

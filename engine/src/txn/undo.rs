@@ -1,0 +1,200 @@
+//! Undo: what was there before, in segments, each a B+tree of records in the order of their writing.
+//!
+//! A transaction uses one segment. Before it changes a row it writes down the version that it is going to replace, then
+//! changes the row, if that still is as it was; at its end, the record of its commit. So a crash leaves records without a
+//! change behind them, never a change without its record. A transaction that has records and no commit is rolled
+//! back by recovery.
+//!
+//! ```text
+//! key:    number, big-endian                   8
+//! value:  kind                                 1   1 a row was added, 2 a version was replaced, 3 commit
+//!         transaction                          8
+//!         tree: its root page                  8
+//!         length of the key                    2
+//!         flags: bit 0 the new version deletes 1
+//!         key
+//!         the version before (kind 2)
+//! ```
+//! The trees are logged like all others, so recovery has their records back before it looks at them.
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::TxnId;
+use super::version::UndoPtr;
+use crate::error::{Error, Result};
+use crate::page::PageNo;
+use crate::tree::Tree;
+use crate::wait::Waiter;
+
+/// Bytes of a record besides the row's key and the version before; and the record's own key.
+pub(super) const OVERHEAD_BYTES: usize = HEADER_BYTES + 8;
+const HEADER_BYTES: usize = 20;
+const ADDED: u8 = 1;
+const REPLACED: u8 = 2;
+const COMMIT: u8 = 3;
+
+/// What a record says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum What {
+    /// The row was added: there was none.
+    Added,
+    /// The row's version before.
+    Replaced(Vec<u8>),
+    /// The transaction has committed.
+    Commit,
+}
+
+/// An undo record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) txn: TxnId,
+    pub(super) tree: PageNo,
+    pub(super) key: Vec<u8>,
+    /// The version that was written deletes the row.
+    pub(super) deletes: bool,
+    pub(super) what: What,
+}
+
+impl Record {
+    pub(super) fn commit(txn: TxnId) -> Self {
+        Record { txn, tree: PageNo(0), key: Vec::new(), deletes: false, what: What::Commit }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let (kind, before): (u8, &[u8]) = match &self.what {
+            What::Added => (ADDED, &[]),
+            What::Replaced(before) => (REPLACED, before),
+            What::Commit => (COMMIT, &[]),
+        };
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + self.key.len() + before.len());
+        bytes.push(kind);
+        bytes.extend_from_slice(&self.txn.0.to_le_bytes());
+        bytes.extend_from_slice(&self.tree.0.to_le_bytes());
+        bytes.extend_from_slice(&(self.key.len() as u16).to_le_bytes());
+        bytes.push(self.deletes.into());
+        bytes.extend_from_slice(&self.key);
+        bytes.extend_from_slice(before);
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Record> {
+        let bad = || Error::CorruptUndo { what: format!("a record of {} bytes makes no sense", bytes.len()) };
+        let (head, rest) = bytes.split_at_checked(HEADER_BYTES).ok_or_else(bad)?;
+        let number = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes"));
+        let key_len = usize::from(u16::from_le_bytes([head[17], head[18]]));
+        let (key, before) = rest.split_at_checked(key_len).ok_or_else(bad)?;
+        let what = match head[0] {
+            ADDED => What::Added,
+            REPLACED => What::Replaced(before.to_vec()),
+            COMMIT => What::Commit,
+            _ => return Err(bad()),
+        };
+        Ok(Record {
+            txn: TxnId(number(1)),
+            tree: PageNo(number(9)),
+            key: key.to_vec(),
+            deletes: head[19] & 1 != 0,
+            what,
+        })
+    }
+}
+
+/// One rollback segment.
+pub(super) struct Segment {
+    index: u8,
+    tree: Tree,
+    next: AtomicU64,
+    /// Records that are there: the history's length.
+    records: AtomicU64,
+}
+
+impl Segment {
+    /// The segment whose records are in `tree`; gives each of them to `each`.
+    pub(super) fn open(
+        index: u8,
+        tree: Tree,
+        waiter: &Waiter,
+        mut each: impl FnMut(u64, Record),
+    ) -> Result<Segment> {
+        let (mut next, mut records) = (1, 0);
+        scan(&tree, waiter, u64::MAX, |number, record| {
+            (next, records) = (number + 1, records + 1);
+            each(number, record);
+        })?;
+        Ok(Segment { index, tree, next: AtomicU64::new(next), records: AtomicU64::new(records) })
+    }
+
+    pub(super) fn index(&self) -> u8 {
+        self.index
+    }
+
+    pub(super) fn append(&self, record: &Record, waiter: &Waiter) -> Result<UndoPtr> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.records.fetch_add(1, Ordering::Relaxed);
+        self.tree.insert(waiter, &number.to_be_bytes(), &record.encode())?;
+        Ok(UndoPtr::new(self.index, number))
+    }
+
+    /// The record; `None` if it was purged, or its transaction rolled back.
+    pub(super) fn get(&self, number: u64, waiter: &Waiter) -> Result<Option<Record>> {
+        let mut bytes = Vec::new();
+        match self.tree.get(waiter, &number.to_be_bytes(), &mut bytes)? {
+            true => Record::decode(&bytes).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    pub(super) fn remove(&self, number: u64, waiter: &Waiter) -> Result<()> {
+        if self.tree.delete(waiter, &number.to_be_bytes())? {
+            self.records.fetch_sub(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// The first `max` records.
+    pub(super) fn first(&self, max: u64, waiter: &Waiter) -> Result<Vec<(u64, Record)>> {
+        let mut records = Vec::new();
+        scan(&self.tree, waiter, max, |number, record| records.push((number, record)))?;
+        Ok(records)
+    }
+
+    pub(super) fn records(&self) -> u64 {
+        self.records.load(Ordering::Relaxed)
+    }
+}
+
+fn scan(tree: &Tree, waiter: &Waiter, max: u64, mut each: impl FnMut(u64, Record)) -> Result<()> {
+    let (mut left, mut failed) = (max, None);
+    tree.scan(waiter, Bound::Unbounded, Bound::Unbounded, |key, value| {
+        let number = key.try_into().map(u64::from_be_bytes);
+        let number = number.map_err(|_| Error::CorruptUndo { what: "a key has not 8 bytes".to_owned() });
+        match number.and_then(|number| Record::decode(value).map(|record| (number, record))) {
+            Ok((number, record)) => each(number, record),
+            Err(error) => failed = Some(error),
+        }
+        left -= 1;
+        match left == 0 || failed.is_some() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    })?;
+    failed.map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_read_as_they_were_written() {
+        for what in [What::Added, What::Replaced(b"version".to_vec()), What::Commit] {
+            let record = Record { txn: TxnId(3), tree: PageNo(9), key: b"key".to_vec(), deletes: true, what };
+            let bytes = record.encode();
+            assert!(bytes.len() <= OVERHEAD_BYTES - 8 + 3 + 7);
+            assert_eq!(Record::decode(&bytes).unwrap(), record);
+            assert!(matches!(Record::decode(&bytes[..HEADER_BYTES + 2]), Err(Error::CorruptUndo { .. })));
+        }
+        assert!(matches!(Record::decode(&[9; 40]), Err(Error::CorruptUndo { .. })));
+    }
+}

@@ -1,0 +1,87 @@
+//! A version of a row, as it lies in its tree.
+//!
+//! ```text
+//! offset size
+//!      0    8  the transaction that wrote it
+//!      8    8  its undo record: segment (highest byte), number (the other seven)
+//!     16    1  flags: bit 0 the row is deleted
+//!     17       the value; empty if it is deleted
+//! ```
+//! The newest version lies in the tree, the one before in the undo record, and so on. While the transaction that wrote
+//! it is active, its id in the row is its lock.
+
+use super::TxnId;
+
+pub(super) const HEADER_BYTES: usize = 17;
+const DELETED: u8 = 1;
+const NUMBER_BITS: u32 = 56;
+
+/// Where a version's undo record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct UndoPtr(pub(super) u64);
+
+impl UndoPtr {
+    pub(super) fn new(segment: u8, number: u64) -> Self {
+        debug_assert!(number < 1 << NUMBER_BITS);
+        UndoPtr(u64::from(segment) << NUMBER_BITS | number)
+    }
+
+    pub(super) fn segment(self) -> usize {
+        (self.0 >> NUMBER_BITS) as usize
+    }
+
+    pub(super) fn number(self) -> u64 {
+        self.0 & ((1 << NUMBER_BITS) - 1)
+    }
+}
+
+/// Who wrote a version, and what it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) txn: TxnId,
+    pub(super) undo: UndoPtr,
+    pub(super) deleted: bool,
+}
+
+/// A version that does not begin as one does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BadVersion;
+
+impl Header {
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.txn.0.to_le_bytes());
+        out.extend_from_slice(&self.undo.0.to_le_bytes());
+        out.push(if self.deleted { DELETED } else { 0 });
+    }
+
+    /// Header and value.
+    pub(super) fn decode(bytes: &[u8]) -> Result<(Header, &[u8]), BadVersion> {
+        let (head, value) = bytes.split_at_checked(HEADER_BYTES).ok_or(BadVersion)?;
+        let number = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes"));
+        if head[16] > DELETED {
+            return Err(BadVersion);
+        }
+        let header =
+            Header { txn: TxnId(number(0)), undo: UndoPtr(number(8)), deleted: head[16] & DELETED != 0 };
+        Ok((header, value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_encoded_is_decoded_and_damage_is_noticed() {
+        let header = Header { txn: TxnId(77), undo: UndoPtr::new(127, 1 << 40), deleted: true };
+        let mut bytes = Vec::new();
+        header.encode(&mut bytes);
+        bytes.extend_from_slice(b"value");
+        assert_eq!(bytes.len(), HEADER_BYTES + 5);
+        assert_eq!(Header::decode(&bytes), Ok((header, &b"value"[..])));
+        assert_eq!((header.undo.segment(), header.undo.number()), (127, 1 << 40));
+        assert_eq!(Header::decode(&bytes[..16]), Err(BadVersion));
+        bytes[16] = 2;
+        assert_eq!(Header::decode(&bytes), Err(BadVersion));
+    }
+}
