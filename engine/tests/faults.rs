@@ -14,7 +14,7 @@ const MORE: u64 = 30;
 
 fn small() -> EngineConfig {
     // A pool smaller than the data, so that reads and write-back happen within the history.
-    EngineConfig { buffer_pool_bytes: 256 << 10, buffer_pool_instances: 1, ..config() }
+    EngineConfig { buffer_pool_bytes: 256 << 10, buffer_pool_instances: 1, rollback_segments: 2, ..config() }
 }
 
 fn on(disk: &MemoryDisk) -> Arc<MemoryDisk> {

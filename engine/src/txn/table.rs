@@ -68,7 +68,10 @@ impl TxnTable {
                 format!("transaction {} is unfinished, and the next one would be {}", settled.0, next.0);
             return Err(Error::CorruptUndo { what });
         }
-        let status: Box<[AtomicU64]> = (0..SLOTS).map(|_| AtomicU64::new(0)).collect();
+        // As zeroed memory from the system, which costs nothing until it is touched.
+        let status = Box::<[AtomicU64]>::new_zeroed_slice(SLOTS as usize);
+        // SAFETY: zeroes are valid atomic numbers.
+        let status = unsafe { status.assume_init() };
         // The first commit's number is 1: what ended before the opening is visible to all.
         for id in settled.0..next.0 {
             let ended = !unfinished.contains(&TxnId(id));
