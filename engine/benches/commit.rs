@@ -1,0 +1,131 @@
+//! Commits by many threads: what group commit gives, and what hot rows cost.
+//!
+//! `cargo bench -p flifo-engine --bench commit` measures in the current directory's file system (`DIR=...` for another),
+//! `ROUNDS` rounds (5) of `SECONDS` each (2). A round is one pass over all cells, so that neighbours pair up; printed are
+//! medians, and the median of the rounds' ratios with the lowest and highest.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use flifo_admission::{Admission, Config};
+use flifo_engine::{Database, EngineConfig, Error, FlushLog, Isolation, Table};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
+
+const ROWS: u64 = 100_000;
+const THREADS: [usize; 4] = [1, 16, 256, 1024];
+
+/// What is measured: rows that are updated, and how durable a commit is.
+#[derive(Clone, Copy)]
+struct Load {
+    name: &'static str,
+    rows: u64,
+    flush: FlushLog,
+}
+
+const LOADS: [Load; 4] = [
+    Load { name: "any of 100,000 rows, synced", rows: ROWS, flush: FlushLog::Sync },
+    Load { name: "any of 100,000 rows, written", rows: ROWS, flush: FlushLog::Write },
+    Load { name: "100 hot rows, written", rows: 100, flush: FlushLog::Write },
+    Load { name: "1 hot row, written", rows: 1, flush: FlushLog::Write },
+];
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name)
+        .map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+}
+
+fn open(dir: &std::path::Path, flush: FlushLog) -> (Database, Table) {
+    let config = EngineConfig {
+        buffer_pool_bytes: 256 << 20,
+        flush_log_at_trx_commit: flush,
+        redo_capacity_bytes: 256 << 20,
+        ..EngineConfig::default()
+    };
+    let db = Database::create(dir, config).expect("a database");
+    let table = db.create_table("t").expect("a table");
+    let admission = Admission::new(Config::default()).expect("admission");
+    let session = db.session(&admission);
+    for first in (0..ROWS).step_by(1000) {
+        let mut txn = session.begin(Isolation::ReadCommitted);
+        (first..first + 1000).for_each(|row| {
+            txn.insert(&table, &row.to_be_bytes(), &[7; 100]).expect("an insert");
+        });
+        txn.commit().expect("a commit");
+    }
+    (db, table)
+}
+
+/// Commits a second, with so many threads.
+fn run(db: &Database, table: &Table, rows: u64, threads: usize, time: Duration) -> f64 {
+    let admission = Admission::new(Config::default()).expect("admission");
+    let (stop, commits) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let (stop, commits, admission) = (&stop, &commits, Arc::clone(&admission));
+            std::thread::Builder::new()
+                .stack_size(256 << 10)
+                .spawn_scoped(scope, move || {
+                    let session = db.session(&admission);
+                    let mut random = SplitMix64::seed_from_u64(thread as u64);
+                    while !stop.load(Ordering::Relaxed) {
+                        let row = random.next_u64() % rows;
+                        let mut txn = session.begin(Isolation::ReadCommitted);
+                        match txn.update(table, &row.to_be_bytes(), &[random.next_u64() as u8; 100]) {
+                            Ok(_) => txn.commit().expect("a commit"),
+                            Err(Error::Deadlock) => continue,
+                            Err(error) => panic!("{error}"),
+                        }
+                        commits.fetch_add(1, Ordering::Relaxed);
+                    }
+                })
+                .expect("a thread");
+        }
+        // The burst of the beginning does not count.
+        std::thread::sleep(time / 4);
+        let (begun, before) = (Instant::now(), commits.load(Ordering::Relaxed));
+        std::thread::sleep(time);
+        let done = commits.load(Ordering::Relaxed) - before;
+        let elapsed = begun.elapsed();
+        stop.store(true, Ordering::Relaxed);
+        done as f64 / elapsed.as_secs_f64()
+    })
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() {
+    let (rounds, time) = (number("ROUNDS", 5), Duration::from_secs(number("SECONDS", 2)));
+    let home = std::env::var_os("DIR").map_or_else(|| ".".into(), std::path::PathBuf::from);
+    for load in LOADS {
+        let dir = tempfile::tempdir_in(&home).expect("a directory");
+        let (db, table) = open(&dir.path().join("db"), load.flush);
+        let mut found: Vec<Vec<f64>> = vec![Vec::new(); THREADS.len()];
+        for _ in 0..rounds {
+            for (threads, found) in THREADS.iter().zip(&mut found) {
+                found.push(run(&db, &table, load.rows, *threads, time));
+            }
+        }
+        println!("{}", load.name);
+        for (threads, of) in THREADS.iter().zip(&found) {
+            let ratios: Vec<f64> = of.iter().zip(&found[0]).map(|(this, one)| this / one).collect();
+            let (least, most) = ratios.iter().fold((f64::MAX, 0.0_f64), |(a, b), &r| (a.min(r), b.max(r)));
+            println!(
+                "  {threads:>5} threads {:>10.0} commits/s   {:.2} times one thread's ({least:.2} to {most:.2})",
+                median(of.clone()),
+                median(ratios)
+            );
+        }
+        let stats = db.stats();
+        println!(
+            "  {} commits in {} syncs, {} hard stops, history {}",
+            stats.txns.commits, stats.redo.syncs, stats.redo.hard_stops, stats.txns.history
+        );
+        drop(table);
+        db.close().expect("a close");
+    }
+}
