@@ -8,7 +8,7 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use common::history::{Worker, check};
+use common::history::{Worker, check_between};
 use common::{config, session};
 use flifo_engine::disk::{Fault, MemoryDisk};
 use flifo_engine::{Database, EngineConfig, Error, FlushLog};
@@ -25,15 +25,21 @@ fn small(seed: u64) -> EngineConfig {
     }
 }
 
-/// Lets the workers change the tree until each has made `changes` more, or the disk fails; cuts the power on the way.
-/// Gives what is found then, and what had been acknowledged before the cut.
-fn run_and_cut(
+/// What is found after a crash, and how many changes of each worker had been acknowledged before, and begun after it.
+struct Crashed {
+    disk: MemoryDisk,
+    least: Vec<u64>,
+    most: Vec<u64>,
+}
+
+/// Lets the workers change the tree; on the way, before they have made `changes` each, `crash` makes what is found then.
+fn run_and_crash(
     db: &Database,
     seed: u64,
     workers: Vec<Worker>,
     changes: u64,
-    disk: &MemoryDisk,
-) -> (MemoryDisk, Vec<u64>) {
+    crash: impl Fn() -> MemoryDisk,
+) -> Crashed {
     let tree = db.tree("t").unwrap();
     let acknowledged: Vec<AtomicU64> = workers.iter().map(|worker| AtomicU64::new(worker.done)).collect();
     let (stop, total) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -53,10 +59,13 @@ fn run_and_cut(
         while total.load(Ordering::SeqCst) < cut_at {
             std::thread::yield_now();
         }
-        let done = acknowledged.iter().map(|done| done.load(Ordering::SeqCst)).collect();
-        let cut = disk.power_cut();
+        let done = || acknowledged.iter().map(|done| done.load(Ordering::SeqCst));
+        let least = done().collect();
+        let disk = crash();
+        // One of each may have been under way.
+        let most = done().map(|done| done + 1).collect();
         stop.store(true, Ordering::Relaxed);
-        (cut, done)
+        Crashed { disk, least, most }
     })
 }
 
@@ -74,12 +83,14 @@ fn what_was_acknowledged_survives_every_power_cut() {
         let mut workers: Vec<Worker> = (0..WORKERS).map(|number| Worker::new(seed, number)).collect();
         for round in 0..3 {
             let before = db.take().unwrap();
-            let (cut, done) = run_and_cut(&before, seed + round, workers, 300, &disk);
+            // Now and then the process is killed, with the power on, before it fails at last.
+            let killed = (seed + round) % 3 == 0;
+            let crash = || if killed { disk.kill() } else { disk.power_cut() };
+            let crashed = run_and_crash(&before, seed + round, workers, 300, crash);
             drop(before);
-            disk = cut_recoveries(cut, seed, round);
+            disk = cut_recoveries(crashed.disk, seed, round);
             let after = Database::open_on(Arc::new(disk.clone()), small(seed)).unwrap();
-            // More may have been acknowledged between the look and the cut.
-            workers = check(&after, &after.tree("t").unwrap(), seed, &done, 200);
+            workers = check_between(&after, &after.tree("t").unwrap(), seed, &crashed.least, &crashed.most);
             db = Some(after);
         }
     }

@@ -46,6 +46,8 @@ pub struct Tablespace {
     pub(super) is_open: AtomicBool,
     /// Goes into the state blocks with the next state.
     pub(super) checkpoint: Mutex<Checkpoint>,
+    /// The redo log is known to be durable up to here; goes into the state blocks with the next state.
+    pub(super) durable_log: AtomicU64,
     pub(super) epoch: u32,
     pub(super) growing: Mutex<()>,
     pub(super) pages: AtomicU64,
@@ -72,8 +74,9 @@ pub(super) struct DataFile {
 }
 
 impl DataFile {
-    pub(super) fn new(file: Box<dyn DiskFile>) -> Self {
-        DataFile { file, unsynced: AtomicBool::new(false) }
+    /// `synced`: all that was ever written to it is known to be durable.
+    pub(super) fn new(file: Box<dyn DiskFile>, synced: bool) -> Self {
+        DataFile { file, unsynced: AtomicBool::new(!synced) }
     }
 }
 
@@ -198,6 +201,16 @@ impl Tablespace {
         *lock(&self.checkpoint) = checkpoint;
     }
 
+    /// The redo log was durable up to here when the state was last written down: an end before it is a loss.
+    pub(crate) fn durable_log(&self) -> u64 {
+        self.durable_log.load(Ordering::Acquire)
+    }
+
+    /// Says up to where the redo log is durable; durable with the next state.
+    pub(crate) fn note_durable_log(&self, lsn: u64) {
+        self.durable_log.fetch_max(lsn, Ordering::AcqRel);
+    }
+
     /// Syncs the pages, and says, durably, where recovery begins to read the redo log. The caller has written all
     /// pages whose changes lie before.
     pub(crate) fn mark_checkpoint(&self, checkpoint: Checkpoint) -> Result<()> {
@@ -282,6 +295,7 @@ impl Tablespace {
             catalog_root: self.catalog_root(),
             checkpoint: self.checkpoint(),
             epoch: self.epoch,
+            durable_log: self.durable_log(),
         };
         blocks.write(&*files.data[0].file, &state).map_err(|error| match error {
             StateError::Write(source) => Error::from_io("cannot write", &*self.paths[0], source),
