@@ -451,3 +451,25 @@ fn a_load_that_the_power_cut_off_leaves_all_or_nothing() {
         verify(&during, &tree, 3000).unwrap();
     }
 }
+
+/// The last syncs of a close fail; what can be read says that the log is not needed, and the log gets another size.
+#[test]
+fn a_log_is_replaced_only_when_the_clean_state_is_durable() {
+    let larger = EngineConfig { redo_capacity_bytes: 8 << 20, ..small() };
+    let mut clean = 0;
+    for seed in 0..3 {
+        for nth in 4..9 {
+            let (disk, mut worker) = (MemoryDisk::with_power_cuts(seed), Worker::new(SEED, 0));
+            let db = create(&disk);
+            work(&db, &mut worker, 20);
+            disk.fail_nth(Some(DiskCall::Sync), nth, Fault::Io);
+            let closed = db.close();
+            disk.heal();
+            drop(db);
+            let db = Database::open_on(on(&disk), larger.clone()).unwrap();
+            clean += u64::from(closed.is_err() && db.stats().redo.capacity_bytes == 8 << 20);
+            check_all(&open(&disk.power_cut()).unwrap(), &worker);
+        }
+    }
+    assert!(clean > 0, "no close failed so late");
+}

@@ -41,11 +41,11 @@ pub(super) fn open_log(
         // Nothing of it is needed: what is left of one that was removed, or was just being made, makes place for a new
         // one, and so does one of another size.
         Err(Error::MissingRedo { .. } | Error::CorruptRedo { .. }) if space.was_clean() => {
-            return create_log(disk, space, config).map(|log| (log, None));
+            return replace_log(disk, space, config);
         }
         Ok(files) if space.was_clean() && !files.has_capacity(config.redo_capacity_bytes) => {
             drop(files);
-            return create_log(disk, space, config).map(|log| (log, None));
+            return replace_log(disk, space, config);
         }
         files => files?,
     };
@@ -66,6 +66,15 @@ pub(super) fn open_log(
         .then(|| LogFiles::open(disk, space.database()).map(|files| ToReplay { files, start, end }))
         .transpose()?;
     Ok((Log::new(space, files, config.log_buffer_bytes, end, &tail), to_replay))
+}
+
+fn replace_log(
+    disk: &dyn Disk,
+    space: &Arc<Tablespace>,
+    config: &EngineConfig,
+) -> Result<(Arc<Log>, Option<ToReplay>)> {
+    space.confirm_clean()?;
+    create_log(disk, space, config).map(|log| (log, None))
 }
 
 /// Refuses a log that ends before what is known to have been durable.

@@ -256,6 +256,13 @@ impl Tablespace {
         })
     }
 
+    /// Says once more, durably, that the pages fit together, as they did when it was opened: after a failed sync that can
+    /// be read and not be on the disk. To be called before what an open state needs is removed.
+    pub(crate) fn confirm_clean(&self) -> Result<()> {
+        assert!(self.was_clean && !self.is_open.load(Ordering::Acquire));
+        self.with_files(|files| self.write_state(files, &mut lock(&self.state), Condition::Clean))
+    }
+
     /// Whether the pages on disk fitted together when it was opened.
     pub fn was_clean(&self) -> bool {
         self.was_clean
