@@ -104,7 +104,8 @@ fn what_was_acknowledged_survives_every_power_cut() {
             // What was once found after a crash is durable.
             let least = if promised { crashed.least } else { base };
             disk = cut_recoveries(crashed.disk, seed, round);
-            let after = Database::open_on(Arc::new(disk.clone()), small(seed)).unwrap();
+            let after = Database::open_on(Arc::new(disk.clone()), small(seed))
+                .unwrap_or_else(|error| panic!("seed {seed}, round {round}: {error}"));
             workers = check_between(&after, &after.tree("t").unwrap(), seed, &least, &crashed.most);
             db = Some(after);
         }
