@@ -98,6 +98,7 @@ fn each_failing(call: Option<DiskCall>, fault: Fault, lasting: bool) {
             check_left(&disk, reached, &context);
         }
         if all_done {
+            println!("{fault:?} at {call:?}, lasting {lasting}: {nth} calls");
             assert_eq!(reached, Reached::Grown(MORE));
             assert!(nth > 3, "{context}: the history makes more calls");
             return;

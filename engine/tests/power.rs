@@ -1,5 +1,6 @@
 //! Power cuts on a simulated disk, from a seed: writes since the last sync are there, or not, or torn, in any mixture.
-//! What was acknowledged is there afterwards, and the recovery can itself be cut off.
+//! What was acknowledged is there afterwards, as far as the setting promises it; what is found follows from the first so
+//! many changes of each worker, and of no others; and the recovery can itself be cut off.
 //!
 //! `FLIFO_SEEDS` says how many histories.
 
@@ -8,7 +9,7 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use common::history::{Worker, check};
+use common::history::{Worker, check_between};
 use common::{config, session};
 use flifo_engine::disk::{Fault, MemoryDisk};
 use flifo_engine::{Database, EngineConfig, Error, FlushLog};
@@ -20,20 +21,31 @@ fn small(seed: u64) -> EngineConfig {
         // From a tenth of the data to all of it.
         buffer_pool_bytes: (256 << 10) << (seed % 4),
         buffer_pool_instances: 1 + seed as u32 % 3,
-        flush_log_at_trx_commit: FlushLog::Sync,
+        flush_log_at_trx_commit: flush(seed),
         ..config()
     }
 }
 
-/// Lets the workers change the tree until each has made `changes` more, or the disk fails; cuts the power on the way.
-/// Gives what is found then, and what had been acknowledged before the cut.
-fn run_and_cut(
+/// Without a sync at each commit pages are often newer than what is durable of the log, if it is not seen to.
+fn flush(seed: u64) -> FlushLog {
+    [FlushLog::Sync, FlushLog::Write, FlushLog::Sync, FlushLog::EverySecond][seed as usize / 4 % 4]
+}
+
+/// What is found after a crash, and how many changes of each worker had been acknowledged before, and begun after it.
+struct Crashed {
+    disk: MemoryDisk,
+    least: Vec<u64>,
+    most: Vec<u64>,
+}
+
+/// Lets the workers change the tree; on the way, before they have made `changes` each, `crash` makes what is found then.
+fn run_and_crash(
     db: &Database,
     seed: u64,
     workers: Vec<Worker>,
     changes: u64,
-    disk: &MemoryDisk,
-) -> (MemoryDisk, Vec<u64>) {
+    crash: impl Fn() -> MemoryDisk,
+) -> Crashed {
     let tree = db.tree("t").unwrap();
     let acknowledged: Vec<AtomicU64> = workers.iter().map(|worker| AtomicU64::new(worker.done)).collect();
     let (stop, total) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -53,10 +65,13 @@ fn run_and_cut(
         while total.load(Ordering::SeqCst) < cut_at {
             std::thread::yield_now();
         }
-        let done = acknowledged.iter().map(|done| done.load(Ordering::SeqCst)).collect();
-        let cut = disk.power_cut();
+        let done = || acknowledged.iter().map(|done| done.load(Ordering::SeqCst));
+        let least = done().collect();
+        let disk = crash();
+        // One of each may have been under way.
+        let most = done().map(|done| done + 1).collect();
         stop.store(true, Ordering::Relaxed);
-        (cut, done)
+        Crashed { disk, least, most }
     })
 }
 
@@ -70,24 +85,40 @@ fn what_was_acknowledged_survives_every_power_cut() {
         let mut disk = MemoryDisk::with_power_cuts(seed);
         let db = Database::create_on(Arc::new(disk.clone()), small(seed)).unwrap();
         db.create_tree("t").unwrap();
+        db.checkpoint().unwrap();
         let mut db = Some(db);
         let mut workers: Vec<Worker> = (0..WORKERS).map(|number| Worker::new(seed, number)).collect();
         for round in 0..3 {
             let before = db.take().unwrap();
-            let (cut, done) = run_and_cut(&before, seed + round, workers, 300, &disk);
+            // Now and then the process is killed, with the power on, before it fails at last.
+            let killed = (seed + round) % 3 == 0;
+            let base: Vec<u64> = workers.iter().map(|worker| worker.done).collect();
+            let crash = || if killed { disk.kill() } else { disk.power_cut() };
+            let crashed = run_and_crash(&before, seed + round, workers, 300, crash);
             drop(before);
-            disk = cut_recoveries(cut, seed, round);
-            let after = Database::open_on(Arc::new(disk.clone()), small(seed)).unwrap();
-            // More may have been acknowledged between the look and the cut.
-            workers = check(&after, &after.tree("t").unwrap(), seed, &done, 200);
+            let promised = match flush(seed) {
+                FlushLog::Sync => true,
+                FlushLog::Write => killed && cut_recoveries_of(seed) == 0,
+                FlushLog::EverySecond => false,
+            };
+            // What was once found after a crash is durable.
+            let least = if promised { crashed.least } else { base };
+            disk = cut_recoveries(crashed.disk, seed, round);
+            let after = Database::open_on(Arc::new(disk.clone()), small(seed))
+                .unwrap_or_else(|error| panic!("seed {seed}, round {round}: {error}"));
+            workers = check_between(&after, &after.tree("t").unwrap(), seed, &least, &crashed.most);
             db = Some(after);
         }
     }
 }
 
+fn cut_recoveries_of(seed: u64) -> u64 {
+    seed % 4
+}
+
 /// Recoveries that end at some call of the disk, each followed by another power cut.
 fn cut_recoveries(mut disk: MemoryDisk, seed: u64, round: u64) -> MemoryDisk {
-    for attempt in 0..seed % 4 {
+    for attempt in 0..cut_recoveries_of(seed) {
         disk.fail_from(None, 1 + (seed * 31 + round * 17 + attempt * 97) % 150, Fault::Io);
         match Database::open_on(Arc::new(disk.clone()), small(seed)) {
             Ok(db) => drop(db.checkpoint()),

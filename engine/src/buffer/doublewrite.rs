@@ -28,6 +28,10 @@
 //! Before redo, each page of each segment is looked at in its place ([`repair`]); one that is not whole there is
 //! written anew from its copy with the highest LSN. A page that was torn was in the last batch that had it, so that
 //! copy is what was being written.
+//!
+//! Copies that are not newer than the checkpoint are left alone: their pages were synced before it was made. One may
+//! be years old, in the area of an instance that is used no more, or from before the doublewrite was switched off; redo
+//! could not bring it up to date.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -84,7 +88,8 @@ impl Doublewrite {
             database: space.database(),
             page_bytes,
             segment: 0,
-            needs_sync: [0; SEGMENTS],
+            // The pages of an earlier opening's batches may not be durable either.
+            needs_sync: [space.next_sync(); SEGMENTS],
             batch: AlignedBuffer::new(segment_bytes(page_bytes)),
             pages: Vec::with_capacity(BATCH_PAGES),
         })
@@ -231,7 +236,8 @@ fn newest_copies(segment: &[u8], space: &Tablespace, copies: &mut BTreeMap<PageN
     let count = (header.u32(12) as usize).min(BATCH_PAGES);
     for (index, bytes) in pages.chunks_exact(space.page_size()).take(count).enumerate() {
         let page = PageNo(header.u64(NUMBERS_AT + index * 8));
-        let newer = copies.get(&page).is_none_or(|&(known, _)| known < lsn(bytes));
+        let known = copies.get(&page).map_or(Lsn(space.checkpoint().lsn), |&(known, _)| known);
+        let newer = known < lsn(bytes);
         if newer && verify(bytes, page).is_ok() {
             copies.insert(page, (lsn(bytes), bytes.to_vec()));
         }

@@ -57,7 +57,7 @@ pub(crate) use recovery::Replay;
 use crate::disk::{Disk, Tablespace};
 use crate::error::{Error, Result};
 use crate::metrics::{WaitReason, Waits};
-use crate::page::{PAGE_BYTES_MAX, PAGE_BYTES_MIN, PageNo, verify};
+use crate::page::{PAGE_BYTES_MAX, PAGE_BYTES_MIN, PageNo, lsn, verify};
 use crate::redo::Log;
 use crate::wait::Waiter;
 use doublewrite::Doublewrite;
@@ -393,7 +393,7 @@ impl BufferPool {
         // SAFETY: the frame is this thread's alone: it is in no list, and no page's.
         let buf = unsafe { std::slice::from_raw_parts_mut(base, bytes) };
         let read = waiter.wait(WaitReason::DiskRead, || self.space.read(page.0, buf));
-        match read.and_then(|()| verify(buf, page)) {
+        match read.and_then(|()| verify(buf, page)).and_then(|()| self.check_age(buf, page)) {
             Ok(()) => {
                 instance.counts.reads.fetch_add(1, Ordering::Relaxed);
                 instance.set_page(frame, page);
@@ -404,6 +404,19 @@ impl BufferPool {
                 instance.give_back(frame);
                 Err(error)
             }
+        }
+    }
+
+    /// No page is newer than the log, which is written first: otherwise a part of the log is lost, or one of them was put
+    /// back from an older copy.
+    fn check_age(&self, bytes: &[u8], page: PageNo) -> Result<()> {
+        let (changed, end) = (lsn(bytes), self.log.next());
+        match changed <= end {
+            true => Ok(()),
+            false => Err(Error::CorruptRedo {
+                path: "the redo log".to_owned(),
+                what: format!("page {} was changed at {}, the log ends at {}", page.0, changed.0, end.0),
+            }),
         }
     }
 

@@ -163,6 +163,9 @@ impl<'p> Replay<'p> {
                 return Err(Stop::fail(bad(what)));
             }
             if found >= of.end {
+                // Dirty all the same: after a sync that failed, the page reads well from memory and is not on the disk.
+                page.bytes_mut();
+                page.commit(found);
                 return Ok(());
             }
             let fits = self.apply_to(of, page.bytes_mut());

@@ -41,24 +41,51 @@ pub(super) fn open_log(
         // Nothing of it is needed: what is left of one that was removed, or was just being made, makes place for a new
         // one, and so does one of another size.
         Err(Error::MissingRedo { .. } | Error::CorruptRedo { .. }) if space.was_clean() => {
-            return create_log(disk, space, config).map(|log| (log, None));
+            return replace_log(disk, space, config);
         }
         Ok(files) if space.was_clean() && !files.has_capacity(config.redo_capacity_bytes) => {
             drop(files);
-            return create_log(disk, space, config).map(|log| (log, None));
+            return replace_log(disk, space, config);
         }
         files => files?,
     };
-    let mut reader = Reader::new(&files, start, redo_bytes_max(space.page_size()));
+    let mut reader = Reader::new(&files, start, space.epoch(), redo_bytes_max(space.page_size()));
     while reader.next(|_, _| Ok(()))? {}
     let (end, tail) = (reader.end(), reader.tail()?);
+    if !space.was_clean() {
+        check_end(disk, space, &mut reader)?;
+    }
     if end.0 > start.lsn {
+        // Before anything is done that relies on it: what a killed process wrote can be read, and is lost with the next
+        // power cut, and the state after a failed sync is no better.
+        files.rewrite(Lsn(start.lsn), end)?;
         doublewrite::repair(disk, space)?;
     }
+    space.note_durable_log(end.0);
     let to_replay = (end.0 > start.lsn)
         .then(|| LogFiles::open(disk, space.database()).map(|files| ToReplay { files, start, end }))
         .transpose()?;
     Ok((Log::new(space, files, config.log_buffer_bytes, end, &tail), to_replay))
+}
+
+fn replace_log(
+    disk: &dyn Disk,
+    space: &Arc<Tablespace>,
+    config: &EngineConfig,
+) -> Result<(Arc<Log>, Option<ToReplay>)> {
+    space.confirm_clean()?;
+    create_log(disk, space, config).map(|log| (log, None))
+}
+
+/// Refuses a log that ends before what is known to have been durable.
+fn check_end(disk: &dyn Disk, space: &Tablespace, reader: &mut Reader<'_>) -> Result<()> {
+    let (end, noted) = (reader.end(), Lsn(space.durable_log()));
+    let durable = noted.max(reader.durable_behind()?);
+    if end >= durable {
+        return Ok(());
+    }
+    let what = format!("it ends at {}, and was once durable up to {} at least", end.0, durable.0);
+    Err(Error::CorruptRedo { path: disk.path("redo*.flifo"), what })
 }
 
 impl ToReplay {
@@ -72,7 +99,8 @@ impl ToReplay {
         let total_bytes = self.end.0 - self.start.lsn;
         let mut told = 0;
         Replay::new(pool, self.end).run(APPLIERS, |each| {
-            let mut reader = Reader::new(&self.files, self.start, redo_bytes_max(pool.page_size()));
+            let mut reader =
+                Reader::new(&self.files, self.start, pool.space().epoch(), redo_bytes_max(pool.page_size()));
             progress(RecoveryProgress { replayed_bytes: 0, total_bytes });
             while reader.end() < self.end && reader.next(&mut *each)? {
                 let replayed_bytes = reader.end().0 - self.start.lsn;

@@ -114,6 +114,7 @@ struct FileContent {
     unsynced: Vec<Change>,
 }
 
+#[derive(Clone)]
 enum Change {
     Write { offset: usize, bytes: Vec<u8> },
     Length(usize),
@@ -219,6 +220,24 @@ impl MemoryDisk {
         let plan = Mutex::new(Plan { random, ..Plan::default() });
         let directory = Mutex::new(Directory { files, ..Directory::default() });
         MemoryDisk { shared: Arc::new(Shared { directory, plan, power_cuts: true, ..Shared::default() }) }
+    }
+
+    /// The disk as it is found after the process was killed now: all that it wrote is there, and no more of it is durable
+    /// than was. This one goes on unharmed, as with [`MemoryDisk::power_cut`].
+    pub fn kill(&self) -> MemoryDisk {
+        let _moment = self.shared.moment.write().unwrap_or_else(PoisonError::into_inner);
+        let directory = lock(&self.shared.directory);
+        let copy = |(name, content): (&String, &Content)| {
+            let content = content.read().unwrap_or_else(PoisonError::into_inner);
+            let FileContent { bytes, durable, unsynced } = &*content;
+            let (bytes, durable, unsynced) = (bytes.clone(), durable.clone(), unsynced.clone());
+            (name.clone(), Arc::new(RwLock::new(FileContent { bytes, durable, unsynced })))
+        };
+        let (files, unsynced) = (directory.files.iter().map(copy).collect(), directory.unsynced.clone());
+        let plan = Mutex::new(Plan { random: lock(&self.shared.plan).random.clone(), ..Plan::default() });
+        let directory = Mutex::new(Directory { files, unsynced, locks: BTreeSet::new() });
+        let power_cuts = self.shared.power_cuts;
+        MemoryDisk { shared: Arc::new(Shared { directory, plan, power_cuts, ..Shared::default() }) }
     }
 
     fn plan_fault(&self, fault: PlannedFault) {

@@ -102,7 +102,11 @@ impl Tablespace {
             paths: (0..header.files).map(|index| disk.path(&data_name(index))).collect(),
             page_size: header.page_size as usize,
             files: RwLock::new(Some(Files {
-                data: data.into_iter().map(DataFile::new).collect(),
+                // What a killed process wrote and did not sync can be read, and is lost with the next power cut.
+                data: data
+                    .into_iter()
+                    .map(|file| DataFile::new(file, state.condition == Condition::Clean))
+                    .collect(),
                 _lock: lock,
             })),
             writing: RwLock::default(),
@@ -111,6 +115,7 @@ impl Tablespace {
             was_clean: state.condition == Condition::Clean,
             is_open: AtomicBool::new(state.condition == Condition::New),
             checkpoint: Mutex::new(state.checkpoint),
+            durable_log: AtomicU64::new(state.durable_log),
             // Of this opening; durable before it writes anything.
             epoch: state.epoch + 1,
             growing: Mutex::default(),
@@ -183,6 +188,7 @@ fn create_files(disk: &dyn Disk, first: &Header, lock: Box<dyn DiskLock>) -> Res
         catalog_root: 0,
         checkpoint: Checkpoint::default(),
         epoch: 0,
+        durable_log: 0,
     };
     let blocks = StateBlocks::create(&*data0, first.database, &state).map_err(|error| match error {
         StateError::Write(source) | StateError::Sync(source) => creation_error(disk, 0, source),

@@ -54,6 +54,8 @@ pub(super) struct State {
     pub(super) checkpoint: Checkpoint,
     /// Number of the last opening that wrote: what it adds to the redo log bears it.
     pub(super) epoch: u32,
+    /// The redo log was durable up to here when this was written.
+    pub(super) durable_log: u64,
 }
 
 /// A place in the redo log.
@@ -129,6 +131,7 @@ fn encode(sequence: u64, database: Uuid, state: &State) -> Box<Block> {
     block.set(56, &state.checkpoint.lsn.to_le_bytes());
     block.set(64, &state.checkpoint.epoch.to_le_bytes());
     block.set(68, &state.epoch.to_le_bytes());
+    block.set(72, &state.durable_log.to_le_bytes());
     block.seal();
     block
 }
@@ -147,6 +150,7 @@ fn decode(block: &Block, database: Uuid) -> Option<(u64, State)> {
         catalog_root: block.u64(32),
         checkpoint: Checkpoint { lsn: block.u64(56), epoch: block.u32(64) },
         epoch: block.u32(68),
+        durable_log: block.u64(72),
     };
     ours.then(|| (block.u64(8), state))
 }
@@ -160,7 +164,7 @@ mod tests {
 
     fn state(condition: Condition) -> State {
         let checkpoint = Checkpoint { lsn: 4096, epoch: 1 };
-        State { condition, pages: 256, catalog_root: 3, checkpoint, epoch: 2 }
+        State { condition, pages: 256, catalog_root: 3, checkpoint, epoch: 2, durable_log: 4096 }
     }
 
     fn condition(disk: &MemoryDisk) -> Option<Condition> {

@@ -46,6 +46,8 @@ pub struct Tablespace {
     pub(super) is_open: AtomicBool,
     /// Goes into the state blocks with the next state.
     pub(super) checkpoint: Mutex<Checkpoint>,
+    /// The redo log is known to be durable up to here; goes into the state blocks with the next state.
+    pub(super) durable_log: AtomicU64,
     pub(super) epoch: u32,
     pub(super) growing: Mutex<()>,
     pub(super) pages: AtomicU64,
@@ -72,8 +74,9 @@ pub(super) struct DataFile {
 }
 
 impl DataFile {
-    pub(super) fn new(file: Box<dyn DiskFile>) -> Self {
-        DataFile { file, unsynced: AtomicBool::new(false) }
+    /// `synced`: all that was ever written to it is known to be durable.
+    pub(super) fn new(file: Box<dyn DiskFile>, synced: bool) -> Self {
+        DataFile { file, unsynced: AtomicBool::new(!synced) }
     }
 }
 
@@ -198,6 +201,16 @@ impl Tablespace {
         *lock(&self.checkpoint) = checkpoint;
     }
 
+    /// The redo log was durable up to here when the state was last written down: an end before it is a loss.
+    pub(crate) fn durable_log(&self) -> u64 {
+        self.durable_log.load(Ordering::Acquire)
+    }
+
+    /// Says up to where the redo log is durable; durable with the next state.
+    pub(crate) fn note_durable_log(&self, lsn: u64) {
+        self.durable_log.fetch_max(lsn, Ordering::AcqRel);
+    }
+
     /// Syncs the pages, and says, durably, where recovery begins to read the redo log. The caller has written all
     /// pages whose changes lie before.
     pub(crate) fn mark_checkpoint(&self, checkpoint: Checkpoint) -> Result<()> {
@@ -243,6 +256,13 @@ impl Tablespace {
         })
     }
 
+    /// Says once more, durably, that the pages fit together, as they did when it was opened: after a failed sync that can
+    /// be read and not be on the disk. To be called before what an open state needs is removed.
+    pub(crate) fn confirm_clean(&self) -> Result<()> {
+        assert!(self.was_clean && !self.is_open.load(Ordering::Acquire));
+        self.with_files(|files| self.write_state(files, &mut lock(&self.state), Condition::Clean))
+    }
+
     /// Whether the pages on disk fitted together when it was opened.
     pub fn was_clean(&self) -> bool {
         self.was_clean
@@ -282,6 +302,7 @@ impl Tablespace {
             catalog_root: self.catalog_root(),
             checkpoint: self.checkpoint(),
             epoch: self.epoch,
+            durable_log: self.durable_log(),
         };
         blocks.write(&*files.data[0].file, &state).map_err(|error| match error {
             StateError::Write(source) => Error::from_io("cannot write", &*self.paths[0], source),

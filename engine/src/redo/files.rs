@@ -149,6 +149,20 @@ impl LogFiles {
         })
     }
 
+    /// Writes what is in `[from, to)` once more, and makes it durable.
+    pub(crate) fn rewrite(&self, from: Lsn, to: Lsn) -> Result<()> {
+        let mut buffer = AlignedBuffer::new(ZEROS_BYTES.min(self.segment_bytes as usize));
+        let mut at = from.0 / BLOCK_BYTES * BLOCK_BYTES;
+        while at < to.0 {
+            let part = (to.0.next_multiple_of(BLOCK_BYTES) - at).min(buffer.bytes().len() as u64);
+            let bytes = &mut buffer.bytes_mut()[..part as usize];
+            self.read(at, bytes)?;
+            self.write(at, bytes)?;
+            at += part;
+        }
+        self.sync(from, to)
+    }
+
     fn each_part(
         &self,
         lsn: u64,

@@ -23,7 +23,8 @@
 //!       needed by recovery                 ring   not yet appended                  would be overwritten
 //! ```
 //! `promised = next + the promises that are out`, and a promise is given only if `promised` stays within both the
-//! files and the ring. So an append can never overrun either, whatever the number of threads: that is the margin theorem
+//! files and the ring. The last block is written whole, so in the files the room begins with the block that the checkpoint
+//! lies in. So an append can never overrun either, whatever the number of threads: that is the margin theorem
 //! (asserted in `append`). Promises that had to wait for a checkpoint are counted ([`RedoStats::hard_stops`]);
 //! back-pressure long before is the business of the rooms above ([`Log::checkpoint_age_share`]).
 //!
@@ -37,7 +38,8 @@
 //! opening that wrote it, which never decreases along the stream and is durable before the first write.
 //!
 //! # Lock order
-//! The writer's lock is held during writes and syncs, and taken with no latch held. The ring has no lock.
+//! The checkpoint's lock before the writer's lock and the tablespace's. The writer's is held during writes and syncs, and
+//! taken with no latch held. The ring has no lock.
 
 mod files;
 mod frame;
@@ -45,8 +47,8 @@ mod reader;
 mod ring;
 mod writer;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 pub(crate) use files::LogFiles;
@@ -118,6 +120,8 @@ pub struct Log {
     checkpoint: AtomicU64,
     /// No promise is given any more.
     sealed: AtomicBool,
+    /// Held while a checkpoint is made: what is on disk must not go back behind what is here.
+    checkpointing: Mutex<()>,
     buffer_waits: AtomicU64,
     hard_stops: AtomicU64,
 }
@@ -168,6 +172,7 @@ impl Log {
             epoch_before: checkpoint.epoch,
             checkpoint: AtomicU64::new(checkpoint.lsn),
             sealed: AtomicBool::new(false),
+            checkpointing: Mutex::default(),
             buffer_waits: AtomicU64::new(0),
             hard_stops: AtomicU64::new(0),
         })
@@ -211,7 +216,7 @@ impl Log {
         self.space.begin_writing()?;
         loop {
             self.writer.check()?;
-            match self.ring.try_promise(bytes, self.checkpoint().0 + self.capacity_bytes) {
+            match self.ring.try_promise(bytes, self.file_end()) {
                 Ok(()) => {
                     let promise = Promise { log: self, bytes };
                     // Paired with the fence in `seal`: it sees this promise, or this sees the seal.
@@ -245,6 +250,11 @@ impl Log {
         }
     }
 
+    /// What lies before may be appended: nothing that recovery needs is in the way of the block it lies in.
+    fn file_end(&self) -> u64 {
+        self.checkpoint().0 / BLOCK_BYTES * BLOCK_BYTES + self.capacity_bytes
+    }
+
     /// Returns once all before `lsn` is written or durable. The caller holds no latch.
     pub fn make_durable(&self, lsn: Lsn, durability: Durability, waiter: &Waiter) -> Result<()> {
         if self.writer.has_reached(lsn, durability) {
@@ -257,8 +267,14 @@ impl Log {
     /// Makes `lsn` the place where recovery begins. The caller has written all pages whose changes lie before; they are
     /// synced here. With `clean`, nothing is in the log that is not in the pages. Waits for the disk.
     pub(crate) fn make_checkpoint(&self, lsn: Lsn, clean: bool) -> Result<()> {
+        let _one_at_a_time = self.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
         self.writer.reach(&self.ring, lsn, Durability::Synced)?;
         self.writer.check()?;
+        if lsn <= self.checkpoint() && !clean {
+            // One that began later was faster, and what lies before it may be overwritten already.
+            return Ok(());
+        }
+        self.space.note_durable_log(self.durable().0);
         let epoch = if lsn >= self.begun { self.space.epoch() } else { self.epoch_before };
         let checkpoint = Checkpoint { lsn: lsn.0, epoch };
         match clean {
@@ -302,11 +318,8 @@ impl Log {
 impl Promise<'_> {
     /// Appends a frame with these records; gives its end. Waits for nothing.
     pub(crate) fn append(self, payload: &[u8]) -> Lsn {
-        let end = self.log.ring.append(payload, self.bytes);
-        debug_assert!(
-            end.0 <= self.log.checkpoint().0 + self.log.capacity_bytes,
-            "the log overran its checkpoint"
-        );
+        let end = self.log.ring.append(payload, self.bytes, self.log.durable());
+        debug_assert!(end.0 <= self.log.file_end(), "the log overran its checkpoint");
         // The rest of the promise was given back with the append.
         std::mem::forget(self);
         end

@@ -2,11 +2,13 @@
 
 use super::BLOCK_BYTES;
 use super::files::LogFiles;
-use super::frame::{Found, find};
+use super::frame::{ALIGNMENT_BYTES, Found, HEADER_BYTES, find, may_begin};
 use crate::disk::{AlignedBuffer, Checkpoint};
 use crate::error::Result;
 use crate::page::Lsn;
 
+/// So far behind the end of the stream is looked for what tells that it went on.
+const BEHIND_BYTES: u64 = 64 << 20;
 /// Read at a time.
 const CHUNK_BYTES: u64 = 1 << 20;
 
@@ -21,12 +23,15 @@ pub(crate) struct Reader<'f> {
     bytes_at: u64,
     bytes: Vec<u8>,
     epoch: u32,
+    /// The greatest that there can be.
+    last_epoch: u32,
     chunk: AlignedBuffer,
 }
 
 impl<'f> Reader<'f> {
-    /// From `start` on, where a frame begins or the stream ends. `payload_max`: the most that records of a frame have.
-    pub(crate) fn new(files: &'f LogFiles, start: Checkpoint, payload_max: usize) -> Self {
+    /// From `start` on, where a frame begins or the stream ends. `last_epoch`: of the last opening that wrote.
+    /// `payload_max`: the most that records of a frame have.
+    pub(crate) fn new(files: &'f LogFiles, start: Checkpoint, last_epoch: u32, payload_max: usize) -> Self {
         Reader {
             files,
             payload_max,
@@ -35,6 +40,7 @@ impl<'f> Reader<'f> {
             bytes_at: start.lsn / BLOCK_BYTES * BLOCK_BYTES,
             bytes: Vec::new(),
             epoch: start.epoch,
+            last_epoch,
             chunk: AlignedBuffer::new(CHUNK_BYTES as usize),
         }
     }
@@ -46,7 +52,7 @@ impl<'f> Reader<'f> {
             match find(self.at, self.bytes.get(within..).unwrap_or(&[]), self.payload_max) {
                 // A frame of an earlier opening, behind the last one of this: it never counted.
                 Found::Frame { epoch, .. } if epoch < self.epoch => return Ok(false),
-                Found::Frame { bytes, epoch, payload } => {
+                Found::Frame { bytes, epoch, payload, .. } => {
                     (self.at, self.epoch) = (self.at + bytes, epoch);
                     return each(Lsn(self.at), payload).map(|()| true);
                 }
@@ -60,6 +66,34 @@ impl<'f> Reader<'f> {
     /// The end of the last frame that was given.
     pub(crate) fn end(&self) -> Lsn {
         Lsn(self.at)
+    }
+
+    /// Looks behind the end of the stream for frames that were appended when more than it has was durable; the most that
+    /// they tell of, or 0. After a crash there may be frames behind a hole: the hole was never durable, and they say so.
+    /// But if a block that was durable is lost, the frames behind it tell.
+    pub(crate) fn durable_behind(&mut self) -> Result<Lsn> {
+        let (end, last) = (self.at, self.limit.min(self.at + BEHIND_BYTES));
+        let mut durable = 0;
+        while self.at + ALIGNMENT_BYTES < last {
+            let within = (self.at - self.bytes_at) as usize;
+            let bytes = self.bytes.get(within..).unwrap_or(&[]);
+            let step = match may_begin(bytes, self.epoch..=self.last_epoch, self.payload_max) {
+                true => find(self.at, bytes, self.payload_max),
+                false if bytes.len() < HEADER_BYTES => Found::More(HEADER_BYTES),
+                false => Found::End,
+            };
+            match step {
+                Found::Frame { bytes, durable: then, .. } => {
+                    durable = durable.max(then);
+                    self.at += bytes;
+                }
+                Found::More(bytes) if self.at + bytes as u64 <= self.limit => self.read_more()?,
+                Found::More(_) | Found::End => self.at += ALIGNMENT_BYTES,
+            }
+        }
+        (self.at, self.bytes_at) = (end, end / BLOCK_BYTES * BLOCK_BYTES);
+        self.bytes.clear();
+        Ok(Lsn(durable))
     }
 
     /// What the block holds in which the stream ends, up to there.

@@ -103,14 +103,14 @@ impl Ring {
         self.places.promised.fetch_sub(bytes, Ordering::Release);
     }
 
-    /// Appends a frame, for which `promised` bytes were promised; gives its end.
-    pub(super) fn append(&self, payload: &[u8], promised: u64) -> Lsn {
+    /// Appends a frame, for which `promised` bytes were promised; gives its end. All before `durable` is durable.
+    pub(super) fn append(&self, payload: &[u8], promised: u64, durable: Lsn) -> Lsn {
         let bytes = frame_bytes(payload.len());
         assert!(bytes <= promised && !payload.is_empty(), "a frame larger than was promised, or empty");
         let start = self.places.next.fetch_add(bytes, Ordering::AcqRel);
         // Only now: `next` must never pass `promised`.
         self.give_back(promised - bytes);
-        let [first, second] = header(start, self.epoch, payload);
+        let [first, second] = header(start, self.epoch, durable.0, payload);
         self.word(start + WORD_BYTES).store(second, Ordering::Relaxed);
         let mut at = start + HEADER_BYTES as u64;
         let (whole, rest) = payload.as_chunks::<8>();
@@ -158,9 +158,9 @@ mod tests {
     fn what_was_appended_is_collected_in_order() {
         let ring = Ring::new(256, Lsn(4096), 1);
         ring.try_promise(48, u64::MAX).unwrap();
-        assert_eq!(ring.append(b"abc", 48), Lsn(4096 + 24));
+        assert_eq!(ring.append(b"abc", 48, Lsn(0)), Lsn(4096 + 24));
         ring.try_promise(32, u64::MAX).unwrap();
-        assert_eq!(ring.append(b"0123456789", 32), Lsn(4096 + 56));
+        assert_eq!(ring.append(b"0123456789", 32, Lsn(0)), Lsn(4096 + 56));
         let mut out = Vec::new();
         assert_eq!(ring.collect(Lsn(4096), &mut out, 1 << 20), Lsn(4096 + 56));
         assert_eq!(out.len(), 56);
@@ -173,7 +173,7 @@ mod tests {
         let ring = Ring::new(256, Lsn(4096), 1);
         ring.try_promise(200, u64::MAX).unwrap();
         assert_eq!(ring.try_promise(64, u64::MAX), Err(NoRoom::InRing));
-        ring.append(b"abc", 200);
+        ring.append(b"abc", 200, Lsn(0));
         ring.try_promise(232, u64::MAX).unwrap();
         assert_eq!(ring.try_promise(8, u64::MAX), Err(NoRoom::InRing));
         ring.give_back(232);
@@ -186,7 +186,7 @@ mod tests {
         let ring = Ring::new(64, Lsn(0), 1);
         for _ in 0..2 {
             ring.try_promise(32, u64::MAX).unwrap();
-            ring.append(b"0123456789", 32);
+            ring.append(b"0123456789", 32, Lsn(0));
         }
         let mut out = Vec::new();
         assert_eq!(ring.collect(Lsn(0), &mut out, 1 << 20), Lsn(64));

@@ -82,6 +82,17 @@ impl Worker {
 /// Checks the tree, and that each worker's rows are those after at least `done` and at most `done + beyond` of its
 /// changes; gives the workers as they are found.
 pub(crate) fn check(db: &Database, tree: &Tree, seed: u64, done: &[u64], beyond: u64) -> Vec<Worker> {
+    check_between(db, tree, seed, done, &done.iter().map(|done| done + beyond).collect::<Vec<_>>())
+}
+
+/// The same, with the most of each worker's changes.
+pub(crate) fn check_between(
+    db: &Database,
+    tree: &Tree,
+    seed: u64,
+    done: &[u64],
+    most: &[u64],
+) -> Vec<Worker> {
     db.check_tree(tree).unwrap();
     let session = super::session(db);
     let find = |(number, &done): (usize, &u64)| {
@@ -94,10 +105,16 @@ pub(crate) fn check(db: &Database, tree: &Tree, seed: u64, done: &[u64], beyond:
         };
         let statement = session.statement().unwrap();
         statement.scan(tree, Bound::Included(&from), Bound::Excluded(&to), each).unwrap();
-        let found = (done..=done + beyond).map(|done| Worker::after(seed, number, done));
-        found.into_iter().find(|worker| worker.rows == rows).unwrap_or_else(|| {
-            panic!("seed {seed}, worker {number}: what is found is not what follows {done} changes")
-        })
+        let (mut worker, most) = (Worker::after(seed, number, done), most[number as usize]);
+        while worker.rows != rows {
+            assert!(
+                worker.done < most,
+                "seed {seed}, worker {number}: what is found does not follow {done} to {most} changes"
+            );
+            let change = worker.choose();
+            worker.note(change);
+        }
+        worker
     };
     done.iter().enumerate().map(find).collect()
 }
