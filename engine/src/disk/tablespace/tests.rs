@@ -82,6 +82,44 @@ fn clean_pages_survive_every_power_cut() {
 }
 
 #[test]
+fn pages_written_before_a_checkpoint_survive_every_power_cut() {
+    for seed in 0..10 {
+        let disk = MemoryDisk::with_power_cuts(seed);
+        let space = created(&disk, 3);
+        for round in 1..4 {
+            (0..200).for_each(|page| {
+                space.grow(page + 1).unwrap();
+                space.write(page, page_of(round).bytes()).unwrap();
+            });
+            let checkpoint = Checkpoint { lsn: 4096 * u64::from(round), epoch: 1 };
+            space.mark_checkpoint(checkpoint).unwrap();
+            let after = Tablespace::open(&disk.power_cut()).unwrap();
+            assert_eq!((after.checkpoint(), after.was_clean()), (checkpoint, false));
+            assert!((0..200).all(|page| read(&after, page) == round));
+        }
+    }
+}
+
+/// What a killed process has written can be read by the next one, which must not take it for durable.
+#[test]
+fn a_checkpoint_syncs_what_was_written_before_a_kill() {
+    for seed in 0..10 {
+        let disk = MemoryDisk::with_power_cuts(seed);
+        let space = created(&disk, 3);
+        (0..150).for_each(|page| {
+            space.grow(page + 1).unwrap();
+            space.write(page, page_of(7).bytes()).unwrap();
+        });
+        let killed = disk.kill();
+        let space = Tablespace::open(&killed).unwrap();
+        assert!((0..150).all(|page| read(&space, page) == 7));
+        space.mark_checkpoint(Checkpoint { lsn: 8192, epoch: 1 }).unwrap();
+        let after = Tablespace::open(&killed.power_cut()).unwrap();
+        assert!((0..150).all(|page| read(&after, page) == 7));
+    }
+}
+
+#[test]
 fn a_failed_sync_stops_it_for_good() {
     let disk = MemoryDisk::default();
     let space = created(&disk, 2);
