@@ -586,3 +586,32 @@ proptest! {
         prop_assert_eq!(all(&mut sessions[0].begin(ReadCommitted), &table), model.committed);
     }
 }
+
+/// The disk fails while a transaction is rolled back, and is well again later: then purge's thread does it.
+#[test]
+fn a_rollback_that_fails_is_made_up_for() {
+    use flifo_engine::disk::{DiskCall, Fault};
+    let disk = MemoryDisk::default();
+    let db = Database::create_on(Arc::new(disk.clone()), config()).unwrap();
+    let table = db.create_table("t").unwrap();
+    let session = session(&db);
+    // More than the pool holds, so that pages are read on the way back.
+    let mut txn = session.begin(ReadCommitted);
+    for row in 0..3000_u32 {
+        txn.insert(&table, &row.to_be_bytes(), &[1; 700]).unwrap();
+    }
+    txn.commit().unwrap();
+    let mut txn = session.begin(ReadCommitted);
+    for row in 0..3000_u32 {
+        txn.update(&table, &row.to_be_bytes(), &[2; 10]).unwrap();
+    }
+    disk.fail_from(Some(DiskCall::Read), 1, Fault::Io);
+    assert!(matches!(txn.rollback(), Err(Error::Io { .. })));
+    assert_eq!(db.stats().txns.active, 1);
+    disk.heal();
+    while db.stats().txns.active > 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let rows = all(&mut session.begin(ReadCommitted), &table);
+    assert!(rows.len() == 3000 && rows.values().all(|value| value == &[1; 700]));
+}

@@ -39,8 +39,11 @@ impl Purger {
 
     fn try_step(&mut self) -> Result<bool> {
         if let Some(unfinished) = self.system.take_unfinished() {
-            for &ptr in unfinished.undo.iter().rev() {
-                self.system.undo_one(ptr, &self.waiter)?;
+            let mut undo = unfinished.undo.iter().rev();
+            if let Err(error) = undo.try_for_each(|&ptr| self.system.undo_one(ptr, &self.waiter)) {
+                // The disk may be full, say. What was undone already is not found again.
+                self.system.leave_unfinished(unfinished);
+                return Err(error);
             }
             self.system.end(unfinished.txn);
             self.system.rollbacks.fetch_add(1, Ordering::Relaxed);

@@ -42,7 +42,7 @@ pub(crate) struct TxnSystem {
     alloc: Arc<PageAllocator>,
     reserve: Reserve,
     turn: AtomicUsize,
-    /// Those that a crash cut off, with their records.
+    /// Those that a crash, or an error, cut off, with their records.
     unfinished: Mutex<Vec<Unfinished>>,
     pub(super) commits: AtomicU64,
     pub(super) rollbacks: AtomicU64,
@@ -136,9 +136,14 @@ impl TxnSystem {
         self.locks.release_all(txn);
     }
 
-    /// One that a crash cut off and that nobody has taken on yet.
+    /// One that a crash, or an error, cut off and that nobody has taken on yet.
     pub(super) fn take_unfinished(&self) -> Option<Unfinished> {
         self.unfinished.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    /// One that purge's thread is to roll back.
+    pub(super) fn leave_unfinished(&self, unfinished: Unfinished) {
+        self.unfinished.lock().unwrap_or_else(PoisonError::into_inner).push(unfinished);
     }
 
     /// Purges all undo records there are, so that none refers to a table that is going to be dropped; false if that

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use super::system::Unfinished;
 use super::table::{CommitNo, Snapshot};
 use super::undo::{Record, Segment};
 use super::version::UndoPtr;
@@ -9,7 +10,7 @@ use super::{Isolation, TxnId, TxnSystem};
 use crate::error::{Error, Result};
 use crate::wait::Waiter;
 
-/// A transaction. Dropping it without an end leaves it active for ever: the room above sees to that.
+/// A transaction. One that is dropped without an end is rolled back by purge's thread.
 pub(crate) struct Txn<'s> {
     pub(super) system: &'s TxnSystem,
     pub(super) isolation: Isolation,
@@ -120,11 +121,21 @@ impl<'s> Txn<'s> {
         Ok(())
     }
 
+    /// As it is after [`Txn::commit`] or [`Txn::rollback`].
     fn end(&mut self) {
         if let Some(writing) = self.writing.take() {
             self.system.end(writing.id);
         }
         self.snapshot = None;
         self.ended = true;
+    }
+}
+
+impl Drop for Txn<'_> {
+    /// Its rollback has failed, or was not tried: others wait for its rows.
+    fn drop(&mut self) {
+        if let Some(Writing { id, undo, .. }) = self.writing.take() {
+            self.system.leave_unfinished(Unfinished { txn: id, undo });
+        }
     }
 }
