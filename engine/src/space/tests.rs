@@ -38,7 +38,7 @@ fn a_second_group_is_made_and_found_again() {
     let used = alloc.used_pages(&waiter).unwrap();
     assert!(used > group + 1);
     pool_before.flush_all(&waiter).unwrap();
-    pool_before.space().mark_clean().unwrap();
+    pool_before.log().make_checkpoint(pool_before.log().next(), true).unwrap();
     pool_before.space().close();
 
     let alloc = PageAllocator::open(&pool(&disk, false));
