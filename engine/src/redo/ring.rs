@@ -214,7 +214,7 @@ mod models {
                         while ring.try_promise(24, u64::MAX).is_err() {
                             loom::thread::yield_now();
                         }
-                        ring.append(&[byte; 3], 24);
+                        ring.append(&[byte; 3], 24, Lsn(0));
                     })
                 })
                 .collect();
@@ -241,12 +241,12 @@ mod models {
         loom::model(|| {
             let ring = Arc::new(Ring::new(32, Lsn(0), 1));
             ring.try_promise(24, u64::MAX).unwrap();
-            ring.append(&[1; 3], 24);
+            ring.append(&[1; 3], 24, Lsn(0));
             let writer = {
                 let ring = Arc::clone(&ring);
                 loom::thread::spawn(move || {
                     if ring.try_promise(24, u64::MAX).is_ok() {
-                        ring.append(&[2; 3], 24);
+                        ring.append(&[2; 3], 24, Lsn(0));
                     }
                 })
             };
