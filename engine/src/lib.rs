@@ -17,6 +17,7 @@
 //! waited per reason; and [`Waiter`], without which nobody waits.
 #![warn(missing_docs)]
 
+mod background;
 pub mod buffer;
 pub mod db;
 pub mod disk;
@@ -32,6 +33,7 @@ pub mod tree;
 pub mod txn;
 mod wait;
 
+pub use background::Wake;
 pub use buffer::{PoolStats, RecoveryProgress};
 pub use db::{
     Database, EngineConfig, EngineStats, FlushLog, Savepoint, Session, Statement, Table, Transaction, Tree,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::BufferPool;
-use super::background::{Task, Wake};
+use crate::background::{Task, Wake};
 use crate::redo::Durability;
 use crate::wait::Waiter;
 

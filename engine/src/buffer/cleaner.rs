@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::BufferPool;
-use super::background::{Task, Wake};
 use super::doublewrite::BATCH_PAGES;
 use super::instance::{Instance, Swept};
+use crate::background::{Task, Wake};
 use crate::page::{Lsn, PageNo};
 use crate::wait::Waiter;
 

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN};
 
-use super::background::Bell;
 use super::doublewrite::Doublewrite;
 use super::flush_list::FlushList;
 use super::latch::{DIRTY, EXCLUSIVE, REFERENCED, RESIDENCY, RESIDENT, SHARED_MASK, WRITING};
 use super::table::PageTable;
+use crate::background::Bell;
 use crate::page::PageNo;
 
 const NO_PAGE: u64 = u64::MAX;

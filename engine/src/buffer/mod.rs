@@ -24,7 +24,6 @@
 //! sync error is kept: from then on nothing is written, [`BufferPool::flush_all`] gives an error, and so does
 //! whoever needs a frame when all are dirty.
 
-mod background;
 mod checkpoint;
 mod cleaner;
 pub(crate) mod doublewrite;
@@ -44,9 +43,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use background::Sleep;
-pub(crate) use background::Task;
-pub use background::Wake;
 pub use checkpoint::Checkpointer;
 pub use cleaner::Cleaner;
 pub(crate) use guard::{ExclusiveGuard, OptimisticGuard};
@@ -54,6 +50,7 @@ pub(crate) use mtr::{Mtr, Need, redo_bytes_max};
 pub use recovery::RecoveryProgress;
 pub(crate) use recovery::Replay;
 
+use crate::background::{Sleep, Task, run};
 use crate::disk::{Disk, Tablespace};
 use crate::error::{Error, Result};
 use crate::metrics::{WaitReason, Waits};
@@ -224,7 +221,7 @@ impl BufferPool {
         let (of_thread, stopped) = (Arc::clone(&sleep), Arc::clone(&self.background_stopped));
         let thread = std::thread::Builder::new()
             .name(name)
-            .spawn(move || background::run(task, &of_thread, &stopped))
+            .spawn(move || run(task, &of_thread, &stopped))
             .map_err(|source| Error::from_io("cannot start", "a thread of the background", source))?;
         Ok(BackgroundThread { sleep, thread })
     }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::background::Wake;
 use crate::disk::{AlignedBuffer, DiskCall, Fault, MemoryDisk};
 use crate::page::Lsn;
 use crate::page::edit::NodeMut;

@@ -17,13 +17,14 @@ const SYSTEM: u8 = b's';
 
 /// What a tree of the catalog is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
 pub(super) enum Kind {
     /// Rows as they are.
-    Tree = b't' as isize,
+    Tree = b't',
     /// Rows in versions, for transactions.
-    Table = b'r' as isize,
+    Table = b'r',
     /// A rollback segment's records.
-    Undo = b'u' as isize,
+    Undo = b'u',
 }
 
 impl Kind {

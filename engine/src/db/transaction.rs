@@ -176,7 +176,8 @@ impl<'a> Transaction<'a> {
 }
 
 impl Drop for Transaction<'_> {
-    /// As [`Transaction::rollback`]. What cannot be undone now, since the disk failed, is undone by recovery.
+    /// As [`Transaction::rollback`]. What cannot be undone now, since the disk failed, purge's thread tries again, and
+    /// recovery at last.
     fn drop(&mut self) {
         if !self.txn.has_ended() {
             let _ = self.undo_all();

@@ -38,7 +38,7 @@ use super::queue::Queue;
 use super::shard::Shard;
 use super::sync::{MutexGuard, lock};
 use super::{LockTable, TxnId, Wait};
-use crate::buffer::Wake;
+use crate::background::{Task, Wake};
 
 /// How often a search begins anew, since what it found was gone or was one circle of several.
 const ROUNDS_MAX: usize = 16;
@@ -264,7 +264,7 @@ struct AskedBefore {
     by_others: Parts,
 }
 
-impl crate::buffer::Task for Detector {
+impl Task for Detector {
     fn step(&mut self, now: Instant) -> Wake {
         Detector::step(self, now)
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::buffer::Wake;
+use crate::background::Wake;
 
 const PROMOTE_AFTER: Duration = Duration::from_secs(1);
 

@@ -8,7 +8,7 @@ use super::TxnSystem;
 use super::table::CommitNo;
 use super::undo::{Record, Segment, What};
 use super::version::{Header, UndoPtr};
-use crate::buffer::{Task, Wake};
+use crate::background::{Task, Wake};
 use crate::error::Result;
 use crate::wait::Waiter;
 
@@ -28,8 +28,7 @@ impl Purger {
         Purger { system: Arc::clone(system), waiter }
     }
 
-    /// A batch of each segment, or one rollback. Errors of the disk are the pool's, which keeps them and stops; what was
-    /// not done is done after the next open.
+    /// A batch of each segment, or one rollback. After an error it tries again later.
     pub(crate) fn step(&mut self, now: Instant) -> Wake {
         match self.try_step() {
             Ok(true) => Wake::Now,
@@ -41,7 +40,7 @@ impl Purger {
         if let Some(unfinished) = self.system.take_unfinished() {
             let mut undo = unfinished.undo.iter().rev();
             if let Err(error) = undo.try_for_each(|&ptr| self.system.undo_one(ptr, &self.waiter)) {
-                // The disk may be full, say. What was undone already is not found again.
+                // The disk may be full, say. What was undone already is not found again; others come first.
                 self.system.leave_unfinished(unfinished);
                 return Err(error);
             }
@@ -84,10 +83,8 @@ fn purge(system: &TxnSystem, segment: &Segment, oldest: CommitNo, waiter: &Waite
 
 /// The deletion is the row's newest version still, and nobody sees another: the row goes.
 fn remove_deleted(system: &TxnSystem, record: &Record, ptr: UndoPtr, waiter: &Waiter) -> Result<()> {
-    let still = |now: Option<&[u8]>| {
-        now.and_then(|now| Header::decode(now).ok())
-            .is_some_and(|(header, _)| header.deleted && header.txn == record.txn && header.undo == ptr)
-    };
+    let still =
+        |now: Option<&[u8]>| Header::of(now).is_some_and(|now| now.deleted && now.is_of(record.txn, ptr));
     system.tree(record.tree).remove_if(waiter, &record.key, still).map(drop)
 }
 

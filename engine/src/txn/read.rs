@@ -5,7 +5,7 @@ use std::ops::{Bound, ControlFlow};
 use super::Txn;
 use super::transaction::View;
 use super::undo::What;
-use super::version::Header;
+use super::version::{HEADER_BYTES, Header};
 use crate::error::{Error, Result};
 use crate::tree::Tree;
 use crate::wait::Waiter;
@@ -46,7 +46,7 @@ impl<'s> Txn<'s> {
             }
             let (header, _) = Header::decode(out).map_err(|_| bad_version(tree))?;
             if self.sees(view, &header) {
-                out.drain(..super::version::HEADER_BYTES);
+                out.drain(..HEADER_BYTES);
                 return Ok(!header.deleted);
             }
             match self.search(view, tree, key, out, waiter)? {
@@ -134,7 +134,7 @@ impl<'s> Txn<'s> {
     }
 }
 
-fn bad_version(tree: &Tree) -> Error {
+pub(super) fn bad_version(tree: &Tree) -> Error {
     let what = "a row of it does not begin as a version does".to_owned();
     Error::CorruptPage { page: tree.root().0, what }
 }

@@ -1,6 +1,6 @@
 //! What all transactions of a database share, and how it is found again after a crash.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub(crate) struct TxnSystem {
     reserve: Reserve,
     turn: AtomicUsize,
     /// Those that a crash, or an error, cut off, with their records.
-    unfinished: Mutex<Vec<Unfinished>>,
+    unfinished: Mutex<VecDeque<Unfinished>>,
     pub(super) commits: AtomicU64,
     pub(super) rollbacks: AtomicU64,
     pub(super) purged: AtomicU64,
@@ -117,10 +117,7 @@ impl TxnSystem {
     pub(super) fn undo_one(&self, ptr: UndoPtr, waiter: &Waiter) -> Result<()> {
         let Some(record) = self.undo(ptr, waiter)? else { return Ok(()) };
         let tree = self.tree(record.tree);
-        let ours = |now: Option<&[u8]>| {
-            now.and_then(|now| Header::decode(now).ok())
-                .is_some_and(|(header, _)| header.txn == record.txn && header.undo == ptr)
-        };
+        let ours = |now: Option<&[u8]>| Header::of(now).is_some_and(|now| now.is_of(record.txn, ptr));
         match &record.what {
             What::Added => drop(tree.remove_if(waiter, &record.key, ours)?),
             What::Replaced(before) => drop(tree.put_if(waiter, &record.key, before, ours)?),
@@ -138,12 +135,12 @@ impl TxnSystem {
 
     /// One that a crash, or an error, cut off and that nobody has taken on yet.
     pub(super) fn take_unfinished(&self) -> Option<Unfinished> {
-        self.unfinished.lock().unwrap_or_else(PoisonError::into_inner).pop()
+        self.unfinished.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
     /// One that purge's thread is to roll back.
     pub(super) fn leave_unfinished(&self, unfinished: Unfinished) {
-        self.unfinished.lock().unwrap_or_else(PoisonError::into_inner).push(unfinished);
+        self.unfinished.lock().unwrap_or_else(PoisonError::into_inner).push_back(unfinished);
     }
 
     /// Purges all undo records there are, so that none refers to a table that is going to be dropped; false if that

@@ -54,6 +54,16 @@ impl Header {
         out.push(if self.deleted { DELETED } else { 0 });
     }
 
+    /// The header of the version that is there now, if there is one.
+    pub(super) fn of(now: Option<&[u8]>) -> Option<Header> {
+        Header::decode(now?).ok().map(|(header, _)| header)
+    }
+
+    /// Whether it is the version that the undo record at `undo` was written for.
+    pub(super) fn is_of(&self, txn: TxnId, undo: UndoPtr) -> bool {
+        (self.txn, self.undo) == (txn, undo)
+    }
+
     /// Header and value.
     pub(super) fn decode(bytes: &[u8]) -> Result<(Header, &[u8]), BadVersion> {
         let (head, value) = bytes.split_at_checked(HEADER_BYTES).ok_or(BadVersion)?;

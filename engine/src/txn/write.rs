@@ -1,5 +1,6 @@
 //! Writing: locks, the undo record, the new version.
 
+use super::read::bad_version;
 use super::undo::{OVERHEAD_BYTES, Record, What};
 use super::version::{HEADER_BYTES, Header};
 use super::{Isolation, Txn, TxnId};
@@ -88,10 +89,8 @@ impl<'s> Txn<'s> {
             Header { txn: id, undo, deleted }.encode(&mut version);
             version.extend_from_slice(value);
             let request = self.request(id, tree, key);
-            let unchanged = |now: Option<&[u8]>| {
-                let now = now.and_then(|now| Header::decode(now).ok()).map(|(header, _)| header);
-                now == before && self.system.locks.would_grant(&request)
-            };
+            let unchanged =
+                |now: Option<&[u8]>| Header::of(now) == before && self.system.locks.would_grant(&request);
             if tree.put_if(waiter, key, &version, unchanged)? {
                 return Ok(live);
             }
@@ -132,15 +131,12 @@ impl<'s> Txn<'s> {
     /// locked.
     fn newest(&mut self, tree: &Tree, key: &[u8], waiter: &Waiter) -> Result<Newest> {
         let mut bytes = Vec::new();
-        let view = self.view();
+        // Only repeatable read asks what was changed since.
+        let snapshot = (self.isolation == Isolation::RepeatableRead).then(|| self.view().commit);
         loop {
             let found = tree.get(waiter, key, &mut bytes)?;
             let header = match found {
-                true => {
-                    let what = "a row of it does not begin as a version does".to_owned();
-                    let bad = Error::CorruptPage { page: tree.root().0, what };
-                    Some(Header::decode(&bytes).map_err(|_| bad)?.0)
-                }
+                true => Some(Header::decode(&bytes).map_err(|_| bad_version(tree))?.0),
                 false => None,
             };
             let id = self.writing()?.id;
@@ -151,8 +147,7 @@ impl<'s> Txn<'s> {
                     self.wait_for(header.txn, id, tree, key, waiter)?;
                     continue;
                 }
-                let since = !self.system.table.is_visible(header.txn, view.commit);
-                if self.isolation == Isolation::RepeatableRead && since {
+                if snapshot.is_some_and(|snapshot| !self.system.table.is_visible(header.txn, snapshot)) {
                     return Err(Error::WriteConflict);
                 }
             }

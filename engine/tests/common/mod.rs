@@ -3,11 +3,12 @@
 
 pub(crate) mod history;
 
+use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use flifo_admission::{Admission, Config};
-use flifo_engine::{Database, EngineConfig, Result, Session, Tree};
+use flifo_engine::{Database, EngineConfig, Result, Session, Table, Transaction, Tree};
 
 /// Small pages and a small pool, so that little data makes a deep tree and a full pool.
 pub(crate) fn config() -> EngineConfig {
@@ -70,4 +71,21 @@ pub(crate) fn verify_some(db: &Database, tree: &Tree, count: u64, step: usize) -
     })?;
     assert_eq!(next, count);
     Ok(())
+}
+
+/// The row that the transaction sees.
+pub(crate) fn get(txn: &mut Transaction<'_>, table: &Table, key: &[u8]) -> Option<Vec<u8>> {
+    let mut value = Vec::new();
+    txn.get(table, key, &mut value).unwrap().then_some(value)
+}
+
+/// All rows that the transaction sees.
+pub(crate) fn all(txn: &mut Transaction<'_>, table: &Table) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut rows = BTreeMap::new();
+    txn.scan(table, Bound::Unbounded, Bound::Unbounded, |key, value| {
+        rows.insert(key.to_vec(), value.to_vec());
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    rows
 }

@@ -23,7 +23,7 @@ pub(crate) trait Task: Send + 'static {
 
 /// What a user rings who takes one of the last free frames.
 #[derive(Default)]
-pub(super) struct Bell {
+pub(crate) struct Bell {
     rung: AtomicBool,
     target: Mutex<Option<Arc<Sleep>>>,
 }
@@ -49,18 +49,18 @@ impl Sleep {
 }
 
 impl Bell {
-    pub(super) fn ring(&self) {
+    pub(crate) fn ring(&self) {
         let first = !self.rung.load(Ordering::Relaxed) && !self.rung.swap(true, Ordering::AcqRel);
         if first && let Some(target) = &*self.target.lock().unwrap_or_else(PoisonError::into_inner) {
             target.wake();
         }
     }
 
-    pub(super) fn heard(&self) {
+    pub(crate) fn heard(&self) {
         self.rung.store(false, Ordering::Release);
     }
 
-    pub(super) fn set_target(&self, target: Option<Arc<Sleep>>) {
+    pub(crate) fn set_target(&self, target: Option<Arc<Sleep>>) {
         *self.target.lock().unwrap_or_else(PoisonError::into_inner) = target;
     }
 }
