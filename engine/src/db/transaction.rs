@@ -4,6 +4,7 @@ use std::ops::{Bound, ControlFlow};
 
 use super::{Session, Table};
 use crate::error::Result;
+use crate::lock::LockMode;
 use crate::txn::{Change, Isolation, Txn};
 
 /// A transaction: what it changes happens at its commit, for everybody, or not at all.
@@ -68,7 +69,16 @@ impl<'a> Transaction<'a> {
     /// # Errors
     /// As [`Transaction::update`].
     pub fn get_for_update(&mut self, table: &Table, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        self.write(table, |txn, tree, waiter| txn.get_for_update(tree, key, value, waiter))
+        self.write(table, |txn, tree, waiter| txn.get_locked(tree, key, LockMode::Exclusive, value, waiter))
+    }
+
+    /// As [`Transaction::get_for_update`], with a lock that others may have at the same time: nobody changes the row
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// As [`Transaction::update`].
+    pub fn get_for_share(&mut self, table: &Table, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        self.write(table, |txn, tree, waiter| txn.get_locked(tree, key, LockMode::Shared, value, waiter))
     }
 
     /// Calls `each` with every row from `from` to `to` that this transaction sees, ascending, until it says

@@ -21,13 +21,15 @@
 //! *Read committed*: each operation has a snapshot of its own; writes see the newest committed version. *Repeatable
 //! read*: one snapshot, taken by the first operation; a write to a row that was changed since is
 //! [`Error::WriteConflict`](crate::Error) (first updater wins). That is snapshot isolation: it allows write skew, and
-//! no phantoms. There is no serializable yet.
+//! no phantoms. *Serializable*: reads lock what they see, and the gaps between, to the end of the transaction
+//! (`locking`); two-phase locking, in which readers and writers wait for each other.
 //!
 //! # Purge and recovery
 //! A background task removes what no snapshot can ask for any more: undo records, and rows whose newest version is a
 //! deletion (`purge`). After a crash it first rolls back what was not committed; meanwhile those transactions are
 //! active, so their rows are locked and invisible (`system`).
 
+mod locking;
 mod purge;
 mod read;
 mod system;
@@ -52,6 +54,11 @@ pub enum Isolation {
     /// [`Error::WriteConflict`](crate::Error).
     #[default]
     RepeatableRead,
+    /// As if the transactions had run one after the other. Reads see the newest committed versions, and lock the rows that
+    /// they see, and for scans the gaps between them, to the end: nobody changes them meanwhile. Readers wait for
+    /// writers, and writers for readers; expect [`Error::Deadlock`](crate::Error) where both do both. Transactions of the
+    /// other levels beside it keep what their own level promises.
+    Serializable,
 }
 
 /// What transactions did since the database was opened, and how much history there is.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::locking::Gaps;
 use super::table::TxnTable;
 use super::undo::{Record, Segment, What};
 use super::version::{Header, UndoPtr};
@@ -36,6 +37,7 @@ pub(crate) struct SystemConfig {
 pub(crate) struct TxnSystem {
     pub(super) table: TxnTable,
     pub(super) locks: Arc<LockTable>,
+    pub(super) gaps: Gaps,
     pub(super) segments: Vec<Segment>,
     pub(super) lock_wait_timeout: Duration,
     pool: Arc<BufferPool>,
@@ -53,6 +55,8 @@ pub(crate) struct TxnSystem {
 pub(super) struct Unfinished {
     pub(super) txn: TxnId,
     pub(super) undo: Vec<UndoPtr>,
+    /// It is counted among those that hold gap locks.
+    pub(super) locks_gaps: bool,
 }
 
 impl TxnSystem {
@@ -75,10 +79,12 @@ impl TxnSystem {
         if active.last().is_some_and(|&last| last >= config.next) {
             return Err(Error::CorruptUndo { what: "a record's transaction was never begun".to_owned() });
         }
-        let unfinished = unfinished.into_iter().map(|(txn, undo)| Unfinished { txn, undo }).collect();
+        let unfinished =
+            unfinished.into_iter().map(|(txn, undo)| Unfinished { txn, undo, locks_gaps: false }).collect();
         Ok(Arc::new(TxnSystem {
             table: TxnTable::new(config.next, &active)?,
             locks: Arc::new(LockTable::new(LockConfig::default())),
+            gaps: Gaps::default(),
             segments,
             lock_wait_timeout: config.lock_wait_timeout,
             pool: config.pool,
@@ -127,10 +133,13 @@ impl TxnSystem {
     }
 
     /// The transaction has ended, and none of its versions is in doubt.
-    pub(super) fn end(&self, txn: TxnId) {
+    pub(super) fn end(&self, txn: TxnId, locks_gaps: bool) {
         // In this order: see `LockTable::make_explicit`.
         self.table.end(txn);
         self.locks.release_all(txn);
+        if locks_gaps {
+            self.gaps.leave();
+        }
     }
 
     /// One that a crash, or an error, cut off and that nobody has taken on yet.
