@@ -17,7 +17,7 @@
 //! The row that carries a gap lock must not vanish, or the gap would be another. It vanishes in two ways. *Purge* leaves a
 //! deleted row that has a gap lock, and comes again later. *A rollback* removes what its transaction has added; nobody
 //! else has a gap lock there, since a row that an active transaction has written is waited for; and its own it takes on
-//! the row after it first ([`Txn::keep_gap`]).
+//! the row after it first ([`Txn::keep_locks`]).
 
 use std::cell::RefCell;
 use std::ops::{Bound, ControlFlow};
@@ -25,7 +25,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::read::bad_version;
 use super::table::CommitNo;
-use super::version::{HEADER_BYTES, Header};
+use super::undo::{Record, What};
+use super::version::{HEADER_BYTES, Header, UndoPtr};
 use super::write::lock_key;
 use super::{Isolation, Txn, TxnId};
 use crate::error::{Error, Result};
@@ -267,13 +268,21 @@ impl<'s> Txn<'s> {
         Ok(added)
     }
 
-    /// Before the row that this transaction has added goes: its gap locks there go on, on the row that comes after it.
-    pub(super) fn keep_gap(&self, tree: &Tree, key: &[u8], waiter: &Waiter) -> Result<()> {
-        let Some(writing) = &self.writing else { return Ok(()) };
-        // Gap locks agree with all that others hold, so this one is granted.
-        tree.look_at_first(waiter, Bound::Excluded(key), |next| {
-            let key = lock_key(tree, next.map(|(key, _)| key));
-            self.system.locks.try_lock(self.request_of(writing.id, key, LockMode::Gap));
+    /// Before a change is undone: the lock that the transaction's id in the row is becomes a lock object; and if the row
+    /// goes, the transaction's gap locks there go on, on the row that comes after it.
+    pub(super) fn keep_locks(&self, ptr: UndoPtr, record: &Record, waiter: &Waiter) -> Result<()> {
+        let (locks, tree) = (&self.system.locks, self.system.tree(record.tree));
+        // It has the row, and gap locks agree with all that others hold: both are granted.
+        let is_ours = tree.look(waiter, &record.key, |now| {
+            let ours = Header::of(now).is_some_and(|now| now.is_of(record.txn, ptr));
+            ours && locks.try_lock(self.request(record.txn, &tree, &record.key, LockMode::Exclusive))
+        })?;
+        if !is_ours || record.what != What::Added || !self.locks_gaps {
+            return Ok(());
+        }
+        tree.look_at_first(waiter, Bound::Excluded(&record.key), |next| {
+            let next = lock_key(&tree, next.map(|(key, _)| key));
+            locks.try_lock(self.request_of(record.txn, next, LockMode::Gap));
         })
     }
 

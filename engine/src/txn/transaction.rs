@@ -87,7 +87,7 @@ impl<'s> Txn<'s> {
 
     /// Undoes what was written after the savepoint. Locks that were waited for stay.
     pub(crate) fn rollback_to(&mut self, savepoint: usize, waiter: &Waiter) -> Result<()> {
-        self.undo_to(savepoint, |txn, next| txn.keep_gap_of(next, waiter), waiter)
+        self.undo_to(savepoint, |txn, next| txn.keep_locks_of(next, waiter), waiter)
     }
 
     /// Undoes what was written after the savepoint, the newest first; `before` is told of each record.
@@ -109,15 +109,14 @@ impl<'s> Txn<'s> {
         Ok(())
     }
 
-    fn keep_gap_of(&self, ptr: UndoPtr, waiter: &Waiter) -> Result<()> {
-        if !self.locks_gaps {
+    /// What reads have seen stays locked when a change is undone, though its id is not in the row any more.
+    fn keep_locks_of(&self, ptr: UndoPtr, waiter: &Waiter) -> Result<()> {
+        if !self.reads_lock() {
             return Ok(());
         }
         match self.system.undo(ptr, waiter)? {
-            Some(Record { tree, key, what: What::Added, .. }) => {
-                self.keep_gap(&self.system.tree(tree), &key, waiter)
-            }
-            _ => Ok(()),
+            Some(Record { what: What::Commit, .. }) | None => Ok(()),
+            Some(record) => self.keep_locks(ptr, &record, waiter),
         }
     }
 
