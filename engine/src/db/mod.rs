@@ -20,6 +20,7 @@ mod catalog;
 mod config;
 mod database;
 mod opening;
+mod prepared;
 mod session;
 mod stats;
 mod transaction;

@@ -160,6 +160,13 @@ impl<'a> Transaction<'a> {
         self.undo_all()
     }
 
+    pub(super) fn prepare_in_place(&mut self, xid: &[u8]) -> Result<bool> {
+        let session = self.session;
+        let _place = session.enter(self.txn.has_written())?;
+        let (database, waiter) = (session.database(), session.waiter());
+        self.txn.prepare(xid, waiter, || database.sync(waiter))
+    }
+
     fn undo_all(&mut self) -> Result<()> {
         self.txn.rollback(self.session.waiter())
     }

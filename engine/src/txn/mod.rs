@@ -30,6 +30,7 @@
 //! active, so their rows are locked and invisible (`system`).
 
 mod locking;
+mod prepared;
 mod purge;
 mod read;
 mod system;
@@ -40,6 +41,7 @@ mod version;
 mod write;
 
 pub use crate::lock::TxnId;
+pub use prepared::XID_BYTES_MAX;
 pub(crate) use purge::Purger;
 pub(crate) use system::{SystemConfig, TxnSystem};
 pub(crate) use transaction::Txn;

@@ -94,8 +94,10 @@ impl<'s> Txn<'s> {
             match record.what {
                 What::Added => return Ok(Found::Nothing),
                 What::Replaced(before) => version = before,
-                What::Commit => {
-                    return Err(Error::CorruptUndo { what: "a version has a commit's record".to_owned() });
+                What::Commit | What::Prepared => {
+                    return Err(Error::CorruptUndo {
+                        what: "a version's record is of its transaction".to_owned(),
+                    });
                 }
             }
         }

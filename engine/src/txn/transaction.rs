@@ -115,7 +115,7 @@ impl<'s> Txn<'s> {
             return Ok(());
         }
         match self.system.undo(ptr, waiter)? {
-            Some(Record { what: What::Commit, .. }) | None => Ok(()),
+            Some(Record { what: What::Commit | What::Prepared, .. }) | None => Ok(()),
             Some(record) => self.keep_locks(ptr, &record, waiter),
         }
     }
@@ -145,8 +145,16 @@ impl<'s> Txn<'s> {
         Ok(())
     }
 
+    /// Ends it for its owner; all that it holds goes over to the one who finishes it.
+    pub(super) fn detach(&mut self) -> Unfinished {
+        let Writing { id, undo, .. } = self.writing.take().expect("it has written");
+        self.snapshot = None;
+        self.ended = true;
+        Unfinished { txn: id, undo, locks_gaps: self.locks_gaps }
+    }
+
     /// As it is after [`Txn::commit`] or [`Txn::rollback`].
-    fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         if let Some(writing) = self.writing.take() {
             self.system.end(writing.id, self.locks_gaps);
         }
@@ -158,8 +166,9 @@ impl<'s> Txn<'s> {
 impl Drop for Txn<'_> {
     /// Its rollback has failed, or was not tried: others wait for its rows.
     fn drop(&mut self) {
-        if let Some(Writing { id, undo, .. }) = self.writing.take() {
-            self.system.leave_unfinished(Unfinished { txn: id, undo, locks_gaps: self.locks_gaps });
+        if self.writing.is_some() {
+            let unfinished = self.detach();
+            self.system.leave_unfinished(unfinished);
         }
     }
 }
