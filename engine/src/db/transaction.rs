@@ -2,6 +2,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
+use super::tree::OpenTree;
 use super::{Session, Table};
 use crate::error::Result;
 use crate::lock::LockMode;
@@ -57,10 +58,7 @@ impl Session {
 impl<'a> Transaction<'a> {
     /// Puts the value of `key` into `value`; false (and `value` empty) if there is no such row for this transaction.
     pub fn get(&mut self, table: &Table, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let session = self.session;
-        let _place = session.enter(self.txn.has_written())?;
-        let tree = session.database().check_handle(&table.open)?;
-        self.txn.get(tree, key, value, session.waiter())
+        self.read_in(&table.open, |txn, tree, waiter| txn.get(tree, key, value, waiter))
     }
 
     /// As [`Transaction::get`], of the newest committed version, and locks the row to the end of the transaction,
@@ -69,7 +67,9 @@ impl<'a> Transaction<'a> {
     /// # Errors
     /// As [`Transaction::update`].
     pub fn get_for_update(&mut self, table: &Table, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        self.write(table, |txn, tree, waiter| txn.get_locked(tree, key, LockMode::Exclusive, value, waiter))
+        self.write_in(&table.open, |txn, tree, waiter| {
+            txn.get_locked(tree, key, LockMode::Exclusive, value, waiter)
+        })
     }
 
     /// As [`Transaction::get_for_update`], with a lock that others may have at the same time: nobody changes the row
@@ -78,7 +78,9 @@ impl<'a> Transaction<'a> {
     /// # Errors
     /// As [`Transaction::update`].
     pub fn get_for_share(&mut self, table: &Table, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        self.write(table, |txn, tree, waiter| txn.get_locked(tree, key, LockMode::Shared, value, waiter))
+        self.write_in(&table.open, |txn, tree, waiter| {
+            txn.get_locked(tree, key, LockMode::Shared, value, waiter)
+        })
     }
 
     /// Calls `each` with every row from `from` to `to` that this transaction sees, ascending, until it says
@@ -90,10 +92,7 @@ impl<'a> Transaction<'a> {
         to: Bound<&[u8]>,
         each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
-        let session = self.session;
-        let _place = session.enter(self.txn.has_written())?;
-        let tree = session.database().check_handle(&table.open)?;
-        self.txn.scan(tree, from, to, session.waiter(), each)
+        self.read_in(&table.open, |txn, tree, waiter| txn.scan(tree, from, to, waiter, each))
     }
 
     /// Adds a row; false if there is one with that key.
@@ -172,12 +171,25 @@ impl<'a> Transaction<'a> {
     }
 
     fn change(&mut self, table: &Table, key: &[u8], change: Change<'_>) -> Result<bool> {
-        self.write(table, |txn, tree, waiter| txn.change(tree, key, change, waiter))
+        self.write_in(&table.open, |txn, tree, waiter| txn.change(tree, key, change, waiter))
     }
 
-    fn write<T>(
+    /// Reads a table's tree, under admission.
+    pub(super) fn read_in<T>(
         &mut self,
-        table: &Table,
+        open: &OpenTree,
+        f: impl FnOnce(&mut Txn<'a>, &crate::tree::Tree, &crate::Waiter) -> Result<T>,
+    ) -> Result<T> {
+        let session = self.session;
+        let _place = session.enter(self.txn.has_written())?;
+        let tree = session.database().check_handle(open)?;
+        f(&mut self.txn, tree, session.waiter())
+    }
+
+    /// Changes a table's tree, or locks rows of it, under admission.
+    pub(super) fn write_in<T>(
+        &mut self,
+        open: &OpenTree,
         f: impl FnOnce(&mut Txn<'a>, &crate::tree::Tree, &crate::Waiter) -> Result<T>,
     ) -> Result<T> {
         let session = self.session;
@@ -187,7 +199,7 @@ impl<'a> Transaction<'a> {
             // Before it holds anything that others may wait for.
             database.hold_back(waiter);
         }
-        let tree = database.check_handle(&table.open)?;
+        let tree = database.check_handle(open)?;
         f(&mut self.txn, tree, waiter)
     }
 }

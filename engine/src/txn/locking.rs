@@ -181,10 +181,9 @@ impl<'s> Txn<'s> {
     pub(super) fn scan_locked(
         &mut self,
         tree: &Tree,
-        from: Bound<&[u8]>,
-        to: Bound<&[u8]>,
+        (from, to): (Bound<&[u8]>, Bound<&[u8]>),
         waiter: &Waiter,
-        mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        mut each: impl FnMut(&mut Self, &[u8], &[u8]) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         let id = self.writing()?.id;
         self.count_gaps();
@@ -193,7 +192,7 @@ impl<'s> Txn<'s> {
             let from = last.as_deref().map_or(from, Bound::Excluded);
             let found =
                 self.ended_by_deadlock(waiter, |txn| txn.lock_next(id, tree, from, to, &mut row, waiter))?;
-            if !found || !row.deleted && each(&row.key, &row.value).is_break() {
+            if !found || !row.deleted && each(self, &row.key, &row.value)?.is_break() {
                 return Ok(());
             }
             last.get_or_insert_default().clone_from(&row.key);

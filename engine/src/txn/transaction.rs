@@ -145,6 +145,29 @@ impl<'s> Txn<'s> {
         Ok(())
     }
 
+    /// Runs a statement of several changes: after an error, all that it has changed is undone. The transaction goes on,
+    /// but if that cannot be done now, it has ended, and purge's thread does it.
+    pub(crate) fn statement<T>(
+        &mut self,
+        waiter: &Waiter,
+        f: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let savepoint = self.savepoint();
+        f(self).inspect_err(|_| {
+            if !self.ended && self.rollback_to(savepoint, waiter).is_err() {
+                self.leave();
+            }
+        })
+    }
+
+    /// Its rollback has failed, or was not tried: others wait for its rows, so purge's thread does it.
+    fn leave(&mut self) {
+        if self.writing.is_some() {
+            let unfinished = self.detach();
+            self.system.leave_unfinished(unfinished);
+        }
+    }
+
     /// Ends it for its owner; all that it holds goes over to the one who finishes it.
     pub(super) fn detach(&mut self) -> Unfinished {
         let Writing { id, undo, .. } = self.writing.take().expect("it has written");
@@ -164,11 +187,7 @@ impl<'s> Txn<'s> {
 }
 
 impl Drop for Txn<'_> {
-    /// Its rollback has failed, or was not tried: others wait for its rows.
     fn drop(&mut self) {
-        if self.writing.is_some() {
-            let unfinished = self.detach();
-            self.system.leave_unfinished(unfinished);
-        }
+        self.leave();
     }
 }

@@ -30,14 +30,30 @@ pub(crate) fn row_bytes_max(entry_max: usize) -> usize {
 }
 
 /// The newest version of a row, which this transaction may write: nobody else does.
-struct Newest {
+pub(super) struct Newest {
     bytes: Option<Vec<u8>>,
-    header: Option<Header>,
+    pub(super) header: Option<Header>,
+}
+
+/// The version that was replaced, if the row was there.
+#[derive(Default)]
+pub(super) struct Before(Option<Vec<u8>>);
+
+impl Before {
+    /// The row's value; `None` if it was not there.
+    pub(super) fn value(&self) -> Option<&[u8]> {
+        self.0.as_deref().map(|version| &version[HEADER_BYTES..])
+    }
 }
 
 impl Newest {
     fn is_live(&self) -> bool {
         self.header.is_some_and(|header| !header.deleted)
+    }
+
+    /// The row's value; `None` if it is not there.
+    pub(super) fn value(&self) -> Option<&[u8]> {
+        self.bytes.as_deref().filter(|_| self.is_live()).map(|version| &version[HEADER_BYTES..])
     }
 }
 
@@ -55,10 +71,7 @@ impl<'s> Txn<'s> {
             Change::Insert(value) | Change::Update(value) | Change::Upsert(value) => value,
             Change::Delete => &[],
         };
-        let (size, max) = (key.len() + value.len(), row_bytes_max(tree.row_bytes_max()));
-        if size > max {
-            return Err(Error::EntryTooLarge { size, max });
-        }
+        check_size(tree, key, value)?;
         self.ended_by_deadlock(waiter, |txn| txn.try_change(tree, key, value, change, waiter))
     }
 
@@ -83,38 +96,54 @@ impl<'s> Txn<'s> {
                 }
                 continue;
             }
-            let before = newest.header;
-            let adds = newest.bytes.is_none();
-            let what = newest.bytes.map_or(What::Added, What::Replaced);
-            let writing = self.writing()?;
-            let id = writing.id;
-            let record = Record { txn: id, tree: tree.root(), key: key.to_vec(), deletes: deleted, what };
-            let undo = writing.segment.append(&record, waiter)?;
-            writing.undo.push(undo);
-            let mut version = Vec::with_capacity(HEADER_BYTES + value.len());
-            Header { txn: id, undo, deleted }.encode(&mut version);
-            version.extend_from_slice(value);
-            let put = match adds && self.system.gaps.any() {
-                true => self.add_in_gap(tree, key, &version, id, waiter)?,
-                false => {
-                    let request = self.request(id, tree, key, LockMode::Exclusive);
-                    tree.put_if(waiter, key, &version, |now| {
-                        Header::of(now) == before
-                            && self.system.locks.would_grant(&request)
-                            && !(adds && self.system.gaps.any())
-                    })?
-                }
-            };
-            if put {
+            if self.replace(tree, key, newest, value, deleted, waiter)?.is_some() {
                 return Ok(live);
             }
-            // The record has no change behind it: that is known, since the row has another.
         }
+    }
+
+    /// Writes a new version in the place of the newest one, if that still is the newest; gives back the one before, or
+    /// `None` if it is not.
+    pub(super) fn replace(
+        &mut self,
+        tree: &Tree,
+        key: &[u8],
+        newest: Newest,
+        value: &[u8],
+        deleted: bool,
+        waiter: &Waiter,
+    ) -> Result<Option<Before>> {
+        let (before, live, adds) = (newest.header, newest.is_live(), newest.bytes.is_none());
+        let what = newest.bytes.map_or(What::Added, What::Replaced);
+        let writing = self.writing()?;
+        let id = writing.id;
+        let record = Record { txn: id, tree: tree.root(), key: key.to_vec(), deletes: deleted, what };
+        let undo = writing.segment.append(&record, waiter)?;
+        writing.undo.push(undo);
+        let mut version = Vec::with_capacity(HEADER_BYTES + value.len());
+        Header { txn: id, undo, deleted }.encode(&mut version);
+        version.extend_from_slice(value);
+        let put = match adds && self.system.gaps.any() {
+            true => self.add_in_gap(tree, key, &version, id, waiter)?,
+            false => {
+                let request = self.request(id, tree, key, LockMode::Exclusive);
+                tree.put_if(waiter, key, &version, |now| {
+                    Header::of(now) == before
+                        && self.system.locks.would_grant(&request)
+                        && !(adds && self.system.gaps.any())
+                })?
+            }
+        };
+        // If not, the record has no change behind it: that is known, since the row has another.
+        Ok(put.then_some(match record.what {
+            What::Replaced(version) if live => Before(Some(version)),
+            _ => Before(None),
+        }))
     }
 
     /// Waits until the row's newest version is this transaction's own or a committed one, and nobody else has the row
     /// locked so that this one could not lock it.
-    fn newest(&mut self, tree: &Tree, key: &[u8], waiter: &Waiter) -> Result<Newest> {
+    pub(super) fn newest(&mut self, tree: &Tree, key: &[u8], waiter: &Waiter) -> Result<Newest> {
         let mut bytes = Vec::new();
         let snapshot = self.write_snapshot();
         loop {
@@ -168,12 +197,12 @@ impl<'s> Txn<'s> {
 
     /// Waits for those who are in the way, if there are any.
     pub(super) fn queue(&self, request: Request<'_>, waiter: &Waiter) -> Result<()> {
-        match self.system.locks.queue(request, waiter) {
-            Ok(_) => Ok(()),
-            Err(LockError::Deadlock) => Err(Error::Deadlock),
-            Err(LockError::Timeout) => Err(Error::LockWaitTimeout),
-            Err(LockError::Cancelled) => Err(Error::LockWaitCancelled),
-        }
+        self.system.locks.queue(request, waiter).map(drop).map_err(lock_error)
+    }
+
+    /// Takes a lock that nobody can have but as a lock object.
+    pub(super) fn lock(&self, request: Request<'_>, waiter: &Waiter) -> Result<()> {
+        self.system.locks.lock(request, waiter).map(drop).map_err(lock_error)
     }
 
     pub(super) fn request<'k>(&self, id: TxnId, tree: &Tree, key: &'k [u8], mode: LockMode) -> Request<'k> {
@@ -202,6 +231,19 @@ impl<'s> Txn<'s> {
             self.rollback(waiter)?;
         }
         result
+    }
+}
+
+pub(super) fn check_size(tree: &Tree, key: &[u8], value: &[u8]) -> Result<()> {
+    let (size, max) = (key.len() + value.len(), row_bytes_max(tree.row_bytes_max()));
+    if size > max { Err(Error::EntryTooLarge { size, max }) } else { Ok(()) }
+}
+
+fn lock_error(error: LockError) -> Error {
+    match error {
+        LockError::Deadlock => Error::Deadlock,
+        LockError::Timeout => Error::LockWaitTimeout,
+        LockError::Cancelled => Error::LockWaitCancelled,
     }
 }
 
