@@ -8,7 +8,8 @@
 //! - [`LockTable::lock`] grants at once, or queues the request and waits through the caller's [`Waiter`], which gives
 //!   up its place in admission. Whoever releases a lock grants it to the next in the queue and wakes that one:
 //!   first come, first served, but for the first class (owners that hold locks), which goes before newcomers who
-//!   have not waited for [`LockConfig::promote_after`] yet (`queue`).
+//!   have not waited for [`LockConfig::promote_after`] yet (`queue`). Until that one runs, others that run may overtake
+//!   it (`object`).
 //! - Who holds and who waits follows the table in `mode`; part of a lock that its owner holds already is not asked
 //!   for again.
 //! - A wait ends in a grant, or in an error: [`LockError`]. After an error the request is neither queued nor
@@ -275,10 +276,16 @@ impl LockTable {
         }
     }
 
+    /// Whether a writer that holds the row's page latch, and finds the row free of others' implicit locks, may write. It
+    /// needs no lock object then: its id in the row is its lock. (It gets one where it overtakes another that was granted
+    /// the lock and has not run since.)
+    pub fn claim(&self, request: &Request<'_>) -> bool {
+        let asked = self.asked(request);
+        let patience = Patience { may_wait: false, ..self.patience(request, &Instant::now) };
+        self.shard(asked.hash).claim(&asked, &patience, &self.owners)
+    }
+
     /// Whether [`LockTable::lock`] would grant the request without a wait. It changes nothing.
-    ///
-    /// A writer that holds the row's page latch, and finds the row free of others' implicit locks, may write if this
-    /// says so, and needs no lock object: its id in the row is its lock.
     pub fn would_grant(&self, request: &Request<'_>) -> bool {
         let asked = self.asked(request);
         self.shard(asked.hash).would_grant(&asked, &self.patience(request, &Instant::now))
@@ -398,11 +405,18 @@ impl LockTable {
 
     /// Sleeps until the wait has ended, or ends it at the deadline.
     fn sleep(&self, wait: &Wait, deadline: Option<Instant>) -> Verdict {
-        wait.node.sleep(deadline).unwrap_or_else(|| {
-            self.end_wait(wait.at, Verdict::TimedOut);
-            // It has ended now: by this, or by another who was faster.
-            wait.node.verdict().expect("whoever leaves the queue has a verdict")
-        })
+        loop {
+            let verdict = wait.node.sleep(deadline).unwrap_or_else(|| {
+                self.end_wait(wait.at, Verdict::TimedOut);
+                // It has ended now: by this, or by another who was faster, and for good.
+                wait.node.verdict().expect("whoever leaves the queue has a verdict")
+            });
+            if verdict != Verdict::Granted || wait.node.accept() {
+                return verdict;
+            }
+            // Overtaken. Whoever holds the lock runs, and is soon done.
+            wait.node.linger();
+        }
     }
 
     /// Ends a wait without a grant, if it has not ended; whether this ended it.

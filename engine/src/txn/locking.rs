@@ -252,7 +252,7 @@ impl<'s> Txn<'s> {
         let refused_at = RefCell::new(None);
         let added = tree.insert_before(waiter, key, version, |next| {
             let into_gap = self.request_of(id, lock_key(tree, next), LockMode::InsertIntention);
-            let may = locks.would_grant(&row) && locks.would_grant(&into_gap);
+            let may = locks.would_grant(&into_gap) && locks.claim(&row);
             if may && self.locks_gaps {
                 // The new row divides a gap that may be this one's: it goes on having both parts. Nobody waits for it.
                 locks.try_lock(self.request(id, tree, key, LockMode::Gap));

@@ -129,8 +129,8 @@ impl<'s> Txn<'s> {
                 let request = self.request(id, tree, key, LockMode::Exclusive);
                 tree.put_if(waiter, key, &version, |now| {
                     Header::of(now) == before
-                        && self.system.locks.would_grant(&request)
                         && !(adds && self.system.gaps.any())
+                        && self.system.locks.claim(&request)
                 })?
             }
         };
