@@ -2,14 +2,14 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use super::{Session, Table};
+use super::{Session, Statement, Table};
 use crate::error::Result;
 use crate::txn::{Change, Isolation, Txn};
 
 /// A transaction: what it changes happens at its commit, for everybody, or not at all.
 ///
-/// Each operation enters admission and leaves it at its end; while the transaction holds row locks it is of the first
-/// class there. Dropping it without a commit rolls it back.
+/// Each operation enters admission and leaves it at its end, unless a [`Transaction::statement`] keeps the place; while
+/// the transaction holds row locks it is of the first class there. Dropping it without a commit rolls it back.
 ///
 /// ```
 /// # use flifo_admission::{Admission, Config};
@@ -54,6 +54,15 @@ impl Session {
 }
 
 impl<'a> Transaction<'a> {
+    /// Enters admission for all operations until what it gives is dropped, as a server does for a statement of several:
+    /// each of them takes a ticket of this one place, and so does each row of a scan. One at a time.
+    ///
+    /// # Errors
+    /// As [`Session::statement`].
+    pub fn statement(&self) -> Result<Statement<'a>> {
+        self.session.statement_of(self.txn.has_written())
+    }
+
     /// Puts the value of `key` into `value`; false (and `value` empty) if there is no such row for this transaction.
     pub fn get(&mut self, table: &Table, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let session = self.session;
@@ -78,12 +87,20 @@ impl<'a> Transaction<'a> {
         table: &Table,
         from: Bound<&[u8]>,
         to: Bound<&[u8]>,
-        each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         let session = self.session;
         let _place = session.enter(self.txn.has_written())?;
         let tree = session.database().check_handle(&table.open)?;
-        self.txn.scan(tree, from, to, session.waiter(), each)
+        let mut refused = None;
+        self.txn.scan(tree, from, to, session.waiter(), |key, value| match session.take_ticket() {
+            Ok(()) => each(key, value),
+            Err(error) => {
+                refused = Some(error);
+                ControlFlow::Break(())
+            }
+        })?;
+        refused.map_or(Ok(()), Err)
     }
 
     /// Adds a row; false if there is one with that key.
