@@ -37,8 +37,9 @@ pub use background::Wake;
 pub use buffer::{PoolStats, RecoveryProgress};
 pub use db::{
     Database, EngineConfig, EngineStats, FlushLog, Savepoint, Session, Statement, Table, Transaction, Tree,
+    TypedTable,
 };
-pub use error::{Error, Result};
+pub use error::{Error, PRIMARY_KEY, Result};
 pub use metrics::{WaitReason, Waits, WaitsSnapshot};
 pub use redo::RedoStats;
 pub use tree::TreeStats;

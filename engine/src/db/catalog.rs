@@ -5,9 +5,11 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
+use super::definition::{Definition, Typed};
 use crate::buffer::BufferPool;
 use crate::error::{Error, Result};
 use crate::page::PageNo;
+use crate::row::Schema;
 use crate::space::PageAllocator;
 use crate::tree::Tree;
 use crate::wait::Waiter;
@@ -59,6 +61,10 @@ fn key(kind: u8, what: &'static str, name: &str) -> Result<Vec<u8>> {
     Ok([&[kind], name.as_bytes()].concat())
 }
 
+fn table_key(name: &str) -> Result<Vec<u8>> {
+    key(Kind::Table as u8, Kind::Table.what(), name)
+}
+
 impl Catalog {
     /// An empty one, in an empty tablespace.
     pub(super) fn create(pool: &Arc<BufferPool>, waiter: &Waiter) -> Result<Self> {
@@ -91,7 +97,61 @@ impl Catalog {
             page: self.root().0,
             what: format!("the catalog's entry of tree '{name}' has {} bytes, not 8", root.len()),
         })?;
-        Ok(Tree::open(&self.pool, &self.alloc, PageNo(u64::from_le_bytes(root))))
+        Ok(self.at(PageNo(u64::from_le_bytes(root))))
+    }
+
+    /// The tree whose root is that page.
+    pub(super) fn at(&self, root: PageNo) -> Tree {
+        Tree::open(&self.pool, &self.alloc, root)
+    }
+
+    /// What the table of that name is.
+    pub(super) fn table(&self, waiter: &Waiter, name: &str) -> Result<Definition> {
+        let mut bytes = Vec::new();
+        if !self.tree.get(waiter, &table_key(name)?, &mut bytes)? {
+            return Err(Kind::Table.unknown(name));
+        }
+        Definition::decode(&bytes).map_err(|what| Error::CorruptPage {
+            page: self.root().0,
+            what: format!("the catalog's entry of table '{name}': {what}"),
+        })
+    }
+
+    /// Creates a table of plain rows, or of a schema. The caller sees to it that nobody else changes the trees' names
+    /// meanwhile.
+    pub(super) fn create_table(
+        &self,
+        waiter: &Waiter,
+        name: &str,
+        schema: Option<Schema>,
+    ) -> Result<Definition> {
+        let key = table_key(name)?;
+        if self.tree.get(waiter, &key, &mut Vec::new())? {
+            return Err(Kind::Table.exists(name));
+        }
+        let create = || Tree::create(&self.pool, &self.alloc, waiter).map(|tree| tree.root());
+        let root = create()?;
+        let typed = match schema {
+            None => None,
+            Some(schema) => {
+                let indexes = schema.indexes().iter().map(|_| create()).collect::<Result<_>>()?;
+                Some(Typed { schema, indexes })
+            }
+        };
+        let definition = Definition { root, typed };
+        let bytes = definition.encode();
+        let (size, max) = (key.len() + bytes.len(), self.tree.row_bytes_max());
+        let inserted = match size <= max {
+            true => self.tree.insert(waiter, &key, &bytes),
+            false => Err(Error::SchemaTooLarge { size, max }),
+        };
+        match inserted {
+            Ok(_) => Ok(definition),
+            Err(error) => {
+                let _ = definition.roots().try_for_each(|root| self.at(root).destroy(waiter));
+                Err(error)
+            }
+        }
     }
 
     /// The caller sees to it that nobody else changes the trees' names meanwhile.
@@ -111,12 +171,18 @@ impl Catalog {
         }
     }
 
-    /// The caller sees to it that nobody else uses the tree.
-    pub(super) fn drop_tree(&self, waiter: &Waiter, kind: Kind, name: &str, tree: Tree) -> Result<()> {
+    /// Takes the name out, and frees the pages of the trees. The caller sees to it that nobody else uses them.
+    pub(super) fn drop_trees(
+        &self,
+        waiter: &Waiter,
+        kind: Kind,
+        name: &str,
+        roots: impl IntoIterator<Item = PageNo>,
+    ) -> Result<()> {
         if !self.tree.delete(waiter, &key(kind as u8, kind.what(), name)?)? {
             return Err(kind.unknown(name));
         }
-        tree.destroy(waiter)
+        roots.into_iter().try_for_each(|root| self.at(root).destroy(waiter))
     }
 
     pub(super) fn names(&self, waiter: &Waiter, kind: Kind) -> Result<Vec<String>> {

@@ -13,7 +13,8 @@ use super::catalog::{Catalog, Kind};
 use super::config::FlushLog;
 use super::opening::{self, ToReplay};
 use super::tree::OpenTree;
-use super::{EngineConfig, EngineStats, Session, Table, Tree};
+use super::typed::OpenTyped;
+use super::{EngineConfig, EngineStats, Session, Tree};
 use crate::buffer::{BufferPool, PoolConfig, RecoveryProgress, doublewrite};
 use crate::disk::{Disk, FileDisk, Tablespace};
 use crate::error::{Error, Result};
@@ -62,7 +63,7 @@ use crate::wait::Waiter;
 /// ```
 #[derive(Clone)]
 pub struct Database {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
 /// Changes are held back when the log is needed from further back than this share of its capacity.
@@ -75,7 +76,7 @@ const HOLD_BACK_MAX: Duration = Duration::from_millis(20);
 /// Tells open databases apart within this process.
 static DATABASES_OPENED: AtomicU64 = AtomicU64::new(0);
 
-type OpenTrees = HashMap<(Kind, String), Arc<OpenTree>>;
+pub(super) type OpenTrees = HashMap<(Kind, String), Arc<OpenTree>>;
 
 pub(super) struct Inner {
     number: u64,
@@ -83,7 +84,7 @@ pub(super) struct Inner {
     data_files: u32,
     running: Running,
     waits: Arc<Waits>,
-    catalog: Arc<Catalog>,
+    pub(super) catalog: Arc<Catalog>,
     txns: Arc<TxnSystem>,
     /// Open trees by kind and name. Also serialises whatever makes or drops one.
     trees: Mutex<OpenTrees>,
@@ -141,7 +142,7 @@ impl Drop for Running {
 
 impl Database {
     /// Rows are loaded in bulk into leaves filled to this share, so that the first inserts afterwards find room.
-    const BULK_LOAD_FILL: f64 = 15.0 / 16.0;
+    pub(super) const BULK_LOAD_FILL: f64 = 15.0 / 16.0;
 
     /// Creates a database in `dir`, which is made if it is not there, and must be empty if it is.
     pub fn create(dir: impl AsRef<Path>, config: EngineConfig) -> Result<Self> {
@@ -281,34 +282,6 @@ impl Database {
         self.inner.catalog.names(&self.inner.waiter(), Kind::Tree)
     }
 
-    /// Creates an empty table: rows in versions, read and changed by transactions ([`Session::begin`]).
-    pub fn create_table(&self, name: &str) -> Result<Table> {
-        Ok(Table { open: self.inner.create(Kind::Table, name)? })
-    }
-
-    /// The table of that name.
-    pub fn table(&self, name: &str) -> Result<Table> {
-        Ok(Table { open: self.inner.open(Kind::Table, name)? })
-    }
-
-    /// Takes the table out of the catalog and frees its pages. Nobody may have a handle of it, or it is
-    /// [`Error::TableInUse`]; and no transaction that has written may be going on, or it is
-    /// [`Error::TransactionsActive`]. Waits until purge has done with all that was before.
-    pub fn drop_table(&self, name: &str) -> Result<()> {
-        self.inner.drop_one(Kind::Table, name)
-    }
-
-    /// The names of all tables, ascending.
-    pub fn table_names(&self) -> Result<Vec<String>> {
-        self.inner.check_open()?;
-        self.inner.catalog.names(&self.inner.waiter(), Kind::Table)
-    }
-
-    /// As [`Database::check_tree`], of a table. Rows are counted with those that are deleted and not purged yet.
-    pub fn check_table(&self, table: &Table) -> Result<TreeStats> {
-        self.inner.check_handle(&table.open)?.check(&self.inner.waiter())
-    }
-
     /// Reads the whole tree and checks the order of its rows, how its pages hang together, and every checksum.
     pub fn check_tree(&self, tree: &Tree) -> Result<TreeStats> {
         self.inner.tree(tree)?.check(&self.inner.waiter())
@@ -434,7 +407,7 @@ fn not_a_directory(dir: &Path) -> Error {
 }
 
 impl Inner {
-    fn waiter(&self) -> Waiter {
+    pub(super) fn waiter(&self) -> Waiter {
         Waiter::background().recording(&self.waits)
     }
 
@@ -459,29 +432,33 @@ impl Inner {
         let waiter = self.waiter();
         let mut trees = self.trees(&waiter);
         let tree = self.change(&waiter, || self.catalog.create_tree(&waiter, kind, name))?;
-        Ok(self.remember(&mut trees, kind, name, tree))
+        Ok(self.remember(&mut trees, kind, self.open_tree(name, tree, None)))
     }
 
-    fn open(&self, kind: Kind, name: &str) -> Result<Arc<OpenTree>> {
+    pub(super) fn open(&self, kind: Kind, name: &str) -> Result<Arc<OpenTree>> {
         self.check_open()?;
         let waiter = self.waiter();
         let mut trees = self.trees(&waiter);
         if let Some(open) = trees.get(&(kind, name.to_owned())) {
             return Ok(Arc::clone(open));
         }
-        let tree = self.catalog.tree(&waiter, kind, name)?;
-        Ok(self.remember(&mut trees, kind, name, tree))
+        let open = match kind {
+            Kind::Table => self.open_table(name, self.catalog.table(&waiter, name)?),
+            _ => self.open_tree(name, self.catalog.tree(&waiter, kind, name)?, None),
+        };
+        Ok(self.remember(&mut trees, kind, open))
     }
 
-    fn drop_one(&self, kind: Kind, name: &str) -> Result<()> {
+    pub(super) fn drop_one(&self, kind: Kind, name: &str) -> Result<()> {
         let waiter = self.waiter();
         let mut trees = self.trees(&waiter);
         let key = (kind, name.to_owned());
-        let tree = match trees.remove(&key) {
-            None => self.catalog.tree(&waiter, kind, name)?,
+        let roots = match trees.remove(&key) {
+            None if kind == Kind::Table => self.catalog.table(&waiter, name)?.roots().collect(),
+            None => vec![self.catalog.tree(&waiter, kind, name)?.root()],
             // Handles are cloned from handles or from here, so a sole one stays so while the lock is held.
             Some(open) => match Arc::try_unwrap(open) {
-                Ok(open) => open.tree,
+                Ok(open) => open.roots(),
                 Err(open) => {
                     trees.insert(key, open);
                     let name = name.to_owned();
@@ -495,7 +472,7 @@ impl Inner {
         if kind == Kind::Table && !self.txns.forget_history(&waiter)? {
             return Err(Error::TransactionsActive { name: name.to_owned() });
         }
-        self.change(&waiter, || self.catalog.drop_tree(&waiter, kind, name, tree))
+        self.change(&waiter, || self.catalog.drop_trees(&waiter, kind, name, roots))
     }
 
     /// Runs a change of pages, and waits until it is as durable as the configuration says.
@@ -528,7 +505,7 @@ impl Inner {
         }
     }
 
-    fn trees(&self, waiter: &Waiter) -> MutexGuard<'_, OpenTrees> {
+    pub(super) fn trees(&self, waiter: &Waiter) -> MutexGuard<'_, OpenTrees> {
         match self.trees.try_lock() {
             Ok(trees) => trees,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -538,9 +515,13 @@ impl Inner {
         }
     }
 
-    fn remember(&self, trees: &mut OpenTrees, kind: Kind, name: &str, tree: tree::Tree) -> Arc<OpenTree> {
-        let open = Arc::new(OpenTree { name: name.to_owned(), database: self.number, tree });
-        trees.insert((kind, name.to_owned()), Arc::clone(&open));
+    pub(super) fn open_tree(&self, name: &str, tree: tree::Tree, typed: Option<Arc<OpenTyped>>) -> OpenTree {
+        OpenTree { name: name.to_owned(), database: self.number, tree, typed }
+    }
+
+    pub(super) fn remember(&self, trees: &mut OpenTrees, kind: Kind, open: OpenTree) -> Arc<OpenTree> {
+        let open = Arc::new(open);
+        trees.insert((kind, open.name.clone()), Arc::clone(&open));
         open
     }
 

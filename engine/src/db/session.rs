@@ -70,7 +70,7 @@ impl Session {
     }
 
     /// Takes a ticket; out of tickets it asks again.
-    pub(super) fn take_ticket(&self) -> Result<()> {
+    fn take_ticket(&self) -> Result<()> {
         Ok(self.admission().enter()?)
     }
 

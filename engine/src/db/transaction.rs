@@ -2,6 +2,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
+use super::tree::OpenTree;
 use super::{Session, Statement, Table};
 use crate::error::Result;
 use crate::txn::{Change, Isolation, Txn};
@@ -65,10 +66,7 @@ impl<'a> Transaction<'a> {
 
     /// Puts the value of `key` into `value`; false (and `value` empty) if there is no such row for this transaction.
     pub fn get(&mut self, table: &Table, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let session = self.session;
-        let _place = session.enter(self.txn.has_written())?;
-        let tree = session.database().check_handle(&table.open)?;
-        self.txn.get(tree, key, value, session.waiter())
+        self.read_in(&table.open, |txn, tree, waiter| txn.get(tree, key, value, waiter))
     }
 
     /// As [`Transaction::get`], of the newest committed version, and locks the row to the end of the transaction,
@@ -77,7 +75,7 @@ impl<'a> Transaction<'a> {
     /// # Errors
     /// As [`Transaction::update`].
     pub fn get_for_update(&mut self, table: &Table, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        self.write(table, |txn, tree, waiter| txn.get_for_update(tree, key, value, waiter))
+        self.write_in(&table.open, |txn, tree, waiter| txn.get_for_update(tree, key, value, waiter))
     }
 
     /// Calls `each` with every row from `from` to `to` that this transaction sees, ascending, until it says
@@ -87,20 +85,9 @@ impl<'a> Transaction<'a> {
         table: &Table,
         from: Bound<&[u8]>,
         to: Bound<&[u8]>,
-        mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
-        let session = self.session;
-        let _place = session.enter(self.txn.has_written())?;
-        let tree = session.database().check_handle(&table.open)?;
-        let mut refused = None;
-        self.txn.scan(tree, from, to, session.waiter(), |key, value| match session.take_ticket() {
-            Ok(()) => each(key, value),
-            Err(error) => {
-                refused = Some(error);
-                ControlFlow::Break(())
-            }
-        })?;
-        refused.map_or(Ok(()), Err)
+        self.read_in(&table.open, |txn, tree, waiter| txn.scan(tree, from, to, waiter, each))
     }
 
     /// Adds a row; false if there is one with that key.
@@ -172,12 +159,25 @@ impl<'a> Transaction<'a> {
     }
 
     fn change(&mut self, table: &Table, key: &[u8], change: Change<'_>) -> Result<bool> {
-        self.write(table, |txn, tree, waiter| txn.change(tree, key, change, waiter))
+        self.write_in(&table.open, |txn, tree, waiter| txn.change(tree, key, change, waiter))
     }
 
-    fn write<T>(
+    /// Reads a table's tree, under admission.
+    pub(super) fn read_in<T>(
         &mut self,
-        table: &Table,
+        open: &OpenTree,
+        f: impl FnOnce(&mut Txn<'a>, &crate::tree::Tree, &crate::Waiter) -> Result<T>,
+    ) -> Result<T> {
+        let session = self.session;
+        let _place = session.enter(self.txn.has_written())?;
+        let tree = session.database().check_handle(open)?;
+        f(&mut self.txn, tree, session.waiter())
+    }
+
+    /// Changes a table's tree, or locks rows of it, under admission.
+    pub(super) fn write_in<T>(
+        &mut self,
+        open: &OpenTree,
         f: impl FnOnce(&mut Txn<'a>, &crate::tree::Tree, &crate::Waiter) -> Result<T>,
     ) -> Result<T> {
         let session = self.session;
@@ -187,7 +187,7 @@ impl<'a> Transaction<'a> {
             // Before it holds anything that others may wait for.
             database.hold_back(waiter);
         }
-        let tree = database.check_handle(&table.open)?;
+        let tree = database.check_handle(open)?;
         f(&mut self.txn, tree, waiter)
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::typed::OpenTyped;
+use crate::page::PageNo;
 use crate::tree;
 
 /// A tree of a database: ordered rows of a key and a value. Clones are handles of the same one.
@@ -19,6 +21,16 @@ pub(super) struct OpenTree {
     /// Number of the open database it belongs to.
     pub(super) database: u64,
     pub(super) tree: tree::Tree,
+    /// What it is besides rows of a key and a value.
+    pub(super) typed: Option<Arc<OpenTyped>>,
+}
+
+impl OpenTree {
+    /// The roots of all its trees.
+    pub(super) fn roots(&self) -> Vec<PageNo> {
+        let indexes = self.typed.iter().flat_map(|typed| &typed.indexes);
+        std::iter::once(&self.tree).chain(indexes).map(tree::Tree::root).collect()
+    }
 }
 
 /// A table of a database: ordered rows of a key and a value, in versions. Clones are handles of the same one.

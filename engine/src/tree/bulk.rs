@@ -57,6 +57,24 @@ impl Tree {
         fill: f64,
         progress: impl FnMut(u64),
     ) -> Result<u64> {
+        let mut rows = rows.into_iter();
+        self.bulk_load_from(waiter, fill, progress, |key, value| {
+            let Some((next_key, next_value)) = rows.next() else { return Ok(false) };
+            key.extend_from_slice(next_key.as_ref());
+            value.extend_from_slice(next_value.as_ref());
+            Ok(true)
+        })
+    }
+
+    /// The same, of rows that `next` appends to two empty buffers; false when there are no more. An error of it ends the
+    /// load.
+    pub(crate) fn bulk_load_from(
+        &self,
+        waiter: &Waiter,
+        fill: f64,
+        progress: impl FnMut(u64),
+        next: impl FnMut(&mut Vec<u8>, &mut Vec<u8>) -> Result<bool>,
+    ) -> Result<u64> {
         self.check_empty(waiter)?;
         let page_bytes = self.pool.page_size();
         let mut loader = Loader {
@@ -69,7 +87,7 @@ impl Tree {
             runs: Vec::new(),
             used: 0,
         };
-        let loaded = self.load_rows(&mut loader, rows, progress);
+        let loaded = self.load_rows(&mut loader, next, progress);
         let freed = loader.free_unused(loaded.is_ok());
         loaded.and_then(|rows| freed.map(|()| rows))
     }
@@ -82,23 +100,23 @@ impl Tree {
         if empty { Ok(()) } else { Err(Error::TreeNotEmpty) }
     }
 
-    fn load_rows<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    fn load_rows(
         &self,
         loader: &mut Loader<'_>,
-        rows: impl IntoIterator<Item = (K, V)>,
+        mut next: impl FnMut(&mut Vec<u8>, &mut Vec<u8>) -> Result<bool>,
         mut progress: impl FnMut(u64),
     ) -> Result<u64> {
-        let mut previous: Vec<u8> = Vec::new();
+        let (mut previous, mut key, mut value) = (Vec::new(), Vec::new(), Vec::new());
         let (mut loaded, mut leaves) = (0, 0);
-        for (key, value) in rows {
-            let (key, value) = (key.as_ref(), value.as_ref());
-            self.check_size(key, value)?;
-            if loaded > 0 && *key <= *previous {
+        while next(&mut key, &mut value)? {
+            self.check_size(&key, &value)?;
+            if loaded > 0 && key <= previous {
                 return Err(Error::Unsorted { row: loaded });
             }
-            loader.add(0, key, value)?;
-            previous.clear();
-            previous.extend_from_slice(key);
+            loader.add(0, &key, &value)?;
+            std::mem::swap(&mut previous, &mut key);
+            key.clear();
+            value.clear();
             loaded += 1;
             if loader.levels[0].nodes / 16 != leaves {
                 leaves = loader.levels[0].nodes / 16;

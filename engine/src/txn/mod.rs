@@ -11,6 +11,10 @@
 //! under its leaf's latch, if it is as it was when its undo record was written; if not, all begins again. Nothing is
 //! waited for meanwhile.
 //!
+//! # Unique indexes
+//! An index is a tree of versioned entries; what may be there once is locked in a name space of its own while its entries
+//! are looked at (`unique`). A bulk load writes versions of a transaction that every snapshot sees (`load`).
+//!
 //! # The end
 //! A commit appends a record to the transaction's undo segment, becomes visible, and lets go of the locks; then it waits
 //! until the redo log is durable up to there. So locks are not held during a sync, as in InnoDB: what a transaction
@@ -28,16 +32,22 @@
 //! deletion (`purge`). After a crash it first rolls back what was not committed; meanwhile those transactions are
 //! active, so their rows are locked and invisible (`system`).
 
+mod load;
+mod modify;
+mod moment;
 mod purge;
 mod read;
 mod system;
 mod table;
 mod transaction;
 mod undo;
+mod unique;
 mod version;
 mod write;
 
 pub use crate::lock::TxnId;
+pub(crate) use load::load_versions;
+pub(crate) use modify::Next;
 pub(crate) use purge::Purger;
 pub(crate) use system::{SystemConfig, TxnSystem};
 pub(crate) use transaction::Txn;

@@ -32,7 +32,7 @@ impl<'s> Txn<'s> {
         self.get_in(&view, tree, key, out, waiter)
     }
 
-    fn get_in(
+    pub(super) fn get_in(
         &self,
         view: &View<'_>,
         tree: &Tree,
@@ -105,21 +105,36 @@ impl<'s> Txn<'s> {
         from: Bound<&[u8]>,
         to: Bound<&[u8]>,
         waiter: &Waiter,
-        mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         self.check_active()?;
         let view = self.view();
+        self.scan_in(&view, tree, (from, to), waiter, each)
+    }
+
+    pub(super) fn scan_in(
+        &self,
+        view: &View<'_>,
+        tree: &Tree,
+        (from, to): (Bound<&[u8]>, Bound<&[u8]>),
+        waiter: &Waiter,
+        mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
         let (mut failed, mut again) = (None, Vec::new());
         tree.scan(waiter, from, to, |key, newest| {
             let mut give = || -> Result<ControlFlow<()>> {
+                // A ticket a row, outside of latches; out of tickets it queues again.
+                if let Some(session) = waiter.admission() {
+                    session.enter()?;
+                }
                 let (header, value) = Header::decode(newest).map_err(|_| bad_version(tree))?;
-                if self.sees(&view, &header) {
+                if self.sees(view, &header) {
                     return Ok(if header.deleted { ControlFlow::Continue(()) } else { each(key, value) });
                 }
-                match self.search(&view, tree, key, newest, waiter)? {
+                match self.search(view, tree, key, newest, waiter)? {
                     Found::Value(value) => Ok(each(key, &value)),
                     Found::Nothing => Ok(ControlFlow::Continue(())),
-                    Found::Changed => match self.get_in(&view, tree, key, &mut again, waiter)? {
+                    Found::Changed => match self.get_in(view, tree, key, &mut again, waiter)? {
                         true => Ok(each(key, &again)),
                         false => Ok(ControlFlow::Continue(())),
                     },

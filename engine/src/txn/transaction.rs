@@ -121,6 +121,22 @@ impl<'s> Txn<'s> {
         Ok(())
     }
 
+    /// Runs a statement of several changes: after an error, all that it has changed is undone. The transaction goes on,
+    /// but if that cannot be done now, it has ended, and purge's thread does it.
+    pub(crate) fn statement<T>(
+        &mut self,
+        waiter: &Waiter,
+        f: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let savepoint = self.savepoint();
+        f(self).inspect_err(|_| {
+            if !self.ended && self.rollback_to(savepoint, waiter).is_err() {
+                self.leave();
+                (self.snapshot, self.ended) = (None, true);
+            }
+        })
+    }
+
     /// As it is after [`Txn::commit`] or [`Txn::rollback`].
     fn end(&mut self) {
         if let Some(writing) = self.writing.take() {
@@ -132,8 +148,14 @@ impl<'s> Txn<'s> {
 }
 
 impl Drop for Txn<'_> {
-    /// Its rollback has failed, or was not tried: others wait for its rows.
     fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl Txn<'_> {
+    /// Its rollback has failed, or was not tried: others wait for its rows.
+    fn leave(&mut self) {
         if let Some(Writing { id, undo, .. }) = self.writing.take() {
             self.system.leave_unfinished(Unfinished { txn: id, undo });
         }

@@ -29,14 +29,30 @@ pub(crate) fn row_bytes_max(entry_max: usize) -> usize {
 }
 
 /// The newest version of a row, which this transaction may write: nobody else does.
-struct Newest {
-    bytes: Option<Vec<u8>>,
+pub(super) struct Newest {
+    pub(super) bytes: Option<Vec<u8>>,
     header: Option<Header>,
 }
 
+/// The version that was replaced, if the row was there.
+#[derive(Default)]
+pub(super) struct Before(Option<Vec<u8>>);
+
+impl Before {
+    /// The row's value; `None` if it was not there.
+    pub(super) fn value(&self) -> Option<&[u8]> {
+        self.0.as_deref().map(|version| &version[HEADER_BYTES..])
+    }
+}
+
 impl Newest {
-    fn is_live(&self) -> bool {
+    pub(super) fn is_live(&self) -> bool {
         self.header.is_some_and(|header| !header.deleted)
+    }
+
+    /// The row's value; `None` if it is not there.
+    pub(super) fn value(&self) -> Option<&[u8]> {
+        self.bytes.as_deref().filter(|_| self.is_live()).map(|version| &version[HEADER_BYTES..])
     }
 }
 
@@ -54,10 +70,7 @@ impl<'s> Txn<'s> {
             Change::Insert(value) | Change::Update(value) | Change::Upsert(value) => value,
             Change::Delete => &[],
         };
-        let (size, max) = (key.len() + value.len(), row_bytes_max(tree.row_bytes_max()));
-        if size > max {
-            return Err(Error::EntryTooLarge { size, max });
-        }
+        check_size(tree, key, value)?;
         self.ended_by_deadlock(waiter, |txn| txn.try_change(tree, key, value, change, waiter))
     }
 
@@ -78,24 +91,41 @@ impl<'s> Txn<'s> {
             {
                 return Ok(live);
             }
-            let before = newest.header;
-            let what = newest.bytes.map_or(What::Added, What::Replaced);
-            let writing = self.writing()?;
-            let id = writing.id;
-            let record = Record { txn: id, tree: tree.root(), key: key.to_vec(), deletes: deleted, what };
-            let undo = writing.segment.append(&record, waiter)?;
-            writing.undo.push(undo);
-            let mut version = Vec::with_capacity(HEADER_BYTES + value.len());
-            Header { txn: id, undo, deleted }.encode(&mut version);
-            version.extend_from_slice(value);
-            let request = self.request(id, tree, key);
-            let unchanged =
-                |now: Option<&[u8]>| Header::of(now) == before && self.system.locks.would_grant(&request);
-            if tree.put_if(waiter, key, &version, unchanged)? {
+            if self.replace(tree, key, newest, value, deleted, waiter)?.is_some() {
                 return Ok(live);
             }
-            // The record has no change behind it: that is known, since the row has another.
         }
+    }
+
+    /// Writes a new version in the place of the newest one, if that still is the newest; gives back the one before, or
+    /// `None` if it is not.
+    pub(super) fn replace(
+        &mut self,
+        tree: &Tree,
+        key: &[u8],
+        newest: Newest,
+        value: &[u8],
+        deleted: bool,
+        waiter: &Waiter,
+    ) -> Result<Option<Before>> {
+        let (before, live) = (newest.header, newest.is_live());
+        let what = newest.bytes.map_or(What::Added, What::Replaced);
+        let writing = self.writing()?;
+        let id = writing.id;
+        let record = Record { txn: id, tree: tree.root(), key: key.to_vec(), deletes: deleted, what };
+        let undo = writing.segment.append(&record, waiter)?;
+        writing.undo.push(undo);
+        let mut version = Vec::with_capacity(HEADER_BYTES + value.len());
+        Header { txn: id, undo, deleted }.encode(&mut version);
+        version.extend_from_slice(value);
+        let request = self.request(id, tree, key);
+        let unchanged =
+            |now: Option<&[u8]>| Header::of(now) == before && self.system.locks.would_grant(&request);
+        // If not, the record has no change behind it: that is known, since the row has another.
+        Ok(tree.put_if(waiter, key, &version, unchanged)?.then_some(match record.what {
+            What::Replaced(version) if live => Before(Some(version)),
+            _ => Before(None),
+        }))
     }
 
     /// Locks a row, and replaces `out` by its newest value; false, and `out` empty, if there is none. The lock is held
@@ -129,7 +159,7 @@ impl<'s> Txn<'s> {
 
     /// Waits until the row's newest version is this transaction's own or a committed one, and nobody else has the row
     /// locked.
-    fn newest(&mut self, tree: &Tree, key: &[u8], waiter: &Waiter) -> Result<Newest> {
+    pub(super) fn newest(&mut self, tree: &Tree, key: &[u8], waiter: &Waiter) -> Result<Newest> {
         let mut bytes = Vec::new();
         // Only repeatable read asks what was changed since.
         let snapshot = (self.isolation == Isolation::RepeatableRead).then(|| self.view().commit);
@@ -160,7 +190,14 @@ impl<'s> Txn<'s> {
     }
 
     /// Waits for the writer whose id is in the row, if it is still active.
-    fn wait_for(&self, writer: TxnId, id: TxnId, tree: &Tree, key: &[u8], waiter: &Waiter) -> Result<()> {
+    pub(super) fn wait_for(
+        &self,
+        writer: TxnId,
+        id: TxnId,
+        tree: &Tree,
+        key: &[u8],
+        waiter: &Waiter,
+    ) -> Result<()> {
         let (locks, table) = (&self.system.locks, &self.system.table);
         match locks.make_explicit(writer, lock_key(tree, key), || table.is_active(writer)) {
             true => self.lock(id, tree, key, waiter),
@@ -169,7 +206,11 @@ impl<'s> Txn<'s> {
     }
 
     fn lock(&self, id: TxnId, tree: &Tree, key: &[u8], waiter: &Waiter) -> Result<()> {
-        match self.system.locks.lock(self.request(id, tree, key), waiter) {
+        self.lock_as(self.request(id, tree, key), waiter)
+    }
+
+    pub(super) fn lock_as(&self, request: Request<'_>, waiter: &Waiter) -> Result<()> {
+        match self.system.locks.lock(request, waiter) {
             Ok(_) => Ok(()),
             Err(LockError::Deadlock) => Err(Error::Deadlock),
             Err(LockError::Timeout) => Err(Error::LockWaitTimeout),
@@ -178,23 +219,36 @@ impl<'s> Txn<'s> {
     }
 
     fn request<'k>(&self, id: TxnId, tree: &Tree, key: &'k [u8]) -> Request<'k> {
+        self.request_for(id, lock_key(tree, key))
+    }
+
+    pub(super) fn request_for<'k>(&self, id: TxnId, key: LockKey<'k>) -> Request<'k> {
         let written = self.writing.as_ref().map_or(0, |writing| writing.undo.len());
         Request {
             class: if written > 0 { Class::First } else { Class::Newcomer },
             timeout: Some(self.system.lock_wait_timeout),
             weight: written as u64,
-            ..Request::new(id, lock_key(tree, key), LockMode::Exclusive)
+            ..Request::new(id, key, LockMode::Exclusive)
         }
     }
 
     /// A deadlock's victim is rolled back at once: others wait for what it holds.
-    fn ended_by_deadlock<T>(&mut self, waiter: &Waiter, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+    pub(super) fn ended_by_deadlock<T>(
+        &mut self,
+        waiter: &Waiter,
+        f: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
         let result = f(self);
         if let Err(Error::Deadlock) = result {
             self.rollback(waiter)?;
         }
         result
     }
+}
+
+pub(super) fn check_size(tree: &Tree, key: &[u8], value: &[u8]) -> Result<()> {
+    let (size, max) = (key.len() + value.len(), row_bytes_max(tree.row_bytes_max()));
+    if size > max { Err(Error::EntryTooLarge { size, max }) } else { Ok(()) }
 }
 
 fn lock_key<'k>(tree: &Tree, key: &'k [u8]) -> LockKey<'k> {
