@@ -14,7 +14,7 @@ use rand_distr::Zipf;
 use super::rng::Random;
 
 /// YCSB's skew: the exponent of the Zipf distribution.
-pub const ZIPFIAN_EXPONENT: f64 = 0.99;
+const ZIPFIAN_EXPONENT: f64 = 0.99;
 
 /// Ranks from 1, of which the lower ones are the more popular.
 #[derive(Debug, Clone)]

@@ -31,7 +31,6 @@ pub mod work;
 mod ycsb;
 
 pub use execute::{Executor, Outcome, Scratch};
-pub use keys::ZIPFIAN_EXPONENT;
 pub use rng::{Random, stream};
 pub use script::{Load, Script, Shape};
 pub(crate) use table::without_limit;
