@@ -272,7 +272,8 @@ fn a_bulk_load_fills_the_indexes() {
     let (disk, db) = in_memory();
     let table = db.create_typed_table("people", people()).unwrap();
     let row = |id: u64| {
-        let mail = if id % 3 == 0 { Value::Null } else { Value::from(format!("{}@a", id * 7919 % 5000)) };
+        let mail =
+            if id.is_multiple_of(3) { Value::Null } else { Value::from(format!("{}@a", id * 7919 % 5000)) };
         vec![id.into(), mail, format!("town {}", id % 10).into(), Value::from(1900 + id % 100)]
     };
     let mut told = 0;

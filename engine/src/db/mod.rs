@@ -24,6 +24,7 @@ mod config;
 mod database;
 mod definition;
 mod opening;
+mod prepared;
 mod session;
 mod stats;
 mod tables;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::Tree;
+use super::{Attempt, Tree};
 use crate::buffer::Stop;
 use crate::disk::AlignedBuffer;
 use crate::error::{Error, Result};
@@ -84,7 +84,7 @@ impl Tree {
     }
 
     /// The children of a node, and whether they are leaves.
-    fn children(&self, page: PageNo) -> std::result::Result<Vec<(PageNo, bool)>, Stop> {
+    fn children(&self, page: PageNo) -> Attempt<Vec<(PageNo, bool)>> {
         let guard = self.pool.optimistic(page)?.shared()?;
         let node = guard.node();
         let children = node.level().and_then(|level| match level {

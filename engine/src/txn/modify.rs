@@ -48,7 +48,13 @@ impl Txn<'_> {
                 let newest = txn.newest(tree, key, waiter)?;
                 let next = choose(newest.value(), value)?;
                 let (value, deleted): (&[u8], bool) = match next {
-                    Next::Stay => return Ok(Modified { next, before: Before::default() }),
+                    Next::Stay => {
+                        // What was seen stays.
+                        if !txn.reads_lock() || txn.lock_as_it_is(tree, key, newest.header, waiter)? {
+                            return Ok(Modified { next, before: Before::default() });
+                        }
+                        continue;
+                    }
                     Next::Put => (value, false),
                     Next::Delete => (&[], true),
                 };

@@ -46,8 +46,8 @@ impl Txn<'_> {
             let key = LockKey { tree: tree.root().0 | UNIQUE, key: Some(part) };
             loop {
                 let held = txn.system.locks.holds(id, key, LockMode::Exclusive);
-                txn.lock_as(txn.request_for(id, key), waiter)?;
-                match txn.look(tree, part, id, waiter)? {
+                txn.lock(txn.request_of(id, key, LockMode::Exclusive), waiter)?;
+                match txn.look_for_entries(tree, part, id, waiter)? {
                     Found::Nothing => return Ok(true),
                     Found::Live => return Ok(false),
                     Found::Changed => {}
@@ -55,14 +55,14 @@ impl Txn<'_> {
                         if !held {
                             txn.system.locks.release(id, key);
                         }
-                        txn.wait_for(writer, id, tree, &entry, waiter)?;
+                        txn.wait_for(writer, txn.request(id, tree, &entry, LockMode::Exclusive), waiter)?;
                     }
                 }
             }
         })
     }
 
-    fn look(&self, tree: &Tree, part: &[u8], id: TxnId, waiter: &Waiter) -> Result<Found> {
+    fn look_for_entries(&self, tree: &Tree, part: &[u8], id: TxnId, waiter: &Waiter) -> Result<Found> {
         let mut found = Ok(Found::Nothing);
         let mut now = Vec::new();
         tree.scan(waiter, Bound::Included(part), Bound::Unbounded, |entry, version| {

@@ -6,8 +6,10 @@ use super::write::corrupt;
 use super::{Scratch, TypedTable, with_scratch};
 use crate::db::Transaction;
 use crate::error::{Error, Result};
+use crate::lock::LockMode;
 use crate::row::{EntryView, IndexFormat, IntoKey, KeyBounds, KeyRange, Row, RowError, RowView};
 use crate::tree::Tree;
+use crate::txn::Lookup;
 
 impl TypedTable {
     /// The row with this primary key that the transaction sees.
@@ -56,9 +58,9 @@ impl TypedTable {
         with_scratch(|scratch| {
             self.encode_key(key, scratch)?;
             let Scratch { key, value, .. } = scratch;
-            match txn
-                .write_in(&self.open, |txn, tree, waiter| txn.get_for_update(tree, key, value, waiter))?
-            {
+            match txn.write_in(&self.open, |txn, tree, waiter| {
+                txn.get_locked(tree, key, LockMode::Exclusive, value, waiter)
+            })? {
                 true => Ok(Some(Row::new(&self.typed.schema, key, value)?)),
                 false => Ok(None),
             }
@@ -95,28 +97,17 @@ impl TypedTable {
         txn: &mut Transaction<'_>,
         index: &str,
         range: impl KeyBounds<'k>,
-        mut each: impl FnMut(&RowView<'_>) -> ControlFlow<()>,
+        each: impl FnMut(&RowView<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
         self.check_loaded()?;
         let (format, index_tree) = self.index(index)?;
         let range = range.key_range(format.key())?;
-        let mut failed = None;
+        let mut rows = Rows { table: self, format, each };
         with_scratch(|Scratch { key, value, .. }| {
             txn.read_in(&self.open, |txn, tree, waiter| {
-                let moment = txn.moment()?;
-                moment.scan(index_tree, borrowed(&range), waiter, |entry, _| {
-                    let mut give = || -> Result<ControlFlow<()>> {
-                        format.primary_key_into(entry, key)?;
-                        match moment.get(tree, key, value, waiter)? {
-                            true => Ok(each(&RowView::new(&self.typed.schema, key, value)?)),
-                            false => Err(corrupt(format, "there is an entry without a row")),
-                        }
-                    };
-                    give().unwrap_or_else(|error| fail(&mut failed, error))
-                })
+                txn.scan_index((index_tree, tree), borrowed(&range), (key, value), waiter, &mut rows)
             })
-        })?;
-        failed.map_or(Ok(()), Err)
+        })
     }
 
     /// As [`TypedTable::scan_index`], with the columns of the index and of the primary key alone: the rows are not
@@ -142,6 +133,26 @@ impl TypedTable {
     pub(super) fn index(&self, name: &str) -> Result<(&IndexFormat, &Tree)> {
         let found = self.typed.indexes().find(|(index, _)| index.definition().name == name);
         found.ok_or_else(|| Error::from(RowError::UnknownIndex { name: name.to_owned() }))
+    }
+}
+
+/// The rows that entries lead to, for `each`.
+struct Rows<'t, F> {
+    table: &'t TypedTable,
+    format: &'t IndexFormat,
+    each: F,
+}
+
+impl<F: FnMut(&RowView<'_>) -> ControlFlow<()>> Lookup for Rows<'_, F> {
+    fn primary_key(&mut self, entry: &[u8], key: &mut Vec<u8>) -> Result<()> {
+        Ok(self.format.primary_key_into(entry, key)?)
+    }
+
+    fn row(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<ControlFlow<()>> {
+        match value {
+            Some(value) => Ok((self.each)(&RowView::new(&self.table.typed.schema, key, value)?)),
+            None => Err(corrupt(self.format, "there is an entry without a row")),
+        }
     }
 }
 
