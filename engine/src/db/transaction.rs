@@ -3,15 +3,15 @@
 use std::ops::{Bound, ControlFlow};
 
 use super::tree::OpenTree;
-use super::{Session, Table};
+use super::{Session, Statement, Table};
 use crate::error::Result;
 use crate::lock::LockMode;
 use crate::txn::{Change, Isolation, Txn};
 
 /// A transaction: what it changes happens at its commit, for everybody, or not at all.
 ///
-/// Each operation enters admission and leaves it at its end; while the transaction holds row locks it is of the first
-/// class there. Dropping it without a commit rolls it back.
+/// Each operation enters admission and leaves it at its end, unless a [`Transaction::statement`] keeps the place; while
+/// the transaction holds row locks it is of the first class there. Dropping it without a commit rolls it back.
 ///
 /// ```
 /// # use flifo_admission::{Admission, Config};
@@ -56,6 +56,15 @@ impl Session {
 }
 
 impl<'a> Transaction<'a> {
+    /// Enters admission for all operations until what it gives is dropped, as a server does for a statement of several:
+    /// each of them takes a ticket of this one place, and so does each row of a scan. One at a time.
+    ///
+    /// # Errors
+    /// As [`Session::statement`].
+    pub fn statement(&self) -> Result<Statement<'a>> {
+        self.session.statement_of(self.txn.has_written())
+    }
+
     /// Puts the value of `key` into `value`; false (and `value` empty) if there is no such row for this transaction.
     pub fn get(&mut self, table: &Table, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         self.read_in(&table.open, |txn, tree, waiter| txn.get(tree, key, value, waiter))

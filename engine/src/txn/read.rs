@@ -132,6 +132,10 @@ impl<'s> Txn<'s> {
         let (mut failed, mut again) = (None, Vec::new());
         tree.scan(waiter, from, to, |key, newest| {
             let mut give = || -> Result<ControlFlow<()>> {
+                // A ticket a row, outside of latches; out of tickets it queues again.
+                if let Some(session) = waiter.admission() {
+                    session.enter()?;
+                }
                 let (header, value) = Header::decode(newest).map_err(|_| bad_version(tree))?;
                 if self.sees(view, &header) {
                     return Ok(if header.deleted { ControlFlow::Continue(()) } else { each(key, value) });
