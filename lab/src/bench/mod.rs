@@ -16,7 +16,7 @@
 
 pub mod args;
 mod cell;
-mod control;
+pub mod control;
 mod limiter;
 mod load;
 pub mod plan;
