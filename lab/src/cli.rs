@@ -377,7 +377,7 @@ impl fmt::Display for Bytes {
 }
 
 /// A size as it is typed: a number, or one with K, M, G or T (of 1024).
-pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+pub fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' is no size: use a number of bytes, or one with K, M or G, as in 512M");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
@@ -419,7 +419,7 @@ fn tickets(text: &str) -> Result<u32, String> {
     number(text, "tickets", 1..=1_000_000_000)
 }
 
-pub(crate) fn rounds(text: &str) -> Result<u32, String> {
+pub fn rounds(text: &str) -> Result<u32, String> {
     number(text, "rounds", 1..=1_000)
 }
 
@@ -447,7 +447,7 @@ fn yes_no(text: &str) -> Result<bool, String> {
     }
 }
 
-pub(crate) fn seconds(text: &str) -> Result<f64, String> {
+pub fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.05..=3_600.0).contains(&seconds) => Ok(seconds),
         _ => Err("seconds must be a number from 0.05 to 3600".into()),

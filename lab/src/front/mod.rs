@@ -117,8 +117,10 @@ pub struct Job {
 
 /// What the threads that play clients are told.
 #[derive(Clone)]
-pub(crate) enum Order {
+pub enum Order {
+    /// A new session for every connection.
     Open(Arc<Admission>),
+    /// A cell.
     Run(Job),
 }
 
