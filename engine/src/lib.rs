@@ -36,8 +36,8 @@ mod wait;
 pub use background::Wake;
 pub use buffer::{PoolStats, RecoveryProgress};
 pub use db::{
-    Database, EngineConfig, EngineStats, FlushLog, Savepoint, Session, Statement, Table, Transaction, Tree,
-    TypedTable,
+    Database, EngineConfig, EngineStats, FlushLog, Rows, Savepoint, Session, Statement, Table, Transaction,
+    Tree, TypedTable,
 };
 pub use error::{Error, PRIMARY_KEY, Result};
 pub use metrics::{WaitReason, Waits, WaitsSnapshot};

@@ -46,8 +46,9 @@ mod version;
 mod write;
 
 pub use crate::lock::TxnId;
-pub(crate) use load::load_versions;
+pub(crate) use load::{load_versions, scan_committed};
 pub(crate) use modify::Next;
+pub(crate) use moment::{KeptMoment, Moment};
 pub(crate) use purge::Purger;
 pub(crate) use system::{SystemConfig, TxnSystem};
 pub(crate) use transaction::Txn;

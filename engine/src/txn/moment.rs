@@ -1,9 +1,12 @@
-//! Several reads of one moment: what an index says, and the rows it leads to.
+//! Several reads of one moment: what an index says, and the rows it leads to; and moments that outlast their
+//! transaction.
 
 use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
 
-use super::Txn;
+use super::table::CommitNo;
 use super::transaction::View;
+use super::{Isolation, Txn, TxnId, TxnSystem};
 use crate::error::Result;
 use crate::tree::Tree;
 use crate::wait::Waiter;
@@ -15,6 +18,15 @@ pub(crate) struct Moment<'t, 's> {
 }
 
 impl<'s> Txn<'s> {
+    /// What the transaction sees now, to look at for as long as it is kept. `system` is the transaction's.
+    pub(crate) fn keep_moment(&mut self, system: &Arc<TxnSystem>) -> Result<KeptMoment> {
+        self.check_active()?;
+        // The view holds its snapshot until the other one is held.
+        let (view, lane) = (self.view(), self.lane);
+        let commit = system.table.hold(lane, Some(view.commit));
+        Ok(KeptMoment { system: Arc::clone(system), lane, commit, own: view.own })
+    }
+
     /// What the transaction sees now.
     pub(crate) fn moment(&mut self) -> Result<Moment<'_, 's>> {
         self.check_active()?;
@@ -38,5 +50,27 @@ impl Moment<'_, '_> {
         each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         self.txn.scan_in(&self.view, tree, range, waiter, each)
+    }
+}
+
+/// What a transaction saw, and what it has changed itself since. It holds back purge until it is dropped.
+pub(crate) struct KeptMoment {
+    system: Arc<TxnSystem>,
+    lane: usize,
+    commit: CommitNo,
+    own: Option<TxnId>,
+}
+
+impl KeptMoment {
+    /// Reads there.
+    pub(crate) fn read<T>(&self, f: impl FnOnce(&Moment<'_, '_>) -> T) -> T {
+        let txn = Txn::begin(&self.system, Isolation::RepeatableRead, self.lane);
+        f(&Moment { txn: &txn, view: View::held_elsewhere(self.commit, self.own) })
+    }
+}
+
+impl Drop for KeptMoment {
+    fn drop(&mut self) {
+        self.system.table.let_go(self.lane, self.commit);
     }
 }

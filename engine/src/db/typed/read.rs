@@ -65,6 +65,19 @@ impl TypedTable {
         })
     }
 
+    /// How many rows the transaction sees: it looks at each of them.
+    pub fn count(&self, txn: &mut Transaction<'_>) -> Result<u64> {
+        self.check_loaded()?;
+        let mut rows = 0;
+        txn.read_in(&self.open, |txn, tree, waiter| {
+            txn.scan(tree, Bound::Unbounded, Bound::Unbounded, waiter, |_, _| {
+                rows += 1;
+                ControlFlow::Continue(())
+            })
+        })?;
+        Ok(rows)
+    }
+
     /// Calls `each` with every row of a range of primary keys that the transaction sees, in their order, until it says
     /// [`ControlFlow::Break`]. No latch is held during `each`.
     pub fn scan<'k>(
@@ -109,7 +122,10 @@ impl TypedTable {
                         format.primary_key_into(entry, key)?;
                         match moment.get(tree, key, value, waiter)? {
                             true => Ok(each(&RowView::new(&self.typed.schema, key, value)?)),
-                            false => Err(corrupt(format, "there is an entry without a row")),
+                            false => {
+                                self.check_loaded()?;
+                                Err(corrupt(format, "there is an entry without a row"))
+                            }
                         }
                     };
                     give().unwrap_or_else(|error| fail(&mut failed, error))
