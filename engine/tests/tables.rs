@@ -8,8 +8,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use common::{config, session};
-use flifo_engine::disk::{Fault, MemoryDisk};
-use flifo_engine::row::{Column, ColumnType, Index, Prefix, Schema};
+use flifo_engine::disk::{Disk as _, Fault, MemoryDisk};
+use flifo_engine::row::{Column, ColumnType, Index, Prefix, Schema, Value};
 use flifo_engine::{Database, EngineConfig, Error, Isolation, Result, TypedTable};
 
 const ROWS: u64 = 400;
@@ -30,7 +30,7 @@ fn schema() -> Schema {
         .unwrap()
 }
 
-fn rows(count: u64) -> impl Iterator<Item = Vec<flifo_engine::row::Value>> {
+fn rows(count: u64) -> impl Iterator<Item = Vec<Value>> {
     (1..=count).map(|id| vec![id.into(), format!("the row of number {id:08}").into(), (id % 7).into()])
 }
 
@@ -115,6 +115,39 @@ fn indexes_come_and_go() {
         })
         .unwrap();
     assert_eq!(found, (1..=ROWS).filter(|id| id % 7 == 3).count() - 1);
+}
+
+/// Entries that do not fit the memory are sorted in files, of which none is left.
+#[test]
+fn an_index_larger_than_the_memory_for_it_is_sorted_in_files() {
+    let disk = MemoryDisk::default();
+    let config = EngineConfig { sort_buffer_bytes: 16 << 10, ..small() };
+    let db = Database::create_on(Arc::new(disk.clone()), config).unwrap();
+    let table = db.create_typed_table("a", schema()).unwrap();
+    let names = disk.names().unwrap().len();
+    let shuffled = (1..=5000_u64).map(|id| {
+        let name = format!("the row of number {:08}", id.wrapping_mul(7919) % 5003);
+        vec![id.into(), name.into(), (id % 7).into()]
+    });
+    let mut twice: Vec<Vec<Value>> = shuffled.clone().collect();
+    twice[4900][1] = twice[3][1].clone();
+    let refused = db.bulk_load_rows(&table, twice, |_| {});
+    assert!(matches!(refused, Err(Error::DuplicateKey { index }) if index == "by_name"));
+    assert_eq!((check(&db, &table), db.lost_pages().unwrap()), (0, 0));
+    let during = std::cell::Cell::new(0);
+    let seen = shuffled.inspect(|_| during.set(disk.names().unwrap().len()));
+    assert_eq!(db.bulk_load_rows(&table, seen, |_| {}).unwrap(), 5000);
+    assert!(during.get() > names + 5, "it was sorted in memory");
+    assert_eq!(disk.names().unwrap().len(), names);
+    assert_eq!(check(&db, &table), 5000);
+    drop(table);
+    db.create_index("a", Index::new("more", ["size", "name"])).unwrap();
+    assert_eq!((check(&db, &db.typed_table("a").unwrap()), db.lost_pages().unwrap()), (5000, 0));
+    drop(db);
+    // What a crash leaves of them goes at the next open.
+    drop(disk.create("sort7.flifo").unwrap());
+    drop(open(&disk).unwrap());
+    assert_eq!(disk.names().unwrap().len(), names);
 }
 
 /// What a history does; the tables that must be there after so many of its steps.

@@ -13,7 +13,7 @@ use super::catalog::{Catalog, Kind};
 use super::config::FlushLog;
 use super::opening::{self, ToReplay};
 use super::tree::OpenTree;
-use super::typed::OpenTyped;
+use super::typed::{self, OpenTyped};
 use super::{EngineConfig, EngineStats, Session, Tree};
 use crate::buffer::{BufferPool, PoolConfig, RecoveryProgress, doublewrite};
 use crate::disk::{Disk, FileDisk, Tablespace};
@@ -80,7 +80,7 @@ pub(super) type OpenTrees = HashMap<(Kind, String), Arc<OpenTree>>;
 
 pub(super) struct Inner {
     number: u64,
-    disk: Arc<dyn Disk>,
+    pub(super) disk: Arc<dyn Disk>,
     data_files: u32,
     running: Running,
     waits: Arc<Waits>,
@@ -91,6 +91,7 @@ pub(super) struct Inner {
     sessions: AtomicUsize,
     closed: AtomicBool,
     flush_log: FlushLog,
+    pub(super) sort_buffer_bytes: usize,
 }
 
 /// The pool with the background at work; ends it, and lets go of the files.
@@ -224,6 +225,7 @@ impl Database {
     ) -> Result<Self> {
         config.check()?;
         let space = Arc::new(Tablespace::open(&*disk)?);
+        typed::remove_leftovers(&*disk);
         let waits = Waits::new();
         let (log, to_replay) = opening::open_log(&*disk, &space, &config)?;
         let running = Running::start(&*disk, log, to_replay.as_ref().map(ToReplay::start), &config, &waits)?;
@@ -257,6 +259,7 @@ impl Database {
             sessions: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             flush_log: config.flush_log_at_trx_commit,
+            sort_buffer_bytes: config.sort_buffer_bytes as usize,
         };
         Ok(Database { inner: Arc::new(inner) })
     }

@@ -2,7 +2,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use super::sort::Entries;
+use super::sort::Sorter;
 use crate::db::Database;
 use crate::error::{Error, Result};
 use crate::row::{Index, Schema};
@@ -12,7 +12,7 @@ use crate::wait::Waiter;
 
 impl Database {
     /// Adds an index to a table, and fills it from the rows. Conditions as for [`Database::drop_table`]. The entries are
-    /// sorted in memory.
+    /// sorted as by [`Database::bulk_load_rows`].
     ///
     /// # Errors
     /// [`Error::DuplicateKey`] if it is unique and rows have the same values; nothing is changed then.
@@ -23,7 +23,7 @@ impl Database {
             let rows = catalog.at(definition.root);
             let schema = typed.schema.with_index(index)?;
             catalog.add_index(waiter, table, schema, |schema, root| {
-                fill(schema, &rows, &catalog.at(root), waiter)
+                fill(schema, &rows, &catalog.at(root), self.sorter(), waiter)
             })
         })
     }
@@ -44,16 +44,14 @@ fn plain(name: &str) -> Error {
 }
 
 /// Fills the tree of the schema's last index.
-fn fill(schema: &Schema, rows: &Tree, tree: &Tree, waiter: &Waiter) -> Result<()> {
+fn fill(schema: &Schema, rows: &Tree, tree: &Tree, mut entries: Sorter<'_>, waiter: &Waiter) -> Result<()> {
     let Some(index) = schema.indexes().last() else { return Ok(()) };
-    let (mut entries, mut entry, mut failed) = (Entries::default(), Vec::new(), None);
+    let (mut entry, mut failed) = (Vec::new(), None);
     scan_committed(rows, waiter, (Bound::Unbounded, Bound::Unbounded), |key, value| {
         let row = schema.row().open(value);
-        match row.and_then(|row| index.entry_of(key, &row, &mut entry)) {
-            Ok(()) => {
-                entries.push(&entry);
-                ControlFlow::Continue(())
-            }
+        let encoded = row.and_then(|row| index.entry_of(key, &row, &mut entry));
+        match encoded.map_err(Error::from).and_then(|()| entries.push(&entry, waiter)) {
+            Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
                 failed = Some(error);
                 ControlFlow::Break(())
@@ -61,8 +59,7 @@ fn fill(schema: &Schema, rows: &Tree, tree: &Tree, waiter: &Waiter) -> Result<()
         }
     })?;
     if let Some(error) = failed {
-        return Err(error.into());
+        return Err(error);
     }
-    entries.sort(index)?;
-    entries.load(tree, Database::BULK_LOAD_FILL, waiter)
+    entries.load(index, tree, Database::BULK_LOAD_FILL, waiter)
 }

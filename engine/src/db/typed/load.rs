@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-use super::sort::Entries;
+use super::sort::Sorter;
 use super::{Scratch, TypedTable};
 use crate::Waiter;
 use crate::db::Database;
@@ -35,8 +35,8 @@ impl Database {
     /// that began before. A column that the table numbers gets numbers where it is NULL.
     ///
     /// Nobody else may use the table meanwhile: that is [`Error::TableLoading`]. If it has indexes, no transaction that
-    /// has written may be going on, or it is [`Error::TransactionsActive`]; their entries are kept in memory until the
-    /// rows are loaded, with twelve bytes more for each, and sorted there.
+    /// has written may be going on, or it is [`Error::TransactionsActive`]; their entries are sorted meanwhile, each
+    /// index's in [`sort_buffer_bytes`](crate::EngineConfig::sort_buffer_bytes) of memory, and what does not fit, in files.
     ///
     /// A load that fails, or is cut off by a crash, leaves the table empty.
     pub fn bulk_load_rows<'v, R: IntoRow<'v>>(
@@ -54,13 +54,12 @@ impl Database {
         if indexed && self.inner.txns().stats().active > 0 {
             return Err(Error::TransactionsActive { name: table.name().to_owned() });
         }
-        let mut load = Load { table, entries: table.typed.indexes().map(|_| Entries::default()).collect() };
+        let mut load = Load { table, entries: table.typed.indexes().map(|_| self.sorter()).collect() };
         let (mut rows, mut scratch, noted) = (rows.into_iter(), Scratch::default(), Cell::new(false));
         // The root of the rows is written last: until then the table is empty.
         let next = |key: &mut Vec<u8>, version: &mut Vec<u8>| {
             let Some(row) = rows.next() else {
                 if indexed {
-                    load.sort()?;
                     self.inner.catalog.begin_load(&waiter, tree.root())?;
                     noted.set(true);
                     load.load_indexes(&waiter)?;
@@ -75,7 +74,7 @@ impl Database {
             })?;
             key.extend_from_slice(&scratch.key);
             version.extend_from_slice(&scratch.value);
-            load.add_entries(&mut scratch)?;
+            load.add_entries(&mut scratch, &waiter)?;
             Ok(true)
         };
         self.inner.change(&waiter, || {
@@ -91,16 +90,22 @@ impl Database {
     }
 }
 
+impl Database {
+    pub(super) fn sorter(&self) -> Sorter<'_> {
+        Sorter::new(&*self.inner.disk, self.inner.sort_buffer_bytes)
+    }
+}
+
 /// The indexes' part of a load.
 struct Load<'t> {
     table: &'t TypedTable,
     /// Of each index.
-    entries: Vec<Entries>,
+    entries: Vec<Sorter<'t>>,
 }
 
 impl Load<'_> {
     /// The entries of the row that is in `scratch`.
-    fn add_entries(&mut self, scratch: &mut Scratch) -> Result<()> {
+    fn add_entries(&mut self, scratch: &mut Scratch, waiter: &Waiter) -> Result<()> {
         if self.entries.is_empty() {
             return Ok(());
         }
@@ -108,20 +113,14 @@ impl Load<'_> {
         let row = schema.row().open(&scratch.value)?;
         for (index, entries) in schema.indexes().iter().zip(&mut self.entries) {
             index.entry_of(&scratch.key, &row, &mut scratch.entry)?;
-            entries.push(&scratch.entry);
+            entries.push(&scratch.entry, waiter)?;
         }
         Ok(())
     }
 
-    fn sort(&mut self) -> Result<()> {
-        let indexes = self.table.typed.schema.indexes().iter();
-        indexes.zip(&mut self.entries).try_for_each(|(index, entries)| entries.sort(index))
-    }
-
     fn load_indexes(&mut self, waiter: &Waiter) -> Result<()> {
-        let trees = self.table.typed.indexes.iter();
-        trees
-            .zip(self.entries.drain(..))
-            .try_for_each(|(tree, entries)| entries.load(tree, Database::BULK_LOAD_FILL, waiter))
+        self.table.typed.indexes().zip(self.entries.drain(..)).try_for_each(|((index, tree), entries)| {
+            entries.load(index, tree, Database::BULK_LOAD_FILL, waiter)
+        })
     }
 }

@@ -18,6 +18,7 @@ mod sort;
 mod write;
 
 pub use iter::Rows;
+pub(super) use sort::remove_leftovers;
 
 use std::cell::Cell;
 use std::sync::Arc;
