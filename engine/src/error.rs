@@ -290,6 +290,14 @@ pub enum Error {
     /// An update that would change a row's primary key.
     #[error("an update cannot change the primary key; delete the row, and insert it with the other key")]
     PrimaryKeyChanged,
+    /// A column that the table numbers has come to the end of its type.
+    #[error(
+        "the column '{column}' has no number left; give the rows numbers that are free, or make the table anew"
+    )]
+    NumbersExhausted {
+        /// The column.
+        column: String,
+    },
     /// An index whose entries are not those of its table's rows.
     #[error("the index '{index}' does not agree with its table: {what}; drop the index and create it again")]
     CorruptIndex {

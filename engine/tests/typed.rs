@@ -324,3 +324,141 @@ fn a_bulk_load_that_fails_leaves_the_table_empty() {
     table.insert(&mut txn, (1, "ann@a", "Oslo", 1)).unwrap();
     txn.commit().unwrap();
 }
+
+fn notes() -> Schema {
+    Schema::builder()
+        .column(Column::new("id", ColumnType::I64).auto_increment())
+        .column(Column::new("text", ColumnType::Text))
+        .primary_key(["id"])
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn rows_are_numbered_and_no_number_is_given_twice() {
+    let (disk, db) = in_memory();
+    let table = db.create_typed_table("notes", notes()).unwrap();
+    let one = session(&db);
+    let mut txn = begin(&one);
+    let next = None::<i64>;
+    assert_eq!(table.insert(&mut txn, (next, "a")).unwrap(), Some(1));
+    assert_eq!(table.insert(&mut txn, (next, "b")).unwrap(), Some(2));
+    assert_eq!(table.insert(&mut txn, (10, "c")).unwrap(), None);
+    assert_eq!(table.insert(&mut txn, (5, "d")).unwrap(), None);
+    assert_eq!(table.insert(&mut txn, (-5, "e")).unwrap(), None);
+    assert!(table.upsert(&mut txn, (next, "f")).unwrap());
+    assert!(table.get(&mut txn, 11).unwrap().is_some());
+    assert!(table.update(&mut txn, (next, "g")).is_err());
+    txn.rollback().unwrap();
+    let mut txn = begin(&one);
+    assert_eq!(table.insert(&mut txn, (next, "a")).unwrap(), Some(12));
+    txn.commit().unwrap();
+
+    let found = disk.kill();
+    let db = Database::open_on(Arc::new(found), config()).unwrap();
+    let table = db.typed_table("notes").unwrap();
+    let given = std::sync::Mutex::new(std::collections::BTreeSet::from([12]));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let session = session(&db);
+                for _ in 0..200 {
+                    let mut txn = session.begin(Isolation::ReadCommitted);
+                    let number = table.insert(&mut txn, (next, "x")).unwrap().unwrap();
+                    txn.commit().unwrap();
+                    assert!(given.lock().unwrap().insert(number), "{number} was given twice");
+                }
+            });
+        }
+    });
+    let one = session(&db);
+    let mut txn = begin(&one);
+    assert_eq!(table.count(&mut txn).unwrap(), 801);
+    table.insert(&mut txn, (i64::MAX, "the last")).unwrap();
+    assert!(matches!(table.insert(&mut txn, (next, "x")), Err(Error::NumbersExhausted { .. })));
+    drop(txn);
+    let other = db.create_typed_table("loaded", notes()).unwrap();
+    db.bulk_load_rows(&other, (0..100).map(|_| (next, "x")), |_| {}).unwrap();
+    assert_eq!(other.insert(&mut begin(&one), (next, "x")).unwrap(), Some(101));
+}
+
+#[test]
+fn an_iterator_has_its_own_snapshot() {
+    let (_, db) = in_memory();
+    let table = db.create_typed_table("people", people()).unwrap();
+    let row = |id: u64| (id, format!("{id}@a"), format!("town {}", id % 3));
+    let rows = (0..1000).map(|id| {
+        let (id, mail, town) = row(id);
+        vec![id.into(), mail.into(), town.into(), Value::Null]
+    });
+    db.bulk_load_rows(&table, rows, |_| {}).unwrap();
+    let (all, some, of_town) = {
+        let session = session(&db);
+        let mut txn = begin(&session);
+        table.delete(&mut txn, 7).unwrap();
+        let all = table.iter(&mut txn, ..).unwrap();
+        let some = table.iter(&mut txn, 100..356).unwrap();
+        (all, some, table.iter_index(&mut txn, "by_town", Prefix("town 1")).unwrap())
+    };
+    // Its transaction was rolled back, and another one has changed everything.
+    let session = session(&db);
+    let mut txn = begin(&session);
+    for id in 0..1000 {
+        table.update_with(&mut txn, id, |row| Ok(row.set("town", "elsewhere")?)).unwrap();
+    }
+    txn.commit().unwrap();
+    let id = |row: flifo_engine::Result<flifo_engine::row::Row>| {
+        let row = row.unwrap();
+        assert!(row.get("town").unwrap().as_text().unwrap().starts_with("town "));
+        row.get("id").unwrap().as_u64().unwrap()
+    };
+    assert_eq!(std::thread::scope(|scope| scope.spawn(|| all.map(id).count()).join().unwrap()), 1000);
+    assert_eq!(some.map(id).collect::<Vec<_>>(), (100..356).collect::<Vec<_>>());
+    assert_eq!(of_town.map(id).collect::<Vec<_>>(), (1..1000).step_by(3).collect::<Vec<_>>());
+    let mut late = table.iter(&mut begin(&session), ..).unwrap();
+    assert_eq!(db.check_typed_table(&table, &mut begin(&session)).unwrap(), 1000);
+    db.close().unwrap();
+    assert!(matches!(late.next(), Some(Err(Error::Closed))));
+    assert!(late.next().is_none());
+}
+
+/// Many threads add the same values: of each exactly one wins.
+#[test]
+fn of_those_who_add_the_same_one_wins() {
+    const VALUES: u64 = 60;
+    let (_, db) = in_memory();
+    let table = db.create_typed_table("people", people()).unwrap();
+    let wins = std::sync::atomic::AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..6_u64 {
+            let (db, table, wins) = (&db, &table, &wins);
+            scope.spawn(move || {
+                let session = session(db);
+                for value in 0..VALUES {
+                    let mail = format!("{value}@a");
+                    let mut txn = session.begin(Isolation::ReadCommitted);
+                    // Some give up what they have added, or what another has.
+                    let id = value * 10 + thread;
+                    match table.insert(&mut txn, (id, &mail, "x", 1)) {
+                        Ok(_) if (value + thread).is_multiple_of(4) => {
+                            table.delete(&mut txn, id).unwrap();
+                            txn.commit().unwrap();
+                        }
+                        Ok(_) if (value + thread).is_multiple_of(5) => txn.rollback().unwrap(),
+                        Ok(_) => {
+                            wins.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                            txn.commit().unwrap();
+                        }
+                        Err(Error::DuplicateKey { index }) => assert_eq!(index, "by_mail"),
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            });
+        }
+    });
+    let session = session(&db);
+    let mut txn = begin(&session);
+    let rows = db.check_typed_table(&table, &mut txn).unwrap();
+    assert_eq!(rows, wins.into_inner());
+    assert!(rows > VALUES / 2 && rows <= VALUES, "{rows}");
+}

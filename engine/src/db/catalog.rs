@@ -5,11 +5,9 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use super::definition::{Definition, Typed};
 use crate::buffer::BufferPool;
 use crate::error::{Error, Result};
 use crate::page::PageNo;
-use crate::row::Schema;
 use crate::space::PageAllocator;
 use crate::tree::Tree;
 use crate::wait::Waiter;
@@ -30,16 +28,16 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    fn what(self) -> &'static str {
+    pub(super) fn what(self) -> &'static str {
         if self == Kind::Table { "table" } else { "tree" }
     }
 
-    fn unknown(self, name: &str) -> Error {
+    pub(super) fn unknown(self, name: &str) -> Error {
         let name = name.to_owned();
         if self == Kind::Table { Error::UnknownTable { name } } else { Error::UnknownTree { name } }
     }
 
-    fn exists(self, name: &str) -> Error {
+    pub(super) fn exists(self, name: &str) -> Error {
         let name = name.to_owned();
         if self == Kind::Table { Error::TableExists { name } } else { Error::TreeExists { name } }
     }
@@ -51,18 +49,14 @@ const NAME_BYTES_MAX: usize = 200;
 pub(super) struct Catalog {
     pool: Arc<BufferPool>,
     alloc: Arc<PageAllocator>,
-    tree: Tree,
+    pub(super) tree: Tree,
 }
 
-fn key(kind: u8, what: &'static str, name: &str) -> Result<Vec<u8>> {
+pub(super) fn key(kind: u8, what: &'static str, name: &str) -> Result<Vec<u8>> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
         return Err(Error::BadName { what, size: name.len(), max: NAME_BYTES_MAX });
     }
     Ok([&[kind], name.as_bytes()].concat())
-}
-
-fn table_key(name: &str) -> Result<Vec<u8>> {
-    key(Kind::Table as u8, Kind::Table.what(), name)
 }
 
 impl Catalog {
@@ -105,84 +99,21 @@ impl Catalog {
         Tree::open(&self.pool, &self.alloc, root)
     }
 
-    /// What the table of that name is.
-    pub(super) fn table(&self, waiter: &Waiter, name: &str) -> Result<Definition> {
-        let mut bytes = Vec::new();
-        if !self.tree.get(waiter, &table_key(name)?, &mut bytes)? {
-            return Err(Kind::Table.unknown(name));
-        }
-        Definition::decode(&bytes).map_err(|what| Error::CorruptPage {
-            page: self.root().0,
-            what: format!("the catalog's entry of table '{name}': {what}"),
-        })
-    }
-
-    /// Creates a table of plain rows, or of a schema. The caller sees to it that nobody else changes the trees' names
-    /// meanwhile.
-    pub(super) fn create_table(
-        &self,
-        waiter: &Waiter,
-        name: &str,
-        schema: Option<Schema>,
-    ) -> Result<Definition> {
-        let key = table_key(name)?;
-        if self.tree.get(waiter, &key, &mut Vec::new())? {
-            return Err(Kind::Table.exists(name));
-        }
-        let create = || Tree::create(&self.pool, &self.alloc, waiter).map(|tree| tree.root());
-        let root = create()?;
-        let typed = match schema {
-            None => None,
-            Some(schema) => {
-                let indexes = schema.indexes().iter().map(|_| create()).collect::<Result<_>>()?;
-                Some(Typed { schema, indexes })
-            }
-        };
-        let definition = Definition { root, typed };
-        let bytes = definition.encode();
-        let (size, max) = (key.len() + bytes.len(), self.tree.row_bytes_max());
-        let inserted = match size <= max {
-            true => self.tree.insert(waiter, &key, &bytes),
-            false => Err(Error::SchemaTooLarge { size, max }),
-        };
-        match inserted {
-            Ok(_) => Ok(definition),
-            Err(error) => {
-                let _ = definition.roots().try_for_each(|root| self.at(root).destroy(waiter));
-                Err(error)
-            }
-        }
-    }
-
     /// The caller sees to it that nobody else changes the trees' names meanwhile.
     pub(super) fn create_tree(&self, waiter: &Waiter, kind: Kind, name: &str) -> Result<Tree> {
         let key = key(kind as u8, kind.what(), name)?;
-        if self.tree.get(waiter, &key, &mut Vec::new())? {
-            return Err(kind.exists(name));
-        }
-        let tree = Tree::create(&self.pool, &self.alloc, waiter)?;
-        match self.tree.insert(waiter, &key, &tree.root().0.to_le_bytes()) {
-            Ok(_) => Ok(tree),
-            Err(error) => {
-                // At worst its one page is lost until the data is loaded anew.
-                let _ = tree.destroy(waiter);
-                Err(error)
-            }
-        }
+        let planted = self.tree.plant(waiter, |root| (key.clone(), root.0.to_le_bytes().to_vec()))?;
+        planted.ok_or_else(|| kind.exists(name))
     }
 
-    /// Takes the name out, and frees the pages of the trees. The caller sees to it that nobody else uses them.
-    pub(super) fn drop_trees(
-        &self,
-        waiter: &Waiter,
-        kind: Kind,
-        name: &str,
-        roots: impl IntoIterator<Item = PageNo>,
-    ) -> Result<()> {
-        if !self.tree.delete(waiter, &key(kind as u8, kind.what(), name)?)? {
+    /// Takes a tree's name out, and frees its pages. The caller sees to it that nobody else uses it.
+    pub(super) fn drop_tree(&self, waiter: &Waiter, kind: Kind, name: &str, root: PageNo) -> Result<()> {
+        let key = key(kind as u8, kind.what(), name)?;
+        self.doom(waiter, [root])?;
+        if !self.tree.delete(waiter, &key)? {
             return Err(kind.unknown(name));
         }
-        roots.into_iter().try_for_each(|root| self.at(root).destroy(waiter))
+        self.fell(waiter, root)
     }
 
     pub(super) fn names(&self, waiter: &Waiter, kind: Kind) -> Result<Vec<String>> {

@@ -13,7 +13,7 @@ use super::catalog::{Catalog, Kind};
 use super::config::FlushLog;
 use super::opening::{self, ToReplay};
 use super::tree::OpenTree;
-use super::typed::OpenTyped;
+use super::typed::{self, OpenTyped};
 use super::{EngineConfig, EngineStats, Session, Tree};
 use crate::buffer::{BufferPool, PoolConfig, RecoveryProgress, doublewrite};
 use crate::disk::{Disk, FileDisk, Tablespace};
@@ -80,7 +80,7 @@ pub(super) type OpenTrees = HashMap<(Kind, String), Arc<OpenTree>>;
 
 pub(super) struct Inner {
     number: u64,
-    disk: Arc<dyn Disk>,
+    pub(super) disk: Arc<dyn Disk>,
     data_files: u32,
     running: Running,
     waits: Arc<Waits>,
@@ -91,6 +91,7 @@ pub(super) struct Inner {
     sessions: AtomicUsize,
     closed: AtomicBool,
     flush_log: FlushLog,
+    pub(super) sort_buffer_bytes: usize,
 }
 
 /// The pool with the background at work; ends it, and lets go of the files.
@@ -224,6 +225,7 @@ impl Database {
     ) -> Result<Self> {
         config.check()?;
         let space = Arc::new(Tablespace::open(&*disk)?);
+        typed::remove_leftovers(&*disk);
         let waits = Waits::new();
         let (log, to_replay) = opening::open_log(&*disk, &space, &config)?;
         let running = Running::start(&*disk, log, to_replay.as_ref().map(ToReplay::start), &config, &waits)?;
@@ -232,6 +234,7 @@ impl Database {
             replayed.inspect_err(|error| running.pool.stop(error.to_string()))?;
         }
         let catalog = Catalog::open(&running.pool, PageNo(space.catalog_root()));
+        catalog.tidy(&Waiter::background().recording(&waits))?;
         Self::assemble(disk, running, waits, catalog, &config)
     }
 
@@ -256,6 +259,7 @@ impl Database {
             sessions: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             flush_log: config.flush_log_at_trx_commit,
+            sort_buffer_bytes: config.sort_buffer_bytes as usize,
         };
         Ok(Database { inner: Arc::new(inner) })
     }
@@ -273,7 +277,7 @@ impl Database {
     /// Takes the tree out of the catalog and frees its pages. Nobody may have a handle of it, or it is
     /// [`Error::TreeInUse`].
     pub fn drop_tree(&self, name: &str) -> Result<()> {
-        self.inner.drop_one(Kind::Tree, name)
+        self.inner.drop_tree(name)
     }
 
     /// The names of all trees, ascending.
@@ -301,7 +305,7 @@ impl Database {
 
     /// A session, under the admission that is given: one per connection.
     pub fn session(&self, admission: &Arc<Admission>) -> Session {
-        let waiter = Waiter::session(admission.session()).recording(&self.inner.waits);
+        let waiter = self.inner.session_waiter(admission);
         let lane = self.inner.sessions.fetch_add(1, Ordering::Relaxed);
         Session::new(Arc::clone(&self.inner), waiter, lane)
     }
@@ -415,6 +419,10 @@ impl Inner {
         Waiter::background().recording(&self.waits)
     }
 
+    pub(super) fn session_waiter(&self, admission: &Arc<Admission>) -> Waiter {
+        Waiter::session(admission.session()).recording(&self.waits)
+    }
+
     pub(super) fn check_open(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
     }
@@ -447,36 +455,40 @@ impl Inner {
             return Ok(Arc::clone(open));
         }
         let open = match kind {
-            Kind::Table => self.open_table(name, self.catalog.table(&waiter, name)?),
+            Kind::Table => self.open_table(name, self.catalog.table(&waiter, name)?, &waiter)?,
             _ => self.open_tree(name, self.catalog.tree(&waiter, kind, name)?, None),
         };
         Ok(self.remember(&mut trees, kind, open))
     }
 
-    pub(super) fn drop_one(&self, kind: Kind, name: &str) -> Result<()> {
+    /// Makes sure of a tree that is to be changed as a whole: nobody else may have a handle of it, and gets none while
+    /// the lock is held.
+    pub(super) fn take_out(&self, trees: &mut OpenTrees, kind: Kind, name: &str) -> Result<()> {
+        let key = (kind, name.to_owned());
+        let Some(open) = trees.remove(&key) else { return Ok(()) };
+        // Handles are cloned from handles or from here, so a sole one stays so while the lock is held.
+        Arc::try_unwrap(open).map(drop).map_err(|open| {
+            trees.insert(key, open);
+            let name = name.to_owned();
+            match kind {
+                Kind::Table => Error::TableInUse { name },
+                _ => Error::TreeInUse { name },
+            }
+        })
+    }
+
+    fn drop_tree(&self, name: &str) -> Result<()> {
         let waiter = self.waiter();
         let mut trees = self.trees(&waiter);
-        let key = (kind, name.to_owned());
-        let roots = match trees.remove(&key) {
-            None if kind == Kind::Table => self.catalog.table(&waiter, name)?.roots().collect(),
-            None => vec![self.catalog.tree(&waiter, kind, name)?.root()],
-            // Handles are cloned from handles or from here, so a sole one stays so while the lock is held.
-            Some(open) => match Arc::try_unwrap(open) {
-                Ok(open) => open.roots(),
-                Err(open) => {
-                    trees.insert(key, open);
-                    let name = name.to_owned();
-                    return Err(match kind {
-                        Kind::Table => Error::TableInUse { name },
-                        _ => Error::TreeInUse { name },
-                    });
-                }
-            },
-        };
-        if kind == Kind::Table && !self.txns.forget_history(&waiter)? {
-            return Err(Error::TransactionsActive { name: name.to_owned() });
-        }
-        self.change(&waiter, || self.catalog.drop_trees(&waiter, kind, name, roots))
+        self.take_out(&mut trees, Kind::Tree, name)?;
+        let root = self.catalog.tree(&waiter, Kind::Tree, name)?.root();
+        self.change(&waiter, || self.catalog.drop_tree(&waiter, Kind::Tree, name, root))
+    }
+
+    /// Makes what was logged until now durable, whatever the configuration says.
+    pub(super) fn sync_log(&self, waiter: &Waiter) -> Result<()> {
+        let log = self.running.log();
+        log.make_durable(log.next(), Durability::Synced, waiter)
     }
 
     /// Runs a change of pages, and waits until it is as durable as the configuration says.
@@ -535,7 +547,12 @@ impl Inner {
         open
     }
 
-    pub(super) fn txns(&self) -> &TxnSystem {
+    /// See [`TxnSystem::forget_history`].
+    pub(super) fn forget_history(&self, waiter: &Waiter) -> Result<bool> {
+        self.txns.forget_history(waiter)
+    }
+
+    pub(super) fn txns(&self) -> &Arc<TxnSystem> {
         &self.txns
     }
 

@@ -22,6 +22,7 @@
 mod catalog;
 mod config;
 mod database;
+mod ddl;
 mod definition;
 mod opening;
 mod prepared;
@@ -38,4 +39,4 @@ pub use session::{Session, Statement};
 pub use stats::EngineStats;
 pub use transaction::{Savepoint, Transaction};
 pub use tree::{Table, Tree};
-pub use typed::TypedTable;
+pub use typed::{Rows, TypedTable};

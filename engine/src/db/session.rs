@@ -40,6 +40,15 @@ impl Session {
         Session { database, waiter, lane, in_statement: Cell::new(false) }
     }
 
+    pub(super) fn shared_database(&self) -> &Arc<Inner> {
+        &self.database
+    }
+
+    /// A waiter of its own, under the same admission.
+    pub(super) fn another_waiter(&self) -> Waiter {
+        self.database.session_waiter(self.admission().admission())
+    }
+
     pub(super) fn database(&self) -> &Inner {
         &self.database
     }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::catalog::Kind;
+use super::catalog::{Catalog, Kind};
 use super::database::Inner;
-use super::definition::Definition;
+use super::definition::{Definition, Typed};
 use super::tree::OpenTree;
 use super::typed::OpenTyped;
 use super::{Database, Table, TypedTable};
@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::row::Schema;
 use crate::tree::TreeStats;
 use crate::txn::load_versions;
+use crate::wait::Waiter;
 
 impl Database {
     /// Creates an empty table: rows in versions, read and changed by transactions ([`Session::begin`](crate::Session)).
@@ -49,7 +50,17 @@ impl Database {
     /// or it is [`Error::TableInUse`]; and no transaction that has written may be going on, or it is
     /// [`Error::TransactionsActive`]. Waits until purge has done with all that was before.
     pub fn drop_table(&self, name: &str) -> Result<()> {
-        self.inner.drop_one(Kind::Table, name)
+        self.inner.drop_table(name)
+    }
+
+    /// Gives the table another name. Conditions as for [`Database::drop_table`].
+    pub fn rename_table(&self, old: &str, new: &str) -> Result<()> {
+        self.inner.change_table(old, |catalog, waiter| catalog.rename_table(waiter, old, new))
+    }
+
+    /// Removes all rows, and frees their pages; numbers begin at 1 again. Conditions as for [`Database::drop_table`].
+    pub fn truncate_table(&self, name: &str) -> Result<()> {
+        self.inner.change_table(name, |catalog, waiter| catalog.truncate_table(waiter, name))
     }
 
     /// The names of all tables, ascending.
@@ -61,6 +72,16 @@ impl Database {
     /// As [`Database::check_tree`], of a table. Rows are counted with those that are deleted and not purged yet.
     pub fn check_table(&self, table: &Table) -> Result<TreeStats> {
         self.inner.check_handle(&table.open)?.check(&self.inner.waiter())
+    }
+
+    /// How many pages are allocated to nobody: neither to the catalog, nor to a tree, a table, an index or a rollback
+    /// segment. A crash in the middle of a split or a bulk load leaves some; they are no harm, but room. Reads all
+    /// trees, which nobody changes meanwhile.
+    pub fn lost_pages(&self) -> Result<u64> {
+        self.inner.check_open()?;
+        let waiter = self.inner.waiter();
+        let _trees = self.inner.trees(&waiter);
+        self.inner.catalog.lost_pages(&waiter)
     }
 
     /// Fills an empty table from rows in strictly ascending order of their keys, and returns their number. `progress`
@@ -91,14 +112,39 @@ impl Inner {
         let waiter = self.waiter();
         let mut trees = self.trees(&waiter);
         let definition = self.change(&waiter, || self.catalog.create_table(&waiter, name, schema))?;
-        Ok(self.remember(&mut trees, Kind::Table, self.open_table(name, definition)))
+        let open = self.open_table(name, definition, &waiter)?;
+        Ok(self.remember(&mut trees, Kind::Table, open))
     }
 
-    pub(super) fn open_table(&self, name: &str, definition: Definition) -> OpenTree {
-        let typed = definition.typed.map(|typed| {
-            let indexes = typed.indexes.iter().map(|&root| self.catalog.at(root)).collect();
-            Arc::new(OpenTyped::new(typed.schema, indexes))
-        });
-        self.open_tree(name, self.catalog.at(definition.root), typed)
+    fn drop_table(&self, name: &str) -> Result<()> {
+        self.change_table(name, |catalog, waiter| catalog.drop_table(waiter, name))
+    }
+
+    /// Changes a table as a whole, of which nobody has a handle, and of whose past nobody asks.
+    pub(super) fn change_table(
+        &self,
+        name: &str,
+        change: impl FnOnce(&Catalog, &Waiter) -> Result<()>,
+    ) -> Result<()> {
+        self.check_open()?;
+        let waiter = self.waiter();
+        let mut trees = self.trees(&waiter);
+        self.take_out(&mut trees, Kind::Table, name)?;
+        if !self.forget_history(&waiter)? {
+            return Err(Error::TransactionsActive { name: name.to_owned() });
+        }
+        self.change(&waiter, || change(&self.catalog, &waiter))
+    }
+
+    pub(super) fn open_table(&self, name: &str, definition: Definition, waiter: &Waiter) -> Result<OpenTree> {
+        let typed = match definition.typed {
+            None => None,
+            Some(Typed { schema, indexes }) => {
+                let indexes = indexes.iter().map(|&root| self.catalog.at(root)).collect();
+                let next_number = self.catalog.next_number(waiter, definition.root)?.unwrap_or(1);
+                Some(Arc::new(OpenTyped::new(schema, indexes, next_number)))
+            }
+        };
+        Ok(self.open_tree(name, self.catalog.at(definition.root), typed))
     }
 }

@@ -183,6 +183,10 @@ impl<'a> Transaction<'a> {
         self.write_in(&table.open, |txn, tree, waiter| txn.change(tree, key, change, waiter))
     }
 
+    pub(super) fn session(&self) -> &'a Session {
+        self.session
+    }
+
     /// Reads a table's tree, under admission.
     pub(super) fn read_in<T>(
         &mut self,

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::typed::OpenTyped;
-use crate::page::PageNo;
 use crate::tree;
 
 /// A tree of a database: ordered rows of a key and a value. Clones are handles of the same one.
@@ -23,14 +22,6 @@ pub(super) struct OpenTree {
     pub(super) tree: tree::Tree,
     /// What it is besides rows of a key and a value.
     pub(super) typed: Option<Arc<OpenTyped>>,
-}
-
-impl OpenTree {
-    /// The roots of all its trees.
-    pub(super) fn roots(&self) -> Vec<PageNo> {
-        let indexes = self.typed.iter().flat_map(|typed| &typed.indexes);
-        std::iter::once(&self.tree).chain(indexes).map(tree::Tree::root).collect()
-    }
 }
 
 /// A table of a database: ordered rows of a key and a value, in versions. Clones are handles of the same one.

@@ -4,7 +4,8 @@
 //! A page is allocated before the mini-transaction that uses it takes its first latch, and freed after it has let go
 //! of its last. Each is a mini-transaction of its own on one bitmap page. So a crash in between can only leave a
 //! page allocated that nothing uses; recovery, when it comes, can free such pages by what the trees reach.
-//! What was allocated and not used is to be freed by the caller.
+//! What was allocated and not used is to be freed by the caller. What comes and goes with a row that tells of it is
+//! marked in that row's mini-transaction instead (`choose`, `mark`), and never in doubt.
 //!
 //! # Neighbours
 //! The caller says near which page it wants one; the first free page from there on is taken, in this group or the
@@ -14,7 +15,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::buffer::{BufferPool, Need};
+use crate::buffer::{BufferPool, ExclusiveGuard, Need, OptimisticGuard, Stop};
 use crate::error::Result;
 use crate::metrics::WaitReason;
 use crate::page::PageNo;
@@ -137,6 +138,58 @@ impl PageAllocator {
         })
     }
 
+    /// A page that is free, and for which there is room on disk. It stays free until it is marked ([`Self::mark`]), so
+    /// another may be faster.
+    pub(crate) fn choose(&self, waiter: &Waiter) -> Result<PageNo> {
+        let group_pages = group_pages(self.pool.page_size());
+        let from = self.cursor.load(Ordering::Relaxed);
+        let (mut group, mut within, mut wrapped) = (from / group_pages, from % group_pages, false);
+        loop {
+            if group >= self.groups(waiter)? {
+                if !wrapped {
+                    (group, within, wrapped) = (0, 0, true);
+                    continue;
+                }
+                self.add_group(group, waiter)?;
+            }
+            let base = group * group_pages;
+            let free = self.pool.retry(waiter, || {
+                Ok(bitmap::find_free(self.pool.optimistic(PageNo(base + 1))?.shared()?.bytes(), within))
+            })?;
+            if let Some(free) = free {
+                self.grow(base + free + 1, waiter)?;
+                return Ok(PageNo(base + free));
+            }
+            (group, within) = (group + 1, 0);
+        }
+    }
+
+    /// The bitmap that has the page's bit.
+    pub(crate) fn bitmap(&self, page: PageNo) -> std::result::Result<OptimisticGuard<'_>, Stop> {
+        self.pool.optimistic(bitmap_of(page, self.pool.page_size()))
+    }
+
+    /// Whether two pages have their bits in the same bitmap.
+    pub(crate) fn have_one_bitmap(&self, a: PageNo, b: PageNo) -> bool {
+        bitmap_of(a, self.pool.page_size()) == bitmap_of(b, self.pool.page_size())
+    }
+
+    /// The bytes of a bitmap with some of its pages marked as in use, or as free, and their offset, for the
+    /// mini-transaction that uses them, or does not any more; `None` if one of them is so already.
+    pub(crate) fn mark(
+        &self,
+        bitmap: &ExclusiveGuard<'_>,
+        pages: &[PageNo],
+        in_use: bool,
+    ) -> Option<(usize, Vec<u8>)> {
+        let index = |page: &PageNo| page.0 + 1 - bitmap.page().0;
+        let (first, last) = (pages.iter().map(index).min()?, pages.iter().map(index).max()?);
+        if !in_use {
+            self.cursor.fetch_min(bitmap.page().0 - 1 + first, Ordering::Relaxed);
+        }
+        bitmap::marked_bytes(bitmap.bytes(), first..last + 1, pages.iter().map(index), in_use)
+    }
+
     /// Takes free pages in a row from one group.
     fn take_in(&self, group: u64, from: u64, pages: u64, waiter: &Waiter) -> Result<Option<Run>> {
         let base = group * group_pages(self.pool.page_size());
@@ -195,6 +248,11 @@ impl PageAllocator {
                 self.pool.retry(waiter, || Ok(bitmap::count(self.pool.optimistic(no)?.shared()?.bytes())))
             })
             .sum()
+    }
+
+    /// The same without bitmaps and page 0.
+    pub fn used_tree_pages(&self, waiter: &Waiter) -> Result<u64> {
+        Ok(self.used_pages(waiter)? - self.groups(waiter)? - 1)
     }
 
     /// Makes the bitmap of the next group, unless another thread was faster.

@@ -1,9 +1,8 @@
-//! Checking a tree, and taking one down.
+//! Checking a tree.
 
 use std::collections::HashSet;
 
-use super::{Attempt, Tree};
-use crate::buffer::Stop;
+use super::Tree;
 use crate::disk::AlignedBuffer;
 use crate::error::{Error, Result};
 use crate::page::node::{Fences, Node};
@@ -23,6 +22,13 @@ pub struct TreeStats {
     pub inner_pages: u64,
     /// Bytes of rows and their slots in all leaves.
     pub leaf_bytes_used: u64,
+}
+
+impl TreeStats {
+    /// Pages of the tree.
+    pub fn pages(&self) -> u64 {
+        self.leaf_pages + self.inner_pages
+    }
 }
 
 /// A node that is still to be looked at, and what its parent says about it.
@@ -67,31 +73,6 @@ impl Tree {
             copy.extend_from_slice(self.pool.optimistic(page)?.shared()?.bytes());
             Ok(())
         })
-    }
-
-    /// Frees all pages of the tree, the root last. Nobody uses the tree, now or later.
-    pub fn destroy(self, waiter: &Waiter) -> Result<()> {
-        let mut to_do = vec![(self.root, false)];
-        let mut pages = Vec::new();
-        while let Some((page, is_leaf)) = to_do.pop() {
-            pages.push(page);
-            if !is_leaf {
-                to_do.extend(self.pool.retry(waiter, || self.children(page))?);
-            }
-        }
-        pages.sort_unstable_by(|a, b| b.cmp(a));
-        pages.into_iter().try_for_each(|page| self.alloc.free(page, waiter))
-    }
-
-    /// The children of a node, and whether they are leaves.
-    fn children(&self, page: PageNo) -> Attempt<Vec<(PageNo, bool)>> {
-        let guard = self.pool.optimistic(page)?.shared()?;
-        let node = guard.node();
-        let children = node.level().and_then(|level| match level {
-            0 => Ok(Vec::new()),
-            _ => (0..=node.slots()?).map(|index| Ok((node.child(index)?, level == 1))).collect(),
-        });
-        children.map_err(|Torn| Stop::corrupt(page))
     }
 }
 

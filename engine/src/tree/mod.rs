@@ -20,6 +20,7 @@ mod bulk;
 mod check;
 mod descend;
 mod entries;
+mod life;
 mod look;
 mod merge;
 mod scan;

@@ -301,14 +301,25 @@ fn bulk_load_refuses_what_it_must_and_leaves_nothing() {
 }
 
 #[test]
-fn bulk_load_tells_its_progress_and_destroy_frees_it_all() {
+fn bulk_load_tells_its_progress_and_felling_frees_all_but_the_root() {
     let f = fixture(64, 2);
     let (mut told, rows) = (Vec::new(), (0..5000_u32).map(|id| (id.to_be_bytes(), [7; 100])));
     assert_eq!(f.tree.bulk_load(&f.waiter, rows, 0.9, |rows| told.push(rows)).unwrap(), 5000);
     assert!(told.len() > 5 && told.is_sorted() && told.last() == Some(&5000));
     assert_eq!(f.tree.check(&f.waiter).unwrap().rows, 5000);
-    f.tree.clone().destroy(&f.waiter).unwrap();
-    assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 2);
+    f.tree.fell(&f.waiter).unwrap();
+    assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 3);
+    f.check_against(&BTreeMap::new());
+    // It is a tree as before, and one that tells of others.
+    let row = |root: PageNo| (root.0.to_be_bytes().to_vec(), b"root".to_vec());
+    let other = f.tree.plant(&f.waiter, row).unwrap().unwrap();
+    other.insert(&f.waiter, b"k", b"v").unwrap();
+    assert!(f.tree.plant(&f.waiter, |_| row(other.root())).unwrap().is_none());
+    assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 4);
+    other.fell(&f.waiter).unwrap();
+    f.tree.uproot(&f.waiter, &row(other.root()).0, other.root()).unwrap();
+    assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 3);
+    f.check_against(&BTreeMap::new());
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Bulk loads of versions: as if a transaction had written them that ended before all others began.
 
+use std::ops::{Bound, ControlFlow};
+
 use super::TxnId;
+use super::read::bad_version;
 use super::version::{HEADER_BYTES, Header, UndoPtr};
 use super::write::check_size;
 use crate::error::Result;
@@ -27,4 +30,23 @@ pub(crate) fn load_versions(
         check_size(tree, key, &version[HEADER_BYTES..])?;
         Ok(more)
     })
+}
+
+/// Gives all rows of a range to `each`, in order, until it breaks. Nobody writes there, and all who did have committed.
+pub(crate) fn scan_committed(
+    tree: &Tree,
+    waiter: &Waiter,
+    (from, to): (Bound<&[u8]>, Bound<&[u8]>),
+    mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+) -> Result<()> {
+    let mut sound = true;
+    tree.scan(waiter, from, to, |key, version| match Header::decode(version) {
+        Ok((header, _)) if header.deleted => ControlFlow::Continue(()),
+        Ok((_, value)) => each(key, value),
+        Err(_) => {
+            sound = false;
+            ControlFlow::Break(())
+        }
+    })?;
+    if sound { Ok(()) } else { Err(bad_version(tree)) }
 }

@@ -37,6 +37,13 @@ pub(super) struct View<'s> {
     _held: Option<Snapshot<'s>>,
 }
 
+impl View<'_> {
+    /// What somebody else holds.
+    pub(super) fn held_elsewhere(commit: CommitNo, own: Option<TxnId>) -> Self {
+        View { commit, own, _held: None }
+    }
+}
+
 impl<'s> Txn<'s> {
     /// `lane` spreads transactions that go on beside each other.
     pub(crate) fn begin(system: &'s TxnSystem, isolation: Isolation, lane: usize) -> Self {
@@ -70,6 +77,12 @@ impl<'s> Txn<'s> {
                 View { commit: snapshot.commit, own, _held: None }
             }
         }
+    }
+
+    /// Gets an id, if it has none: it is active, and counted as such, from here on.
+    pub(crate) fn begin_writing(&mut self) -> Result<()> {
+        self.check_active()?;
+        self.writing().map(drop)
     }
 
     pub(super) fn writing(&mut self) -> Result<&mut Writing<'s>> {

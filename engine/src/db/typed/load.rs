@@ -1,45 +1,27 @@
 //! Bulk loads of typed rows, with their indexes.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-use super::TypedTable;
+use super::sort::Sorter;
+use super::{Scratch, TypedTable};
 use crate::Waiter;
 use crate::db::Database;
 use crate::error::{Error, Result};
-use crate::row::{IndexFormat, IntoRow};
-use crate::tree::Tree;
+use crate::row::IntoRow;
 use crate::txn::load_versions;
-
-/// Entries of one index, in memory, in the order in which they came.
-#[derive(Default)]
-struct Entries {
-    bytes: Vec<u8>,
-    /// Where each begins, and its length.
-    places: Vec<(u64, u32)>,
-}
-
-impl Entries {
-    fn push(&mut self, entry: &[u8]) {
-        self.places.push((self.bytes.len() as u64, entry.len() as u32));
-        self.bytes.extend_from_slice(entry);
-    }
-
-    fn sort(&mut self) {
-        let bytes = &self.bytes;
-        self.places.sort_unstable_by(|&a, &b| slice(bytes, a).cmp(slice(bytes, b)));
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        self.places.iter().map(|&place| slice(&self.bytes, place))
-    }
-}
-
-fn slice(bytes: &[u8], (at, len): (u64, u32)) -> &[u8] {
-    &bytes[at as usize..at as usize + len as usize]
-}
 
 /// Keeps others off the table while it lives.
 struct Loading<'t>(&'t AtomicBool);
+
+impl<'t> Loading<'t> {
+    fn begin(table: &'t TypedTable) -> Result<Self> {
+        match table.typed.loading.swap(true, Ordering::AcqRel) {
+            true => Err(Error::TableLoading { name: table.name().to_owned() }),
+            false => Ok(Loading(&table.typed.loading)),
+        }
+    }
+}
 
 impl Drop for Loading<'_> {
     fn drop(&mut self) {
@@ -50,11 +32,13 @@ impl Drop for Loading<'_> {
 impl Database {
     /// Fills an empty table, and its indexes, from rows in strictly ascending order of their primary keys, and returns
     /// their number. `progress` is told the number of rows so far, now and then. Every transaction sees them, also one
-    /// that began before. Nobody else may use the table meanwhile: that is [`Error::TableLoading`].
+    /// that began before. A column that the table numbers gets numbers where it is NULL.
     ///
-    /// The entries of the indexes are kept in memory until the rows are loaded.
+    /// Nobody else may use the table meanwhile: that is [`Error::TableLoading`]. If it has indexes, no transaction that
+    /// has written may be going on, or it is [`Error::TransactionsActive`]; their entries are sorted meanwhile, each
+    /// index's in [`sort_buffer_bytes`](crate::EngineConfig::sort_buffer_bytes) of memory, and what does not fit, in files.
     ///
-    /// A load that fails leaves the table empty.
+    /// A load that fails, or is cut off by a crash, leaves the table empty.
     pub fn bulk_load_rows<'v, R: IntoRow<'v>>(
         &self,
         table: &TypedTable,
@@ -63,68 +47,80 @@ impl Database {
     ) -> Result<u64> {
         let waiter = self.inner.waiter();
         let tree = self.inner.check_handle(&table.open)?;
-        if table.typed.loading.swap(true, Ordering::AcqRel) {
-            return Err(Error::TableLoading { name: table.name().to_owned() });
+        let _loading = Loading::begin(table)?;
+        let indexed = !table.typed.indexes.is_empty();
+        // See `check_loaded_to_write`.
+        fence(Ordering::SeqCst);
+        if indexed && self.inner.txns().stats().active > 0 {
+            return Err(Error::TransactionsActive { name: table.name().to_owned() });
         }
-        let _loading = Loading(&table.typed.loading);
-        let schema = &table.typed.schema;
-        let mut entries: Vec<Entries> = table.typed.indexes().map(|_| Entries::default()).collect();
-        let mut rows = rows.into_iter();
-        let (mut value, mut entry) = (Vec::new(), Vec::new());
-        // The rows' root is written last: until then the table is empty.
+        let mut load = Load { table, entries: table.typed.indexes().map(|_| self.sorter()).collect() };
+        let (mut rows, mut scratch, noted) = (rows.into_iter(), Scratch::default(), Cell::new(false));
+        // The root of the rows is written last: until then the table is empty.
         let next = |key: &mut Vec<u8>, version: &mut Vec<u8>| {
             let Some(row) = rows.next() else {
-                load_indexes(table, &mut entries, &waiter)?;
+                if indexed {
+                    self.inner.catalog.begin_load(&waiter, tree.root())?;
+                    noted.set(true);
+                    load.load_indexes(&waiter)?;
+                }
                 return Ok(false);
             };
-            row.with_values(|values| schema.encode_into(values, key, &mut value))?;
-            version.extend_from_slice(&value);
-            if !entries.is_empty() {
-                let row = schema.row().open(&value)?;
-                for (index, entries) in schema.indexes().iter().zip(&mut entries) {
-                    index.entry_of(key, &row, &mut entry)?;
-                    entries.push(&entry);
+            row.with_values(|values| match table.typed.schema.auto_increment() {
+                None => table.encode(values, &mut scratch),
+                Some(column) => {
+                    table.encode_numbered(&self.inner, values, column, &mut scratch, &waiter).map(drop)
                 }
-            }
+            })?;
+            key.extend_from_slice(&scratch.key);
+            version.extend_from_slice(&scratch.value);
+            load.add_entries(&mut scratch, &waiter)?;
             Ok(true)
         };
-        self.inner.change(&waiter, || load_versions(tree, &waiter, Self::BULK_LOAD_FILL, progress, next))
+        self.inner.change(&waiter, || {
+            let loaded = load_versions(tree, &waiter, Self::BULK_LOAD_FILL, progress, next);
+            if noted.get() {
+                if loaded.is_err() {
+                    table.typed.indexes.iter().try_for_each(|tree| tree.fell(&waiter))?;
+                }
+                self.inner.catalog.end_load(&waiter, tree.root())?;
+            }
+            loaded
+        })
     }
 }
 
-/// Loads the indexes, if no unique one has duplicates.
-fn load_indexes(table: &TypedTable, entries: &mut [Entries], waiter: &Waiter) -> Result<()> {
-    for ((index, _), entries) in table.typed.indexes().zip(&mut *entries) {
-        entries.sort();
-        check_unique(index, entries)?;
+impl Database {
+    pub(super) fn sorter(&self) -> Sorter<'_> {
+        Sorter::new(&*self.inner.disk, self.inner.sort_buffer_bytes)
     }
-    for ((_, tree), entries) in table.typed.indexes().zip(entries) {
-        load_index(tree, std::mem::take(entries), waiter)?;
-    }
-    Ok(())
 }
 
-fn check_unique(index: &IndexFormat, entries: &Entries) -> Result<()> {
-    if !index.definition().unique {
-        return Ok(());
-    }
-    let mut last = None;
-    for entry in entries.iter() {
-        let part = index.unique_part(entry)?;
-        if part.is_some() && part == last {
-            return Err(Error::DuplicateKey { index: index.definition().name.clone() });
+/// The indexes' part of a load.
+struct Load<'t> {
+    table: &'t TypedTable,
+    /// Of each index.
+    entries: Vec<Sorter<'t>>,
+}
+
+impl Load<'_> {
+    /// The entries of the row that is in `scratch`.
+    fn add_entries(&mut self, scratch: &mut Scratch, waiter: &Waiter) -> Result<()> {
+        if self.entries.is_empty() {
+            return Ok(());
         }
-        last = part;
+        let schema = &self.table.typed.schema;
+        let row = schema.row().open(&scratch.value)?;
+        for (index, entries) in schema.indexes().iter().zip(&mut self.entries) {
+            index.entry_of(&scratch.key, &row, &mut scratch.entry)?;
+            entries.push(&scratch.entry, waiter)?;
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-fn load_index(tree: &Tree, entries: Entries, waiter: &Waiter) -> Result<()> {
-    let mut entries = entries.iter();
-    let next = |key: &mut Vec<u8>, _: &mut Vec<u8>| {
-        let Some(entry) = entries.next() else { return Ok(false) };
-        key.extend_from_slice(entry);
-        Ok(true)
-    };
-    load_versions(tree, waiter, Database::BULK_LOAD_FILL, |_| {}, next).map(drop)
+    fn load_indexes(&mut self, waiter: &Waiter) -> Result<()> {
+        self.table.typed.indexes().zip(self.entries.drain(..)).try_for_each(|((index, tree), entries)| {
+            entries.load(index, tree, Database::BULK_LOAD_FILL, waiter)
+        })
+    }
 }

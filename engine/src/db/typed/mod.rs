@@ -8,18 +8,29 @@
 //! Whoever writes a row locks it first, by writing its version; its entries in all indexes are then that writer's, and
 //! change next. A statement that fails on the way is undone to its beginning.
 
+mod check;
+mod index;
+mod iter;
 mod load;
+mod numbers;
 mod read;
+mod sort;
 mod write;
+
+pub use iter::Rows;
+pub(super) use sort::remove_leftovers;
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+
+use numbers::Numbers;
 
 use super::tree::OpenTree;
 use crate::error::{Error, Result};
 use crate::row::{IndexFormat, Schema};
 use crate::tree;
+use crate::txn::Txn;
 
 /// A table of typed columns, with a primary key and indexes, read and changed by transactions. Clones are handles of the
 /// same one.
@@ -76,11 +87,19 @@ pub(super) struct OpenTyped {
     pub(super) indexes: Vec<tree::Tree>,
     /// While it is loaded in bulk, nobody else uses it.
     loading: AtomicBool,
+    /// Of the column that the table numbers.
+    numbers: Numbers,
 }
 
 impl OpenTyped {
-    pub(super) fn new(schema: Schema, indexes: Vec<tree::Tree>) -> Self {
-        OpenTyped { schema: Arc::new(schema), indexes, loading: AtomicBool::new(false) }
+    /// `next_number`: no row was given this number, or a later one.
+    pub(super) fn new(schema: Schema, indexes: Vec<tree::Tree>, next_number: u64) -> Self {
+        OpenTyped {
+            schema: Arc::new(schema),
+            indexes,
+            loading: AtomicBool::new(false),
+            numbers: Numbers::new(next_number),
+        }
     }
 
     /// The indexes and their trees.
@@ -112,6 +131,19 @@ impl TypedTable {
             true => Err(Error::TableLoading { name: self.name().to_owned() }),
             false => Ok(()),
         }
+    }
+}
+
+impl TypedTable {
+    /// As [`Self::check_loaded`], for a writer: it has to be seen by a load that begins, or to see it.
+    fn check_loaded_to_write(&self, txn: &mut Txn<'_>) -> Result<()> {
+        if !txn.has_written() {
+            txn.begin_writing()?;
+            // Pairs with the one in `bulk_load_rows`: this one is counted as active before it looks for a load, and a
+            // load says that it has begun before it looks for active ones. One of them sees the other.
+            fence(Ordering::SeqCst);
+        }
+        self.check_loaded()
     }
 }
 

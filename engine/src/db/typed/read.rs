@@ -67,6 +67,19 @@ impl TypedTable {
         })
     }
 
+    /// How many rows the transaction sees: it looks at each of them.
+    pub fn count(&self, txn: &mut Transaction<'_>) -> Result<u64> {
+        self.check_loaded()?;
+        let mut rows = 0;
+        txn.read_in(&self.open, |txn, tree, waiter| {
+            txn.scan(tree, Bound::Unbounded, Bound::Unbounded, waiter, |_, _| {
+                rows += 1;
+                ControlFlow::Continue(())
+            })
+        })?;
+        Ok(rows)
+    }
+
     /// Calls `each` with every row of a range of primary keys that the transaction sees, in their order, until it says
     /// [`ControlFlow::Break`]. No latch is held during `each`.
     pub fn scan<'k>(
@@ -151,7 +164,10 @@ impl<F: FnMut(&RowView<'_>) -> ControlFlow<()>> Lookup for Rows<'_, F> {
     fn row(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<ControlFlow<()>> {
         match value {
             Some(value) => Ok((self.each)(&RowView::new(&self.table.typed.schema, key, value)?)),
-            None => Err(corrupt(self.format, "there is an entry without a row")),
+            None => {
+                self.table.check_loaded()?;
+                Err(corrupt(self.format, "there is an entry without a row"))
+            }
         }
     }
 }

@@ -4,23 +4,33 @@ use super::{Scratch, TypedTable, with_scratch};
 use crate::Waiter;
 use crate::db::Transaction;
 use crate::error::{Error, PRIMARY_KEY, Result};
-use crate::row::{IndexFormat, IntoKey, IntoRow, Row};
+use crate::row::{IndexFormat, IntoKey, IntoRow, Row, ValueRef};
 use crate::tree::Tree;
 use crate::txn::{Change, Next, Txn};
 
+/// What became of a row that was given.
+struct Put {
+    /// Whether there was one.
+    there: bool,
+    /// What it was numbered with.
+    number: Option<u64>,
+}
+
 impl TypedTable {
-    /// Adds a row: a value for each column.
+    /// Adds a row: a value for each column. If the table numbers a column
+    /// ([`Column::auto_increment`](crate::row::Column)) and the row has NULL there, it gets the next number, which is
+    /// returned. A number is never given twice, also after a crash; some are never given, as after a rollback.
     ///
     /// # Errors
     /// [`Error::DuplicateKey`] if there is a row with the same primary key, or the same values in a unique index; NULL
     /// equals nothing. What the row has changed until then is undone, and the transaction goes on. Those of
     /// [`Transaction::update`].
     pub fn insert<'v>(&self, txn: &mut Transaction<'_>, row: impl IntoRow<'v>) -> Result<Option<u64>> {
-        self.put_row(txn, row, |there| match there {
+        self.put_row(txn, row, true, |there| match there {
             true => Err(Error::DuplicateKey { index: PRIMARY_KEY.to_owned() }),
             false => Ok(Next::Put),
-        })?;
-        Ok(None)
+        })
+        .map(|put| put.number)
     }
 
     /// Gives the row with the same primary key these values; false if there is none. Indexes whose columns stay as they
@@ -29,15 +39,17 @@ impl TypedTable {
     /// # Errors
     /// As [`TypedTable::insert`], but for the primary key.
     pub fn update<'v>(&self, txn: &mut Transaction<'_>, row: impl IntoRow<'v>) -> Result<bool> {
-        self.put_row(txn, row, |there| Ok(if there { Next::Put } else { Next::Stay }))
+        self.put_row(txn, row, false, |there| Ok(if there { Next::Put } else { Next::Stay }))
+            .map(|put| put.there)
     }
 
-    /// Adds a row, or gives the one with the same primary key these values; true if it was added.
+    /// Adds a row, or gives the one with the same primary key these values; true if it was added. A column is numbered as
+    /// by [`TypedTable::insert`].
     ///
     /// # Errors
     /// As [`TypedTable::insert`], but for the primary key.
     pub fn upsert<'v>(&self, txn: &mut Transaction<'_>, row: impl IntoRow<'v>) -> Result<bool> {
-        self.put_row(txn, row, |_| Ok(Next::Put)).map(|there| !there)
+        self.put_row(txn, row, true, |_| Ok(Next::Put)).map(|put| !put.there)
     }
 
     /// Removes a row, by its primary key; false if there is none.
@@ -82,18 +94,29 @@ impl TypedTable {
         Ok(self.typed.schema.key().encode_into(key, &mut scratch.key)?)
     }
 
-    /// Writes a row if `choose` wants that, told whether there is one; whether there was.
+    /// Writes a row if `choose` wants that, told whether there is one.
     fn put_row<'v>(
         &self,
         txn: &mut Transaction<'_>,
         row: impl IntoRow<'v>,
+        numbered: bool,
         mut choose: impl FnMut(bool) -> Result<Next>,
-    ) -> Result<bool> {
-        let schema = &self.typed.schema;
+    ) -> Result<Put> {
+        let session = txn.session();
         with_scratch(|scratch| {
-            row.with_values(|values| schema.encode_into(values, &mut scratch.key, &mut scratch.value))?;
-            self.change(txn, scratch, |now, _| choose(now.is_some()))
+            let number = row.with_values(|values| match self.typed.schema.auto_increment() {
+                Some(column) if numbered => {
+                    self.encode_numbered(session.database(), values, column, scratch, session.waiter())
+                }
+                _ => self.encode(values, scratch).map(|()| None),
+            })?;
+            let there = self.change(txn, scratch, |now, _| choose(now.is_some()))?;
+            Ok(Put { there, number })
         })
+    }
+
+    pub(super) fn encode(&self, values: &[ValueRef<'_>], scratch: &mut Scratch) -> Result<()> {
+        Ok(self.typed.schema.encode_into(values, &mut scratch.key, &mut scratch.value)?)
     }
 
     /// Changes the row whose key is in `scratch`, and its entries; whether it was there. `choose` sees its value, and
@@ -104,8 +127,8 @@ impl TypedTable {
         scratch: &mut Scratch,
         mut choose: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Result<Next>,
     ) -> Result<bool> {
-        self.check_loaded()?;
         txn.write_in(&self.open, |txn, tree, waiter| {
+            self.check_loaded_to_write(txn)?;
             txn.statement(waiter, |txn| {
                 let Scratch { key, value, .. } = scratch;
                 let mut there = false;
