@@ -276,7 +276,9 @@ pub enum Error {
         name: String,
     },
     /// A table that is being loaded in bulk.
-    #[error("rows are being loaded into the table '{name}'; wait until that is done")]
+    #[error(
+        "rows are being loaded into the table '{name}'; wait until that is done, or, if it has failed, open the database again"
+    )]
     TableLoading {
         /// The name.
         name: String,

@@ -234,3 +234,42 @@ fn a_power_cut_leaves_each_table_whole_or_gone() {
     }
     println!("{cuts} power cuts");
 }
+
+/// One call of the disk fails during a load; what is committed to the table afterwards is there after a power cut.
+#[test]
+fn a_load_that_fails_takes_nothing_with_it() {
+    let mut outcomes = [0; 3];
+    for nth in 1.. {
+        let disk = MemoryDisk::with_power_cuts(nth);
+        let config = EngineConfig {
+            buffer_pool_bytes: 256 << 10,
+            buffer_pool_instances: 1,
+            sort_buffer_bytes: 64 << 10,
+            ..small()
+        };
+        let db = Database::create_on(Arc::new(disk.clone()), config).unwrap();
+        let table = db.create_typed_table("a", schema()).unwrap();
+        disk.fail_nth(None, nth, Fault::Io);
+        let loaded = db.bulk_load_rows(&table, rows(2000), |_| {});
+        let all_done = disk.faults_to_come() > 0;
+        disk.heal();
+        let added = {
+            let session = session(&db);
+            let mut txn = session.begin(Isolation::ReadCommitted);
+            let inserted = table.insert(&mut txn, (100_000, "one more", 1));
+            inserted.and_then(|_| txn.commit())
+        };
+        outcomes[usize::from(loaded.is_ok()) + usize::from(added.is_ok())] += 1;
+        drop((table, db));
+        let db = open(&disk.power_cut()).unwrap();
+        let found = check(&db, &db.typed_table("a").unwrap());
+        let least = if loaded.is_ok() { 2000 } else { 0 } + u64::from(added.is_ok());
+        let context = format!("call {nth}: {loaded:?}, {added:?}");
+        assert!(found == least || loaded.is_err() && found == 2000, "{context}: {found} rows");
+        if all_done {
+            assert!(nth > 10, "{context}: a load makes more calls");
+            break;
+        }
+    }
+    println!("{outcomes:?} times so many of the two succeeded");
+}

@@ -9,7 +9,7 @@
 //! - *Doomed* (`x`, by root): a tree that is taken down, unless an entry has it. A root is made together with its note,
 //!   which goes when the entry is there; a tree that is to go gets one before its entry is removed, which goes together
 //!   with the root's page. In between, pages are freed in steps ([`Tree::fell`]).
-//! - *Renamed* (`m`, by the new name): the old name, whose entry goes if that of the new name is there.
+//! - *Renamed* (`m`, by the new name): the old name, whose entry goes if that of the new name is the same.
 //! - *Loading* (`l`, by the rows' root): the trees of that table are emptied. A bulk load of several trees writes it
 //!   before the first of their roots.
 
@@ -202,6 +202,11 @@ impl Catalog {
         self.tree.upsert(waiter, &by_root(LOADING, root), &[]).map(drop)
     }
 
+    /// Whether a load has noted that and could not tidy up after itself.
+    pub(super) fn is_loading(&self, waiter: &Waiter, root: PageNo) -> Result<bool> {
+        self.tree.get(waiter, &by_root(LOADING, root), &mut Vec::new())
+    }
+
     /// The trees are filled, or empty.
     pub(super) fn end_load(&self, waiter: &Waiter, root: PageNo) -> Result<()> {
         self.tree.delete(waiter, &by_root(LOADING, root)).map(drop)
@@ -225,9 +230,13 @@ impl Catalog {
     /// Finishes what a crash cut off.
     pub(super) fn tidy(&self, waiter: &Waiter) -> Result<()> {
         for (note, old) in self.notes(waiter, RENAMED)? {
-            let new_key = [&[Kind::Table as u8], &note[1..]].concat();
-            if self.tree.get(waiter, &new_key, &mut Vec::new())? {
-                self.tree.delete(waiter, &[&[Kind::Table as u8], &old[..]].concat())?;
+            let table = |name: &[u8]| [&[Kind::Table as u8], name].concat();
+            let (old_key, mut old_entry, mut new_entry) = (table(&old), Vec::new(), Vec::new());
+            let found = self.tree.get(waiter, &old_key, &mut old_entry)?
+                && self.tree.get(waiter, &table(&note[1..]), &mut new_entry)?;
+            // The same trees under two names: another table may have got the new name, if this one did not.
+            if found && old_entry == new_entry {
+                self.tree.delete(waiter, &old_key)?;
             }
             self.tree.delete(waiter, &note)?;
         }

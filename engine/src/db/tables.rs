@@ -142,7 +142,8 @@ impl Inner {
             Some(Typed { schema, indexes }) => {
                 let indexes = indexes.iter().map(|&root| self.catalog.at(root)).collect();
                 let next_number = self.catalog.next_number(waiter, definition.root)?.unwrap_or(1);
-                Some(Arc::new(OpenTyped::new(schema, indexes, next_number)))
+                let loading = self.catalog.is_loading(waiter, definition.root)?;
+                Some(Arc::new(OpenTyped::new(schema, indexes, next_number, loading)))
             }
         };
         Ok(self.open_tree(name, self.catalog.at(definition.root), typed))

@@ -47,7 +47,7 @@ impl Database {
     ) -> Result<u64> {
         let waiter = self.inner.waiter();
         let tree = self.inner.check_handle(&table.open)?;
-        let _loading = Loading::begin(table)?;
+        let loading = Loading::begin(table)?;
         let indexed = !table.typed.indexes.is_empty();
         // See `check_loaded_to_write`.
         fence(Ordering::SeqCst);
@@ -80,11 +80,15 @@ impl Database {
         self.inner.change(&waiter, || {
             let loaded = load_versions(tree, &waiter, Self::BULK_LOAD_FILL, progress, next);
             if noted.get() {
-                if loaded.is_err() {
-                    table.typed.indexes.iter().try_for_each(|tree| tree.fell(&waiter))?;
+                let tidied = if loaded.is_err() { clear_indexes(table, &waiter) } else { Ok(()) };
+                let ended = tidied.and_then(|()| self.inner.catalog.end_load(&waiter, tree.root()));
+                if let Err(error) = ended {
+                    // The next open empties the table: until then nobody writes there.
+                    std::mem::forget(loading);
+                    return Err(error);
                 }
-                self.inner.catalog.end_load(&waiter, tree.root())?;
             }
+            drop(loading);
             loaded
         })
     }
@@ -94,6 +98,10 @@ impl Database {
     pub(super) fn sorter(&self) -> Sorter<'_> {
         Sorter::new(&*self.inner.disk, self.inner.sort_buffer_bytes)
     }
+}
+
+fn clear_indexes(table: &TypedTable, waiter: &Waiter) -> Result<()> {
+    table.typed.indexes.iter().try_for_each(|tree| tree.fell(waiter))
 }
 
 /// The indexes' part of a load.

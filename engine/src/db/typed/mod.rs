@@ -92,12 +92,12 @@ pub(super) struct OpenTyped {
 }
 
 impl OpenTyped {
-    /// `next_number`: no row was given this number, or a later one.
-    pub(super) fn new(schema: Schema, indexes: Vec<tree::Tree>, next_number: u64) -> Self {
+    /// `next_number`: no row was given this number, or a later one. `loading`: nobody uses it until the next open.
+    pub(super) fn new(schema: Schema, indexes: Vec<tree::Tree>, next_number: u64, loading: bool) -> Self {
         OpenTyped {
             schema: Arc::new(schema),
             indexes,
-            loading: AtomicBool::new(false),
+            loading: AtomicBool::new(loading),
             numbers: Numbers::new(next_number),
         }
     }
