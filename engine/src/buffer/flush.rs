@@ -78,6 +78,8 @@ impl BufferPool {
     ) -> Result<usize> {
         self.check_failed()?;
         let mut doublewrite = lock_doublewrite(instance, waiter);
+        // Once more: if the batch before has failed, its copies here are all there is of a page that it has torn.
+        self.check_failed()?;
         doublewrite.begin();
         let mut begun = Begun { pool: self, instance, entries: Vec::new(), written: false };
         let mut newest = Lsn(0);
