@@ -18,14 +18,14 @@ const ZIPFIAN_EXPONENT: f64 = 0.99;
 
 /// Ranks from 1, of which the lower ones are the more popular.
 #[derive(Debug, Clone)]
-pub(super) struct Zipfian {
+pub struct Zipfian {
     items: u32,
     ranks: Zipf<f64>,
 }
 
 impl Zipfian {
     /// Over so many items, at least one.
-    pub(super) fn new(items: u32) -> Self {
+    pub fn new(items: u32) -> Self {
         let ranks = Zipf::new(f64::from(items), ZIPFIAN_EXPONENT).expect("one item or more, and an exponent");
         Zipfian { items, ranks }
     }
@@ -39,7 +39,7 @@ impl Zipfian {
     /// The next key, 1 to the number of items: the popular ones lie scattered over all of them. As in YCSB a rank's
     /// hash is its key, so that some keys have several ranks and others none.
     #[inline]
-    pub(super) fn scrambled(&self, random: &mut Random) -> u32 {
+    pub fn scrambled(&self, random: &mut Random) -> u32 {
         (fnv1a(self.rank(random).into()) % u64::from(self.items)) as u32 + 1
     }
 

@@ -31,6 +31,7 @@ pub mod work;
 mod ycsb;
 
 pub use execute::{Executor, Outcome, Scratch};
+pub use keys::Zipfian;
 pub use rng::{Random, stream};
 pub use script::{Load, Script, Shape};
 pub(crate) use table::without_limit;
