@@ -36,11 +36,13 @@ mod wait;
 pub use background::Wake;
 pub use buffer::{PoolStats, RecoveryProgress};
 pub use db::{
-    Database, EngineConfig, EngineStats, FlushLog, Savepoint, Session, Statement, Table, Transaction, Tree,
+    AtRest, CheckProgress, CheckReport, Database, EngineConfig, EngineStats, Finding, FlushLog, PagePlace,
+    Savepoint, Session, Statement, Table, Transaction, Tree, TreeKind, TreeReport,
 };
 pub use error::{Error, Result};
 pub use metrics::{WaitReason, Waits, WaitsSnapshot};
 pub use redo::RedoStats;
+pub use space::SpaceStats;
 pub use tree::TreeStats;
 pub use txn::{Isolation, TxnStats};
 pub use wait::Waiter;

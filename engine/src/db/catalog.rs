@@ -45,6 +45,56 @@ impl Kind {
 
 const NAME_BYTES_MAX: usize = 200;
 
+impl Kind {
+    fn of(byte: u8) -> Option<Kind> {
+        [Kind::Tree, Kind::Table, Kind::Undo].into_iter().find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// What one row of the catalog says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// A tree, and its root.
+    Tree { kind: Kind, name: String, root: PageNo },
+    /// A number that the engine keeps.
+    Number { name: String, value: u64 },
+    /// A note of the database's user.
+    Property,
+}
+
+impl Entry {
+    /// Reads a row without trust; what is wrong with it, if it is not one.
+    pub(super) fn decode(key: &[u8], value: &[u8]) -> std::result::Result<Entry, String> {
+        let (kind, name) = key.split_first().ok_or("it has an entry without a name")?;
+        let text = || name.escape_ascii();
+        if name.is_empty() || name.len() > NAME_BYTES_MAX {
+            return Err(format!("it has an entry whose name has {} bytes", name.len()));
+        }
+        let number = || {
+            let number = value.try_into().map(u64::from_le_bytes);
+            number.map_err(|_| format!("its entry '{}' has {} bytes, not 8", text(), value.len()))
+        };
+        let name = String::from_utf8_lossy(name).into_owned();
+        match (*kind, Kind::of(*kind)) {
+            (_, Some(kind)) => Ok(Entry::Tree { kind, name, root: PageNo(number()?) }),
+            (SYSTEM, _) => Ok(Entry::Number { name, value: number()? }),
+            (PROPERTY, _) => Ok(Entry::Property),
+            (kind, None) => {
+                Err(format!("its entry '{}' is of a kind that is not known ({kind:#04x})", text()))
+            }
+        }
+    }
+
+    /// By what entries are in the order of their keys.
+    pub(super) fn order(&self) -> (u8, &str) {
+        match self {
+            Entry::Property => (PROPERTY, ""),
+            Entry::Number { name, .. } => (SYSTEM, name),
+            Entry::Tree { kind, name, .. } => (*kind as u8, name),
+        }
+    }
+}
+
 /// The catalog's tree, and what it takes to open and make others.
 pub(super) struct Catalog {
     pool: Arc<BufferPool>,
@@ -78,6 +128,16 @@ impl Catalog {
         self.tree.root()
     }
 
+    /// The catalog itself.
+    pub(super) fn whole(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// A tree by its root.
+    pub(super) fn open_tree(&self, root: PageNo) -> Tree {
+        Tree::open(&self.pool, &self.alloc, root)
+    }
+
     pub(super) fn alloc(&self) -> &Arc<PageAllocator> {
         &self.alloc
     }
@@ -91,7 +151,7 @@ impl Catalog {
             page: self.root().0,
             what: format!("the catalog's entry of tree '{name}' has {} bytes, not 8", root.len()),
         })?;
-        Ok(Tree::open(&self.pool, &self.alloc, PageNo(u64::from_le_bytes(root))))
+        Ok(self.open_tree(PageNo(u64::from_le_bytes(root))))
     }
 
     /// The caller sees to it that nobody else changes the trees' names meanwhile.

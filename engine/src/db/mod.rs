@@ -16,17 +16,23 @@
 //! admission, row locks, the catalog's lock, the tree's latches, the tablespace's locks. A thread that waits
 //! for one of the first three holds none of the later ones.
 
+mod at_rest;
 mod catalog;
+mod check;
 mod config;
 mod database;
 mod opening;
+mod report;
 mod session;
 mod stats;
 mod transaction;
 mod tree;
 
+pub use at_rest::AtRest;
+pub use check::CheckProgress;
 pub use config::{EngineConfig, FlushLog};
 pub use database::Database;
+pub use report::{CheckReport, Finding, PagePlace, TreeKind, TreeReport};
 pub use session::{Session, Statement};
 pub use stats::EngineStats;
 pub use transaction::{Savepoint, Transaction};

@@ -28,6 +28,7 @@
 //! deletion (`purge`). After a crash it first rolls back what was not committed; meanwhile those transactions are
 //! active, so their rows are locked and invisible (`system`).
 
+mod check;
 mod purge;
 mod read;
 mod system;
@@ -38,6 +39,7 @@ mod version;
 mod write;
 
 pub use crate::lock::TxnId;
+pub(crate) use check::History;
 pub(crate) use purge::Purger;
 pub(crate) use system::{SystemConfig, TxnSystem};
 pub(crate) use transaction::Txn;
