@@ -192,6 +192,18 @@ pub enum Error {
     /// A wait for a row lock that another thread ended. What was written before is still there.
     #[error("the wait for a row lock was cancelled; roll the transaction back, or try again")]
     LockWaitCancelled,
+    /// A transaction that is to be prepared under an XID that another one has.
+    #[error("there is a prepared transaction '{xid}' already; finish that one, or use another XID")]
+    XidExists {
+        /// The XID, with what is not printable escaped.
+        xid: String,
+    },
+    /// No prepared transaction has that XID.
+    #[error("there is no prepared transaction '{xid}'; it was finished, or somebody is finishing it now")]
+    UnknownXid {
+        /// The XID, with what is not printable escaped.
+        xid: String,
+    },
     /// An operation on a transaction that was committed or rolled back.
     #[error("the transaction has ended; begin another one")]
     TransactionEnded,

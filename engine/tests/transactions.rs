@@ -264,9 +264,7 @@ fn transfer(session: &Session, table: &Table, random: &mut SplitMix64) -> flifo_
     let mut value = Vec::new();
     let mut read = |txn: &mut Transaction<'_>, key: &[u8]| match isolation {
         RepeatableRead => txn.get(table, key, &mut value).map(|found| if found { number(&value) } else { 0 }),
-        ReadCommitted => {
-            txn.get_for_update(table, key, &mut value).map(|found| if found { number(&value) } else { 0 })
-        }
+        _ => txn.get_for_update(table, key, &mut value).map(|found| if found { number(&value) } else { 0 }),
     };
     let there = read(&mut txn, &from)?;
     let moved = match random.next_u64() % 3 {

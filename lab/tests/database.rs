@@ -132,7 +132,7 @@ fn a_sound_database_is_said_to_be_and_left_as_it_was() {
     assert!(text.contains("accounts") && text.contains("words") && text.ends_with(": sound\n"), "{text}");
     let (code, text) = run("stat", &dir, &[]);
     assert_eq!(code, Some(0), "{text}");
-    for told in ["clean", "version 2", "4 KiB", "4 MiB in 4 files", "3,000", "rollback segments", "free"] {
+    for told in ["clean", "format", "4 KiB", "4 MiB in 4 files", "3,000", "rollback segments", "free"] {
         assert!(text.contains(told), "no '{told}' in: {text}");
     }
     let (_, brief) = run("stat", &dir, &["--brief"]);

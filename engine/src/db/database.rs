@@ -444,6 +444,10 @@ impl Database {
         Ok(())
     }
 
+    pub(super) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+
     /// What was counted until now.
     pub fn stats(&self) -> EngineStats {
         let space = &self.inner.running.space;
@@ -591,6 +595,12 @@ impl Inner {
             FlushLog::Write => log.make_durable(log.next(), Durability::Written, waiter),
             FlushLog::EverySecond => Ok(()),
         }
+    }
+
+    /// Waits until what was logged until now survives a power cut.
+    pub(super) fn sync(&self, waiter: &Waiter) -> Result<()> {
+        let log = self.running.log();
+        log.make_durable(log.next(), Durability::Synced, waiter)
     }
 
     /// Back-pressure: the nearer the redo log is to being full, the longer a change waits, holding nothing, before it

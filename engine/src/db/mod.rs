@@ -22,6 +22,7 @@ mod check;
 mod config;
 mod database;
 mod opening;
+mod prepared;
 mod report;
 mod session;
 mod stats;

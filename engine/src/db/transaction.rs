@@ -4,6 +4,7 @@ use std::ops::{Bound, ControlFlow};
 
 use super::{Session, Table};
 use crate::error::Result;
+use crate::lock::LockMode;
 use crate::txn::{Change, Isolation, Txn};
 
 /// A transaction: what it changes happens at its commit, for everybody, or not at all.
@@ -68,7 +69,16 @@ impl<'a> Transaction<'a> {
     /// # Errors
     /// As [`Transaction::update`].
     pub fn get_for_update(&mut self, table: &Table, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        self.write(table, |txn, tree, waiter| txn.get_for_update(tree, key, value, waiter))
+        self.write(table, |txn, tree, waiter| txn.get_locked(tree, key, LockMode::Exclusive, value, waiter))
+    }
+
+    /// As [`Transaction::get_for_update`], with a lock that others may have at the same time: nobody changes the row
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// As [`Transaction::update`].
+    pub fn get_for_share(&mut self, table: &Table, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        self.write(table, |txn, tree, waiter| txn.get_locked(tree, key, LockMode::Shared, value, waiter))
     }
 
     /// Calls `each` with every row from `from` to `to` that this transaction sees, ascending, until it says
@@ -148,6 +158,13 @@ impl<'a> Transaction<'a> {
     /// Undoes all changes.
     pub fn rollback(mut self) -> Result<()> {
         self.undo_all()
+    }
+
+    pub(super) fn prepare_in_place(&mut self, xid: &[u8]) -> Result<bool> {
+        let session = self.session;
+        let _place = session.enter(self.txn.has_written())?;
+        let (database, waiter) = (session.database(), session.waiter());
+        self.txn.prepare(xid, waiter, || database.sync(waiter))
     }
 
     fn undo_all(&mut self) -> Result<()> {

@@ -240,7 +240,24 @@ impl LockTable {
     /// # Errors
     /// [`LockError`]: this owner is a deadlock's victim, the timeout has passed, or the wait was cancelled.
     pub fn lock(&self, request: Request<'_>, waiter: &Waiter) -> Result<Granted, LockError> {
-        let wait = match self.begin(&request, &Instant::now) {
+        self.lock_or_queue(request, true, waiter)
+    }
+
+    /// Takes a lock if that needs no wait; whether it did.
+    pub fn try_lock(&self, request: Request<'_>) -> bool {
+        let request = Request { timeout: Some(Duration::ZERO), ..request };
+        matches!(self.begin(&request, true, &Instant::now), Begun::Granted(_))
+    }
+
+    /// As [`LockTable::lock`], but takes nothing if nobody is in the way ([`Granted::AtOnce`]). For who holds no latch of
+    /// the row, where a writer without a lock object may have come since it was looked at: the caller looks again, and
+    /// takes the lock under the latch. After a wait the lock is held: since the request was queued, no writer could come.
+    pub fn queue(&self, request: Request<'_>, waiter: &Waiter) -> Result<Granted, LockError> {
+        self.lock_or_queue(request, false, waiter)
+    }
+
+    fn lock_or_queue(&self, request: Request<'_>, take: bool, waiter: &Waiter) -> Result<Granted, LockError> {
+        let wait = match self.begin(&request, take, &Instant::now) {
             Begun::Granted(granted) => return Ok(granted),
             Begun::Refused => return Err(LockError::Timeout),
             Begun::Waits(wait) => wait,
@@ -363,9 +380,13 @@ impl LockTable {
     }
 
     /// All of [`Self::lock`] but the wait itself and the search for deadlocks.
-    fn begin(&self, request: &Request<'_>, now: &dyn Fn() -> Instant) -> Begun {
+    fn begin(&self, request: &Request<'_>, take: bool, now: &dyn Fn() -> Instant) -> Begun {
         let asked = self.asked(request);
-        let answer = self.shard(asked.hash).ask(&asked, &self.patience(request, now), &self.owners);
+        let (patience, mut shard) = (self.patience(request, now), self.shard(asked.hash));
+        if !take && shard.would_grant(&asked, &patience) {
+            return Begun::Granted(Granted::AtOnce);
+        }
+        let answer = shard.ask(&asked, &patience, &self.owners);
         match answer {
             Answer::Granted(granted) => Begun::Granted(granted),
             Answer::Refused => Begun::Refused,

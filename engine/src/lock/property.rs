@@ -135,7 +135,7 @@ impl World {
         let asked = self.table.asked(request);
         let clock = || now;
         let would = self.table.shard(asked.hash).would_grant(&asked, &self.table.patience(request, &clock));
-        let begun = self.table.begin(request, &|| now);
+        let begun = self.table.begin(request, true, &|| now);
         let told = match &begun {
             Begun::Granted(Granted::AlreadyHeld) => Told::AlreadyHeld,
             Begun::Granted(_) => Told::AtOnce,

@@ -28,7 +28,7 @@ impl Bench {
     }
 
     fn ask(&self, request: &Request<'_>) -> Begun {
-        let begun = self.table.begin(request, &|| self.now.get());
+        let begun = self.table.begin(request, true, &|| self.now.get());
         if let Begun::Waits(wait) = &begun {
             self.table.look_for_deadlock(wait);
         }

@@ -1,7 +1,7 @@
 //! Checking a tree, and taking one down.
 
-use super::Tree;
 use super::walk::Visit;
+use super::{Attempt, Tree};
 use crate::buffer::Stop;
 use crate::error::{Error, Result};
 use crate::page::node::NODE_HEADER_BYTES;
@@ -67,7 +67,7 @@ impl Tree {
     }
 
     /// The children of a node, and whether they are leaves.
-    fn children(&self, page: PageNo) -> std::result::Result<Vec<(PageNo, bool)>, Stop> {
+    fn children(&self, page: PageNo) -> Attempt<Vec<(PageNo, bool)>> {
         let guard = self.pool.optimistic(page)?.shared()?;
         let node = guard.node();
         let children = node.level().and_then(|level| match level {

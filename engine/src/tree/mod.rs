@@ -20,6 +20,7 @@ mod bulk;
 mod check;
 mod descend;
 mod entries;
+mod look;
 mod merge;
 mod scan;
 mod split;
@@ -49,6 +50,8 @@ pub struct Tree {
     alloc: Arc<PageAllocator>,
     root: PageNo,
 }
+
+type Attempt<T> = std::result::Result<T, Stop>;
 
 /// How an attempt to write ended.
 enum Written {
@@ -108,7 +111,7 @@ impl Tree {
         leaf: crate::buffer::OptimisticGuard<'_>,
         key: &[u8],
         out: &mut Vec<u8>,
-    ) -> std::result::Result<bool, Stop> {
+    ) -> Attempt<bool> {
         let page = leaf.page();
         let leaf = leaf.shared()?;
         let read = leaf.node().search(key).and_then(|(slot, found)| {
@@ -132,7 +135,7 @@ impl Tree {
 
     /// Adds a row or replaces its value; true if the key was not there.
     pub fn upsert(&self, waiter: &Waiter, key: &[u8], value: &[u8]) -> Result<bool> {
-        let found = self.write(waiter, key, value, &|_| true)?;
+        let found = self.write(waiter, key, value, &|_, _, _| Ok(true))?;
         Ok(found == Some(false))
     }
 
@@ -145,6 +148,23 @@ impl Tree {
         value: &[u8],
         agrees: impl Fn(Option<&[u8]>) -> bool,
     ) -> Result<bool> {
+        let agrees = |leaf: &ExclusiveGuard<'_>, slot, found| Ok(agrees(value_at(leaf, slot, found)?));
+        self.write(waiter, key, value, &agrees).map(|found| found.is_some())
+    }
+
+    /// Adds a row, if the key is not there and `agrees` says yes to the key that comes after it (`None`: there is none);
+    /// false, and nothing changed, if not. It is asked under the leaf's latch, perhaps more than once: until the row is
+    /// in, no other comes between the two in this leaf, and who reads both leaves sees it.
+    pub fn insert_before(
+        &self,
+        waiter: &Waiter,
+        key: &[u8],
+        value: &[u8],
+        agrees: impl Fn(Option<&[u8]>) -> bool,
+    ) -> Result<bool> {
+        let agrees = |leaf: &ExclusiveGuard<'_>, slot, found: bool| {
+            Ok(!found && agrees(self.key_from(leaf, slot)?.as_deref()))
+        };
         self.write(waiter, key, value, &agrees).map(|found| found.is_some())
     }
 
@@ -158,13 +178,14 @@ impl Tree {
         if size > max { Err(Error::EntryTooLarge { size, max }) } else { Ok(()) }
     }
 
-    /// Writes a row; whether the key was there, or `None` if `agrees` does not.
+    /// Writes a row; whether the key was there, or `None` if `agrees` does not: it is given the leaf, the key's slot
+    /// there, and whether the key is in it.
     fn write(
         &self,
         waiter: &Waiter,
         key: &[u8],
         value: &[u8],
-        agrees: &impl Fn(Option<&[u8]>) -> bool,
+        agrees: &impl Fn(&ExclusiveGuard<'_>, usize, bool) -> Attempt<bool>,
     ) -> Result<Option<bool>> {
         self.check_size(key, value)?;
         let need = Need::records(Op::Insert { slot: 0, key, value }.record_bytes());
@@ -182,12 +203,12 @@ impl Tree {
         mut mtr: Mtr<'p>,
         key: &[u8],
         value: &[u8],
-        agrees: &impl Fn(Option<&[u8]>) -> bool,
-    ) -> std::result::Result<Written, Stop> {
+        agrees: &impl Fn(&ExclusiveGuard<'_>, usize, bool) -> Attempt<bool>,
+    ) -> Attempt<Written> {
         let leaf = self.leaf(key)?;
         let (slot, found) = leaf.checked(leaf.node().search(key))?;
         let mut leaf = leaf.exclusive()?;
-        if !agrees(value_at(&leaf, slot, found)?) {
+        if !agrees(&leaf, slot, found)? {
             return Ok(Written::Refused);
         }
         let node = leaf.node();
@@ -241,17 +262,34 @@ impl Tree {
         Ok(removed)
     }
 
+    /// The key in that slot of a leaf that is held still; behind its last one, the first key of those that follow.
+    fn key_from(&self, leaf: &ExclusiveGuard<'_>, slot: usize) -> Attempt<Option<Vec<u8>>> {
+        let mut key = Vec::new();
+        if slot < leaf.checked(leaf.node().slots())? {
+            leaf.checked(leaf.node().key_into(slot, &mut key))?;
+            return Ok(Some(key));
+        }
+        let mut more = leaf.checked(leaf.node().upper_into(&mut key))?;
+        while more {
+            let next = self.leaf(&key)?;
+            if next.unchecked(next.node().slots())? > 0 {
+                next.unchecked(next.node().key_into(0, &mut key))?;
+                next.validate()?;
+                return Ok(Some(key));
+            }
+            more = next.unchecked(next.node().upper_into(&mut key))?;
+            next.validate()?;
+        }
+        Ok(None)
+    }
+
     fn is_underfull(&self, used_bytes: usize) -> bool {
         used_bytes < self.pool.page_size() / 4
     }
 }
 
 /// The value of a slot of a leaf that is held still, if the key was found there.
-fn value_at<'g>(
-    leaf: &'g ExclusiveGuard<'_>,
-    slot: usize,
-    found: bool,
-) -> std::result::Result<Option<&'g [u8]>, Stop> {
+fn value_at<'g>(leaf: &'g ExclusiveGuard<'_>, slot: usize, found: bool) -> Attempt<Option<&'g [u8]>> {
     if !found {
         return Ok(None);
     }

@@ -3,8 +3,7 @@
 use std::cell::Cell;
 use std::ops::{Bound, ControlFlow};
 
-use super::Tree;
-use crate::buffer::Stop;
+use super::{Attempt, Tree};
 use crate::error::{Error, Result};
 use crate::page::node::Node;
 use crate::page::{Bytes, PageNo, Torn};
@@ -68,7 +67,7 @@ impl Tree {
     }
 
     /// Copies the leaf where `key` is or belongs.
-    fn copy_leaf(&self, key: &[u8], copy: &mut Vec<u8>) -> std::result::Result<PageNo, Stop> {
+    fn copy_leaf(&self, key: &[u8], copy: &mut Vec<u8>) -> Attempt<PageNo> {
         let leaf = self.leaf(key)?;
         copy.clear();
         let racy = leaf.node().0;

@@ -68,7 +68,7 @@ impl History {
         *first = Some(first.map_or(number, |first| first.min(number)));
         self.txns.insert(record.txn);
         self.check_begun(record.txn)?;
-        let of_row = record.what != What::Commit;
+        let of_row = !matches!(record.what, What::Commit | What::Prepared);
         if of_row && !self.versioned.contains(&record.tree) {
             return Err(bad(format!(
                 "record {number} is of page {}, which is no table's root",
@@ -124,7 +124,9 @@ impl History {
             match record.what {
                 What::Added => return Ok(()),
                 What::Replaced(before) => version = before,
-                What::Commit => return Err(bad("a version has a commit's record")),
+                What::Commit | What::Prepared => {
+                    return Err(bad("a version has a record that is no row's"));
+                }
             }
         }
     }

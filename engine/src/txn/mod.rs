@@ -21,7 +21,8 @@
 //! *Read committed*: each operation has a snapshot of its own; writes see the newest committed version. *Repeatable
 //! read*: one snapshot, taken by the first operation; a write to a row that was changed since is
 //! [`Error::WriteConflict`](crate::Error) (first updater wins). That is snapshot isolation: it allows write skew, and
-//! no phantoms. There is no serializable yet.
+//! no phantoms. *Serializable*: reads lock what they see, and the gaps between, to the end of the transaction
+//! (`locking`); two-phase locking, in which readers and writers wait for each other.
 //!
 //! # Purge and recovery
 //! A background task removes what no snapshot can ask for any more: undo records, and rows whose newest version is a
@@ -29,6 +30,8 @@
 //! active, so their rows are locked and invisible (`system`).
 
 mod check;
+mod locking;
+mod prepared;
 mod purge;
 mod read;
 mod system;
@@ -40,6 +43,7 @@ mod write;
 
 pub use crate::lock::TxnId;
 pub(crate) use check::History;
+pub use prepared::XID_BYTES_MAX;
 pub(crate) use purge::Purger;
 pub(crate) use system::{SystemConfig, TxnSystem};
 pub(crate) use transaction::Txn;
@@ -54,6 +58,11 @@ pub enum Isolation {
     /// [`Error::WriteConflict`](crate::Error).
     #[default]
     RepeatableRead,
+    /// As if the transactions had run one after the other. Reads see the newest committed versions, and lock the rows that
+    /// they see, and for scans the gaps between them, to the end: nobody changes them meanwhile. Readers wait for
+    /// writers, and writers for readers; expect [`Error::Deadlock`](crate::Error) where both do both. Transactions of the
+    /// other levels beside it keep what their own level promises.
+    Serializable,
 }
 
 /// What transactions did since the database was opened, and how much history there is.

@@ -7,6 +7,7 @@ use super::transaction::View;
 use super::undo::What;
 use super::version::{Chain, HEADER_BYTES, Header};
 use crate::error::{Error, Result};
+use crate::lock::LockMode;
 use crate::tree::Tree;
 use crate::wait::Waiter;
 
@@ -27,6 +28,9 @@ impl<'s> Txn<'s> {
         out: &mut Vec<u8>,
         waiter: &Waiter,
     ) -> Result<bool> {
+        if self.reads_lock() {
+            return self.get_locked(tree, key, LockMode::Shared, out, waiter);
+        }
         self.check_active()?;
         let view = self.view();
         self.get_in(&view, tree, key, out, waiter)
@@ -91,8 +95,10 @@ impl<'s> Txn<'s> {
             match record.what {
                 What::Added => return Ok(Found::Nothing),
                 What::Replaced(before) => version = before,
-                What::Commit => {
-                    return Err(Error::CorruptUndo { what: "a version has a commit's record".to_owned() });
+                What::Commit | What::Prepared => {
+                    return Err(Error::CorruptUndo {
+                        what: "a version's record is of its transaction".to_owned(),
+                    });
                 }
             }
         }
@@ -109,6 +115,9 @@ impl<'s> Txn<'s> {
         mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         self.check_active()?;
+        if self.reads_lock() {
+            return self.scan_locked(tree, from, to, waiter, each);
+        }
         let view = self.view();
         let (mut failed, mut again) = (None, Vec::new());
         tree.scan(waiter, from, to, |key, newest| {

@@ -1,6 +1,7 @@
 //! Writing: locks, the undo record, the new version.
 
 use super::read::bad_version;
+use super::table::CommitNo;
 use super::undo::{OVERHEAD_BYTES, Record, What};
 use super::version::{HEADER_BYTES, Header};
 use super::{Isolation, Txn, TxnId};
@@ -76,9 +77,14 @@ impl<'s> Txn<'s> {
             if live && matches!(change, Change::Insert(_))
                 || !live && matches!(change, Change::Update(_) | Change::Delete)
             {
-                return Ok(live);
+                // That was seen, so it stays.
+                if !self.reads_lock() || self.lock_as_it_is(tree, key, newest.header, waiter)? {
+                    return Ok(live);
+                }
+                continue;
             }
             let before = newest.header;
+            let adds = newest.bytes.is_none();
             let what = newest.bytes.map_or(What::Added, What::Replaced);
             let writing = self.writing()?;
             let id = writing.id;
@@ -88,51 +94,29 @@ impl<'s> Txn<'s> {
             let mut version = Vec::with_capacity(HEADER_BYTES + value.len());
             Header { txn: id, undo, deleted }.encode(&mut version);
             version.extend_from_slice(value);
-            let request = self.request(id, tree, key);
-            let unchanged =
-                |now: Option<&[u8]>| Header::of(now) == before && self.system.locks.would_grant(&request);
-            if tree.put_if(waiter, key, &version, unchanged)? {
+            let put = match adds && self.system.gaps.any() {
+                true => self.add_in_gap(tree, key, &version, id, waiter)?,
+                false => {
+                    let request = self.request(id, tree, key, LockMode::Exclusive);
+                    tree.put_if(waiter, key, &version, |now| {
+                        Header::of(now) == before
+                            && self.system.locks.would_grant(&request)
+                            && !(adds && self.system.gaps.any())
+                    })?
+                }
+            };
+            if put {
                 return Ok(live);
             }
             // The record has no change behind it: that is known, since the row has another.
         }
     }
 
-    /// Locks a row, and replaces `out` by its newest value; false, and `out` empty, if there is none. The lock is held
-    /// to the end, whether the row is there or not.
-    pub(crate) fn get_for_update(
-        &mut self,
-        tree: &Tree,
-        key: &[u8],
-        out: &mut Vec<u8>,
-        waiter: &Waiter,
-    ) -> Result<bool> {
-        self.check_active()?;
-        self.ended_by_deadlock(waiter, |txn| {
-            let id = txn.writing()?.id;
-            loop {
-                let newest = txn.newest(tree, key, waiter)?;
-                let held = txn.system.locks.holds(id, lock_key(tree, key), LockMode::Exclusive);
-                txn.lock(id, tree, key, waiter)?;
-                // A writer may have come between the two, without a lock object to wait for. None can from now on.
-                let found = tree.get(waiter, key, out)?;
-                if newest.bytes.as_ref() == found.then_some(out) {
-                    out.drain(..HEADER_BYTES.min(out.len()));
-                    return Ok(newest.is_live());
-                }
-                if !held {
-                    txn.system.locks.release(id, lock_key(tree, key));
-                }
-            }
-        })
-    }
-
     /// Waits until the row's newest version is this transaction's own or a committed one, and nobody else has the row
-    /// locked.
+    /// locked so that this one could not lock it.
     fn newest(&mut self, tree: &Tree, key: &[u8], waiter: &Waiter) -> Result<Newest> {
         let mut bytes = Vec::new();
-        // Only repeatable read asks what was changed since.
-        let snapshot = (self.isolation == Isolation::RepeatableRead).then(|| self.view().commit);
+        let snapshot = self.write_snapshot();
         loop {
             let found = tree.get(waiter, key, &mut bytes)?;
             let header = match found {
@@ -140,36 +124,51 @@ impl<'s> Txn<'s> {
                 false => None,
             };
             let id = self.writing()?.id;
-            if let Some(header) = header
-                && header.txn != id
-            {
-                if self.system.table.is_active(header.txn) {
-                    self.wait_for(header.txn, id, tree, key, waiter)?;
+            let request = self.request(id, tree, key, LockMode::Exclusive);
+            if let Some(header) = header {
+                if let Some(writer) = self.active_writer(id, &header) {
+                    self.wait_for(writer, request, waiter)?;
                     continue;
                 }
-                if snapshot.is_some_and(|snapshot| !self.system.table.is_visible(header.txn, snapshot)) {
+                if self.is_conflict(id, &header, snapshot) {
                     return Err(Error::WriteConflict);
                 }
             }
-            if !self.system.locks.would_grant(&self.request(id, tree, key)) {
-                self.lock(id, tree, key, waiter)?;
+            if !self.system.locks.would_grant(&request) {
+                self.queue(request, waiter)?;
                 continue;
             }
             return Ok(Newest { bytes: found.then_some(bytes), header });
         }
     }
 
+    /// Under repeatable read, what was changed since is not written over.
+    pub(super) fn write_snapshot(&mut self) -> Option<CommitNo> {
+        (self.isolation == Isolation::RepeatableRead).then(|| self.view().commit)
+    }
+
+    /// The other transaction that has written this version, if it is still active.
+    pub(super) fn active_writer(&self, id: TxnId, header: &Header) -> Option<TxnId> {
+        (header.txn != id && self.system.table.is_active(header.txn)).then_some(header.txn)
+    }
+
+    pub(super) fn is_conflict(&self, id: TxnId, header: &Header, snapshot: Option<CommitNo>) -> bool {
+        snapshot
+            .is_some_and(|snapshot| header.txn != id && !self.system.table.is_visible(header.txn, snapshot))
+    }
+
     /// Waits for the writer whose id is in the row, if it is still active.
-    fn wait_for(&self, writer: TxnId, id: TxnId, tree: &Tree, key: &[u8], waiter: &Waiter) -> Result<()> {
+    pub(super) fn wait_for(&self, writer: TxnId, request: Request<'_>, waiter: &Waiter) -> Result<()> {
         let (locks, table) = (&self.system.locks, &self.system.table);
-        match locks.make_explicit(writer, lock_key(tree, key), || table.is_active(writer)) {
-            true => self.lock(id, tree, key, waiter),
+        match locks.make_explicit(writer, request.key, || table.is_active(writer)) {
+            true => self.queue(request, waiter),
             false => Ok(()),
         }
     }
 
-    fn lock(&self, id: TxnId, tree: &Tree, key: &[u8], waiter: &Waiter) -> Result<()> {
-        match self.system.locks.lock(self.request(id, tree, key), waiter) {
+    /// Waits for those who are in the way, if there are any.
+    pub(super) fn queue(&self, request: Request<'_>, waiter: &Waiter) -> Result<()> {
+        match self.system.locks.queue(request, waiter) {
             Ok(_) => Ok(()),
             Err(LockError::Deadlock) => Err(Error::Deadlock),
             Err(LockError::Timeout) => Err(Error::LockWaitTimeout),
@@ -177,18 +176,27 @@ impl<'s> Txn<'s> {
         }
     }
 
-    fn request<'k>(&self, id: TxnId, tree: &Tree, key: &'k [u8]) -> Request<'k> {
+    pub(super) fn request<'k>(&self, id: TxnId, tree: &Tree, key: &'k [u8], mode: LockMode) -> Request<'k> {
+        self.request_of(id, lock_key(tree, Some(key)), mode)
+    }
+
+    /// The same, of the tree's end as well.
+    pub(super) fn request_of<'k>(&self, id: TxnId, key: LockKey<'k>, mode: LockMode) -> Request<'k> {
         let written = self.writing.as_ref().map_or(0, |writing| writing.undo.len());
         Request {
             class: if written > 0 { Class::First } else { Class::Newcomer },
             timeout: Some(self.system.lock_wait_timeout),
             weight: written as u64,
-            ..Request::new(id, lock_key(tree, key), LockMode::Exclusive)
+            ..Request::new(id, key, mode)
         }
     }
 
     /// A deadlock's victim is rolled back at once: others wait for what it holds.
-    fn ended_by_deadlock<T>(&mut self, waiter: &Waiter, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+    pub(super) fn ended_by_deadlock<T>(
+        &mut self,
+        waiter: &Waiter,
+        f: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
         let result = f(self);
         if let Err(Error::Deadlock) = result {
             self.rollback(waiter)?;
@@ -197,6 +205,6 @@ impl<'s> Txn<'s> {
     }
 }
 
-fn lock_key<'k>(tree: &Tree, key: &'k [u8]) -> LockKey<'k> {
-    LockKey { tree: tree.root().0, key: Some(key) }
+pub(super) fn lock_key<'k>(tree: &Tree, key: Option<&'k [u8]>) -> LockKey<'k> {
+    LockKey { tree: tree.root().0, key }
 }
