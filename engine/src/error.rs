@@ -378,6 +378,21 @@ impl From<RowError> for Error {
 }
 
 impl Error {
+    /// Whether the files of the database are not what was written: some of it is lost, or not in its place.
+    pub fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            Error::CorruptHeader { .. }
+                | Error::CorruptPage { .. }
+                | Error::CorruptRedo { .. }
+                | Error::CorruptUndo { .. }
+                | Error::MissingDataFile { .. }
+                | Error::MisplacedDataFile { .. }
+                | Error::MissingRedo { .. }
+                | Error::TruncatedDataFile { .. }
+        )
+    }
+
     /// What the operating system said about a file, with what to do about it where that is known.
     pub(crate) fn from_io(action: &'static str, path: impl Into<String>, source: io::Error) -> Self {
         let path = path.into();

@@ -36,12 +36,13 @@ mod wait;
 pub use background::Wake;
 pub use buffer::{PoolStats, RecoveryProgress};
 pub use db::{
-    Database, EngineConfig, EngineStats, FlushLog, Rows, Savepoint, Session, Statement, Table, Transaction,
-    Tree, TypedTable,
+    AtRest, CheckProgress, CheckReport, Database, EngineConfig, EngineStats, Finding, FlushLog, PagePlace,
+    Rows, Savepoint, Session, Statement, Table, Transaction, Tree, TreeKind, TreeReport, TypedTable,
 };
 pub use error::{Error, PRIMARY_KEY, Result};
 pub use metrics::{WaitReason, Waits, WaitsSnapshot};
 pub use redo::RedoStats;
+pub use space::SpaceStats;
 pub use tree::TreeStats;
 pub use txn::{Isolation, TxnStats};
 pub use wait::Waiter;

@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use flifo_admission::{Config, Policy};
 
 use crate::bench::args::BenchCommand;
+use crate::database::args::{CheckArgs, EXIT_CODES as CHECK_EXIT_CODES, StatArgs};
 use crate::error::Error;
 use crate::experiment::args::ExperimentCommand;
 use crate::front::FrontKind;
@@ -95,6 +96,19 @@ pub enum Command {
         #[command(subcommand)]
         what: ExperimentCommand,
     },
+    /// Read all of a database that nobody has open, and say whether it is sound
+    ///
+    /// Every page's checksum, and that it is what refers to it says; order and shape of every tree; the versions of
+    /// every row; free pages against used ones. Damage does not end the check: it goes on with what it can reach. A
+    /// database that was closed is not changed; one that was not is recovered first.
+    #[command(after_help = CHECK_EXIT_CODES)]
+    Check(CheckArgs),
+    /// Say what is in a database that nobody has open
+    ///
+    /// Format, files, whether it was closed, checkpoint and redo log; then, which costs a read of every page, tables
+    /// and trees with rows, pages and fill, free pages, and the rollback segments' history. Nothing is changed.
+    #[command(after_help = CHECK_EXIT_CODES)]
+    Stat(StatArgs),
     /// One process of `iobench --as processes`; it takes its orders from standard input.
     #[command(name = "iobench-worker", hide = true)]
     IobenchWorker,
@@ -320,6 +334,8 @@ fn helpful_command() -> &'static str {
         Some(word) if word == "bench" => "flifo bench admission",
         Some(word) if word == "iobench" => "flifo iobench",
         Some(word) if word == "experiment" => "flifo experiment linux-io-2012",
+        Some(word) if word == "check" => "flifo check",
+        Some(word) if word == "stat" => "flifo stat",
         Some(word) if word == "report" => "flifo report",
         _ => "flifo sweep",
     }

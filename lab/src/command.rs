@@ -12,6 +12,8 @@ pub enum Ended {
     Done,
     /// Ctrl-C; what was measured is printed and saved.
     Interrupted,
+    /// The files of a database are damaged, as was told.
+    DamageFound,
 }
 
 /// As it was typed, but for passwords.

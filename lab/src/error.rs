@@ -41,6 +41,9 @@ pub enum Error {
     /// What was measured is kept, but for cells that failed.
     #[error("{0}")]
     Unmeasured(String),
+    /// The files of a database are not what was written.
+    #[error("{0}")]
+    Damage(flifo_engine::Error),
     /// The engine said no while a cell ran.
     #[error("{0}")]
     Engine(#[from] flifo_engine::Error),
@@ -144,6 +147,7 @@ impl Error {
             Error::Interrupted => EXIT_INTERRUPTED,
             Error::System { .. }
             | Error::Unmeasured(_)
+            | Error::Damage(_)
             | Error::Report(_)
             | Error::Protocol(_)
             | Error::ConnectionClosed(_)

@@ -9,6 +9,7 @@
 //! | `iobench` | what the storage under a database can do |
 //! | `experiment` | a published study run again, its claims beside what is measured here |
 //! | `target` | a live MariaDB or MySQL in the engine's place |
+//! | `database` | a database that nobody has open, checked and described |
 //! | `bench` | the scheduler's policies beside what a user would pick instead, without the engine |
 //! | `crew` | threads that wait for an order, obey, report |
 //! | `limits`, `mounts`, `interrupt`, `progress` | what the system allows and has, Ctrl-C, what the user sees |
@@ -20,6 +21,7 @@ pub mod cli;
 pub mod clock;
 pub mod command;
 pub mod crew;
+pub mod database;
 pub mod error;
 pub mod experiment;
 pub mod figures;

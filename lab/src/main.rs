@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use flifo::bench::{self, args::BenchCommand};
 use flifo::cli::{Cli, Command, ParseOutcome};
 use flifo::command::Ended;
-use flifo::error::{EXIT_INTERRUPTED, EXIT_OK, Error};
+use flifo::database;
+use flifo::error::{EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, Error};
 use flifo::experiment::{self, args::ExperimentCommand};
 use flifo::interrupt;
 use flifo::iobench;
@@ -18,6 +19,7 @@ fn main() -> ExitCode {
         Ok(cli) => match run(&cli.command) {
             Ok(Ended::Done) => EXIT_OK,
             Ok(Ended::Interrupted) => EXIT_INTERRUPTED,
+            Ok(Ended::DamageFound) => EXIT_FAILURE,
             Err(error) => tell(&error),
         },
         Err(ParseOutcome::Help(help)) => {
@@ -49,6 +51,8 @@ fn run(command: &Command) -> Result<Ended, Error> {
             interrupt::install()?;
             experiment::linux_io_2012::linux_io_2012(args)
         }
+        Command::Check(args) => database::check(args),
+        Command::Stat(args) => database::stat(args),
         Command::IobenchWorker => {
             iobench::worker_process();
             Ok(Ended::Done)

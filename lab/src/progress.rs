@@ -41,6 +41,16 @@ impl Progress {
         self.bar(bytes, "writing {msg} {bar:30} {percent}% of {total_bytes}, {eta} left, {bytes_per_sec}")
     }
 
+    /// The bar of a redo log that is replayed.
+    pub fn recovery(&self, bytes: u64) -> ProgressBar {
+        self.bar(bytes, "recovering {bar:30} {percent}% of {total_bytes} of redo log, {eta} left")
+    }
+
+    /// The bar of pages that are checked.
+    pub fn pages(&self, pages: u64) -> ProgressBar {
+        self.bar(pages, "checking {bar:30} {percent}% of {human_len} pages, {eta} left")
+    }
+
     /// The bar of the whole sweep.
     pub fn sweep(&self, steps: usize, step: Duration) -> SweepBar {
         let bar = self.bar(steps as u64, "{bar:30} {pos}/{len}  {msg}");

@@ -157,13 +157,23 @@ impl BufferPool {
         }
     }
 
+    /// Replaces `buf` by a page, verified, for a check: from memory if it is there, and then its image on disk is verified,
+    /// too; else from disk, and memory stays as it is. Nobody changes the page meanwhile.
+    pub(crate) fn read_to_check(&self, page: PageNo, buf: &mut AlignedBuffer, waiter: &Waiter) -> Result<()> {
+        if self.table.get(page).is_some_and(|entry| entry.is_resident()) {
+            self.verify_on_disk(page, buf, waiter)?;
+            return self.retry(waiter, || {
+                buf.bytes_mut().copy_from_slice(self.optimistic(page)?.shared()?.bytes());
+                Ok(())
+            });
+        }
+        waiter.wait(WaitReason::DiskRead, || self.space().read(page.0, buf.bytes_mut()))?;
+        verify(buf.bytes(), page)?;
+        self.check_age(buf.bytes(), page)
+    }
+
     /// Reads a clean page's image from disk and verifies it; a page that is dirty or written is not looked at.
-    pub(crate) fn verify_on_disk(
-        &self,
-        page: PageNo,
-        buf: &mut AlignedBuffer,
-        waiter: &Waiter,
-    ) -> Result<()> {
+    fn verify_on_disk(&self, page: PageNo, buf: &mut AlignedBuffer, waiter: &Waiter) -> Result<()> {
         let entry = self.entry(page)?;
         let writes =
             || (entry.state.load(Ordering::Acquire) & (VERSION | DIRTY | WRITING), self.stats().writes);

@@ -102,6 +102,11 @@ impl PageEntry {
         Ok(state & SEEN)
     }
 
+    /// Whether the page is in memory; it may be no more a moment later.
+    pub(crate) fn is_resident(&self) -> bool {
+        self.state.load(Ordering::Acquire) & RESIDENCY == RESIDENT
+    }
+
     /// The version of a page that looks evictable; [`Self::try_exclusive`] decides.
     pub(crate) fn evictable(&self) -> Option<u64> {
         let state = self.state.load(Ordering::Acquire);

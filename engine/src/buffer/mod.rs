@@ -406,7 +406,7 @@ impl BufferPool {
 
     /// No page is newer than the log, which is written first: otherwise a part of the log is lost, or one of them was put
     /// back from an older copy.
-    fn check_age(&self, bytes: &[u8], page: PageNo) -> Result<()> {
+    pub(super) fn check_age(&self, bytes: &[u8], page: PageNo) -> Result<()> {
         let (changed, end) = (lsn(bytes), self.log.next());
         match changed <= end {
             true => Ok(()),

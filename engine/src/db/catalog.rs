@@ -5,6 +5,8 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
+use super::ddl;
+use super::definition::Definition;
 use crate::buffer::BufferPool;
 use crate::error::{Error, Result};
 use crate::page::PageNo;
@@ -45,6 +47,67 @@ impl Kind {
 
 const NAME_BYTES_MAX: usize = 200;
 
+impl Kind {
+    fn of(byte: u8) -> Option<Kind> {
+        [Kind::Tree, Kind::Table, Kind::Undo].into_iter().find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// What one row of the catalog says.
+pub(super) enum Entry {
+    /// A tree, and its root.
+    Tree { kind: Kind, name: String, root: PageNo },
+    /// A table, and its trees.
+    Table { name: String, definition: Box<Definition> },
+    /// A note of a change of tables that was cut off, or of a column's numbers.
+    Note,
+    /// A number that the engine keeps.
+    Number { name: String, value: u64 },
+    /// A note of the database's user.
+    Property,
+}
+
+impl Entry {
+    /// Reads a row without trust; what is wrong with it, if it is not one.
+    pub(super) fn decode(key: &[u8], value: &[u8]) -> std::result::Result<Entry, String> {
+        let (kind, name) = key.split_first().ok_or("it has an entry without a name")?;
+        let text = || name.escape_ascii();
+        if name.is_empty() || name.len() > NAME_BYTES_MAX {
+            return Err(format!("it has an entry whose name has {} bytes", name.len()));
+        }
+        let number = || {
+            let number = value.try_into().map(u64::from_le_bytes);
+            number.map_err(|_| format!("its entry '{}' has {} bytes, not 8", text(), value.len()))
+        };
+        let name = String::from_utf8_lossy(name).into_owned();
+        match (*kind, Kind::of(*kind)) {
+            (_, Some(Kind::Table)) => {
+                let definition = Definition::decode(value);
+                let definition =
+                    definition.map_err(|what| format!("its entry of table '{}': {what}", text()))?;
+                Ok(Entry::Table { name, definition: Box::new(definition) })
+            }
+            (_, Some(kind)) => Ok(Entry::Tree { kind, name, root: PageNo(number()?) }),
+            (SYSTEM, _) => Ok(Entry::Number { name, value: number()? }),
+            (PROPERTY, _) => Ok(Entry::Property),
+            (kind, None) if ddl::NOTES.contains(&kind) => Ok(Entry::Note),
+            (kind, None) => {
+                Err(format!("its entry '{}' is of a kind that is not known ({kind:#04x})", text()))
+            }
+        }
+    }
+
+    /// By what entries are in the order of their keys.
+    pub(super) fn order(&self) -> (u8, &str) {
+        match self {
+            Entry::Property | Entry::Note => (PROPERTY, ""),
+            Entry::Table { name, .. } => (Kind::Table as u8, name),
+            Entry::Number { name, .. } => (SYSTEM, name),
+            Entry::Tree { kind, name, .. } => (*kind as u8, name),
+        }
+    }
+}
+
 /// The catalog's tree, and what it takes to open and make others.
 pub(super) struct Catalog {
     pool: Arc<BufferPool>,
@@ -76,6 +139,11 @@ impl Catalog {
 
     pub(super) fn root(&self) -> PageNo {
         self.tree.root()
+    }
+
+    /// The catalog itself.
+    pub(super) fn whole(&self) -> &Tree {
+        &self.tree
     }
 
     pub(super) fn alloc(&self) -> &Arc<PageAllocator> {

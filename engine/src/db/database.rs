@@ -10,11 +10,12 @@ use std::time::Duration;
 use flifo_admission::Admission;
 
 use super::catalog::{Catalog, Kind};
+use super::check::{Check, CheckProgress};
 use super::config::FlushLog;
 use super::opening::{self, ToReplay};
 use super::tree::OpenTree;
 use super::typed::{self, OpenTyped};
-use super::{EngineConfig, EngineStats, Session, Tree};
+use super::{AtRest, CheckReport, EngineConfig, EngineStats, Session, Tree};
 use crate::buffer::{BufferPool, PoolConfig, RecoveryProgress, doublewrite};
 use crate::disk::{Disk, FileDisk, Tablespace};
 use crate::error::{Error, Result};
@@ -69,7 +70,7 @@ pub struct Database {
 /// Changes are held back when the log is needed from further back than this share of its capacity.
 const HOLD_BACK_FROM: f64 = 0.7;
 /// The catalog's number: no transaction had this id yet, or a later one.
-const NEXT_TXN: &str = "next_transaction";
+pub(super) const NEXT_TXN: &str = "next_transaction";
 /// How long a change is held back when the log is full.
 const HOLD_BACK_MAX: Duration = Duration::from_millis(20);
 
@@ -128,6 +129,12 @@ impl Running {
         self.pool.log()
     }
 
+    /// Writes all changed pages, syncs, and marks the database clean. The caller lets no change in meanwhile.
+    fn make_clean(&self, waiter: &Waiter) -> Result<()> {
+        self.pool.flush_all(waiter)?;
+        waiter.wait(WaitReason::DiskSync, || self.log().make_checkpoint(self.log().next(), true))
+    }
+
     fn stop(&self) {
         self.pool.stop_background();
         self.log().close();
@@ -168,12 +175,7 @@ impl Database {
         progress: &mut dyn FnMut(RecoveryProgress),
     ) -> Result<Self> {
         config.check()?;
-        let dir = dir.as_ref();
-        let disk = FileDisk::open(dir, config.direct_io).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => Error::NoDatabase { path: dir.display().to_string() },
-            io::ErrorKind::NotADirectory => not_a_directory(dir),
-            _ => Error::from_io("cannot open", dir.display().to_string(), source),
-        })?;
+        let disk = open_directory(dir.as_ref(), &config)?;
         Self::open_on_with_progress(Arc::new(disk), config, progress)
     }
 
@@ -207,7 +209,7 @@ impl Database {
         (0..config.rollback_segments)
             .try_for_each(|index| catalog.create_tree(&waiter, Kind::Undo, &segment_name(index)).map(drop))?;
         let db = Self::assemble(disk, running, waits, catalog, config)?;
-        let made = db.inner.make_clean(&db.inner.waiter());
+        let made = db.inner.running.make_clean(&db.inner.waiter());
         made.inspect_err(|error| db.inner.running.pool.stop(error.to_string()))?;
         Ok(db)
     }
@@ -226,16 +228,68 @@ impl Database {
         config.check()?;
         let space = Arc::new(Tablespace::open(&*disk)?);
         typed::remove_leftovers(&*disk);
+        let (running, waits) = Self::recover(&*disk, space, &config, progress)?;
+        let catalog = Catalog::open(&running.pool, PageNo(running.space.catalog_root()));
+        catalog.tidy(&Waiter::background().recording(&waits))?;
+        Self::assemble(disk, running, waits, catalog, &config)
+    }
+
+    /// The pool of a database, whose pages fit together.
+    fn recover(
+        disk: &dyn Disk,
+        space: Arc<Tablespace>,
+        config: &EngineConfig,
+        progress: &mut dyn FnMut(RecoveryProgress),
+    ) -> Result<(Running, Arc<Waits>)> {
         let waits = Waits::new();
-        let (log, to_replay) = opening::open_log(&*disk, &space, &config)?;
-        let running = Running::start(&*disk, log, to_replay.as_ref().map(ToReplay::start), &config, &waits)?;
+        let (log, to_replay) = opening::open_log(disk, &space, config)?;
+        let running = Running::start(disk, log, to_replay.as_ref().map(ToReplay::start), config, &waits)?;
         if let Some(to_replay) = to_replay {
             let replayed = to_replay.replay(&running.pool, progress);
             replayed.inspect_err(|error| running.pool.stop(error.to_string()))?;
         }
-        let catalog = Catalog::open(&running.pool, PageNo(space.catalog_root()));
-        catalog.tidy(&Waiter::background().recording(&waits))?;
-        Self::assemble(disk, running, waits, catalog, &config)
+        Ok((running, waits))
+    }
+
+    /// Checks the database in `dir`, which nobody has open: see [`Database::check`]. What is damaged so that the database
+    /// cannot be opened is checked as far as it goes; what keeps the check from beginning is an error, of which
+    /// [`Error::is_damage`] says whether it is the files'.
+    ///
+    /// A database that was closed is not changed. One that was not is recovered first, and closed afterwards; transactions
+    /// that were cut off are rolled back by the next open.
+    pub fn check_in(
+        dir: impl AsRef<Path>,
+        config: EngineConfig,
+        progress: &mut dyn FnMut(CheckProgress),
+    ) -> Result<CheckReport> {
+        Self::check_on(Arc::new(open_directory(dir.as_ref(), &config)?), config, progress)
+    }
+
+    /// As [`Database::check_in`], on any [`Disk`].
+    pub fn check_on(
+        disk: Arc<dyn Disk>,
+        config: EngineConfig,
+        progress: &mut dyn FnMut(CheckProgress),
+    ) -> Result<CheckReport> {
+        config.check()?;
+        let space = Arc::new(Tablespace::open(&*disk)?);
+        let was_clean = space.was_clean();
+        let config = opening::as_found(&*disk, &space, config);
+        let mut tell = |recovery| progress(CheckProgress::Recovering(recovery));
+        let (running, waits) = Self::recover(&*disk, space, &config, &mut tell)?;
+        let waiter = Waiter::background().recording(&waits);
+        let catalog = Catalog::open(&running.pool, PageNo(running.space.catalog_root()));
+        let report = Check::run(&running.pool, &catalog, &waiter, progress)?;
+        if !was_clean {
+            running.make_clean(&waiter)?;
+        }
+        Ok(report)
+    }
+
+    /// What is known of the database in `dir`, which nobody has open, without opening it: nothing is changed, and nothing
+    /// recovered.
+    pub fn at_rest(dir: impl AsRef<Path>) -> Result<AtRest> {
+        AtRest::look(&open_directory(dir.as_ref(), &EngineConfig::default())?)
     }
 
     fn assemble(
@@ -289,6 +343,20 @@ impl Database {
     /// Reads the whole tree and checks the order of its rows, how its pages hang together, and every checksum.
     pub fn check_tree(&self, tree: &Tree) -> Result<TreeStats> {
         self.inner.tree(tree)?.check(&self.inner.waiter())
+    }
+
+    /// Reads all there is, and checks it: every page's checksum, that it is what refers to it says, order and shape of every
+    /// tree, that every version of a row has the versions before that somebody may ask for, and that the bitmaps of free
+    /// pages agree with what is in use. Damage is written down, and the check goes on.
+    ///
+    /// Nobody changes the database meanwhile, or what is found is not damage; purge is held up.
+    pub fn check(&self, progress: &mut dyn FnMut(CheckProgress)) -> Result<CheckReport> {
+        let inner = &*self.inner;
+        inner.check_open()?;
+        let waiter = inner.waiter();
+        let _no_tree_comes_or_goes = inner.trees(&waiter);
+        let _no_purge = inner.txns.pause_purge(&waiter);
+        Check::run(&inner.running.pool, &inner.catalog, &waiter, progress)
     }
 
     /// A small note kept with the database; `None` if it was never set.
@@ -347,7 +415,7 @@ impl Database {
             return Ok(());
         }
         self.inner.running.log().seal(&waiter);
-        self.inner.make_clean(&waiter)?;
+        self.inner.running.make_clean(&waiter)?;
         self.inner.closed.store(true, Ordering::Release);
         self.inner.running.stop();
         Ok(())
@@ -408,6 +476,14 @@ fn open_transactions(
     running.pool.start_task("flifo-purge", Purger::new(&txns, Waiter::background().recording(waits)))?;
     running.pool.start_task("flifo-deadlock", Detector::new(txns.locks()))?;
     Ok(txns)
+}
+
+fn open_directory(dir: &Path, config: &EngineConfig) -> Result<FileDisk> {
+    FileDisk::open(dir, config.direct_io).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => Error::NoDatabase { path: dir.display().to_string() },
+        io::ErrorKind::NotADirectory => not_a_directory(dir),
+        _ => Error::from_io("cannot open", dir.display().to_string(), source),
+    })
 }
 
 fn not_a_directory(dir: &Path) -> Error {
@@ -555,13 +631,6 @@ impl Inner {
     pub(super) fn txns(&self) -> &Arc<TxnSystem> {
         &self.txns
     }
-
-    /// Writes all changed pages, syncs, and marks the database clean. The caller lets no change in meanwhile.
-    fn make_clean(&self, waiter: &Waiter) -> Result<()> {
-        let pool = &self.running.pool;
-        pool.flush_all(waiter)?;
-        waiter.wait(WaitReason::DiskSync, || pool.log().make_checkpoint(pool.log().next(), true))
-    }
 }
 
 impl Drop for Inner {
@@ -570,7 +639,7 @@ impl Drop for Inner {
         if !*self.closed.get_mut() {
             let waiter = self.waiter();
             self.running.log().seal(&waiter);
-            let _ = self.make_clean(&waiter);
+            let _ = self.running.make_clean(&waiter);
         }
     }
 }

@@ -27,6 +27,8 @@ const DOOMED: u8 = b'x';
 const RENAMED: u8 = b'm';
 const LOADING: u8 = b'l';
 const NUMBERS: u8 = b'a';
+/// All kinds of notes in the catalog.
+pub(super) const NOTES: [u8; 4] = [DOOMED, RENAMED, LOADING, NUMBERS];
 
 fn by_root(kind: u8, root: PageNo) -> Vec<u8> {
     [&[kind][..], &root.0.to_be_bytes()].concat()

@@ -19,13 +19,17 @@
 //! admission, row locks, the catalog's lock, the tree's latches, the tablespace's locks. A thread that waits
 //! for one of the first three holds none of the later ones.
 
+mod agreement;
+mod at_rest;
 mod catalog;
+mod check;
 mod config;
 mod database;
 mod ddl;
 mod definition;
 mod opening;
 mod prepared;
+mod report;
 mod session;
 mod stats;
 mod tables;
@@ -33,8 +37,11 @@ mod transaction;
 mod tree;
 mod typed;
 
+pub use at_rest::AtRest;
+pub use check::CheckProgress;
 pub use config::{EngineConfig, FlushLog};
 pub use database::Database;
+pub use report::{CheckReport, Finding, PagePlace, TreeKind, TreeReport};
 pub use session::{Session, Statement};
 pub use stats::EngineStats;
 pub use transaction::{Savepoint, Transaction};

@@ -21,6 +21,17 @@ pub(super) struct ToReplay {
     end: Lsn,
 }
 
+/// The configuration with which nothing of a database is made anew: log and doublewrite areas as they are.
+pub(super) fn as_found(disk: &dyn Disk, space: &Tablespace, config: EngineConfig) -> EngineConfig {
+    let log = LogFiles::open(disk, space.database());
+    EngineConfig {
+        redo_capacity_bytes: log.map_or(config.redo_capacity_bytes, |log| log.capacity_bytes()),
+        // The pages of a clean database are not written.
+        doublewrite: config.doublewrite && !space.was_clean(),
+        ..config
+    }
+}
+
 /// A log in new files.
 pub(super) fn create_log(
     disk: &dyn Disk,

@@ -130,13 +130,8 @@ impl Tablespace {
 
     /// The data files may have grown since their number of pages was last written down.
     fn find_growth(&self) -> Result<()> {
-        let lengths = self.with_files(|files| {
-            let of_file = |(data, path): (&DataFile, &String)| {
-                data.file.bytes().map_err(|source| Error::from_io("cannot examine", &**path, source))
-            };
-            files.data.iter().zip(&self.paths).map(of_file).collect::<Result<Vec<_>>>()
-        })?;
-        let least = lengths.into_iter().min().unwrap_or(0).saturating_sub(HEADER_AREA_BYTES);
+        let least = self.lengths()?.into_iter().map(|(_, bytes)| bytes).min();
+        let least = least.unwrap_or(0).saturating_sub(HEADER_AREA_BYTES);
         let rows = least / (Self::STRIPE_PAGES * self.page_size as u64);
         self.pages.fetch_max(rows * self.row_pages(), Ordering::AcqRel);
         Ok(())
@@ -144,16 +139,10 @@ impl Tablespace {
 
     fn check_lengths(&self) -> Result<()> {
         let bytes_expected = self.file_bytes(self.pages());
-        self.with_files(|files| {
-            for (data, path) in files.data.iter().zip(&self.paths) {
-                let bytes =
-                    data.file.bytes().map_err(|source| Error::from_io("cannot examine", &**path, source))?;
-                if bytes < bytes_expected {
-                    return Err(Error::TruncatedDataFile { path: path.clone(), bytes, bytes_expected });
-                }
-            }
-            Ok(())
-        })
+        match self.lengths()?.into_iter().find(|&(_, bytes)| bytes < bytes_expected) {
+            None => Ok(()),
+            Some((path, bytes)) => Err(Error::TruncatedDataFile { path, bytes, bytes_expected }),
+        }
     }
 }
 

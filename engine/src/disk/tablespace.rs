@@ -359,6 +359,23 @@ impl Tablespace {
         HEADER_AREA_BYTES + pages.div_ceil(self.row_pages()) * Self::STRIPE_PAGES * self.page_size as u64
     }
 
+    /// The data file in which a page lies, and where it begins there; `None` if there is no such page.
+    pub(crate) fn place_of(&self, page: u64) -> Option<(String, u64)> {
+        self.place(page).ok().map(|(index, offset)| (self.paths[index].clone(), offset))
+    }
+
+    /// The data files and their lengths, bytes.
+    pub(crate) fn lengths(&self) -> Result<Vec<(String, u64)>> {
+        self.with_files(|files| {
+            let of_file = |(data, path): (&DataFile, &String)| {
+                let bytes = data.file.bytes();
+                let bytes = bytes.map_err(|source| Error::from_io("cannot examine", &**path, source))?;
+                Ok((path.clone(), bytes))
+            };
+            files.data.iter().zip(&self.paths).map(of_file).collect()
+        })
+    }
+
     /// File and offset of a page.
     fn place(&self, page: u64) -> Result<(usize, u64)> {
         let pages = self.pages();

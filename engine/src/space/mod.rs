@@ -11,9 +11,14 @@
 //! The caller says near which page it wants one; the first free page from there on is taken, in this group or the
 //! next. [`PageAllocator::allocate_run`] gives pages in a row where there are such, for bulk loads.
 
+mod check;
+
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+
+pub(crate) use check::Reached;
+pub use check::SpaceStats;
 
 use crate::buffer::{BufferPool, ExclusiveGuard, Need, OptimisticGuard, Stop};
 use crate::error::Result;

@@ -1,12 +1,11 @@
 //! Checking a tree.
 
-use std::collections::HashSet;
-
 use super::Tree;
-use crate::disk::AlignedBuffer;
+use super::walk::Visit;
 use crate::error::{Error, Result};
-use crate::page::node::{Fences, Node};
-use crate::page::{PageNo, Torn};
+use crate::page::node::NODE_HEADER_BYTES;
+use crate::page::{PageNo, TRAILER_BYTES};
+use crate::space::Reached;
 use crate::wait::Waiter;
 
 /// What a tree consists of.
@@ -25,92 +24,30 @@ pub struct TreeStats {
 }
 
 impl TreeStats {
-    /// Pages of the tree.
+    /// Nodes of both kinds.
     pub fn pages(&self) -> u64 {
         self.leaf_pages + self.inner_pages
     }
+
+    /// Which share of the leaves' room is in use, for pages of `page_bytes`; 0 to 1.
+    pub fn fill(&self, page_bytes: usize) -> f64 {
+        let room = self.leaf_pages * (page_bytes - NODE_HEADER_BYTES - TRAILER_BYTES) as u64;
+        if room == 0 { 0.0 } else { self.leaf_bytes_used as f64 / room as f64 }
+    }
 }
 
-/// A node that is still to be looked at, and what its parent says about it.
-struct Expected {
-    page: PageNo,
-    fences: Fences,
-    /// `None` for the root.
-    level: Option<u8>,
+/// The first damage ends the walk.
+struct First;
+
+impl Visit for First {
+    fn damage(&mut self, _page: PageNo, error: Error) -> Result<()> {
+        Err(error)
+    }
 }
 
 impl Tree {
-    /// Reads the whole tree, also the disk's image of pages that are in memory unchanged: checksums, order of keys,
-    /// fences, levels, and that no page is part of it twice. Nobody changes the tree meanwhile.
+    /// Reads the whole tree ([`Tree::walk`]); an error is the first damage that was met. Nobody changes the tree meanwhile.
     pub fn check(&self, waiter: &Waiter) -> Result<TreeStats> {
-        let mut stats = TreeStats::default();
-        let mut seen = HashSet::new();
-        let (mut copy, mut image) = (Vec::new(), AlignedBuffer::new(self.pool.page_size()));
-        let mut to_do = vec![Expected { page: self.root, fences: Fences::all(), level: None }];
-        while let Some(expected) = to_do.pop() {
-            let page = expected.page;
-            let corrupt = |what: &str| Error::CorruptPage { page: page.0, what: what.to_owned() };
-            if !seen.insert(page) {
-                return Err(corrupt("two nodes refer to it"));
-            }
-            self.copy_page(page, &mut copy, waiter)?;
-            self.pool.verify_on_disk(page, &mut image, waiter)?;
-            let level = Node(&copy[..]).level().map_err(|Torn| corrupt("it has no level"))?;
-            if expected.level.is_some_and(|expected| expected != level) {
-                return Err(corrupt("its level is not one less than its parent's"));
-            }
-            let children = check_node(Node(&copy[..]), level, &expected.fences, &mut stats);
-            let children = children.map_err(|Torn| corrupt("its entries lie outside of it"))?;
-            to_do.extend(children.map_err(corrupt)?);
-            stats.height = stats.height.max(u32::from(level) + 1);
-        }
-        Ok(stats)
+        self.walk(waiter, &mut Reached::of(self.pool.space().pages()), &mut First)
     }
-
-    fn copy_page(&self, page: PageNo, copy: &mut Vec<u8>, waiter: &Waiter) -> Result<()> {
-        self.pool.retry(waiter, || {
-            copy.clear();
-            copy.extend_from_slice(self.pool.optimistic(page)?.shared()?.bytes());
-            Ok(())
-        })
-    }
-}
-
-type Checked = std::result::Result<std::result::Result<Vec<Expected>, &'static str>, Torn>;
-
-/// Checks one node and gives its children; the inner error says what is wrong.
-fn check_node(node: Node<&[u8]>, level: u8, expected: &Fences, stats: &mut TreeStats) -> Checked {
-    let fences = node.fences()?;
-    if fences != *expected {
-        return Ok(Err("its fences are not what its parent says"));
-    }
-    let slots = node.slots()?;
-    let mut keys = Vec::with_capacity(slots);
-    for slot in 0..slots {
-        keys.push(node.key(slot)?);
-    }
-    if !keys.is_sorted_by(|a, b| a < b) {
-        return Ok(Err("its keys are out of order"));
-    }
-    if !keys.iter().all(|key| fences.contain(key)) {
-        return Ok(Err("a key lies beyond its fences"));
-    }
-    if level == 0 {
-        stats.rows += slots as u64;
-        stats.leaf_pages += 1;
-        stats.leaf_bytes_used += node.used_bytes()? as u64;
-        return Ok(Ok(Vec::new()));
-    }
-    stats.inner_pages += 1;
-    let mut children = Vec::with_capacity(slots + 1);
-    for index in 0..=slots {
-        let lower = if index == 0 { fences.lower.clone() } else { keys[index - 1].clone() };
-        let upper = if index == slots { fences.upper.clone() } else { Some(keys[index].clone()) };
-        children.push(Expected {
-            page: node.child(index)?,
-            fences: Fences { lower, upper },
-            level: Some(level - 1),
-        });
-    }
-    Ok(Ok(children))
 }

@@ -25,10 +25,12 @@ mod look;
 mod merge;
 mod scan;
 mod split;
+mod walk;
 
 use std::sync::Arc;
 
 pub use check::TreeStats;
+pub(crate) use walk::Visit;
 
 use crate::buffer::{BufferPool, ExclusiveGuard, Mtr, Need, Stop};
 use crate::error::{Error, Result};

@@ -33,6 +33,7 @@
 //! deletion (`purge`). After a crash it first rolls back what was not committed; meanwhile those transactions are
 //! active, so their rows are locked and invisible (`system`).
 
+mod check;
 mod load;
 mod locking;
 mod lookup;
@@ -50,6 +51,7 @@ mod version;
 mod write;
 
 pub use crate::lock::TxnId;
+pub(crate) use check::History;
 pub(crate) use load::{load_versions, scan_committed};
 pub(crate) use lookup::Lookup;
 pub(crate) use modify::Next;
@@ -58,6 +60,7 @@ pub use prepared::XID_BYTES_MAX;
 pub(crate) use purge::Purger;
 pub(crate) use system::{SystemConfig, TxnSystem};
 pub(crate) use transaction::Txn;
+pub(crate) use version::live_value;
 pub(crate) use write::Change;
 
 /// What a transaction sees of others.

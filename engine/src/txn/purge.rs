@@ -38,6 +38,7 @@ impl Purger {
     }
 
     fn try_step(&mut self) -> Result<bool> {
+        let Some(_purging) = self.system.try_purge() else { return Ok(false) };
         if let Some(unfinished) = self.system.take_unfinished() {
             let mut undo = unfinished.undo.iter().rev();
             if let Err(error) = undo.try_for_each(|&ptr| self.system.undo_one(ptr, &self.waiter)) {

@@ -5,7 +5,7 @@ use std::ops::{Bound, ControlFlow};
 use super::Txn;
 use super::transaction::View;
 use super::undo::What;
-use super::version::{HEADER_BYTES, Header};
+use super::version::{Chain, HEADER_BYTES, Header};
 use crate::error::{Error, Result};
 use crate::lock::LockMode;
 use crate::tree::Tree;
@@ -80,12 +80,13 @@ impl<'s> Txn<'s> {
         newest: &[u8],
         waiter: &Waiter,
     ) -> Result<Found> {
-        let mut version = newest.to_vec();
+        let (mut version, mut chain) = (newest.to_vec(), Chain::default());
         loop {
             let (header, value) = Header::decode(&version).map_err(|_| bad_version(tree))?;
             if self.sees(view, &header) {
                 return Ok(if header.deleted { Found::Nothing } else { Found::Value(value.to_vec()) });
             }
+            chain.step(header.undo)?;
             let Some(record) = self.system.undo(header.undo, waiter)? else { return Ok(Found::Changed) };
             if record.txn != header.txn || record.key != key || record.tree != tree.root() {
                 let what = format!("a version of transaction {} has another's record", header.txn.0);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use super::locking::Gaps;
@@ -14,6 +14,7 @@ use super::{TxnId, TxnStats};
 use crate::buffer::BufferPool;
 use crate::error::{Error, Result};
 use crate::lock::{LockConfig, LockTable};
+use crate::metrics::WaitReason;
 use crate::page::PageNo;
 use crate::space::PageAllocator;
 use crate::tree::Tree;
@@ -45,6 +46,8 @@ pub(crate) struct TxnSystem {
     alloc: Arc<PageAllocator>,
     reserve: Reserve,
     turn: AtomicUsize,
+    /// Held by the background's step, and by who wants it to stand still.
+    purging: Mutex<()>,
     /// Those that a crash, or an error, cut off, with their records.
     unfinished: Mutex<VecDeque<Unfinished>>,
     pub(super) prepared: Prepared,
@@ -105,6 +108,7 @@ impl TxnSystem {
             alloc: config.alloc,
             reserve: config.reserve,
             turn: AtomicUsize::new(0),
+            purging: Mutex::default(),
             unfinished: Mutex::new(losers),
             prepared: Prepared::new(in_doubt),
             commits: AtomicU64::new(0),
@@ -165,6 +169,20 @@ impl TxnSystem {
     /// One that purge's thread is to roll back.
     pub(super) fn leave_unfinished(&self, unfinished: Unfinished) {
         self.unfinished.lock().unwrap_or_else(PoisonError::into_inner).push_back(unfinished);
+    }
+
+    /// The background neither purges nor rolls back until the result is dropped.
+    pub(crate) fn pause_purge(&self, waiter: &Waiter) -> MutexGuard<'_, ()> {
+        waiter.wait(WaitReason::Catalog, || self.purging.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The right to purge and to roll back in the background; `None` while it is paused.
+    pub(super) fn try_purge(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.purging.try_lock() {
+            Ok(purging) => Some(purging),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Purges all undo records there are, so that none refers to a table that is going to be dropped; false if that

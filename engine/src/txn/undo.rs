@@ -86,7 +86,7 @@ impl Record {
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> Result<Record> {
+    pub(super) fn decode(bytes: &[u8]) -> Result<Record> {
         let bad = || Error::CorruptUndo { what: format!("a record of {} bytes makes no sense", bytes.len()) };
         let (head, rest) = bytes.split_at_checked(HEADER_BYTES).ok_or_else(bad)?;
         let number = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes"));

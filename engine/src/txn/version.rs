@@ -11,6 +11,7 @@
 //! it is active, its id in the row is its lock.
 
 use super::TxnId;
+use crate::error::{Error, Result};
 
 pub(super) const HEADER_BYTES: usize = 17;
 const DELETED: u8 = 1;
@@ -35,12 +36,45 @@ impl UndoPtr {
     }
 }
 
+/// Notices a chain of versions that comes back to where it was: then it is corrupt, and who follows it would never end.
+/// No chain has a record twice (Brent's algorithm: the place that is compared moves on at each power of two).
+#[derive(Default)]
+pub(super) struct Chain {
+    seen: Option<UndoPtr>,
+    steps: u64,
+}
+
+impl Chain {
+    /// The next record on the way back; an error if it was passed before, or will be for ever.
+    pub(super) fn step(&mut self, to: UndoPtr) -> Result<()> {
+        if self.seen == Some(to) {
+            let what = format!(
+                "versions go round in a circle, by record {} of segment {}",
+                to.number(),
+                to.segment()
+            );
+            return Err(Error::CorruptUndo { what });
+        }
+        self.steps += 1;
+        if self.steps.is_power_of_two() {
+            self.seen = Some(to);
+        }
+        Ok(())
+    }
+}
+
 /// Who wrote a version, and what it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) txn: TxnId,
     pub(super) undo: UndoPtr,
     pub(super) deleted: bool,
+}
+
+/// The value of a row's newest version; `None` if the row is deleted, or the bytes are no version.
+pub(crate) fn live_value(version: &[u8]) -> Option<&[u8]> {
+    let (header, value) = Header::decode(version).ok()?;
+    (!header.deleted).then_some(value)
 }
 
 /// A version that does not begin as one does.
@@ -65,7 +99,7 @@ impl Header {
     }
 
     /// Header and value.
-    pub(super) fn decode(bytes: &[u8]) -> Result<(Header, &[u8]), BadVersion> {
+    pub(super) fn decode(bytes: &[u8]) -> std::result::Result<(Header, &[u8]), BadVersion> {
         let (head, value) = bytes.split_at_checked(HEADER_BYTES).ok_or(BadVersion)?;
         let number = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes"));
         if head[16] > DELETED {
@@ -80,6 +114,19 @@ impl Header {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_chain_that_goes_round_is_noticed_and_no_other() {
+        let mut long = Chain::default();
+        (0..10_000).rev().for_each(|number| long.step(UndoPtr::new(1, number)).unwrap());
+        for (before, round) in [(0, 1), (0, 7), (5, 3), (100, 1000)] {
+            let mut chain = Chain::default();
+            let mut steps = (0..before).chain((0..).map(|step| before + step % round));
+            let noticed =
+                steps.by_ref().take(10_000).any(|number| chain.step(UndoPtr::new(0, number)).is_err());
+            assert!(noticed, "{before} and then {round}");
+        }
+    }
 
     #[test]
     fn what_is_encoded_is_decoded_and_damage_is_noticed() {

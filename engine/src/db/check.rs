@@ -1,0 +1,257 @@
+//! Checking a whole database: every page that anything refers to, every version, and the bitmaps.
+//!
+//! In this order: the catalog, which names the trees; the rollback segments, which say what versions there must be; tables;
+//! trees; the bitmaps, which must agree with all that was reached. Damage is written down, and the check goes on with what
+//! it can still reach.
+
+use std::collections::HashSet;
+
+use super::agreement;
+use super::catalog::{Catalog, Entry, Kind};
+use super::definition::Definition;
+use super::report::{CheckReport, Finding, PagePlace, TreeKind, TreeReport};
+use crate::buffer::{BufferPool, RecoveryProgress};
+use crate::disk::Tablespace;
+use crate::error::{Error, Result};
+use crate::page::node::Node;
+use crate::page::{PageNo, Torn};
+use crate::space::Reached;
+use crate::tree::{Tree, Visit};
+use crate::txn::{History, TxnId};
+use crate::wait::Waiter;
+
+/// How far a check is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CheckProgress {
+    /// The database was not closed; it is recovered first.
+    Recovering(RecoveryProgress),
+    /// Pages are read.
+    Checking {
+        /// Pages read.
+        pages: u64,
+        /// Pages that are marked as used, and so are to be read, as far as that is known.
+        of: u64,
+    },
+}
+
+/// Progress is told after so many pages.
+const PROGRESS_PAGES: u64 = 256;
+
+/// What a check goes by.
+pub(super) struct Check<'a> {
+    catalog: &'a Catalog,
+    space: &'a Tablespace,
+    waiter: &'a Waiter,
+    reached: Reached,
+    told: Told<'a>,
+}
+
+/// What is told to the outside.
+struct Told<'a> {
+    space: &'a Tablespace,
+    report: CheckReport,
+    progress: &'a mut dyn FnMut(CheckProgress),
+    pages: u64,
+    of: u64,
+    /// Who is being checked.
+    name: String,
+}
+
+impl<'a> Check<'a> {
+    /// Of what `pool` and `catalog` have; nobody changes it meanwhile.
+    pub(super) fn run(
+        pool: &'a BufferPool,
+        catalog: &'a Catalog,
+        waiter: &'a Waiter,
+        progress: &'a mut dyn FnMut(CheckProgress),
+    ) -> Result<CheckReport> {
+        let space = pool.space();
+        // An error is met again, and written down, when the bitmaps are checked.
+        let of = catalog.alloc().used_pages(waiter).unwrap_or(space.pages()).min(space.pages());
+        let report = CheckReport { page_bytes: space.page_size() as u32, ..CheckReport::default() };
+        let told = Told { space, report, progress, pages: 0, of, name: String::new() };
+        let reached = Reached::of(space.pages());
+        Check { catalog, space, waiter, reached, told }.all()
+    }
+
+    fn all(mut self) -> Result<CheckReport> {
+        let entries = self.entries()?;
+        let next = entries.iter().find_map(|entry| match entry {
+            Entry::Number { name, value } if name == super::database::NEXT_TXN => Some(*value),
+            _ => None,
+        });
+        let mut trees: Vec<(Kind, &str, Tree)> = Vec::new();
+        for entry in &entries {
+            if let Entry::Tree { kind, name, root } = entry {
+                trees.push((*kind, name, self.catalog.at(*root)));
+            }
+        }
+        let tables = self.tables(&entries);
+        // A segment's number is its place in the order of their names.
+        let of_kind = |of: Kind| trees.iter().filter(move |(kind, ..)| *kind == of);
+        let versioned = tables.iter().flat_map(|(_, definition)| definition.roots()).collect();
+        let segments = of_kind(Kind::Undo).map(|(.., tree)| tree.clone()).collect();
+        let mut history = History::new(segments, TxnId(next.unwrap_or(1)), versioned);
+        for (index, (_, name, tree)) in of_kind(Kind::Undo).enumerate() {
+            self.tree(TreeKind::RollbackSegment, name, tree, &mut |told, _page, leaf| {
+                history.read_leaf(index, leaf, |error| told.find(None, &error))
+            })?;
+        }
+        for (name, definition) in &tables {
+            let before = self.told.report.findings_total;
+            self.versions(TreeKind::Table, name, &self.catalog.at(definition.root), &history)?;
+            let Some(typed) = &definition.typed else { continue };
+            for (index, &root) in typed.schema.indexes().iter().zip(&typed.indexes) {
+                let name = format!("{name}.{}", index.definition().name);
+                self.versions(TreeKind::Index, &name, &self.catalog.at(root), &history)?;
+            }
+            if self.told.report.findings_total == before && history.is_settled() {
+                self.told.name = format!("{} '{name}'", TreeKind::Table);
+                agreement::check(self.catalog, definition.root, typed, self.waiter, &mut |what| {
+                    self.told.find(None, &Error::CorruptUndo { what });
+                })?;
+            }
+        }
+        for (_, name, tree) in of_kind(Kind::Tree) {
+            self.tree(TreeKind::Tree, name, tree, &mut |_, _, _| Ok(()))?;
+        }
+        self.bitmaps()?;
+        let Told { mut report, progress, pages, .. } = self.told;
+        progress(CheckProgress::Checking { pages, of: pages });
+        // As one looks for them: the catalog, tables, trees, segments.
+        report.trees.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
+        Ok(report)
+    }
+
+    /// Checks the catalog, and gives what it has that can be read, in the order of the keys.
+    fn entries(&mut self) -> Result<Vec<Entry>> {
+        let (catalog, mut entries) = (self.catalog, Vec::new());
+        if self.space.catalog_root() == 0 {
+            self.told.name = TreeKind::Catalog.to_string();
+            let what = "the state blocks do not say where the catalog begins";
+            self.told.find(None, &Error::CorruptPage { page: 0, what: what.to_owned() });
+            return Ok(entries);
+        }
+        self.tree(TreeKind::Catalog, "", catalog.whole(), &mut |told, page, leaf| {
+            let mut value = Vec::new();
+            for slot in 0..leaf.slots()? {
+                value.clear();
+                leaf.append_value(slot, &mut value)?;
+                match Entry::decode(&leaf.key(slot)?, &value) {
+                    Ok(entry) => entries.push(entry),
+                    Err(what) => told.find(Some(page), &Error::CorruptPage { page: page.0, what }),
+                }
+            }
+            Ok(())
+        })?;
+        entries.sort_by(|a, b| a.order().cmp(&b.order()));
+        Ok(entries)
+    }
+
+    /// The tables: each once, though a rename that was cut off leaves two names for one.
+    fn tables<'e>(&self, entries: &'e [Entry]) -> Vec<(&'e str, &'e Definition)> {
+        let renamed = entries.iter().any(|entry| matches!(entry, Entry::Note));
+        let (mut tables, mut roots) = (Vec::new(), HashSet::new());
+        for entry in entries {
+            if let Entry::Table { name, definition } = entry
+                && (roots.insert(definition.root) || !renamed)
+            {
+                tables.push((&name[..], &**definition));
+            }
+        }
+        tables
+    }
+
+    /// Checks a tree whose rows are versions.
+    fn versions(&mut self, kind: TreeKind, name: &str, tree: &Tree, history: &History) -> Result<()> {
+        let waiter = self.waiter;
+        self.tree(kind, name, tree, &mut |told, page, leaf| {
+            let mut newest = Vec::new();
+            for slot in 0..leaf.slots()? {
+                newest.clear();
+                leaf.append_value(slot, &mut newest)?;
+                let key = leaf.key(slot)?;
+                if let Err(error) = history.check_version(tree.root(), &key, &newest, waiter) {
+                    let row = format!("row {}: {error}", key.escape_ascii());
+                    told.find(Some(page), &Error::CorruptPage { page: page.0, what: row });
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Walks over a tree, and gives each of its leaves to `leaf`.
+    fn tree(&mut self, kind: TreeKind, name: &str, tree: &Tree, leaf: OfLeaf<'_, 'a>) -> Result<()> {
+        self.told.name = if name.is_empty() { kind.to_string() } else { format!("{kind} '{name}'") };
+        let before = self.told.report.findings_total;
+        let mut walking = Walking { told: &mut self.told, leaf };
+        let stats = tree.walk(self.waiter, &mut self.reached, &mut walking)?;
+        let findings = self.told.report.findings_total - before;
+        let (name, root) = (name.to_owned(), tree.root().0);
+        self.told.report.trees.push(TreeReport { kind, name, root, stats, findings });
+        Ok(())
+    }
+
+    fn bitmaps(&mut self) -> Result<()> {
+        let Check { catalog, waiter, reached, told, .. } = self;
+        told.name = "free space".to_owned();
+        let space = catalog.alloc().check(waiter, reached, &mut |page, error| told.damage(page, error))?;
+        told.report.space = space;
+        Ok(())
+    }
+}
+
+type OfLeaf<'l, 'a> = &'l mut dyn FnMut(&mut Told<'a>, PageNo, Node<&[u8]>) -> std::result::Result<(), Torn>;
+
+/// The walk over one tree.
+struct Walking<'w, 'a> {
+    told: &'w mut Told<'a>,
+    leaf: OfLeaf<'w, 'a>,
+}
+
+impl Visit for Walking<'_, '_> {
+    fn page(&mut self) {
+        let told = &mut *self.told;
+        told.pages += 1;
+        if told.pages.is_multiple_of(PROGRESS_PAGES) {
+            (told.progress)(CheckProgress::Checking { pages: told.pages, of: told.of.max(told.pages) });
+        }
+    }
+
+    fn leaf(&mut self, page: PageNo, leaf: Node<&[u8]>) -> Result<()> {
+        (self.leaf)(self.told, page, leaf).or_else(|Torn| {
+            let what = "its entries lie outside of it".to_owned();
+            self.told.damage(page, Error::CorruptPage { page: page.0, what })
+        })
+    }
+
+    fn damage(&mut self, page: PageNo, error: Error) -> Result<()> {
+        self.told.damage(page, error)
+    }
+}
+
+impl Told<'_> {
+    /// What stands in the way of all others ends the check.
+    fn damage(&mut self, page: PageNo, error: Error) -> Result<()> {
+        if matches!(error, Error::Closed | Error::Stopped { .. }) {
+            return Err(error);
+        }
+        self.find(Some(page), &error);
+        Ok(())
+    }
+
+    fn find(&mut self, page: Option<PageNo>, error: &Error) {
+        let what = match error {
+            Error::CorruptPage { what, .. } | Error::CorruptUndo { what } => what.clone(),
+            Error::CorruptRedo { what, .. } => what.clone(),
+            error => error.to_string(),
+        };
+        let place = page.map(|page| {
+            let place = self.space.place_of(page.0);
+            let (file, offset) = place.map_or((None, None), |(file, offset)| (Some(file), Some(offset)));
+            PagePlace { page: page.0, file, offset }
+        });
+        self.report.add(Finding { of: self.name.clone(), place, what });
+    }
+}

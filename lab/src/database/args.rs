@@ -1,0 +1,57 @@
+//! Options of `flifo check` and `flifo stat`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+
+use crate::cli::Bytes;
+
+pub(crate) const EXIT_CODES: &str = "Exit codes:
+  0  sound
+  1  damage found; every finding is listed, up to a hundred
+  2  wrong usage, or nothing there that can be looked at (no database, in use, of another version, not permitted)
+  3  the file system said no meanwhile (disk full while it recovered)
+  4  a limit of the system is too low (descriptors)";
+
+/// Options of `flifo check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The database's directory
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+
+    /// Print JSON instead (docs/check.md)
+    #[arg(long)]
+    pub json: bool,
+
+    /// Memory for pages while a database that was not closed is recovered, bytes, or with K, M, G (of 1024)
+    #[arg(long, value_name = "SIZE", value_parser = Bytes::from_str, default_value = "128M")]
+    pub buffer_pool: Bytes,
+}
+
+/// Options of `flifo stat`.
+#[derive(Debug, Args)]
+pub struct StatArgs {
+    /// The database's directory
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+
+    /// Print JSON instead (docs/check.md)
+    #[arg(long)]
+    pub json: bool,
+
+    /// If the database was not closed, recover it, and close it afterwards
+    ///
+    /// Without it a database that was not closed is left as it is, and its tables are not shown.
+    #[arg(long)]
+    pub recover: bool,
+
+    /// What the files' headers say, and no tables: these cost a read of every page
+    #[arg(long)]
+    pub brief: bool,
+
+    /// Memory for pages while a database that was not closed is recovered, bytes, or with K, M, G (of 1024)
+    #[arg(long, value_name = "SIZE", value_parser = Bytes::from_str, default_value = "128M")]
+    pub buffer_pool: Bytes,
+}

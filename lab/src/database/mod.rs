@@ -1,0 +1,124 @@
+//! `flifo check` and `flifo stat`: a database that nobody has open, checked and described.
+
+pub mod args;
+mod json;
+mod text;
+
+use std::io::Write;
+use std::path::Path;
+
+use flifo_engine::{AtRest, CheckProgress, CheckReport, Database, EngineConfig, Error as EngineError};
+use indicatif::ProgressBar;
+
+use crate::cli::Bytes;
+use crate::command::Ended;
+use crate::error::Error;
+use crate::progress::Progress;
+use crate::report::Style;
+use args::{CheckArgs, StatArgs};
+
+/// What a check came to.
+enum Checked {
+    Report(CheckReport),
+    /// The files are damaged so that nothing could be checked.
+    Unreadable(EngineError),
+}
+
+impl Checked {
+    fn ended(&self) -> Ended {
+        match self {
+            Checked::Report(report) if report.is_sound() => Ended::Done,
+            _ => Ended::DamageFound,
+        }
+    }
+}
+
+/// `flifo check DIR`.
+pub fn check(args: &CheckArgs) -> Result<Ended, Error> {
+    let checked = run(&args.dir, args.buffer_pool)?;
+    let text = match args.json {
+        true => json::check(&checked),
+        false => text::check(&args.dir, &checked, Style::stdout()),
+    };
+    print(&text);
+    Ok(checked.ended())
+}
+
+/// `flifo stat DIR`.
+pub fn stat(args: &StatArgs) -> Result<Ended, Error> {
+    let at_rest = match Database::at_rest(&args.dir) {
+        Ok(at_rest) => at_rest,
+        Err(error) if error.is_damage() => {
+            return Err(Error::Damage(error));
+        }
+        Err(error) => return Err(cannot_look(error)),
+    };
+    let checked = match looks_into(&at_rest, args) {
+        true => Some(run(&args.dir, args.buffer_pool)?),
+        false => None,
+    };
+    // Recovered, it is another one.
+    let at_rest =
+        if at_rest.is_clean { at_rest } else { Database::at_rest(&args.dir).map_err(cannot_look)? };
+    let text = match args.json {
+        true => json::stat(&at_rest, checked.as_ref()),
+        false => text::stat(&args.dir, &at_rest, checked.as_ref(), Style::stdout()),
+    };
+    print(&text);
+    Ok(checked.map_or(Ended::Done, |checked| checked.ended()))
+}
+
+/// Whether its tables are looked at: only if nothing is changed by that, or if it was asked for.
+fn looks_into(at_rest: &AtRest, args: &StatArgs) -> bool {
+    let changes_nothing = at_rest.is_clean && at_rest.redo_capacity_bytes.is_ok();
+    !args.brief && (changes_nothing || args.recover)
+}
+
+fn run(dir: &Path, buffer_pool: Bytes) -> Result<Checked, Error> {
+    let config = EngineConfig { buffer_pool_bytes: buffer_pool.0, ..EngineConfig::default() };
+    let progress = Progress::new();
+    let mut bar: Option<(bool, ProgressBar)> = None;
+    let checked = Database::check_in(dir, config, &mut |step| {
+        let (recovers, done, of) = match step {
+            CheckProgress::Recovering(recovery) => (true, recovery.replayed_bytes, recovery.total_bytes),
+            CheckProgress::Checking { pages, of } => (false, pages, of),
+            _ => return,
+        };
+        if bar.as_ref().is_none_or(|(of_recovery, _)| *of_recovery != recovers) {
+            let begin = if recovers { Progress::recovery } else { Progress::pages };
+            if let Some((_, before)) = bar.replace((recovers, begin(&progress, of))) {
+                before.finish_and_clear();
+            }
+        }
+        if let Some((_, bar)) = &bar {
+            bar.set_length(of);
+            bar.set_position(done);
+        }
+    });
+    if let Some((_, bar)) = bar {
+        bar.finish_and_clear();
+    }
+    match checked {
+        Ok(report) => Ok(Checked::Report(report)),
+        Err(error) if error.is_damage() => Ok(Checked::Unreadable(error)),
+        Err(error) => Err(cannot_look(error)),
+    }
+}
+
+/// What keeps the command from looking at all is how it was called.
+fn cannot_look(error: EngineError) -> Error {
+    match error {
+        EngineError::NoDatabase { .. }
+        | EngineError::NotADatabase { .. }
+        | EngineError::HalfCreated { .. }
+        | EngineError::FormatVersion { .. }
+        | EngineError::InUse { .. }
+        | EngineError::NotPermitted { .. } => Error::Usage(error.to_string()),
+        error => Error::Engine(error),
+    }
+}
+
+fn print(text: &str) {
+    // A reader that went away has read enough.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
