@@ -4,7 +4,8 @@
 //! A page is allocated before the mini-transaction that uses it takes its first latch, and freed after it has let go
 //! of its last. Each is a mini-transaction of its own on one bitmap page. So a crash in between can only leave a
 //! page allocated that nothing uses; recovery, when it comes, can free such pages by what the trees reach.
-//! What was allocated and not used is to be freed by the caller.
+//! What was allocated and not used is to be freed by the caller. Where a crash must not leave such pages, a page is freed in
+//! the mini-transaction that takes it out of use ([`PageAllocator::free_in`]).
 //!
 //! # Neighbours
 //! The caller says near which page it wants one; the first free page from there on is taken, in this group or the
@@ -14,8 +15,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::buffer::{BufferPool, Need};
-use crate::error::Result;
+use crate::buffer::{BufferPool, ExclusiveGuard, Mtr, Need, Stop};
+use crate::error::{Error, Result};
 use crate::metrics::WaitReason;
 use crate::page::PageNo;
 use crate::page::bitmap::{self, bitmap_of, group_pages};
@@ -184,6 +185,30 @@ impl PageAllocator {
         })?;
         self.cursor.fetch_min(run.first.0, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// The bitmap that has the page's bit, latched so that the page can be freed in a mini-transaction that changes
+    /// others ([`PageAllocator::free_in`]). A page that is not in use cannot be freed: what refers to it is corrupt.
+    pub(crate) fn latch_to_free(&self, page: PageNo) -> std::result::Result<ExclusiveGuard<'_>, Stop> {
+        let no = bitmap_of(page, self.pool.page_size());
+        let bitmap = self.pool.optimistic(no)?.exclusive()?;
+        let index = page.0 % group_pages(self.pool.page_size());
+        match page.0 > 0 && page != no && bitmap::is_set(bitmap.bytes(), index) {
+            true => Ok(bitmap),
+            false => Err(Stop::fail(Error::CorruptPage {
+                page: page.0,
+                what: "something refers to it, and it is not in use".to_owned(),
+            })),
+        }
+    }
+
+    /// Frees the page as a part of `mtr`, which is to commit its bitmap. Nothing refers to the page when that has
+    /// happened.
+    pub(crate) fn free_in<'p>(&self, mtr: &mut Mtr<'p>, bitmap: &mut ExclusiveGuard<'p>, page: PageNo) {
+        let index = page.0 % group_pages(self.pool.page_size());
+        let (at, bytes) = bitmap::changed_bytes(bitmap.bytes(), index..index + 1, false);
+        mtr.apply(bitmap, &Op::Write { at, bytes: &bytes });
+        self.cursor.fetch_min(page.0, Ordering::Relaxed);
     }
 
     /// Pages in use, bitmaps and page 0 among them.

@@ -1,9 +1,8 @@
-//! Checking a tree, and taking one down.
+//! Checking a tree.
 
 use std::collections::HashSet;
 
 use super::Tree;
-use crate::buffer::Stop;
 use crate::disk::AlignedBuffer;
 use crate::error::{Error, Result};
 use crate::page::node::{Fences, Node};
@@ -67,31 +66,6 @@ impl Tree {
             copy.extend_from_slice(self.pool.optimistic(page)?.shared()?.bytes());
             Ok(())
         })
-    }
-
-    /// Frees all pages of the tree, the root last. Nobody uses the tree, now or later.
-    pub fn destroy(self, waiter: &Waiter) -> Result<()> {
-        let mut to_do = vec![(self.root, false)];
-        let mut pages = Vec::new();
-        while let Some((page, is_leaf)) = to_do.pop() {
-            pages.push(page);
-            if !is_leaf {
-                to_do.extend(self.pool.retry(waiter, || self.children(page))?);
-            }
-        }
-        pages.sort_unstable_by(|a, b| b.cmp(a));
-        pages.into_iter().try_for_each(|page| self.alloc.free(page, waiter))
-    }
-
-    /// The children of a node, and whether they are leaves.
-    fn children(&self, page: PageNo) -> std::result::Result<Vec<(PageNo, bool)>, Stop> {
-        let guard = self.pool.optimistic(page)?.shared()?;
-        let node = guard.node();
-        let children = node.level().and_then(|level| match level {
-            0 => Ok(Vec::new()),
-            _ => (0..=node.slots()?).map(|index| Ok((node.child(index)?, level == 1))).collect(),
-        });
-        children.map_err(|Torn| Stop::corrupt(page))
     }
 }
 

@@ -19,6 +19,7 @@
 mod bulk;
 mod check;
 mod descend;
+mod destroy;
 mod entries;
 mod merge;
 mod scan;

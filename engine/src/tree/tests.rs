@@ -311,6 +311,61 @@ fn bulk_load_tells_its_progress_and_destroy_frees_it_all() {
     assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 2);
 }
 
+/// Pages that can be reached from the root.
+fn reachable(f: &Fixture) -> u64 {
+    let (mut to_do, mut pages) = (vec![f.tree.root()], 0);
+    while let Some(page) = to_do.pop() {
+        pages += 1;
+        let children = f.pool.retry(&f.waiter, || {
+            let guard = f.pool.optimistic(page)?.shared()?;
+            let (node, inner) = (guard.node(), guard.node().level().unwrap() > 0);
+            let children = (0..=node.slots().unwrap()).filter(|_| inner).map(|at| node.child(at).unwrap());
+            Ok(children.filter(|&child| child != PageNo(0)).collect::<Vec<_>>())
+        });
+        to_do.extend(children.unwrap());
+    }
+    pages
+}
+
+/// Whatever step was the last before a crash, what is in use is what can be reached, and the rest can be destroyed.
+#[test]
+fn every_step_of_a_destroy_leaves_a_tree_that_can_be_destroyed() {
+    let f = fixture(64, 2);
+    // Long keys, so that there are more levels.
+    let rows = (0..600_u32).map(|id| ([&[b'k'; 400][..], &id.to_be_bytes()].concat(), [7; 200]));
+    f.tree.bulk_load(&f.waiter, rows, 0.9, |_| {}).unwrap();
+    let stats = f.tree.check(&f.waiter).unwrap();
+    assert!(stats.height > 2, "{stats:?}");
+    let mut steps = 0;
+    while f.tree.clear_step(&f.waiter).unwrap() {
+        steps += 1;
+        assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 2 + reachable(&f));
+    }
+    assert_eq!(steps, stats.leaf_pages + stats.inner_pages - 1);
+    f.check_against(&BTreeMap::new());
+    f.tree.clone().destroy(&f.waiter).unwrap();
+    assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 2);
+    // Once more does nothing.
+    f.tree.clone().destroy(&f.waiter).unwrap();
+    assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 2);
+}
+
+#[test]
+fn a_root_is_freed_with_the_row_that_tells_of_it() {
+    let f = fixture(64, 1);
+    let other = Tree::create(&f.pool, &f.alloc, &f.waiter).unwrap();
+    f.tree.insert(&f.waiter, b"to be dropped", b"").unwrap();
+    let free = |key: &[u8]| f.tree.delete_and_free(&f.waiter, key, other.root());
+    assert!(!free(b"another").unwrap());
+    assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 4);
+    assert!(free(b"to be dropped").unwrap());
+    assert!(!free(b"to be dropped").unwrap());
+    f.check_against(&BTreeMap::new());
+    // A page that is free cannot be freed.
+    f.tree.insert(&f.waiter, b"rotten", b"").unwrap();
+    assert!(matches!(free(b"rotten"), Err(Error::CorruptPage { .. })));
+}
+
 #[test]
 fn entries_of_the_largest_size_split_well() {
     let f = fixture(64, 1);
