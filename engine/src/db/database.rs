@@ -5,7 +5,6 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::Duration;
 
 use flifo_admission::Admission;
 
@@ -65,12 +64,8 @@ pub struct Database {
     inner: Arc<Inner>,
 }
 
-/// Changes are held back when the log is needed from further back than this share of its capacity.
-const HOLD_BACK_FROM: f64 = 0.7;
 /// The catalog's number: no transaction had this id yet, or a later one.
 const NEXT_TXN: &str = "next_transaction";
-/// How long a change is held back when the log is full.
-const HOLD_BACK_MAX: Duration = Duration::from_millis(20);
 
 /// Tells open databases apart within this process.
 static DATABASES_OPENED: AtomicU64 = AtomicU64::new(0);
@@ -231,6 +226,7 @@ impl Database {
             replayed.inspect_err(|error| running.pool.stop(error.to_string()))?;
         }
         let catalog = Catalog::open(&running.pool, PageNo(space.catalog_root()));
+        catalog.alloc().free_pending(&Waiter::background().recording(&waits))?;
         Self::assemble(disk, running, waits, catalog, &config)
     }
 
@@ -517,15 +513,9 @@ impl Inner {
         }
     }
 
-    /// Back-pressure: the nearer the redo log is to being full, the longer a change waits, holding nothing, before it
-    /// begins. So cleaners and checkpoints keep up, and nobody meets the hard stop.
+    /// Back-pressure before a change begins.
     pub(super) fn hold_back(&self, waiter: &Waiter) {
-        let age = self.running.log().checkpoint_age_share();
-        if age > HOLD_BACK_FROM {
-            let share = ((age - HOLD_BACK_FROM) / (1.0 - HOLD_BACK_FROM)).min(1.0);
-            let delay = HOLD_BACK_MAX.mul_f64(share * share);
-            waiter.wait(WaitReason::RedoSpace, || std::thread::sleep(delay));
-        }
+        self.running.log().hold_back(waiter);
     }
 
     fn trees(&self, waiter: &Waiter) -> MutexGuard<'_, OpenTrees> {

@@ -3,9 +3,11 @@
 use std::collections::HashSet;
 
 use super::Tree;
+use super::large::pointer_of;
 use crate::disk::AlignedBuffer;
 use crate::error::{Error, Result};
-use crate::page::node::{Fences, Node};
+use crate::page::node::{Fences, LARGE_PREFIX_BYTES, Node};
+use crate::page::overflow::Pointer;
 use crate::page::{PageNo, Torn};
 use crate::wait::Waiter;
 
@@ -20,6 +22,8 @@ pub struct TreeStats {
     pub leaf_pages: u64,
     /// Nodes above them.
     pub inner_pages: u64,
+    /// Pages with the bytes of large values that do not lie in leaves.
+    pub overflow_pages: u64,
     /// Bytes of rows and their slots in all leaves.
     pub leaf_bytes_used: u64,
 }
@@ -34,7 +38,7 @@ struct Expected {
 
 impl Tree {
     /// Reads the whole tree, also the disk's image of pages that are in memory unchanged: checksums, order of keys,
-    /// fences, levels, and that no page is part of it twice. Nobody changes the tree meanwhile.
+    /// fences, levels, the pages of large values, and that no page is part of it twice. Nobody changes the tree meanwhile.
     pub fn check(&self, waiter: &Waiter) -> Result<TreeStats> {
         let mut stats = TreeStats::default();
         let mut seen = HashSet::new();
@@ -55,9 +59,35 @@ impl Tree {
             let children = check_node(Node(&copy[..]), level, &expected.fences, &mut stats);
             let children = children.map_err(|Torn| corrupt("its entries lie outside of it"))?;
             to_do.extend(children.map_err(corrupt)?);
+            if level == 0 {
+                let large =
+                    large_values(Node(&copy[..])).map_err(|Torn| corrupt("its entries lie outside of it"))?;
+                for pointer in large {
+                    stats.overflow_pages += self.check_large(&pointer, &mut seen, &mut image, waiter)?;
+                }
+            }
             stats.height = stats.height.max(u32::from(level) + 1);
         }
         Ok(stats)
+    }
+
+    /// Reads a large value, and its pages on disk; how many they are.
+    fn check_large(
+        &self,
+        pointer: &Pointer,
+        seen: &mut HashSet<PageNo>,
+        image: &mut AlignedBuffer,
+        waiter: &Waiter,
+    ) -> Result<u64> {
+        let (mut pages, mut value) = (0, vec![0; LARGE_PREFIX_BYTES]);
+        self.read_pages(waiter, pointer, &mut value, |page| {
+            pages += 1;
+            match seen.insert(page) {
+                true => self.pool.verify_on_disk(page, image, waiter),
+                false => Err(Error::CorruptPage { page: page.0, what: "it is used twice".to_owned() }),
+            }
+        })?;
+        Ok(pages)
     }
 
     fn copy_page(&self, page: PageNo, copy: &mut Vec<u8>, waiter: &Waiter) -> Result<()> {
@@ -67,6 +97,15 @@ impl Tree {
             Ok(())
         })
     }
+}
+
+/// Where the large values of a leaf are.
+fn large_values(leaf: Node<&[u8]>) -> std::result::Result<Vec<Pointer>, Torn> {
+    let values = (0..leaf.slots()?).map(|slot| leaf.stored(slot));
+    values
+        .filter(|value| value.is_ok_and(|value| value.large) || value.is_err())
+        .map(|value| pointer_of(value?.bytes))
+        .collect()
 }
 
 type Checked = std::result::Result<std::result::Result<Vec<Expected>, &'static str>, Torn>;

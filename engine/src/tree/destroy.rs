@@ -4,19 +4,32 @@
 //! leaves a tree that has fewer pages and none that is free, and whoever begins anew goes on where the crash was. The
 //! fences of what is left tell of keys that are gone: nobody but a further step can use such a tree.
 //!
+//! A leaf's large values go first, one by one: its row goes, and its pages into a slot of the pending page, in one
+//! mini-transaction; then they are freed.
+//!
 //! An inner node that has lost all its children has 0 as its first child, and is cut off next. The root becomes an
 //! empty leaf.
 
-use super::Tree;
+use super::{Tree, chain_of, commit_with};
 use crate::buffer::{Mtr, Need, OptimisticGuard, Stop};
 use crate::error::{Error, Result};
 use crate::page::edit::NodeMut;
-use crate::page::node::{AT_FIRST_CHILD, Fences};
+use crate::page::node::{AT_FIRST_CHILD, Fences, Stored};
 use crate::page::op::Op;
-use crate::page::{AT_KIND, AT_OWNER, Bytes, KIND_NODE, PageNo};
+use crate::page::pending::PendingChain;
+use crate::page::{AT_KIND, AT_OWNER, Bytes, KIND_NODE, PageNo, Torn};
+use crate::space::PendingSlot;
 use crate::wait::Waiter;
 
 type Attempt<T> = std::result::Result<T, Stop>;
+
+/// What a step did.
+enum Cut {
+    /// A page was cut off, or the root emptied; whether there may be more to do.
+    Done { more: bool },
+    /// The last leaf has a large value, or had until now.
+    Large { chain: PendingChain },
+}
 
 impl Tree {
     /// Frees all pages of the tree but the root, which is an empty leaf then. Nobody else uses the tree meanwhile. What
@@ -29,7 +42,18 @@ impl Tree {
     /// One step of [`Tree::clear`]; whether there is more to do.
     pub(super) fn clear_step(&self, waiter: &Waiter) -> Result<bool> {
         let need = Need::nodes(self.pool.page_size(), &[]);
-        self.pool.change(waiter, &need, |mtr| self.try_cut(mtr))
+        match self.pool.change(waiter, &need, |mtr| self.try_cut(mtr, None))? {
+            Cut::Done { more } => Ok(more),
+            Cut::Large { .. } => {
+                let mut slot = self.alloc.pending_slot(waiter)?;
+                if let Cut::Large { chain } =
+                    self.pool.change(waiter, &need, |mtr| self.try_cut(mtr, Some(&slot)))?
+                {
+                    slot.has_now(chain);
+                }
+                slot.free_all(waiter).map(|()| true)
+            }
+        }
     }
 
     /// Frees all pages of the tree, the root last. Nobody uses the tree, now or later. It may be called again for a tree
@@ -82,25 +106,34 @@ impl Tree {
         })
     }
 
-    /// Cuts off the last child that has none itself; whether there may be more.
-    fn try_cut<'p>(&'p self, mtr: Mtr<'p>) -> Attempt<bool> {
+    /// Cuts off the last child that has none itself. If it has a large value, that is put into `slot`; without one, nothing
+    /// is done.
+    fn try_cut<'p>(&'p self, mtr: Mtr<'p>, slot: Option<&PendingSlot<'p>>) -> Attempt<Cut> {
         let mut node = self.pool.optimistic(self.root)?;
         let mut level = node.checked(node.node().level())?;
         if level == 0 {
-            return self.empty_root(mtr, node);
+            return match last_large(&node)? {
+                Some(large) => self.cut_large(mtr, node, large, slot),
+                None => self.empty_root(mtr, node),
+            };
         }
         loop {
             let slots = node.checked(node.node().slots())?;
             let child = node.checked(node.node().child(slots))?;
-            if level == 1 || child == PageNo(0) {
-                return self.cut_off(mtr, node, slots, child);
+            if child == PageNo(0) {
+                return Err(Stop::corrupt(node.page()));
             }
             let below = self.pool.child(child, &node)?;
             level -= 1;
             if below.checked(below.node().level())? != level {
                 return Err(wrong_level(child));
             }
-            if is_childless(&below)? {
+            if level == 0
+                && let Some(large) = last_large(&below)?
+            {
+                return self.cut_large(mtr, below, large, slot);
+            }
+            if level == 0 || is_childless(&below)? {
                 return self.cut_off(mtr, node, slots, child);
             }
             node = below;
@@ -108,13 +141,29 @@ impl Tree {
     }
 
     /// The root is a leaf: its rows go.
-    fn empty_root<'p>(&'p self, mut mtr: Mtr<'p>, root: OptimisticGuard<'p>) -> Attempt<bool> {
+    fn empty_root<'p>(&'p self, mut mtr: Mtr<'p>, root: OptimisticGuard<'p>) -> Attempt<Cut> {
         if root.checked(root.node().slots())? > 0 {
             let mut root = root.exclusive()?;
             mtr.rewrite(&mut root, |page| _ = NodeMut::new(page).reformat(0, &Fences::all()));
             mtr.commit(&mut [&mut root]);
         }
-        Ok(false)
+        Ok(Cut::Done { more: false })
+    }
+
+    /// Removes the row of a large value, and puts its pages into the slot.
+    fn cut_large<'p>(
+        &'p self,
+        mut mtr: Mtr<'p>,
+        leaf: OptimisticGuard<'p>,
+        (at, chain): (usize, PendingChain),
+        slot: Option<&PendingSlot<'p>>,
+    ) -> Attempt<Cut> {
+        if let Some(slot) = slot {
+            let (mut leaf, mut noted) = (leaf.exclusive()?, slot.latch()?);
+            mtr.apply(&mut leaf, &Op::Remove { slot: at });
+            commit_with(mtr, &mut leaf, Some((slot, &mut noted)), &chain);
+        }
+        Ok(Cut::Large { chain })
     }
 
     /// Cuts the last child, which has none itself, off a node with `slots`.
@@ -124,7 +173,7 @@ impl Tree {
         node: OptimisticGuard<'p>,
         slots: usize,
         child: PageNo,
-    ) -> Attempt<bool> {
+    ) -> Attempt<Cut> {
         let mut node = node.exclusive()?;
         // A root whose last child was cut off is a leaf already; so there is a child.
         let mut bitmap = self.alloc.latch_to_free(child)?;
@@ -137,8 +186,24 @@ impl Tree {
         }
         self.alloc.free_in(&mut mtr, &mut bitmap, child);
         mtr.commit(&mut [&mut node, &mut bitmap]);
-        Ok(true)
+        Ok(Cut::Done { more: true })
     }
+}
+
+/// The last large value of a leaf: its slot, and its pages.
+fn last_large(leaf: &OptimisticGuard<'_>) -> Attempt<Option<(usize, PendingChain)>> {
+    let slots = leaf.checked(leaf.node().slots())?;
+    let find = || -> std::result::Result<_, Torn> {
+        for slot in (0..slots).rev() {
+            if leaf.node().is_large(slot)? {
+                let mut entry = Vec::new();
+                leaf.node().append_value(slot, &mut entry)?;
+                return Ok(Some((slot, chain_of(Some(Stored { bytes: &entry, large: true }))?)));
+            }
+        }
+        Ok(None)
+    };
+    leaf.checked(find())
 }
 
 fn is_childless(node: &OptimisticGuard<'_>) -> Attempt<bool> {

@@ -1,6 +1,9 @@
+mod large;
+
 use super::*;
 use crate::buffer::PoolConfig;
 use crate::disk::{MemoryDisk, Tablespace};
+use crate::error::Error;
 use crate::metrics::Waits;
 use crate::redo::log_on;
 use proptest::prelude::*;
@@ -50,9 +53,9 @@ impl Fixture {
         assert_eq!(stats.rows, model.len() as u64);
         let rows = self.rows(Bound::Unbounded, Bound::Unbounded);
         assert!(rows.iter().map(|(key, value)| (key, value)).eq(model), "the scan differs from the model");
-        // Nothing leaks: page 0, the bitmap, and the tree.
+        // Nothing leaks: page 0, the bitmap, the pending page, and the tree.
         let used = self.alloc.used_pages(&self.waiter).unwrap();
-        assert_eq!(used, 2 + stats.leaf_pages + stats.inner_pages);
+        assert_eq!(used, 3 + stats.leaf_pages + stats.inner_pages + stats.overflow_pages);
     }
 }
 
@@ -287,13 +290,12 @@ fn many_threads_on_a_small_pool() {
 #[test]
 fn bulk_load_refuses_what_it_must_and_leaves_nothing() {
     let f = fixture(64, 2);
-    let ids = |ids: &[u32]| ids.iter().map(|id| (id.to_be_bytes(), [0; 2000])).collect::<Vec<_>>();
     let unsorted = (0..500_u32).chain([3]).map(|id| (id.to_be_bytes(), [0; 200]));
     let error = f.tree.bulk_load(&f.waiter, unsorted, 1.0, |_| {}).unwrap_err();
     assert!(matches!(error, Error::Unsorted { row: 500 }));
     f.check_against(&BTreeMap::new());
-    let error = f.tree.bulk_load(&f.waiter, ids(&[1]), 1.0, |_| {}).unwrap_err();
-    assert!(matches!(error, Error::EntryTooLarge { size: 2004, .. }));
+    let error = f.tree.bulk_load(&f.waiter, [(vec![1; 2000], [])], 1.0, |_| {}).unwrap_err();
+    assert!(matches!(error, Error::KeyTooLarge { size: 2000, .. }), "{error}");
     f.tree.insert(&f.waiter, b"k", b"v").unwrap();
     let error = f.tree.bulk_load(&f.waiter, [(b"a", b"b")], 1.0, |_| {}).unwrap_err();
     assert!(matches!(error, Error::TreeNotEmpty));
@@ -308,7 +310,7 @@ fn bulk_load_tells_its_progress_and_destroy_frees_it_all() {
     assert!(told.len() > 5 && told.is_sorted() && told.last() == Some(&5000));
     assert_eq!(f.tree.check(&f.waiter).unwrap().rows, 5000);
     f.tree.clone().destroy(&f.waiter).unwrap();
-    assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 2);
+    assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 3);
 }
 
 /// Pages that can be reached from the root.
@@ -339,15 +341,15 @@ fn every_step_of_a_destroy_leaves_a_tree_that_can_be_destroyed() {
     let mut steps = 0;
     while f.tree.clear_step(&f.waiter).unwrap() {
         steps += 1;
-        assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 2 + reachable(&f));
+        assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 3 + reachable(&f));
     }
     assert_eq!(steps, stats.leaf_pages + stats.inner_pages - 1);
     f.check_against(&BTreeMap::new());
     f.tree.clone().destroy(&f.waiter).unwrap();
-    assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 2);
+    assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 3);
     // Once more does nothing.
     f.tree.clone().destroy(&f.waiter).unwrap();
-    assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 2);
+    assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 3);
 }
 
 #[test]
@@ -357,7 +359,7 @@ fn a_root_is_freed_with_the_row_that_tells_of_it() {
     f.tree.insert(&f.waiter, b"to be dropped", b"").unwrap();
     let free = |key: &[u8]| f.tree.delete_and_free(&f.waiter, key, other.root());
     assert!(!free(b"another").unwrap());
-    assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 4);
+    assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 5);
     assert!(free(b"to be dropped").unwrap());
     assert!(!free(b"to be dropped").unwrap());
     f.check_against(&BTreeMap::new());
@@ -369,7 +371,7 @@ fn a_root_is_freed_with_the_row_that_tells_of_it() {
 #[test]
 fn entries_of_the_largest_size_split_well() {
     let f = fixture(64, 1);
-    let max = f.tree.row_bytes_max();
+    let max = crate::page::node::entry_bytes_max(4096);
     let mut model = BTreeMap::new();
     for n in 0..60_u8 {
         let (mut key, value) =
@@ -379,7 +381,7 @@ fn entries_of_the_largest_size_split_well() {
         model.insert(key, value);
     }
     f.check_against(&model);
-    assert!(matches!(f.tree.insert(&f.waiter, &vec![0; max + 1], b""), Err(Error::EntryTooLarge { .. })));
+    assert!(matches!(f.tree.insert(&f.waiter, &vec![0; max + 1], b""), Err(Error::KeyTooLarge { .. })));
     for key in model.keys() {
         assert!(f.tree.delete(&f.waiter, key).unwrap());
     }

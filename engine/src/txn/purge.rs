@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::TxnSystem;
 use super::table::CommitNo;
-use super::undo::{Record, Segment, What};
+use super::undo::{Record, Segment};
 use super::version::{Header, UndoPtr};
 use crate::background::{Task, Wake};
 use crate::error::Result;
@@ -71,8 +71,11 @@ fn purge(system: &TxnSystem, segment: &Segment, oldest: CommitNo, waiter: &Waite
         if !system.table.is_visible(record.txn, oldest) {
             break;
         }
-        if record.deletes && record.what != What::Commit {
-            remove_deleted(system, record, UndoPtr::new(segment.index(), *number), waiter)?;
+        if record.deletes
+            && !record.is_commit()
+            && let Some(record) = segment.get(*number, waiter)?
+        {
+            remove_deleted(system, &record, UndoPtr::new(segment.index(), *number), waiter)?;
         }
         segment.remove(*number, waiter)?;
         purged += 1;

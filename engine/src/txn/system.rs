@@ -64,9 +64,9 @@ impl TxnSystem {
             let index = u8::try_from(index)
                 .map_err(|_| Error::CorruptUndo { what: "too many segments".to_owned() })?;
             let mut committed = Vec::new();
-            let segment = Segment::open(index, tree, waiter, |number, record| match record.what {
-                What::Commit => committed.push(record.txn),
-                _ => unfinished.entry(record.txn).or_default().push(UndoPtr::new(index, number)),
+            let segment = Segment::open(index, tree, waiter, |number, record| match record.is_commit() {
+                true => committed.push(record.txn),
+                false => unfinished.entry(record.txn).or_default().push(UndoPtr::new(index, number)),
             })?;
             segments.push(segment);
             committed.iter().for_each(|txn| drop(unfinished.remove(txn)));

@@ -6,7 +6,7 @@ use super::version::{HEADER_BYTES, Header};
 use super::{Isolation, Txn, TxnId};
 use crate::error::{Error, Result};
 use crate::lock::{Class, LockError, LockKey, LockMode, Request};
-use crate::tree::Tree;
+use crate::tree::{Tree, VALUE_BYTES_MAX};
 use crate::wait::Waiter;
 
 /// What to do with a row.
@@ -22,10 +22,13 @@ pub(crate) enum Change<'v> {
     Delete,
 }
 
-/// The most bytes that key and value of a row may have together, in a tree whose entries have at most `entry_max`: the
-/// version before must fit an undo record.
-pub(crate) fn row_bytes_max(entry_max: usize) -> usize {
-    entry_max - HEADER_BYTES - OVERHEAD_BYTES
+/// Whether a row of such a size can be: its version must fit the tree, and an undo record.
+fn check_size(tree: &Tree, key: usize, value: usize) -> Result<()> {
+    let max = VALUE_BYTES_MAX - HEADER_BYTES - OVERHEAD_BYTES - key.min(VALUE_BYTES_MAX / 2);
+    if value > max {
+        return Err(Error::ValueTooLarge { size: value, max });
+    }
+    tree.check_size(key, HEADER_BYTES + value)
 }
 
 /// The newest version of a row, which this transaction may write: nobody else does.
@@ -54,10 +57,7 @@ impl<'s> Txn<'s> {
             Change::Insert(value) | Change::Update(value) | Change::Upsert(value) => value,
             Change::Delete => &[],
         };
-        let (size, max) = (key.len() + value.len(), row_bytes_max(tree.row_bytes_max()));
-        if size > max {
-            return Err(Error::EntryTooLarge { size, max });
-        }
+        check_size(tree, key.len(), value.len())?;
         self.ended_by_deadlock(waiter, |txn| txn.try_change(tree, key, value, change, waiter))
     }
 
@@ -116,7 +116,8 @@ impl<'s> Txn<'s> {
                 txn.lock(id, tree, key, waiter)?;
                 // A writer may have come between the two, without a lock object to wait for. None can from now on.
                 let found = tree.get(waiter, key, out)?;
-                if newest.bytes.as_ref() == found.then_some(out) {
+                // A version's header is no other one's.
+                if newest.header == Header::of(found.then_some(out)) {
                     out.drain(..HEADER_BYTES.min(out.len()));
                     return Ok(newest.is_live());
                 }
