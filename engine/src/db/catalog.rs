@@ -119,6 +119,12 @@ impl Catalog {
         tree.destroy(waiter)
     }
 
+    /// Checks the catalog's own tree.
+    #[cfg(test)]
+    pub(super) fn check(&self, waiter: &Waiter) -> Result<crate::TreeStats> {
+        self.tree.check(waiter)
+    }
+
     pub(super) fn names(&self, waiter: &Waiter, kind: Kind) -> Result<Vec<String>> {
         let mut names = Vec::new();
         let (from, to) = ([kind as u8], [kind as u8 + 1]);

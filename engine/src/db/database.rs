@@ -61,7 +61,7 @@ use crate::wait::Waiter;
 /// ```
 #[derive(Clone)]
 pub struct Database {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
 /// The catalog's number: no transaction had this id yet, or a later one.
@@ -78,7 +78,7 @@ pub(super) struct Inner {
     data_files: u32,
     running: Running,
     waits: Arc<Waits>,
-    catalog: Arc<Catalog>,
+    pub(super) catalog: Arc<Catalog>,
     txns: Arc<TxnSystem>,
     /// Open trees by kind and name. Also serialises whatever makes or drops one.
     trees: Mutex<OpenTrees>,
@@ -430,7 +430,7 @@ fn not_a_directory(dir: &Path) -> Error {
 }
 
 impl Inner {
-    fn waiter(&self) -> Waiter {
+    pub(super) fn waiter(&self) -> Waiter {
         Waiter::background().recording(&self.waits)
     }
 

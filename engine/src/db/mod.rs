@@ -31,3 +31,6 @@ pub use session::{Session, Statement};
 pub use stats::EngineStats;
 pub use transaction::{Savepoint, Transaction};
 pub use tree::{Table, Tree};
+
+#[cfg(test)]
+mod tests;

@@ -251,6 +251,8 @@ mod tests {
         let ops = [
             Op::Insert { slot: 3, key: b"key", value: b"value".into() },
             Op::Replace { slot: 1, value: b"other".into() },
+            Op::Insert { slot: 3, key: b"key", value: Stored { bytes: &[7; LARGE_BYTES], large: true } },
+            Op::Replace { slot: 1, value: Stored { bytes: &[7; LARGE_BYTES], large: true } },
             Op::Remove { slot: 2 },
             Op::Write { at: 64, bytes: &[1, 2, 3] },
             Op::image(&page),
@@ -288,6 +290,7 @@ mod tests {
             Op::Insert { slot: 1, key: b"key", value: b"value".into() },
             Op::Insert { slot: 0, key: b"key", value: (&large).into() },
             Op::Replace { slot: 0, value: b"x".into() },
+            Op::Insert { slot: 0, key: b"key", value: Stored { bytes: &[7; LARGE_BYTES - 1], large: true } },
             Op::Remove { slot: 0 },
             Op::Write { at: 8, bytes: &[1] },
             Op::Write { at: 4088, bytes: &[1] },
