@@ -5,7 +5,7 @@
 //! of its last. Each is a mini-transaction of its own on one bitmap page. So a crash in between can only leave a
 //! page allocated that nothing uses; recovery, when it comes, can free such pages by what the trees reach.
 //! What was allocated and not used is to be freed by the caller. Where a crash must not leave such pages, a page is freed in
-//! the mini-transaction that takes it out of use ([`PageAllocator::free_in`]).
+//! the mini-transaction that takes it out of use (`free_in`).
 //!
 //! # Neighbours
 //! The caller says near which page it wants one; the first free page from there on is taken, in this group or the
@@ -226,7 +226,7 @@ impl PageAllocator {
     }
 
     /// The bitmap that has the page's bit, latched so that the page can be freed in a mini-transaction that changes
-    /// others ([`PageAllocator::free_in`]). A page that is not in use cannot be freed: what refers to it is corrupt.
+    /// others (`free_in`). A page that is not in use cannot be freed: what refers to it is corrupt.
     pub(crate) fn latch_to_free(&self, page: PageNo) -> std::result::Result<ExclusiveGuard<'_>, Stop> {
         let no = bitmap_of(page, self.pool.page_size());
         let bitmap = self.pool.optimistic(no)?.exclusive()?;
