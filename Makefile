@@ -22,7 +22,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 DOCDIR     ?= $(PREFIX)/share/doc/flifo
 DOCS       = docs/c-api.md LICENSE-MIT LICENSE-APACHE $(CAPI)/examples/pool.c $(CAPI)/examples/guard.cc
 
-.PHONY: help run test unit models lint deny bench docs setup capi header install uninstall tsan miri soak mariadb mariadb-try mariadb-test mariadb-asan bench-mariadb bench-target bench-iobench deb
+.PHONY: help run test unit models lint deny bench docs setup capi header install uninstall tsan miri soak mariadb mariadb-try mariadb-test mariadb-asan bench-mariadb bench-target bench-iobench peers test-peers bench-peers deb
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,21 @@ bench-target: ## flifo sweep --target beside sysbench, on a private MariaDB by t
 bench-iobench: ## flifo iobench beside fio, on one file by turns (DIR, SIZE, PAIRS, TIME, CELLS)
 	$(CARGO) build --release -p flifo
 	tools/bench-iobench
+
+# A workspace of its own (peers/Cargo.toml): its build takes long, most of it RocksDB, which needs libclang. Without
+# either: make peers PEERS=--no-default-features
+PEERS_CARGO = --manifest-path peers/Cargo.toml --target-dir "$(TARGET_DIR)" --release $(PEERS)
+
+peers: ## flifo-peers, for flifo bench peers: other embedded stores (PEERS=--no-default-features: without RocksDB)
+	$(CARGO) build $(PEERS_CARGO)
+
+test-peers: ## formatting, clippy and tests of flifo-peers: no store loses an update
+	$(CARGO) fmt --manifest-path peers/Cargo.toml --check
+	$(CARGO) clippy $(PEERS_CARGO) --all-targets -- -D warnings
+	$(CARGO) test $(PEERS_CARGO)
+
+bench-peers: peers ## flifo's engine beside other embedded stores (ARGS="--quick", ARGS=--help)
+	$(CARGO) run --release -p flifo -- bench peers $(ARGS)
 
 docs: ## the crates' documentation
 	$(CARGO) doc --workspace --no-deps --open

@@ -59,7 +59,8 @@ fn open(dir: &std::path::Path, flush: FlushLog) -> (Database, Table) {
 
 /// Commits a second, with so many threads.
 fn run(db: &Database, table: &Table, rows: u64, threads: usize, time: Duration) -> f64 {
-    let admission = Admission::new(Config::default()).expect("admission");
+    let lock_waiters_max = number("LOCK_WAITERS", 0) as u32;
+    let admission = Admission::new(Config { lock_waiters_max, ..Config::default() }).expect("admission");
     let (stop, commits) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for thread in 0..threads {
@@ -101,7 +102,8 @@ fn median(mut values: Vec<f64>) -> f64 {
 fn main() {
     let (rounds, time) = (number("ROUNDS", 5), Duration::from_secs(number("SECONDS", 2)));
     let home = std::env::var_os("DIR").map_or_else(|| ".".into(), std::path::PathBuf::from);
-    for load in LOADS {
+    let only = std::env::var("ONLY").unwrap_or_default();
+    for load in LOADS.into_iter().filter(|load| load.name.contains(&only)) {
         let dir = tempfile::tempdir_in(&home).expect("a directory");
         let (db, table) = open(&dir.path().join("db"), load.flush);
         let mut found: Vec<Vec<f64>> = vec![Vec::new(); THREADS.len()];

@@ -2,13 +2,15 @@
 //!
 //! `cargo run --release -p flifo-engine --example bank`
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use flifo_admission::{Admission, Config};
-use flifo_engine::{Database, EngineConfig, Error, FlushLog, Isolation, Session, Table};
+use flifo_engine::row::{Column, ColumnType, Index, Prefix, Schema, desc};
+use flifo_engine::{Database, EngineConfig, Error, FlushLog, Isolation, Session, TypedTable};
 
 const ACCOUNTS: u64 = 1_000;
+const BRANCHES: u64 = 10;
 const OPENING: u64 = 100;
 const THREADS: u64 = 64;
 
@@ -19,16 +21,19 @@ fn main() -> Done {
     // A commit that survives the end of the process, not that of the power.
     let config = EngineConfig { flush_log_at_trx_commit: FlushLog::Write, ..EngineConfig::default() };
     let db = Database::create(dir.path().join("bank"), config)?;
-    let accounts = db.create_table("accounts")?;
+    let schema = Schema::builder()
+        .column(Column::new("number", ColumnType::U64))
+        .column(Column::new("branch", ColumnType::U32))
+        .column(Column::new("balance", ColumnType::U64))
+        .primary_key(["number"])
+        .index(Index::new("richest", ["branch".into(), desc("balance")]))
+        .build()?;
+    let accounts = db.create_typed_table("accounts", schema)?;
+    let rows = (0..ACCOUNTS).map(|account| (account, account % BRANCHES, OPENING));
+    db.bulk_load_rows(&accounts, rows, |_| {})?;
     let admission = Admission::new(Config::default())?;
 
     let session = db.session(&admission);
-    let mut opening = session.begin(Isolation::RepeatableRead);
-    for account in 0..ACCOUNTS {
-        opening.insert(&accounts, &account.to_be_bytes(), &OPENING.to_le_bytes())?;
-    }
-    opening.commit()?;
-
     let until = Instant::now() + Duration::from_secs(2);
     let transfers = std::thread::scope(|scope| -> Done<u64> {
         let threads: Vec<_> = (0..THREADS)
@@ -47,12 +52,14 @@ fn main() -> Done {
     })?;
     let stats = db.stats();
     println!("{transfers} transfers by {THREADS} threads, {} deadlocks", stats.locks.deadlocks);
+    let (number, balance) = richest(&session, &accounts, 7)?;
+    println!("the richest of branch 7 is account {number}, with {balance}");
     drop(accounts);
     db.close()?;
     Ok(())
 }
 
-fn work(session: &Session, accounts: &Table, thread: u64, until: Instant) -> Done<u64> {
+fn work(session: &Session, accounts: &TypedTable, thread: u64, until: Instant) -> Done<u64> {
     let (mut done, mut n) = (0, thread);
     while Instant::now() < until {
         n = n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -68,40 +75,42 @@ fn work(session: &Session, accounts: &Table, thread: u64, until: Instant) -> Don
 
 fn transfer(
     session: &Session,
-    accounts: &Table,
+    accounts: &TypedTable,
     from: u64,
     to: u64,
     amount: u64,
 ) -> flifo_engine::Result<()> {
     let mut txn = session.begin(Isolation::ReadCommitted);
-    let (from, to) = (from.to_be_bytes(), to.to_be_bytes());
-    let mut balance = Vec::new();
-    txn.get_for_update(accounts, &from, &mut balance)?;
-    let there = number(&balance);
-    if there < amount {
+    let mut enough = false;
+    accounts.update_with(&mut txn, from, |row| {
+        let balance = row.get("balance")?.as_u64().unwrap_or(0);
+        enough = balance >= amount;
+        Ok(row.set("balance", if enough { balance - amount } else { balance })?)
+    })?;
+    if !enough {
         return txn.rollback();
     }
-    txn.update(accounts, &from, &(there - amount).to_le_bytes())?;
-    txn.get_for_update(accounts, &to, &mut balance)?;
-    txn.update(accounts, &to, &(number(&balance) + amount).to_le_bytes())?;
+    accounts.update_with(&mut txn, to, |row| {
+        let balance = row.get("balance")?.as_u64().unwrap_or(0);
+        Ok(row.set("balance", balance + amount)?)
+    })?;
     txn.commit()
 }
 
 /// The sum over all accounts, as of one moment.
-fn total(session: &Session, accounts: &Table) -> flifo_engine::Result<u64> {
-    let mut total = 0;
-    session.begin(Isolation::RepeatableRead).scan(
-        accounts,
-        Bound::Unbounded,
-        Bound::Unbounded,
-        |_, balance| {
-            total += number(balance);
-            ControlFlow::Continue(())
-        },
-    )?;
-    Ok(total)
+fn total(session: &Session, accounts: &TypedTable) -> flifo_engine::Result<u64> {
+    let mut txn = session.begin(Isolation::RepeatableRead);
+    accounts.iter(&mut txn, ..)?.map(|row| Ok(row?.get("balance")?.as_u64().unwrap_or(0))).sum()
 }
 
-fn number(bytes: &[u8]) -> u64 {
-    u64::from_le_bytes(bytes.try_into().expect("a balance has 8 bytes"))
+/// Number and balance, from the index alone.
+fn richest(session: &Session, accounts: &TypedTable, branch: u32) -> flifo_engine::Result<(u64, u64)> {
+    let mut found = (0, 0);
+    let mut txn = session.begin(Isolation::RepeatableRead);
+    accounts.scan_entries(&mut txn, "richest", Prefix(branch), |entry| {
+        let column = |name| entry.get(name).ok().and_then(|value| value.as_u64()).unwrap_or(0);
+        found = (column("number"), column("balance"));
+        ControlFlow::Break(())
+    })?;
+    Ok(found)
 }

@@ -7,6 +7,9 @@ use crate::row::RowError;
 /// The engine's result.
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// What [`Error::DuplicateKey`] names if it is the primary key.
+pub const PRIMARY_KEY: &str = "the primary key";
+
 /// What can go wrong.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -192,6 +195,18 @@ pub enum Error {
     /// A wait for a row lock that another thread ended. What was written before is still there.
     #[error("the wait for a row lock was cancelled; roll the transaction back, or try again")]
     LockWaitCancelled,
+    /// A transaction that is to be prepared under an XID that another one has.
+    #[error("there is a prepared transaction '{xid}' already; finish that one, or use another XID")]
+    XidExists {
+        /// The XID, with what is not printable escaped.
+        xid: String,
+    },
+    /// No prepared transaction has that XID.
+    #[error("there is no prepared transaction '{xid}'; it was finished, or somebody is finishing it now")]
+    UnknownXid {
+        /// The XID, with what is not printable escaped.
+        xid: String,
+    },
     /// An operation on a transaction that was committed or rolled back.
     #[error("the transaction has ended; begin another one")]
     TransactionEnded,
@@ -247,6 +262,61 @@ pub enum Error {
     TableInUse {
         /// The name.
         name: String,
+    },
+    /// A table of typed columns, opened as one of plain keys and values.
+    #[error("the table '{name}' has typed columns; open it with typed_table")]
+    TypedTable {
+        /// The name.
+        name: String,
+    },
+    /// A table of plain keys and values, opened as one of typed columns.
+    #[error("the table '{name}' has plain keys and values, no columns; open it with table")]
+    PlainTable {
+        /// The name.
+        name: String,
+    },
+    /// A table that is being loaded in bulk.
+    #[error(
+        "rows are being loaded into the table '{name}'; wait until that is done, or, if it has failed, open the database again"
+    )]
+    TableLoading {
+        /// The name.
+        name: String,
+    },
+    /// A row whose key, or whose values in a unique index, another row has.
+    #[error("a row with the same values in {index} is there already; change them, or update that row")]
+    DuplicateKey {
+        /// The name of the unique index, or [`PRIMARY_KEY`](crate::PRIMARY_KEY).
+        index: String,
+    },
+    /// An update that would change a row's primary key.
+    #[error("an update cannot change the primary key; delete the row, and insert it with the other key")]
+    PrimaryKeyChanged,
+    /// A column that the table numbers has come to the end of its type.
+    #[error(
+        "the column '{column}' has no number left; give the rows numbers that are free, or make the table anew"
+    )]
+    NumbersExhausted {
+        /// The column.
+        column: String,
+    },
+    /// An index whose entries are not those of its table's rows.
+    #[error("the index '{index}' does not agree with its table: {what}; drop the index and create it again")]
+    CorruptIndex {
+        /// The index.
+        index: String,
+        /// What does not fit.
+        what: &'static str,
+    },
+    /// A schema that does not fit the catalog.
+    #[error(
+        "the table's definition of {size} bytes is too large: at most {max}; use fewer columns or shorter names, or create the database with larger pages"
+    )]
+    SchemaTooLarge {
+        /// The definition, bytes.
+        size: usize,
+        /// What the catalog takes, bytes.
+        max: usize,
     },
     /// A handle of one database given to another.
     #[error("the tree '{name}' belongs to another database; use a handle from this one")]

@@ -5,7 +5,7 @@
 //! says what is atomic and durable.
 //!
 //! The floors, from the top; a lower one knows nothing of a higher one:
-//! - [`db`]: the face. Databases, sessions, statements, transactions, the catalog.
+//! - [`db`]: the face. Databases, sessions, statements, transactions, typed tables, the catalog.
 //! - [`txn`]: transactions. Versions, snapshots, undo, purge.
 //! - [`tree`]: B+trees, many readers and writers at a time. [`space`]: which pages are in use.
 //! - [`lock`]: row locks and deadlocks, of keys and owners' ids alone.
@@ -36,9 +36,10 @@ mod wait;
 pub use background::Wake;
 pub use buffer::{PoolStats, RecoveryProgress};
 pub use db::{
-    Database, EngineConfig, EngineStats, FlushLog, Savepoint, Session, Statement, Table, Transaction, Tree,
+    Database, EngineConfig, EngineStats, FlushLog, Rows, Savepoint, Session, Statement, Table, Transaction,
+    Tree, TypedTable,
 };
-pub use error::{Error, Result};
+pub use error::{Error, PRIMARY_KEY, Result};
 pub use metrics::{WaitReason, Waits, WaitsSnapshot};
 pub use redo::RedoStats;
 pub use tree::TreeStats;

@@ -61,7 +61,7 @@ fn admission_kind(reason: WaitReason) -> Option<WaitKind> {
         WaitReason::RedoSpace | WaitReason::Close | WaitReason::Catalog => Some(WaitKind::User),
         WaitReason::RowLock => Some(WaitKind::RowLock),
         // As short as a context switch, and the holder runs inside: leaving would cost more than it gives.
-        WaitReason::PageLatch => None,
+        WaitReason::PageLatch | WaitReason::LogWrite => None,
     }
 }
 

@@ -237,6 +237,7 @@ fn absurd_options_are_named() {
         (EngineConfig { buffer_pool_instances: 65, ..config() }, "buffer_pool_instances"),
         (EngineConfig { data_files: 0, ..config() }, "data_files"),
         (EngineConfig { data_files: 1000, ..config() }, "data_files"),
+        (EngineConfig { sort_buffer_bytes: 0, ..config() }, "sort_buffer_bytes"),
         (EngineConfig { page_size: 5000, ..config() }, "page_size"),
         (EngineConfig { page_size: 65536, ..config() }, "page_size"),
     ];

@@ -4,12 +4,14 @@
 
 mod common;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::{all, config, get, session};
 use flifo_engine::disk::MemoryDisk;
-use flifo_engine::{Database, EngineConfig, Error, FlushLog, Isolation, Table};
+use flifo_engine::row::{Column, ColumnType, Index, Row, RowView, Schema, Value};
+use flifo_engine::{Database, EngineConfig, Error, FlushLog, Isolation, Table, Transaction, TypedTable};
 
 const MIB: usize = 1 << 20;
 
@@ -232,4 +234,121 @@ fn large_rows_survive_every_power_cut() {
             db.check_table(&table).unwrap();
         }
     }
+}
+
+fn documents() -> Schema {
+    Schema::builder()
+        .column(Column::new("id", ColumnType::U64))
+        .column(Column::new("title", ColumnType::Text))
+        .column(Column::new("body", ColumnType::Bytes))
+        .primary_key(["id"])
+        .index(Index::unique("by_title", ["title"]))
+        .build()
+        .unwrap()
+}
+
+/// What a transaction finds in a table, each way there is.
+fn bodies(table: &TypedTable, txn: &mut Transaction<'_>) -> Vec<(u64, Vec<u8>)> {
+    let row = |row: &RowView<'_>| {
+        (row.get("id").unwrap().as_u64().unwrap(), row.get("body").unwrap().as_bytes().unwrap().to_vec())
+    };
+    let (mut scanned, mut by_title, mut got) = (Vec::new(), Vec::new(), Vec::new());
+    let keep = |found: &RowView<'_>, rows: &mut Vec<_>| {
+        rows.push(row(found));
+        ControlFlow::Continue(())
+    };
+    table.scan(txn, .., |found| keep(found, &mut scanned)).unwrap();
+    table.scan_index(txn, "by_title", .., |found| keep(found, &mut by_title)).unwrap();
+    by_title.sort();
+    for (id, _) in &scanned {
+        got.push(table.get_with(txn, *id, row).unwrap().unwrap());
+    }
+    assert!(scanned == by_title && scanned == got);
+    scanned
+}
+
+#[test]
+fn typed_rows_under_serializable_may_be_large() {
+    let disk = MemoryDisk::default();
+    let db = Database::create_on(Arc::new(disk.clone()), config()).unwrap();
+    let table = db.create_typed_table("documents", documents()).unwrap();
+    let sizes = [40_000, 100, 2 * MIB, 0, MIB, 20_000, 3000];
+    let model: Vec<_> = (0..).zip(sizes).map(|(id, bytes)| (id, value(id, bytes + 8))).collect();
+    let rows =
+        model.iter().map(|(id, body)| vec![Value::from(*id), format!("title {id}").into(), body[..].into()]);
+    assert_eq!(db.bulk_load_rows(&table, rows, |_| {}).unwrap(), 7);
+    let (one, two) = (session(&db), session(&db));
+    for isolation in [Isolation::Serializable, Isolation::RepeatableRead] {
+        assert!(bodies(&table, &mut one.begin(isolation)) == model);
+    }
+
+    // What is rolled back, to a savepoint or wholly, is as before.
+    let mut txn = one.begin(Isolation::Serializable);
+    let locked = table.get_for_update(&mut txn, 2).unwrap().unwrap();
+    assert!(locked.get("body").unwrap().as_bytes() == Some(&model[2].1[..]));
+    let savepoint = txn.savepoint();
+    let set = |body: Vec<u8>| move |row: &mut Row| Ok(row.set("body", body.clone())?);
+    assert!(table.update_with(&mut txn, 2, set(value(20, 50_000))).unwrap());
+    assert!(table.update_with(&mut txn, 0, set(value(21, 10))).unwrap());
+    table.insert(&mut txn, (9, "title 9", &value(9, 30_000))).unwrap();
+    assert!(table.delete(&mut txn, 4).unwrap());
+    let duplicate = table.insert(&mut txn, (10, "title 9", &value(10, 30_000)));
+    assert!(matches!(duplicate, Err(Error::DuplicateKey { .. })));
+    let changed = [
+        (0, value(21, 10)),
+        model[1].clone(),
+        (2, value(20, 50_000)),
+        model[3].clone(),
+        model[5].clone(),
+        model[6].clone(),
+        (9, value(9, 30_000)),
+    ];
+    assert!(bodies(&table, &mut txn) == changed);
+    assert!(bodies(&table, &mut two.begin(Isolation::RepeatableRead)) == model);
+    txn.rollback_to(savepoint).unwrap();
+    assert!(bodies(&table, &mut txn) == model);
+    assert!(table.update_with(&mut txn, 6, set(value(26, 90_000))).unwrap());
+    txn.rollback().unwrap();
+    assert!(bodies(&table, &mut one.begin(Isolation::Serializable)) == model);
+
+    // Nobody adds a large row where one has read.
+    let mut reader = one.begin(Isolation::Serializable);
+    assert!(bodies(&table, &mut reader) == model);
+    std::thread::scope(|scope| {
+        let table = &table;
+        let writer = scope.spawn(move || {
+            let mut txn = two.begin(Isolation::Serializable);
+            table.insert(&mut txn, (8, "title 8", &value(8, 60_000))).unwrap();
+            txn.commit().unwrap();
+        });
+        while db.stats().locks.waits == 0 {
+            std::thread::yield_now();
+        }
+        assert!(bodies(table, &mut reader) == model);
+        reader.commit().unwrap();
+        writer.join().unwrap();
+    });
+    let after: Vec<_> = model.iter().cloned().chain([(8, value(8, 60_000))]).collect();
+    let mut txn = one.begin(Isolation::RepeatableRead);
+    assert!(bodies(&table, &mut txn) == after);
+    assert_eq!(db.check_typed_table(&table, &mut txn).unwrap(), 8);
+    // A batch of an iterator ends by bytes, too.
+    let rows = table.iter(&mut txn, ..).unwrap().map(|row| {
+        let row = row.unwrap();
+        (row.get("id").unwrap().as_u64().unwrap(), row.get("body").unwrap().as_bytes().unwrap().to_vec())
+    });
+    assert!(rows.eq(after.iter().cloned()));
+    txn.commit().unwrap();
+
+    // Dropped, a table leaves nothing.
+    drop((table, one));
+    while db.stats().txns.history > 0 {
+        std::thread::yield_now();
+    }
+    db.truncate_table("documents").unwrap();
+    assert_eq!(db.lost_pages().unwrap(), 0);
+    db.drop_table("documents").unwrap();
+    assert_eq!(db.lost_pages().unwrap(), 0);
+    db.close().unwrap();
+    Database::open_on(Arc::new(disk), config()).unwrap();
 }

@@ -264,9 +264,7 @@ fn transfer(session: &Session, table: &Table, random: &mut SplitMix64) -> flifo_
     let mut value = Vec::new();
     let mut read = |txn: &mut Transaction<'_>, key: &[u8]| match isolation {
         RepeatableRead => txn.get(table, key, &mut value).map(|found| if found { number(&value) } else { 0 }),
-        ReadCommitted => {
-            txn.get_for_update(table, key, &mut value).map(|found| if found { number(&value) } else { 0 })
-        }
+        _ => txn.get_for_update(table, key, &mut value).map(|found| if found { number(&value) } else { 0 }),
     };
     let there = read(&mut txn, &from)?;
     let moved = match random.next_u64() % 3 {
@@ -420,4 +418,37 @@ fn a_rollback_that_fails_is_made_up_for() {
     }
     let rows = all(&mut session.begin(ReadCommitted), &table);
     assert!(rows.len() == 3000 && rows.values().all(|value| value == &[1; 700]));
+}
+
+/// A statement keeps the one place there is over all of its operations, a commit among them; without one, each
+/// operation gives it back.
+#[test]
+fn a_statement_of_several_operations_has_one_place() {
+    use flifo_admission::{Admission, Config, Policy};
+    let (db, table) = database();
+    let one_place = Config { policy: Policy::Fifo, thread_concurrency: 1, ..Config::default() };
+    let admission = Admission::new(one_place).unwrap();
+    let (session, other) = (db.session(&admission), admission.session());
+    let can_enter = || {
+        let entered = other.try_enter();
+        other.exit();
+        entered
+    };
+    let mut txn = session.begin(RepeatableRead);
+    txn.insert(&table, b"a", b"1").unwrap();
+    assert!(can_enter(), "an operation has left");
+    {
+        let _statement = txn.statement().unwrap();
+        txn.insert(&table, b"b", b"2").unwrap();
+        assert_eq!(get(&mut txn, &table, b"a"), Some(b"1".to_vec()));
+        assert!(!can_enter(), "the statement goes on");
+    }
+    assert!(can_enter(), "the statement has ended");
+    let statement = txn.statement().unwrap();
+    txn.commit().unwrap();
+    assert!(!can_enter(), "the statement outlasts its transaction");
+    drop(statement);
+    assert!(can_enter());
+    assert_eq!(all(&mut session.begin(RepeatableRead), &table).len(), 2);
+    assert!(can_enter());
 }

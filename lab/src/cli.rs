@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::experiment::args::ExperimentCommand;
 use crate::front::FrontKind;
 use crate::iobench::args::{EXAMPLES as IOBENCH_EXAMPLES, IobenchArgs};
+use crate::sweep::engine::EngineArgs;
 use crate::target::{Address, Protocol};
 use crate::workload::Workload;
 
@@ -42,6 +43,10 @@ const SWEEP_EXAMPLES: &str = concat!(
       Which limit is best for the whole transaction
   flifo sweep --buffer-pool 40M --leave-on-read yes,no --threads 64
       A buffer pool of a tenth of the data; waits for the disk in and out of the place
+  flifo sweep --workload read-write,hot-rows-100 --flush-log-at-trx-commit 2 --time 10 --json run.json
+      What commits cost, and what a hundred rows do that everybody wants to change
+  flifo sweep --workload ycsb-a --threads 64 --policy flifo --time 300 --rounds 1
+      Five minutes of one load: its lowest second beside its mean
   flifo sweep --target mysql://app@127.0.0.1/sbtest --workload hot-rows-100 --threads 16,1024
       A MariaDB with flifo's plugin, without and with a limit by turns
 
@@ -125,12 +130,16 @@ pub struct SweepArgs {
     #[arg(help_heading = "What is measured", long, value_name = "N", value_parser = tickets, default_value = "500")]
     pub tickets: u32,
 
-    /// What the connections ask for, a list of point-select, read-only, and with --target also update-index,
-    /// update-non-index, hot-rows-N, read-write
+    /// What the connections ask for, a list of point-select, read-only, read-write, update-index, update-non-index,
+    /// hot-rows-N, and without --target also insert, ycsb-a to ycsb-f
     ///
     /// point-select: a row by its id. read-only: sysbench's transaction of 10 point selects and 4 ranges, without
-    /// BEGIN and COMMIT. update-index, update-non-index: a row's column with or without an index. hot-rows-N: the
-    /// indexed column of one of the first N rows. read-write: sysbench's transaction with BEGIN and COMMIT.
+    /// BEGIN and COMMIT. read-write: sysbench's transaction with BEGIN, the same reads, an update of an indexed column
+    /// and of one without an index, the deletion and insertion of a row, and COMMIT. update-index, update-non-index: one
+    /// row's column with or without an index. hot-rows-N: the indexed column of one of the first N rows. insert: a row
+    /// with a new id; between cells they are removed. ycsb-a to ycsb-f: YCSB's core workloads (A half reads, half
+    /// updates; B 95% reads; C reads; D 95% reads of the latest, inserts; E 95% short scans, inserts; F half reads, half
+    /// read-modify-writes), keys zipfian.
     #[arg(help_heading = "What is measured", long, value_name = "W,..", value_delimiter = ',', value_parser = Workload::from_str, default_value = "point-select")]
     pub workload: Vec<Workload>,
 
@@ -190,7 +199,7 @@ pub struct SweepArgs {
     )]
     pub data: PathBuf,
 
-    /// Rows of the table, about 190 bytes each [default: 2000000; with --target what the table has, 1000000 for a
+    /// Rows of the table, some 250 bytes each with their index [default: 2000000; with --target what the table has, 1000000 for a
     /// new one]
     #[arg(help_heading = "Data and engine", long, visible_alias = "rows", value_name = "ROWS", value_parser = table_size)]
     pub table_size: Option<u32>,
@@ -210,6 +219,9 @@ pub struct SweepArgs {
     /// Buffer pool instances
     #[arg(help_heading = "Data and engine", long, value_name = "N", value_parser = small_number, default_value = "8", conflicts_with = "target")]
     pub instances: u32,
+
+    #[command(flatten)]
+    pub engine: EngineArgs,
 
     /// What makes rows and statements; the same seed gives the same ones
     #[arg(help_heading = "Data and engine", long, value_name = "N", default_value = "1")]
@@ -365,7 +377,7 @@ impl fmt::Display for Bytes {
 }
 
 /// A size as it is typed: a number, or one with K, M, G or T (of 1024).
-pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+pub fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' is no size: use a number of bytes, or one with K, M or G, as in 512M");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
@@ -407,7 +419,7 @@ fn tickets(text: &str) -> Result<u32, String> {
     number(text, "tickets", 1..=1_000_000_000)
 }
 
-pub(crate) fn rounds(text: &str) -> Result<u32, String> {
+pub fn rounds(text: &str) -> Result<u32, String> {
     number(text, "rounds", 1..=1_000)
 }
 
@@ -435,7 +447,7 @@ fn yes_no(text: &str) -> Result<bool, String> {
     }
 }
 
-pub(crate) fn seconds(text: &str) -> Result<f64, String> {
+pub fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.05..=3_600.0).contains(&seconds) => Ok(seconds),
         _ => Err("seconds must be a number from 0.05 to 3600".into()),

@@ -15,7 +15,7 @@ pub enum Ended {
 }
 
 /// As it was typed, but for passwords.
-pub(crate) fn command_line() -> String {
+pub fn command_line() -> String {
     target::without_passwords(std::env::args_os().map(|word| word.to_string_lossy().into_owned())).join(" ")
 }
 
@@ -40,7 +40,7 @@ pub fn check_writable(file: &Path) -> Result<(), Error> {
 }
 
 /// The first of each.
-pub(crate) fn without_repeats<T: Copy + PartialEq>(all: &[T]) -> Vec<T> {
+pub fn without_repeats<T: Copy + PartialEq>(all: &[T]) -> Vec<T> {
     let mut unique = Vec::new();
     for item in all {
         if !unique.contains(item) {

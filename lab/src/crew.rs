@@ -4,11 +4,12 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
 
 use crate::error::Error;
 
 /// What a thread does.
-pub(crate) trait Driver: Send + 'static {
+pub trait Driver: Send + 'static {
     /// What it is told.
     type Order: Clone + Send + 'static;
     /// What it answers.
@@ -23,7 +24,7 @@ pub(crate) trait Driver: Send + 'static {
 type Numbered<R> = (usize, Result<R, Error>);
 
 /// Drivers, each in a thread of its own.
-pub(crate) struct Crew<O, R> {
+pub struct Crew<O, R> {
     members: Vec<Member<O>>,
     reports: Receiver<Numbered<R>>,
     tids: Vec<u32>,
@@ -36,7 +37,7 @@ struct Member<O> {
 
 impl<O: Clone + Send + 'static, R: Send + 'static> Crew<O, R> {
     /// Starts a thread per driver.
-    pub(crate) fn start_threads<D: Driver<Order = O, Report = R>>(
+    pub fn start_threads<D: Driver<Order = O, Report = R>>(
         name: &str,
         stack_bytes: usize,
         drivers: impl IntoIterator<Item = D>,
@@ -63,12 +64,12 @@ impl<O: Clone + Send + 'static, R: Send + 'static> Crew<O, R> {
     }
 
     /// Kernel ids of the threads.
-    pub(crate) fn tids(&self) -> &[u32] {
+    pub fn tids(&self) -> &[u32] {
         &self.tids
     }
 
     /// Gives all drivers the same order.
-    pub(crate) fn tell(&self, order: &O) {
+    pub fn tell(&self, order: &O) {
         for member in &self.members {
             // Fails only if the thread is gone, and then its report says why.
             let _ = member.orders.send(order.clone());
@@ -77,7 +78,7 @@ impl<O: Clone + Send + 'static, R: Send + 'static> Crew<O, R> {
 
     /// The report of each, in the drivers' order; the first error wins, the others are waited for all the
     /// same.
-    pub(crate) fn collect(&mut self) -> Result<Vec<R>, Error> {
+    pub fn collect(&mut self) -> Result<Vec<R>, Error> {
         let mut reports: Vec<Option<R>> = self.members.iter().map(|_| None).collect();
         let mut first_error = None;
         for _ in 0..self.members.len() {
@@ -92,8 +93,27 @@ impl<O: Clone + Send + 'static, R: Send + 'static> Crew<O, R> {
         first_error.map_or_else(|| Ok(reports.into_iter().flatten().collect()), Err)
     }
 
+    /// As [`Crew::collect`], but waits for so long in all; `None` for a driver that has not reported by then. Such
+    /// a crew takes no further order: [`Crew::abandon`] it.
+    pub fn collect_within(&mut self, patience: Duration) -> Result<Vec<Option<R>>, Error> {
+        let until = Instant::now() + patience;
+        let mut reports: Vec<Option<R>> = self.members.iter().map(|_| None).collect();
+        let mut first_error = None;
+        for _ in 0..self.members.len() {
+            let left = until.saturating_duration_since(Instant::now());
+            let Ok((place, report)) = self.reports.recv_timeout(left) else { break };
+            match report {
+                Ok(report) => reports[place] = Some(report),
+                Err(error) => {
+                    first_error.get_or_insert(error);
+                }
+            }
+        }
+        first_error.map_or(Ok(reports), Err)
+    }
+
     /// Ends the threads, which wait for an order.
-    pub(crate) fn close(&mut self) {
+    pub fn close(&mut self) {
         for member in self.members.drain(..) {
             drop(member.orders);
             // A panic was reported as an error when it happened.
@@ -102,7 +122,7 @@ impl<O: Clone + Send + 'static, R: Send + 'static> Crew<O, R> {
     }
 
     /// Leaves the threads to themselves: one of them may hang.
-    pub(crate) fn abandon(&mut self) {
+    pub fn abandon(&mut self) {
         self.members.clear();
     }
 }
@@ -174,6 +194,32 @@ mod tests {
     fn reports_come_in_the_drivers_order() {
         let (reports, failed) = run(vec![Fate::Counts(2), Fate::Counts(3)]);
         assert_eq!((reports.unwrap(), failed), (vec![2, 3], false));
+    }
+
+    struct Waits(Receiver<()>);
+
+    impl Driver for Waits {
+        type Order = ();
+        type Report = u64;
+
+        fn obey(&mut self, _order: &()) -> Result<u64, Error> {
+            let _ = self.0.recv();
+            Ok(1)
+        }
+
+        fn failed(_order: &()) {}
+    }
+
+    #[test]
+    fn who_does_not_report_in_time_is_not_waited_for() {
+        let (release, held) = channel();
+        let (_, free) = channel();
+        let mut crew = Crew::start_threads("test", 128 << 10, [Waits(free), Waits(held)]).unwrap();
+        crew.tell(&());
+        let reports = crew.collect_within(Duration::from_millis(200)).unwrap();
+        assert!(reports[1].is_none(), "{reports:?}");
+        drop(release);
+        crew.abandon();
     }
 
     #[test]

@@ -6,7 +6,7 @@ use histogram::Histogram;
 use crate::results::AdmissionFigures;
 
 /// What admission counted between two snapshots.
-pub(crate) fn admission(difference: &Snapshot) -> AdmissionFigures {
+pub fn admission(difference: &Snapshot) -> AdmissionFigures {
     let woken = |quantile| quantile_us(&difference.woken_to_running_ns, quantile);
     let inside = |quantile| quantile_us(&difference.inside_ns, quantile);
     let queued = |quantile| quantile_us(&difference.queued_ns, quantile);
@@ -32,7 +32,7 @@ pub(crate) fn admission(difference: &Snapshot) -> AdmissionFigures {
 }
 
 /// The middle of the bucket that holds the quantile, us; `None` for an empty histogram.
-pub(crate) fn quantile_us(histogram_ns: &Histogram, quantile: f64) -> Option<f64> {
+pub fn quantile_us(histogram_ns: &Histogram, quantile: f64) -> Option<f64> {
     let bucket = histogram_ns.quantile_bucket(quantile).ok().flatten()?;
     Some((bucket.start() + (bucket.end() - bucket.start()) / 2) as f64 / 1e3)
 }

@@ -36,7 +36,7 @@ pub fn is_asked() -> bool {
 
 /// Sleeps until the clock shows what `until_ns` says now; asked again every 100 ms, for it may change.
 /// True if Ctrl-C came.
-pub fn sleep_until(until_ns: impl Fn() -> u64) -> bool {
+pub fn sleep_until(mut until_ns: impl FnMut() -> u64) -> bool {
     const SLICE: Duration = Duration::from_millis(100);
     let mut interrupted = INTERRUPTED.lock().unwrap_or_else(PoisonError::into_inner);
     loop {

@@ -99,9 +99,7 @@ fn check_threads(
 
 /// Says no if the memory at hand is less than what a run takes.
 pub fn memory(buffer_pool_bytes: u64, replies_bytes: u64) -> Result<(), Error> {
-    let machine = meminfo_bytes("MemAvailable:");
-    let cgroup = cgroup_room("memory.max", "memory.current");
-    let Some(available) = [machine, cgroup].into_iter().flatten().min() else { return Ok(()) };
+    let Some(available) = available_memory() else { return Ok(()) };
     if buffer_pool_bytes > available {
         return Err(Error::Limits(format!(
             "a buffer pool of {} does not fit the memory available, {}; use a smaller --buffer-pool",
@@ -121,9 +119,7 @@ pub fn memory(buffer_pool_bytes: u64, replies_bytes: u64) -> Result<(), Error> {
 
 /// Says no if the memory at hand is less than what so many threads take.
 pub fn thread_memory(threads: u64, bytes: u64, fewer: &str) -> Result<(), Error> {
-    let machine = meminfo_bytes("MemAvailable:");
-    let cgroup = cgroup_room("memory.max", "memory.current");
-    match [machine, cgroup].into_iter().flatten().min() {
+    match available_memory() {
         Some(available) if bytes > available => Err(Error::Limits(format!(
             "{threads} threads take {} of memory and {} are available; use {fewer}",
             Bytes(bytes),
@@ -133,17 +129,28 @@ pub fn thread_memory(threads: u64, bytes: u64, fewer: &str) -> Result<(), Error>
     }
 }
 
-/// Says no if the file system of `dir` has less than `needed` bytes free.
-pub fn disk(dir: &Path, needed: u64) -> Result<(), Error> {
+/// Memory that this process can still have, bytes, as far as that is known.
+pub fn available_memory() -> Option<u64> {
+    let machine = meminfo_bytes("MemAvailable:");
+    let cgroup = cgroup_room("memory.max", "memory.current");
+    [machine, cgroup].into_iter().flatten().min()
+}
+
+/// Bytes free on the file system of `dir`, or of the nearest directory above that exists.
+pub fn free_disk(dir: &Path) -> Option<u64> {
     let existing = dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("."));
     let existing = if existing.as_os_str().is_empty() { Path::new(".") } else { existing };
-    let Ok(stat) = rustix::fs::statvfs(existing) else { return Ok(()) };
-    let free = stat.f_bavail * stat.f_frsize;
+    rustix::fs::statvfs(existing).ok().map(|stat| stat.f_bavail * stat.f_frsize)
+}
+
+/// Says no if the file system of `dir` has less than `needed` bytes free.
+pub fn disk(dir: &Path, needed: u64) -> Result<(), Error> {
+    let Some(free) = free_disk(dir) else { return Ok(()) };
     if free < needed {
         return Err(Error::Data(format!(
             "disk full: the table takes {} and {} has {} free; free some space, use another --data or a smaller --table-size",
             Bytes(needed),
-            existing.display(),
+            dir.display(),
             Bytes(free)
         )));
     }

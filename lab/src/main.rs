@@ -40,6 +40,7 @@ fn run(command: &Command) -> Result<Ended, Error> {
             interrupt::install()?;
             bench::admission(args)
         }
+        Command::Bench { what: BenchCommand::Peers { options } } => match bench::peers(options)? {},
         Command::Iobench(args) => {
             interrupt::install()?;
             iobench::iobench(args)

@@ -31,6 +31,11 @@ impl Progress {
         self.bar(u64::from(rows), "reading {bar:30} {percent}% of {human_len} rows, {eta} left")
     }
 
+    /// The bar of a look at all rows.
+    pub fn check(&self, rows: u32) -> ProgressBar {
+        self.bar(u64::from(rows), "checking {bar:30} {percent}% of {human_len} rows, {eta} left")
+    }
+
     /// The bar of test files that are written.
     pub fn files(&self, bytes: u64) -> ProgressBar {
         self.bar(bytes, "writing {msg} {bar:30} {percent}% of {total_bytes}, {eta} left, {bytes_per_sec}")

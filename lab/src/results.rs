@@ -12,6 +12,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+mod changes;
+
+pub use changes::{ChangeFigures, RefusalFigures};
+
 use crate::sampler::{Machine, Samples};
 use crate::statistics::Spread;
 
@@ -51,7 +55,7 @@ pub struct Results {
 pub struct Settings {
     pub rows: u64,
     pub range_size: u64,
-    /// Of the workload read-write, on a server.
+    /// Of the workload read-write.
     pub read_write_range_size: u64,
     /// Processor time that each statement spends inside, besides the engine's.
     pub statement_work_us: u64,
@@ -64,6 +68,11 @@ pub struct Settings {
     pub data_files: u32,
     pub page_size_bytes: u32,
     pub direct_io: bool,
+    /// Of the embedded engine: what of a commit has happened when it returns, 0, 1 or 2.
+    pub flush_log_at_trx_commit: Option<u8>,
+    pub redo_capacity_bytes: Option<u64>,
+    pub rollback_segments: Option<u32>,
+    pub doublewrite: Option<bool>,
     /// Sessions that wait for row locks before the scheduler admits fewer; 0 for any number.
     pub lock_waiters_max: u32,
     /// A session's turn under `quantum`.
@@ -163,6 +172,14 @@ pub struct Summary {
     pub server_cpu_median_us_per_statement: Option<f64>,
     pub server_context_switches_median_per_statement: Option<f64>,
     pub client_cpu_median_us_per_statement: Option<f64>,
+    /// Of the worst round.
+    pub lowest_second_share_min: Option<f64>,
+    pub commits_median_per_s: Option<f64>,
+    pub redo_bytes_median_per_s: Option<f64>,
+    /// Of all rounds together.
+    pub retries_sum: Option<u64>,
+    /// Of all rounds together; anything but 0 is a failure of the engine.
+    pub redo_hard_stops_sum: Option<u64>,
 }
 
 /// One round of one cell.
@@ -185,6 +202,8 @@ pub struct Round {
     pub p99_ms: Option<f64>,
     pub max_ms: Option<f64>,
     pub context_switches_per_statement: Option<f64>,
+    /// Transactions of the lowest second as a share of the mean over the whole seconds, if there are two or more.
+    pub lowest_second_share: Option<f64>,
     #[serde(flatten)]
     pub host: HostFigures,
     #[serde(flatten)]
@@ -195,6 +214,8 @@ pub struct Round {
     pub fairness: Fairness,
     #[serde(flatten)]
     pub disk: DiskFigures,
+    #[serde(flatten)]
+    pub changes: ChangeFigures,
     #[serde(flatten)]
     pub server: ServerFigures,
     #[serde(flatten)]
@@ -229,6 +250,9 @@ pub struct HostFigures {
 pub struct Second {
     /// Seconds since the round's start.
     pub at_s: f64,
+    /// Statements and transactions that ended in that second of the window; `None` of the rest.
+    pub throughput_per_s: Option<f64>,
+    pub transactions_per_s: Option<f64>,
     pub context_switches_per_s: Option<f64>,
     pub cpu_user: Option<f64>,
     pub cpu_system: Option<f64>,
@@ -238,6 +262,15 @@ pub struct Second {
     pub cpu_server: Option<f64>,
     pub cpu_client: Option<f64>,
     pub run_queue: Option<u32>,
+}
+
+/// What was counted in one second of a window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PerSecond {
+    /// Statements whose reply came in it.
+    pub statements: u64,
+    /// Transactions whose last reply did.
+    pub transactions: u64,
 }
 
 /// How long threads asked for a place, measured from outside, so of any limiter.
@@ -329,19 +362,6 @@ pub struct ServerFigures {
     pub server_context_switches_per_statement: Option<f64>,
     /// User and system time of the client's threads.
     pub client_cpu_us_per_statement: Option<f64>,
-}
-
-/// Errors of a server after which a statement or a transaction was tried again.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct RefusalFigures {
-    pub deadlocks: Option<u64>,
-    pub lock_wait_timeouts: Option<u64>,
-    /// The plugin's queue timeout, or the server's own limit of time.
-    pub statement_timeouts: Option<u64>,
-    /// The plugin's queue was full.
-    pub queue_full_refusals: Option<u64>,
-    pub other_refusals: Option<u64>,
 }
 
 impl Results {
@@ -449,6 +469,11 @@ impl Cell {
         Spread::of(self.rounds.iter().filter_map(figure))
     }
 
+    /// The sum of a count over the rounds that have it.
+    fn sum(&self, count: impl Fn(&Round) -> Option<u64>) -> Option<u64> {
+        self.rounds.iter().filter_map(count).reduce(|a, b| a + b)
+    }
+
     fn summarise(&mut self) {
         let median = |figure: fn(&Round) -> Option<f64>| self.spread(figure).map(|spread| spread.median);
         let throughput = self.throughput();
@@ -477,6 +502,11 @@ impl Cell {
                 r.server.server_context_switches_per_statement
             }),
             client_cpu_median_us_per_statement: median(|r| r.server.client_cpu_us_per_statement),
+            lowest_second_share_min: self.spread(|r| r.lowest_second_share).map(|spread| spread.min),
+            commits_median_per_s: median(|r| r.changes.commits_per_s),
+            redo_bytes_median_per_s: median(|r| r.changes.redo_bytes_per_s),
+            retries_sum: self.sum(|r| r.refusals.retries),
+            redo_hard_stops_sum: self.sum(|r| r.changes.redo_hard_stops),
         };
     }
 }
@@ -504,6 +534,23 @@ impl Round {
             seconds: samples.seconds,
             ..Round::default()
         }
+    }
+
+    /// Puts in what the clients counted second by second. What is left of the window after its whole seconds is no
+    /// second.
+    pub fn with_seconds(mut self, counted: &[PerSecond]) -> Self {
+        let whole = (self.elapsed_s + 1e-6) as usize;
+        // A second in which nothing ended may be missing at the end.
+        let counted: Vec<PerSecond> =
+            (0..whole).map(|second| counted.get(second).copied().unwrap_or_default()).collect();
+        for (row, counted) in self.seconds.iter_mut().zip(&counted) {
+            row.throughput_per_s = Some(counted.statements as f64);
+            row.transactions_per_s = Some(counted.transactions as f64);
+        }
+        let sum: u64 = counted.iter().map(|second| second.transactions).sum();
+        let lowest = counted.iter().map(|second| second.transactions).min().filter(|_| whole >= 2 && sum > 0);
+        self.lowest_second_share = lowest.map(|lowest| lowest as f64 * whole as f64 / sum as f64);
+        self
     }
 }
 

@@ -15,6 +15,13 @@ fn the_command_line() {
     let wrong: &[(&[&str], &str)] = &[
         (&["--policy", "fast"], "none, fifo, lifo, flifo"),
         (&["--workload", "write"], "point-select"),
+        (&["--workload", "hot-rows-0"], "hot-rows-100"),
+        (&["--workload", "ycsb-g"], "ycsb-a to ycsb-f"),
+        (&["--table-size", "10", "--workload", "hot-rows-11"], "does not fit"),
+        (&["--flush-log-at-trx-commit", "3"], "use 0, 1 or 2"),
+        (&["--redo-capacity", "1M"], "1M is outside 4M"),
+        (&["--rollback-segments", "129"], "1 to 128"),
+        (&["--doublewrite", "maybe"], "on or off"),
         (&["--front", "pigeon"], "socket"),
         (&["--threads", "0"], "1 to 16384"),
         (&["--threads", "1,x"], "1 to 16384"),

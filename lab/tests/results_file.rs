@@ -6,7 +6,7 @@ mod keys;
 use std::collections::BTreeSet;
 
 use flifo::report::{ReportError, Style, fixture, run};
-use flifo::results::{CellKey, Fairness, Results, Round};
+use flifo::results::{CellKey, Fairness, PerSecond, Results, Round};
 use flifo::sampler::{Machine, Samples};
 use keys::{documented, keys};
 
@@ -16,7 +16,7 @@ const PLAIN: Style = Style { colour: false, width: 120 };
 #[test]
 fn every_key_is_documented_and_every_documented_key_is_written() {
     let mut written = BTreeSet::new();
-    for results in [fixture::results(), fixture::bench(), fixture::server()] {
+    for results in [fixture::results(), fixture::bench(), fixture::server(), fixture::writing()] {
         keys(&serde_json::from_str(&results.to_json()).unwrap(), &mut written);
     }
     assert!(written.len() > 70, "{written:?}");
@@ -100,6 +100,27 @@ fn a_round_follows_from_counts_and_samples() {
     assert_eq!(round.context_switches_per_statement, Some(2.0));
     let idle = Round::new(0, 2.0, 0, 0, Samples::default());
     assert_eq!((idle.throughput_per_s, idle.context_switches_per_statement), (0.0, None));
+}
+
+#[test]
+fn the_lowest_second_stands_beside_the_mean() {
+    let second = |transactions| PerSecond { statements: 10 * transactions, transactions };
+    let share = |elapsed_s, counted: &[PerSecond]| {
+        let round = Round::new(0, elapsed_s, 0, 0, Samples::default());
+        round.with_seconds(counted).lowest_second_share
+    };
+    assert_eq!(share(3.0, &[second(5), second(2), second(5)]), Some(0.5));
+    assert_eq!(share(2.5, &[second(5), second(5), second(1)]), Some(1.0), "the rest is no second");
+    assert_eq!(share(3.0, &[second(5), second(5)]), Some(0.0), "nothing ended in the third");
+    assert_eq!(share(1.9, &[second(5), second(5)]), None, "one second is no comparison");
+    assert_eq!(share(2.0, &[]), None);
+
+    let rows = [1.0, 2.0, 2.5].map(|at_s| flifo::results::Second { at_s, ..Default::default() });
+    let samples = Samples { seconds: rows.into(), ..Samples::default() };
+    let round = Round::new(0, 2.5, 0, 0, samples).with_seconds(&[second(5), second(7), second(1)]);
+    let told: Vec<Option<f64>> = round.seconds.iter().map(|row| row.transactions_per_s).collect();
+    assert_eq!(told, [Some(5.0), Some(7.0), None]);
+    assert_eq!(round.seconds[1].throughput_per_s, Some(70.0));
 }
 
 #[test]

@@ -194,7 +194,10 @@ fn bad_input_is_one_line() {
     refused(&app, &["--front", "direct"], 2, &["--front", "--target"]);
     refused(&app, &["--data", "x"], 2, &["--data"]);
     fails(flifo().args(["sweep", "--protocol", "text"]), 2, &["--target"]);
-    fails(flifo().args(["sweep", "--workload", "read-write"]), 2, &["read-write needs a server"]);
+    let of_the_engine = ["sweep", "--target", "unix:/nowhere.sock", "--workload", "point-select,ycsb-a"];
+    fails(flifo().args(of_the_engine), 2, &["ycsb-a is for the embedded engine"]);
+    let redo = ["sweep", "--target", "unix:/nowhere.sock", "--redo-capacity", "1G"];
+    fails(flifo().args(redo), 2, &["cannot be used with"]);
 
     // Somebody else's tables are left alone.
     assert_eq!(server.sql("SHOW TABLES IN sbtest"), "", "a wrong line touches nothing");

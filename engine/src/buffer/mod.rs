@@ -45,7 +45,7 @@ use std::time::Instant;
 
 pub use checkpoint::Checkpointer;
 pub use cleaner::Cleaner;
-pub(crate) use guard::{ExclusiveGuard, OptimisticGuard};
+pub(crate) use guard::{ExclusiveGuard, OptimisticGuard, SharedGuard};
 pub(crate) use mtr::{Mtr, Need, redo_bytes_max};
 pub use recovery::RecoveryProgress;
 pub(crate) use recovery::Replay;

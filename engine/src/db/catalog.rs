@@ -28,16 +28,16 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    fn what(self) -> &'static str {
+    pub(super) fn what(self) -> &'static str {
         if self == Kind::Table { "table" } else { "tree" }
     }
 
-    fn unknown(self, name: &str) -> Error {
+    pub(super) fn unknown(self, name: &str) -> Error {
         let name = name.to_owned();
         if self == Kind::Table { Error::UnknownTable { name } } else { Error::UnknownTree { name } }
     }
 
-    fn exists(self, name: &str) -> Error {
+    pub(super) fn exists(self, name: &str) -> Error {
         let name = name.to_owned();
         if self == Kind::Table { Error::TableExists { name } } else { Error::TreeExists { name } }
     }
@@ -49,10 +49,10 @@ const NAME_BYTES_MAX: usize = 200;
 pub(super) struct Catalog {
     pool: Arc<BufferPool>,
     alloc: Arc<PageAllocator>,
-    tree: Tree,
+    pub(super) tree: Tree,
 }
 
-fn key(kind: u8, what: &'static str, name: &str) -> Result<Vec<u8>> {
+pub(super) fn key(kind: u8, what: &'static str, name: &str) -> Result<Vec<u8>> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
         return Err(Error::BadName { what, size: name.len(), max: NAME_BYTES_MAX });
     }
@@ -91,38 +91,29 @@ impl Catalog {
             page: self.root().0,
             what: format!("the catalog's entry of tree '{name}' has {} bytes, not 8", root.len()),
         })?;
-        Ok(Tree::open(&self.pool, &self.alloc, PageNo(u64::from_le_bytes(root))))
+        Ok(self.at(PageNo(u64::from_le_bytes(root))))
+    }
+
+    /// The tree whose root is that page.
+    pub(super) fn at(&self, root: PageNo) -> Tree {
+        Tree::open(&self.pool, &self.alloc, root)
     }
 
     /// The caller sees to it that nobody else changes the trees' names meanwhile.
     pub(super) fn create_tree(&self, waiter: &Waiter, kind: Kind, name: &str) -> Result<Tree> {
         let key = key(kind as u8, kind.what(), name)?;
-        if self.tree.get(waiter, &key, &mut Vec::new())? {
-            return Err(kind.exists(name));
-        }
-        let tree = Tree::create(&self.pool, &self.alloc, waiter)?;
-        match self.tree.insert(waiter, &key, &tree.root().0.to_le_bytes()) {
-            Ok(_) => Ok(tree),
-            Err(error) => {
-                // At worst its one page is lost until the data is loaded anew.
-                let _ = tree.destroy(waiter);
-                Err(error)
-            }
-        }
+        let planted = self.tree.plant(waiter, |root| (key.clone(), root.0.to_le_bytes().to_vec()))?;
+        planted.ok_or_else(|| kind.exists(name))
     }
 
-    /// The caller sees to it that nobody else uses the tree.
-    pub(super) fn drop_tree(&self, waiter: &Waiter, kind: Kind, name: &str, tree: Tree) -> Result<()> {
-        if !self.tree.delete(waiter, &key(kind as u8, kind.what(), name)?)? {
+    /// Takes a tree's name out, and frees its pages. The caller sees to it that nobody else uses it.
+    pub(super) fn drop_tree(&self, waiter: &Waiter, kind: Kind, name: &str, root: PageNo) -> Result<()> {
+        let key = key(kind as u8, kind.what(), name)?;
+        self.doom(waiter, [root])?;
+        if !self.tree.delete(waiter, &key)? {
             return Err(kind.unknown(name));
         }
-        tree.destroy(waiter)
-    }
-
-    /// Checks the catalog's own tree.
-    #[cfg(test)]
-    pub(super) fn check(&self, waiter: &Waiter) -> Result<crate::TreeStats> {
-        self.tree.check(waiter)
+        self.fell(waiter, root)
     }
 
     pub(super) fn names(&self, waiter: &Waiter, kind: Kind) -> Result<Vec<String>> {

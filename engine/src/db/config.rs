@@ -34,6 +34,8 @@ pub struct EngineConfig {
     pub rollback_segments: u32,
     /// How long a transaction waits for a row that another has locked.
     pub lock_wait_timeout: Duration,
+    /// Memory for the entries of an index that is filled in bulk, bytes. What does not fit is sorted in files.
+    pub sort_buffer_bytes: u64,
 }
 
 /// What of a commit has happened when it returns; the numbers are those of `innodb_flush_log_at_trx_commit`.
@@ -62,6 +64,8 @@ impl EngineConfig {
     pub const LOG_BUFFER_BYTES: RangeInclusive<u64> = 256 << 10..=1 << 32;
     /// What `rollback_segments` may be.
     pub const ROLLBACK_SEGMENTS: RangeInclusive<u32> = 1..=128;
+    /// What `sort_buffer_bytes` may be.
+    pub const SORT_BUFFER_BYTES: RangeInclusive<u64> = 16 << 10..=1 << 40;
     /// What `page_size` may be.
     pub const PAGE_SIZES: [u32; 3] = [4096, 8192, 16384];
 
@@ -75,6 +79,7 @@ impl EngineConfig {
         in_range("redo_capacity_bytes", self.redo_capacity_bytes, Self::REDO_CAPACITY_BYTES)?;
         in_range("rollback_segments", self.rollback_segments, Self::ROLLBACK_SEGMENTS)?;
         in_range("log_buffer_bytes", self.log_buffer_bytes, Self::LOG_BUFFER_BYTES)?;
+        in_range("sort_buffer_bytes", self.sort_buffer_bytes, Self::SORT_BUFFER_BYTES)?;
         if !Self::PAGE_SIZES.contains(&self.page_size) {
             return Err(Error::BadOption {
                 option: "page_size",
@@ -119,6 +124,7 @@ impl Default for EngineConfig {
             flush_log_at_trx_commit: FlushLog::default(),
             rollback_segments: 16,
             lock_wait_timeout: Duration::from_secs(50),
+            sort_buffer_bytes: 64 << 20,
         }
     }
 }

@@ -12,7 +12,8 @@ use super::catalog::{Catalog, Kind};
 use super::config::FlushLog;
 use super::opening::{self, ToReplay};
 use super::tree::OpenTree;
-use super::{EngineConfig, EngineStats, Session, Table, Tree};
+use super::typed::{self, OpenTyped};
+use super::{EngineConfig, EngineStats, Session, Tree};
 use crate::buffer::{BufferPool, PoolConfig, RecoveryProgress, doublewrite};
 use crate::disk::{Disk, FileDisk, Tablespace};
 use crate::error::{Error, Result};
@@ -70,11 +71,11 @@ const NEXT_TXN: &str = "next_transaction";
 /// Tells open databases apart within this process.
 static DATABASES_OPENED: AtomicU64 = AtomicU64::new(0);
 
-type OpenTrees = HashMap<(Kind, String), Arc<OpenTree>>;
+pub(super) type OpenTrees = HashMap<(Kind, String), Arc<OpenTree>>;
 
 pub(super) struct Inner {
     number: u64,
-    disk: Arc<dyn Disk>,
+    pub(super) disk: Arc<dyn Disk>,
     data_files: u32,
     running: Running,
     waits: Arc<Waits>,
@@ -85,6 +86,7 @@ pub(super) struct Inner {
     sessions: AtomicUsize,
     closed: AtomicBool,
     flush_log: FlushLog,
+    pub(super) sort_buffer_bytes: usize,
 }
 
 /// The pool with the background at work; ends it, and lets go of the files.
@@ -136,7 +138,7 @@ impl Drop for Running {
 
 impl Database {
     /// Rows are loaded in bulk into leaves filled to this share, so that the first inserts afterwards find room.
-    const BULK_LOAD_FILL: f64 = 15.0 / 16.0;
+    pub(super) const BULK_LOAD_FILL: f64 = 15.0 / 16.0;
 
     /// Creates a database in `dir`, which is made if it is not there, and must be empty if it is.
     pub fn create(dir: impl AsRef<Path>, config: EngineConfig) -> Result<Self> {
@@ -218,6 +220,7 @@ impl Database {
     ) -> Result<Self> {
         config.check()?;
         let space = Arc::new(Tablespace::open(&*disk)?);
+        typed::remove_leftovers(&*disk);
         let waits = Waits::new();
         let (log, to_replay) = opening::open_log(&*disk, &space, &config)?;
         let running = Running::start(&*disk, log, to_replay.as_ref().map(ToReplay::start), &config, &waits)?;
@@ -226,7 +229,9 @@ impl Database {
             replayed.inspect_err(|error| running.pool.stop(error.to_string()))?;
         }
         let catalog = Catalog::open(&running.pool, PageNo(space.catalog_root()));
-        catalog.alloc().free_pending(&Waiter::background().recording(&waits))?;
+        let waiter = Waiter::background().recording(&waits);
+        catalog.alloc().free_pending(&waiter)?;
+        catalog.tidy(&waiter)?;
         Self::assemble(disk, running, waits, catalog, &config)
     }
 
@@ -251,6 +256,7 @@ impl Database {
             sessions: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             flush_log: config.flush_log_at_trx_commit,
+            sort_buffer_bytes: config.sort_buffer_bytes as usize,
         };
         Ok(Database { inner: Arc::new(inner) })
     }
@@ -268,41 +274,13 @@ impl Database {
     /// Takes the tree out of the catalog and frees its pages. Nobody may have a handle of it, or it is
     /// [`Error::TreeInUse`].
     pub fn drop_tree(&self, name: &str) -> Result<()> {
-        self.inner.drop_one(Kind::Tree, name)
+        self.inner.drop_tree(name)
     }
 
     /// The names of all trees, ascending.
     pub fn tree_names(&self) -> Result<Vec<String>> {
         self.inner.check_open()?;
         self.inner.catalog.names(&self.inner.waiter(), Kind::Tree)
-    }
-
-    /// Creates an empty table: rows in versions, read and changed by transactions ([`Session::begin`]).
-    pub fn create_table(&self, name: &str) -> Result<Table> {
-        Ok(Table { open: self.inner.create(Kind::Table, name)? })
-    }
-
-    /// The table of that name.
-    pub fn table(&self, name: &str) -> Result<Table> {
-        Ok(Table { open: self.inner.open(Kind::Table, name)? })
-    }
-
-    /// Takes the table out of the catalog and frees its pages. Nobody may have a handle of it, or it is
-    /// [`Error::TableInUse`]; and no transaction that has written may be going on, or it is
-    /// [`Error::TransactionsActive`]. Waits until purge has done with all that was before.
-    pub fn drop_table(&self, name: &str) -> Result<()> {
-        self.inner.drop_one(Kind::Table, name)
-    }
-
-    /// The names of all tables, ascending.
-    pub fn table_names(&self) -> Result<Vec<String>> {
-        self.inner.check_open()?;
-        self.inner.catalog.names(&self.inner.waiter(), Kind::Table)
-    }
-
-    /// As [`Database::check_tree`], of a table. Rows are counted with those that are deleted and not purged yet.
-    pub fn check_table(&self, table: &Table) -> Result<TreeStats> {
-        self.inner.check_handle(&table.open)?.check(&self.inner.waiter())
     }
 
     /// Reads the whole tree and checks the order of its rows, how its pages hang together, and every checksum.
@@ -324,7 +302,7 @@ impl Database {
 
     /// A session, under the admission that is given: one per connection.
     pub fn session(&self, admission: &Arc<Admission>) -> Session {
-        let waiter = Waiter::session(admission.session()).recording(&self.inner.waits);
+        let waiter = self.inner.session_waiter(admission);
         let lane = self.inner.sessions.fetch_add(1, Ordering::Relaxed);
         Session::new(Arc::clone(&self.inner), waiter, lane)
     }
@@ -370,6 +348,10 @@ impl Database {
         self.inner.closed.store(true, Ordering::Release);
         self.inner.running.stop();
         Ok(())
+    }
+
+    pub(super) fn inner(&self) -> &Inner {
+        &self.inner
     }
 
     /// What was counted until now.
@@ -434,6 +416,10 @@ impl Inner {
         Waiter::background().recording(&self.waits)
     }
 
+    pub(super) fn session_waiter(&self, admission: &Arc<Admission>) -> Waiter {
+        Waiter::session(admission.session()).recording(&self.waits)
+    }
+
     pub(super) fn check_open(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
     }
@@ -455,43 +441,51 @@ impl Inner {
         let waiter = self.waiter();
         let mut trees = self.trees(&waiter);
         let tree = self.change(&waiter, || self.catalog.create_tree(&waiter, kind, name))?;
-        Ok(self.remember(&mut trees, kind, name, tree))
+        Ok(self.remember(&mut trees, kind, self.open_tree(name, tree, None)))
     }
 
-    fn open(&self, kind: Kind, name: &str) -> Result<Arc<OpenTree>> {
+    pub(super) fn open(&self, kind: Kind, name: &str) -> Result<Arc<OpenTree>> {
         self.check_open()?;
         let waiter = self.waiter();
         let mut trees = self.trees(&waiter);
         if let Some(open) = trees.get(&(kind, name.to_owned())) {
             return Ok(Arc::clone(open));
         }
-        let tree = self.catalog.tree(&waiter, kind, name)?;
-        Ok(self.remember(&mut trees, kind, name, tree))
+        let open = match kind {
+            Kind::Table => self.open_table(name, self.catalog.table(&waiter, name)?, &waiter)?,
+            _ => self.open_tree(name, self.catalog.tree(&waiter, kind, name)?, None),
+        };
+        Ok(self.remember(&mut trees, kind, open))
     }
 
-    fn drop_one(&self, kind: Kind, name: &str) -> Result<()> {
+    /// Makes sure of a tree that is to be changed as a whole: nobody else may have a handle of it, and gets none while
+    /// the lock is held.
+    pub(super) fn take_out(&self, trees: &mut OpenTrees, kind: Kind, name: &str) -> Result<()> {
+        let key = (kind, name.to_owned());
+        let Some(open) = trees.remove(&key) else { return Ok(()) };
+        // Handles are cloned from handles or from here, so a sole one stays so while the lock is held.
+        Arc::try_unwrap(open).map(drop).map_err(|open| {
+            trees.insert(key, open);
+            let name = name.to_owned();
+            match kind {
+                Kind::Table => Error::TableInUse { name },
+                _ => Error::TreeInUse { name },
+            }
+        })
+    }
+
+    fn drop_tree(&self, name: &str) -> Result<()> {
         let waiter = self.waiter();
         let mut trees = self.trees(&waiter);
-        let key = (kind, name.to_owned());
-        let tree = match trees.remove(&key) {
-            None => self.catalog.tree(&waiter, kind, name)?,
-            // Handles are cloned from handles or from here, so a sole one stays so while the lock is held.
-            Some(open) => match Arc::try_unwrap(open) {
-                Ok(open) => open.tree,
-                Err(open) => {
-                    trees.insert(key, open);
-                    let name = name.to_owned();
-                    return Err(match kind {
-                        Kind::Table => Error::TableInUse { name },
-                        _ => Error::TreeInUse { name },
-                    });
-                }
-            },
-        };
-        if kind == Kind::Table && !self.txns.forget_history(&waiter)? {
-            return Err(Error::TransactionsActive { name: name.to_owned() });
-        }
-        self.change(&waiter, || self.catalog.drop_tree(&waiter, kind, name, tree))
+        self.take_out(&mut trees, Kind::Tree, name)?;
+        let root = self.catalog.tree(&waiter, Kind::Tree, name)?.root();
+        self.change(&waiter, || self.catalog.drop_tree(&waiter, Kind::Tree, name, root))
+    }
+
+    /// Makes what was logged until now durable, whatever the configuration says.
+    pub(super) fn sync_log(&self, waiter: &Waiter) -> Result<()> {
+        let log = self.running.log();
+        log.make_durable(log.next(), Durability::Synced, waiter)
     }
 
     /// Runs a change of pages, and waits until it is as durable as the configuration says.
@@ -513,12 +507,18 @@ impl Inner {
         }
     }
 
+    /// Waits until what was logged until now survives a power cut.
+    pub(super) fn sync(&self, waiter: &Waiter) -> Result<()> {
+        let log = self.running.log();
+        log.make_durable(log.next(), Durability::Synced, waiter)
+    }
+
     /// Back-pressure before a change begins.
     pub(super) fn hold_back(&self, waiter: &Waiter) {
         self.running.log().hold_back(waiter);
     }
 
-    fn trees(&self, waiter: &Waiter) -> MutexGuard<'_, OpenTrees> {
+    pub(super) fn trees(&self, waiter: &Waiter) -> MutexGuard<'_, OpenTrees> {
         match self.trees.try_lock() {
             Ok(trees) => trees,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -528,13 +528,22 @@ impl Inner {
         }
     }
 
-    fn remember(&self, trees: &mut OpenTrees, kind: Kind, name: &str, tree: tree::Tree) -> Arc<OpenTree> {
-        let open = Arc::new(OpenTree { name: name.to_owned(), database: self.number, tree });
-        trees.insert((kind, name.to_owned()), Arc::clone(&open));
+    pub(super) fn open_tree(&self, name: &str, tree: tree::Tree, typed: Option<Arc<OpenTyped>>) -> OpenTree {
+        OpenTree { name: name.to_owned(), database: self.number, tree, typed }
+    }
+
+    pub(super) fn remember(&self, trees: &mut OpenTrees, kind: Kind, open: OpenTree) -> Arc<OpenTree> {
+        let open = Arc::new(open);
+        trees.insert((kind, open.name.clone()), Arc::clone(&open));
         open
     }
 
-    pub(super) fn txns(&self) -> &TxnSystem {
+    /// See [`TxnSystem::forget_history`].
+    pub(super) fn forget_history(&self, waiter: &Waiter) -> Result<bool> {
+        self.txns.forget_history(waiter)
+    }
+
+    pub(super) fn txns(&self) -> &Arc<TxnSystem> {
         &self.txns
     }
 

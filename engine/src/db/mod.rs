@@ -4,6 +4,9 @@
 //! A *table* is read and changed by transactions ([`Session::begin`], [`Transaction`]): all that one has changed happens
 //! at its commit, for everybody, or not at all; [`crate::txn`] says what it sees of others.
 //!
+//! A *typed table* has columns ([`crate::row`]), a primary key and indexes, which change in the same transaction
+//! ([`TypedTable`]).
+//!
 //! A *tree* has rows as they are, for data that needs no versions: each operation ([`Statement::insert`], `update`,
 //! `upsert`, `delete`) happens whole or not at all, and a scan sees each row as it is when the scan comes by.
 //!
@@ -19,11 +22,16 @@
 mod catalog;
 mod config;
 mod database;
+mod ddl;
+mod definition;
 mod opening;
+mod prepared;
 mod session;
 mod stats;
+mod tables;
 mod transaction;
 mod tree;
+mod typed;
 
 pub use config::{EngineConfig, FlushLog};
 pub use database::Database;
@@ -31,6 +39,7 @@ pub use session::{Session, Statement};
 pub use stats::EngineStats;
 pub use transaction::{Savepoint, Transaction};
 pub use tree::{Table, Tree};
+pub use typed::{Rows, TypedTable};
 
 #[cfg(test)]
 mod tests;

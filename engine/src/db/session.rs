@@ -1,5 +1,6 @@
 //! Sessions and statements: rows read and changed, under admission.
 
+use std::cell::Cell;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
@@ -15,6 +16,8 @@ pub struct Session {
     database: Arc<Inner>,
     waiter: Waiter,
     lane: usize,
+    /// A [`Statement`] holds a place: operations of transactions take its tickets.
+    in_statement: Cell<bool>,
 }
 
 /// A statement: holds a place in admission until it is dropped, but for the time of its waits.
@@ -26,9 +29,24 @@ pub struct Statement<'a> {
     _place: Place<'a>,
 }
 
+impl Drop for Statement<'_> {
+    fn drop(&mut self) {
+        self.session.in_statement.set(false);
+    }
+}
+
 impl Session {
     pub(super) fn new(database: Arc<Inner>, waiter: Waiter, lane: usize) -> Self {
-        Session { database, waiter, lane }
+        Session { database, waiter, lane, in_statement: Cell::new(false) }
+    }
+
+    pub(super) fn shared_database(&self) -> &Arc<Inner> {
+        &self.database
+    }
+
+    /// A waiter of its own, under the same admission.
+    pub(super) fn another_waiter(&self) -> Waiter {
+        self.database.session_waiter(self.admission().admission())
     }
 
     pub(super) fn database(&self) -> &Inner {
@@ -43,10 +61,26 @@ impl Session {
         self.lane
     }
 
-    /// Enters admission, as one of the first class if others may wait for what its transaction holds.
-    pub(super) fn enter(&self, holds_locks: bool) -> Result<Place<'_>> {
+    /// Enters admission, as one of the first class if others may wait for what its transaction holds. Within a
+    /// statement it takes a ticket of the statement's place, which is not left before the statement's end.
+    pub(super) fn enter(&self, holds_locks: bool) -> Result<Option<Place<'_>>> {
         self.admission().set_class(if holds_locks { Class::First } else { Class::Normal });
-        Ok(self.admission().place()?)
+        if self.in_statement.get() {
+            self.take_ticket()?;
+            return Ok(None);
+        }
+        Ok(Some(self.admission().place()?))
+    }
+
+    /// As [`Session::statement`], of a transaction of this session.
+    pub(super) fn statement_of(&self, holds_locks: bool) -> Result<Statement<'_>> {
+        self.admission().set_class(if holds_locks { Class::First } else { Class::Normal });
+        self.statement()
+    }
+
+    /// Takes a ticket; out of tickets it asks again.
+    fn take_ticket(&self) -> Result<()> {
+        Ok(self.admission().enter()?)
     }
 
     fn admission(&self) -> &flifo_admission::Session {
@@ -60,7 +94,9 @@ impl Session {
     /// It is refused ([`crate::Error::Refused`]) if the scheduler has a queue limit or a queue timeout, or when somebody
     /// cancels it.
     pub fn statement(&self) -> Result<Statement<'_>> {
-        Ok(Statement { session: self, _place: self.admission().place()? })
+        let place = self.admission().place()?;
+        self.in_statement.set(true);
+        Ok(Statement { session: self, _place: place })
     }
 }
 
@@ -68,7 +104,7 @@ impl Statement<'_> {
     /// Puts the value of `key` into `value`; false (and `value` empty) if there is no such row.
     pub fn get(&self, tree: &Tree, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let tree = self.session.database.tree(tree)?;
-        self.take_ticket()?;
+        self.session.take_ticket()?;
         tree.get(&self.session.waiter, key, value)
     }
 
@@ -100,7 +136,7 @@ impl Statement<'_> {
     ) -> Result<()> {
         let tree = self.session.database.tree(tree)?;
         let mut refused = None;
-        tree.scan(&self.session.waiter, from, to, |key, value| match self.take_ticket() {
+        tree.scan(&self.session.waiter, from, to, |key, value| match self.session.take_ticket() {
             Ok(()) => each(key, value),
             Err(error) => {
                 refused = Some(error);
@@ -137,11 +173,7 @@ impl Statement<'_> {
     ) -> Result<bool> {
         let session = self.session;
         let tree = session.database.tree(tree)?;
-        self.take_ticket()?;
+        session.take_ticket()?;
         session.database.change(&session.waiter, || change(tree, &session.waiter))
-    }
-
-    fn take_ticket(&self) -> Result<()> {
-        Ok(self.session.admission().enter()?)
     }
 }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use flifo_admission::{Admission, Config};
 
-use super::catalog::Kind;
 use super::{Database, EngineConfig};
 use crate::disk::{DiskCall, Fault, MemoryDisk};
 use crate::error::{Error, Result};
@@ -64,6 +63,12 @@ fn history(disk: &MemoryDisk, done: &mut Option<u32>) -> Result<()> {
         *done = Some(number + 1);
         if number == STEPS / 2 {
             db.checkpoint()?;
+            let dropped = db.create_tree("dropped")?;
+            for key in 0..4 {
+                session.statement()?.upsert(&dropped, &[key], &vec![key; 4000 * usize::from(key)])?;
+            }
+            drop(dropped);
+            db.drop_tree("dropped")?;
         }
     }
     db.close()
@@ -85,14 +90,9 @@ fn rows(db: &Database, name: &str) -> Rows {
 fn pages(db: &Database) -> (u64, u64) {
     let (inner, waiter) = (&db.inner, db.inner.waiter());
     let mut reached = 3;
-    let mut add = |stats: crate::TreeStats| {
-        reached += stats.leaf_pages + stats.inner_pages + stats.overflow_pages;
-    };
-    add(inner.catalog.check(&waiter).unwrap());
-    for kind in [Kind::Tree, Kind::Table, Kind::Undo] {
-        for name in inner.catalog.names(&waiter, kind).unwrap() {
-            add(inner.catalog.tree(&waiter, kind, &name).unwrap().check(&waiter).unwrap());
-        }
+    reached += inner.catalog.tree.check(&waiter).unwrap().pages();
+    for root in inner.catalog.roots(&waiter).unwrap() {
+        reached += inner.catalog.at(root).check(&waiter).unwrap().pages();
     }
     (inner.catalog.alloc().used_pages(&waiter).unwrap(), reached)
 }

@@ -2,14 +2,16 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use super::{Session, Table};
+use super::tree::OpenTree;
+use super::{Session, Statement, Table};
 use crate::error::Result;
+use crate::lock::LockMode;
 use crate::txn::{Change, Isolation, Txn};
 
 /// A transaction: what it changes happens at its commit, for everybody, or not at all.
 ///
-/// Each operation enters admission and leaves it at its end; while the transaction holds row locks it is of the first
-/// class there. Dropping it without a commit rolls it back.
+/// Each operation enters admission and leaves it at its end, unless a [`Transaction::statement`] keeps the place; while
+/// the transaction holds row locks it is of the first class there. Dropping it without a commit rolls it back.
 ///
 /// ```
 /// # use flifo_admission::{Admission, Config};
@@ -54,12 +56,18 @@ impl Session {
 }
 
 impl<'a> Transaction<'a> {
+    /// Enters admission for all operations until what it gives is dropped, as a server does for a statement of several:
+    /// each of them takes a ticket of this one place, and so does each row of a scan. One at a time.
+    ///
+    /// # Errors
+    /// As [`Session::statement`].
+    pub fn statement(&self) -> Result<Statement<'a>> {
+        self.session.statement_of(self.txn.has_written())
+    }
+
     /// Puts the value of `key` into `value`; false (and `value` empty) if there is no such row for this transaction.
     pub fn get(&mut self, table: &Table, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let session = self.session;
-        let _place = session.enter(self.txn.has_written())?;
-        let tree = session.database().check_handle(&table.open)?;
-        self.txn.get(tree, key, value, session.waiter())
+        self.read_in(&table.open, |txn, tree, waiter| txn.get(tree, key, value, waiter))
     }
 
     /// As [`Transaction::get`], of the newest committed version, and locks the row to the end of the transaction,
@@ -68,7 +76,20 @@ impl<'a> Transaction<'a> {
     /// # Errors
     /// As [`Transaction::update`].
     pub fn get_for_update(&mut self, table: &Table, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        self.write(table, |txn, tree, waiter| txn.get_for_update(tree, key, value, waiter))
+        self.write_in(&table.open, |txn, tree, waiter| {
+            txn.get_locked(tree, key, LockMode::Exclusive, value, waiter)
+        })
+    }
+
+    /// As [`Transaction::get_for_update`], with a lock that others may have at the same time: nobody changes the row
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// As [`Transaction::update`].
+    pub fn get_for_share(&mut self, table: &Table, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        self.write_in(&table.open, |txn, tree, waiter| {
+            txn.get_locked(tree, key, LockMode::Shared, value, waiter)
+        })
     }
 
     /// Calls `each` with every row from `from` to `to` that this transaction sees, ascending, until it says
@@ -80,10 +101,7 @@ impl<'a> Transaction<'a> {
         to: Bound<&[u8]>,
         each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
-        let session = self.session;
-        let _place = session.enter(self.txn.has_written())?;
-        let tree = session.database().check_handle(&table.open)?;
-        self.txn.scan(tree, from, to, session.waiter(), each)
+        self.read_in(&table.open, |txn, tree, waiter| txn.scan(tree, from, to, waiter, each))
     }
 
     /// Adds a row; false if there is one with that key.
@@ -150,17 +168,41 @@ impl<'a> Transaction<'a> {
         self.undo_all()
     }
 
+    pub(super) fn prepare_in_place(&mut self, xid: &[u8]) -> Result<bool> {
+        let session = self.session;
+        let _place = session.enter(self.txn.has_written())?;
+        let (database, waiter) = (session.database(), session.waiter());
+        self.txn.prepare(xid, waiter, || database.sync(waiter))
+    }
+
     fn undo_all(&mut self) -> Result<()> {
         self.txn.rollback(self.session.waiter())
     }
 
     fn change(&mut self, table: &Table, key: &[u8], change: Change<'_>) -> Result<bool> {
-        self.write(table, |txn, tree, waiter| txn.change(tree, key, change, waiter))
+        self.write_in(&table.open, |txn, tree, waiter| txn.change(tree, key, change, waiter))
     }
 
-    fn write<T>(
+    pub(super) fn session(&self) -> &'a Session {
+        self.session
+    }
+
+    /// Reads a table's tree, under admission.
+    pub(super) fn read_in<T>(
         &mut self,
-        table: &Table,
+        open: &OpenTree,
+        f: impl FnOnce(&mut Txn<'a>, &crate::tree::Tree, &crate::Waiter) -> Result<T>,
+    ) -> Result<T> {
+        let session = self.session;
+        let _place = session.enter(self.txn.has_written())?;
+        let tree = session.database().check_handle(open)?;
+        f(&mut self.txn, tree, session.waiter())
+    }
+
+    /// Changes a table's tree, or locks rows of it, under admission.
+    pub(super) fn write_in<T>(
+        &mut self,
+        open: &OpenTree,
         f: impl FnOnce(&mut Txn<'a>, &crate::tree::Tree, &crate::Waiter) -> Result<T>,
     ) -> Result<T> {
         let session = self.session;
@@ -170,7 +212,7 @@ impl<'a> Transaction<'a> {
             // Before it holds anything that others may wait for.
             database.hold_back(waiter);
         }
-        let tree = database.check_handle(&table.open)?;
+        let tree = database.check_handle(open)?;
         f(&mut self.txn, tree, waiter)
     }
 }

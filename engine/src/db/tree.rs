@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::typed::OpenTyped;
 use crate::tree;
 
 /// A tree of a database: ordered rows of a key and a value. Clones are handles of the same one.
@@ -19,6 +20,8 @@ pub(super) struct OpenTree {
     /// Number of the open database it belongs to.
     pub(super) database: u64,
     pub(super) tree: tree::Tree,
+    /// What it is besides rows of a key and a value.
+    pub(super) typed: Option<Arc<OpenTyped>>,
 }
 
 /// A table of a database: ordered rows of a key and a value, in versions. Clones are handles of the same one.

@@ -8,7 +8,8 @@
 //! - [`LockTable::lock`] grants at once, or queues the request and waits through the caller's [`Waiter`], which gives
 //!   up its place in admission. Whoever releases a lock grants it to the next in the queue and wakes that one:
 //!   first come, first served, but for the first class (owners that hold locks), which goes before newcomers who
-//!   have not waited for [`LockConfig::promote_after`] yet (`queue`).
+//!   have not waited for [`LockConfig::promote_after`] yet (`queue`). Until that one runs, others that run may overtake
+//!   it (`object`).
 //! - Who holds and who waits follows the table in `mode`; part of a lock that its owner holds already is not asked
 //!   for again.
 //! - A wait ends in a grant, or in an error: [`LockError`]. After an error the request is neither queued nor
@@ -240,7 +241,24 @@ impl LockTable {
     /// # Errors
     /// [`LockError`]: this owner is a deadlock's victim, the timeout has passed, or the wait was cancelled.
     pub fn lock(&self, request: Request<'_>, waiter: &Waiter) -> Result<Granted, LockError> {
-        let wait = match self.begin(&request, &Instant::now) {
+        self.lock_or_queue(request, true, waiter)
+    }
+
+    /// Takes a lock if that needs no wait; whether it did.
+    pub fn try_lock(&self, request: Request<'_>) -> bool {
+        let request = Request { timeout: Some(Duration::ZERO), ..request };
+        matches!(self.begin(&request, true, &Instant::now), Begun::Granted(_))
+    }
+
+    /// As [`LockTable::lock`], but takes nothing if nobody is in the way ([`Granted::AtOnce`]). For who holds no latch of
+    /// the row, where a writer without a lock object may have come since it was looked at: the caller looks again, and
+    /// takes the lock under the latch. After a wait the lock is held: since the request was queued, no writer could come.
+    pub fn queue(&self, request: Request<'_>, waiter: &Waiter) -> Result<Granted, LockError> {
+        self.lock_or_queue(request, false, waiter)
+    }
+
+    fn lock_or_queue(&self, request: Request<'_>, take: bool, waiter: &Waiter) -> Result<Granted, LockError> {
+        let wait = match self.begin(&request, take, &Instant::now) {
             Begun::Granted(granted) => return Ok(granted),
             Begun::Refused => return Err(LockError::Timeout),
             Begun::Waits(wait) => wait,
@@ -258,10 +276,16 @@ impl LockTable {
         }
     }
 
+    /// Whether a writer that holds the row's page latch, and finds the row free of others' implicit locks, may write. It
+    /// needs no lock object then: its id in the row is its lock. (It gets one where it overtakes another that was granted
+    /// the lock and has not run since.)
+    pub fn claim(&self, request: &Request<'_>) -> bool {
+        let asked = self.asked(request);
+        let patience = Patience { may_wait: false, ..self.patience(request, &Instant::now) };
+        self.shard(asked.hash).claim(&asked, &patience, &self.owners)
+    }
+
     /// Whether [`LockTable::lock`] would grant the request without a wait. It changes nothing.
-    ///
-    /// A writer that holds the row's page latch, and finds the row free of others' implicit locks, may write if this
-    /// says so, and needs no lock object: its id in the row is its lock.
     pub fn would_grant(&self, request: &Request<'_>) -> bool {
         let asked = self.asked(request);
         self.shard(asked.hash).would_grant(&asked, &self.patience(request, &Instant::now))
@@ -363,9 +387,13 @@ impl LockTable {
     }
 
     /// All of [`Self::lock`] but the wait itself and the search for deadlocks.
-    fn begin(&self, request: &Request<'_>, now: &dyn Fn() -> Instant) -> Begun {
+    fn begin(&self, request: &Request<'_>, take: bool, now: &dyn Fn() -> Instant) -> Begun {
         let asked = self.asked(request);
-        let answer = self.shard(asked.hash).ask(&asked, &self.patience(request, now), &self.owners);
+        let (patience, mut shard) = (self.patience(request, now), self.shard(asked.hash));
+        if !take && shard.would_grant(&asked, &patience) {
+            return Begun::Granted(Granted::AtOnce);
+        }
+        let answer = shard.ask(&asked, &patience, &self.owners);
         match answer {
             Answer::Granted(granted) => Begun::Granted(granted),
             Answer::Refused => Begun::Refused,
@@ -377,11 +405,18 @@ impl LockTable {
 
     /// Sleeps until the wait has ended, or ends it at the deadline.
     fn sleep(&self, wait: &Wait, deadline: Option<Instant>) -> Verdict {
-        wait.node.sleep(deadline).unwrap_or_else(|| {
-            self.end_wait(wait.at, Verdict::TimedOut);
-            // It has ended now: by this, or by another who was faster.
-            wait.node.verdict().expect("whoever leaves the queue has a verdict")
-        })
+        loop {
+            let verdict = wait.node.sleep(deadline).unwrap_or_else(|| {
+                self.end_wait(wait.at, Verdict::TimedOut);
+                // It has ended now: by this, or by another who was faster, and for good.
+                wait.node.verdict().expect("whoever leaves the queue has a verdict")
+            });
+            if verdict != Verdict::Granted || wait.node.accept() {
+                return verdict;
+            }
+            // Overtaken. Whoever holds the lock runs, and is soon done.
+            wait.node.linger();
+        }
     }
 
     /// Ends a wait without a grant, if it has not ended; whether this ended it.

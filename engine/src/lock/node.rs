@@ -4,7 +4,11 @@
 //! |---|---|---|
 //! | `AWAKE` | its request is queued, its thread still runs | made so |
 //! | `ASLEEP` | its thread sleeps, or is about to: a wake needs the system call | its thread |
-//! | a verdict | the request is no longer queued | whoever took it out, under the shard's mutex, once |
+//! | a verdict | the request is no longer queued | whoever took it out, under the shard's mutex |
+//! | `ACCEPTED` | it was granted, and its thread runs | its thread |
+//!
+//! Every verdict is final but `Granted`: until its thread accepts it, it can be taken back (`revoke`, under the shard's
+//! mutex), and the request is queued again.
 //!
 //! A futex per node rather than `parking_lot_core`, whose table of all parked threads would be locked once more for
 //! each wake, or `std::thread::park`, whose one token per thread would be taken from others that park this thread:
@@ -19,6 +23,12 @@ use super::sync::{AtomicU32, Ordering};
 
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
+const ACCEPTED: u32 = 6;
+
+/// A thread whose grant was taken back as it woke looks for the next one so many times before it sleeps again: about
+/// 20 us, in which whoever overtook it has mostly done.
+#[cfg(not(shuttle))]
+const LINGER_LOOKS: u32 = 64;
 
 /// How a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,9 +64,9 @@ impl WaitNode {
 
     /// Sleeps until the wait has ended, or until `deadline`: then `None`, and a verdict may still come.
     pub(super) fn sleep(&self, deadline: Option<Instant>) -> Option<Verdict> {
-        // It fails if the verdict is there already, which the loop sees.
-        let _ = self.word.compare_exchange(AWAKE, ASLEEP, Ordering::Relaxed, Ordering::Relaxed);
         loop {
+            // It fails if the verdict is there already.
+            let _ = self.word.compare_exchange(AWAKE, ASLEEP, Ordering::Relaxed, Ordering::Relaxed);
             if let Some(verdict) = self.verdict() {
                 return Some(verdict);
             }
@@ -65,6 +75,38 @@ impl WaitNode {
             }
         }
     }
+
+    /// What its thread does before it sleeps.
+    #[cfg(test)]
+    pub(super) fn fall_asleep(&self) {
+        let _ = self.word.compare_exchange(AWAKE, ASLEEP, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Its thread takes what it was granted, for good; false if that was taken back.
+    pub(super) fn accept(&self) -> bool {
+        let granted = Verdict::Granted as u32;
+        self.word.compare_exchange(granted, ACCEPTED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Takes a grant back that was not accepted yet; whether there was one. Its thread was woken, or never slept.
+    pub(super) fn revoke(&self) -> bool {
+        let granted = Verdict::Granted as u32;
+        self.word.compare_exchange(granted, AWAKE, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Looks for a verdict for a while, without sleep.
+    #[cfg(not(shuttle))]
+    pub(super) fn linger(&self) {
+        for _ in 0..LINGER_LOOKS {
+            if self.verdict().is_some() {
+                return;
+            }
+            (0..8).for_each(|_| std::hint::spin_loop());
+        }
+    }
+
+    #[cfg(shuttle)]
+    pub(super) fn linger(&self) {}
 
     /// Ends the wait; whether its thread sleeps and must be woken.
     fn end(&self, verdict: Verdict) -> bool {
@@ -81,11 +123,13 @@ impl WaitNode {
 pub(super) struct Wakes(SmallVec<[Arc<WaitNode>; 4]>);
 
 impl Wakes {
-    /// Ends a wait; its thread is woken later, if it sleeps.
-    pub(super) fn end(&mut self, node: Arc<WaitNode>, verdict: Verdict) {
-        if node.end(verdict) {
-            self.0.push(node);
+    /// Ends a wait; its thread is woken later, if it sleeps: whether it does.
+    pub(super) fn end(&mut self, node: &Arc<WaitNode>, verdict: Verdict) -> bool {
+        let asleep = node.end(verdict);
+        if asleep {
+            self.0.push(Arc::clone(node));
         }
+        asleep
     }
 
     /// Wakes those that sleep. The caller holds no mutex of this room.

@@ -5,11 +5,20 @@
 //! - an owner is a holder once at most, and waits once at most;
 //! - whoever waits has to: for a holder, or for one ahead in the queue;
 //! - there is a holder. (Who waits waits for a holder in the end: the first in the queue for nobody else.)
+//!
+//! # Overtaking
+//! Who is granted a lock after a wait has to be woken, and until it runs the lock would serve nobody: with many waiters
+//! each change of a row would cost a wake-up. So, as FLIFO does at the door, whoever runs and asks for the lock
+//! exclusively meanwhile takes it over (`overtake`), and the one that was granted it goes back to the head of the queue.
+//! Once that thread runs, its grant is for good: nobody is overtaken for longer than it takes to wake up.
+//!
+//! - `unaccepted` is the only holder, holds [`Parts::EXCLUSIVE`] and nothing else, and had nothing before.
 
 use smallvec::SmallVec;
 
 use super::TxnId;
 use super::mode::Parts;
+use super::node::Verdict;
 use super::queue::{Queue, Waiting};
 
 /// An owner and what it holds.
@@ -103,6 +112,12 @@ impl Holders {
     }
 }
 
+/// Who was overtaken: it waits again.
+pub(super) struct Overtaken {
+    pub(super) owner: TxnId,
+    pub(super) wait_id: u64,
+}
+
 /// The lock of one key. It exists while somebody holds it.
 pub(super) struct LockObject {
     /// Tells it from every other lock that ever was in this shard, one of the same key included.
@@ -112,13 +127,23 @@ pub(super) struct LockObject {
     /// `None`: the supremum.
     pub(super) key: Option<Box<[u8]>>,
     pub(super) holders: Holders,
+    /// The holder, as it waited, if its thread was asleep when it was granted the lock.
+    unaccepted: Option<Box<Waiting>>,
     /// Most locks are never waited for. Invariant: not an empty queue.
     queue: Option<Box<Queue>>,
 }
 
 impl LockObject {
     pub(super) fn new(id: u64, hash: u64, tree: u64, key: Option<&[u8]>) -> Self {
-        LockObject { id, hash, tree, key: key.map(Into::into), holders: Holders::default(), queue: None }
+        LockObject {
+            id,
+            hash,
+            tree,
+            key: key.map(Into::into),
+            holders: Holders::default(),
+            unaccepted: None,
+            queue: None,
+        }
     }
 
     pub(super) fn queue(&self) -> Option<&Queue> {
@@ -127,6 +152,44 @@ impl LockObject {
 
     pub(super) fn is_unused(&self) -> bool {
         self.holders.is_empty() && self.queue.is_none()
+    }
+
+    /// `owner` holds `parts` from here on; whether it held nothing before and holds something now.
+    pub(super) fn hold(&mut self, owner: TxnId, parts: Parts) -> bool {
+        self.unaccepted = None;
+        self.holders.add(owner, parts)
+    }
+
+    /// `owner` holds nothing any more; whether it did.
+    pub(super) fn let_go(&mut self, owner: TxnId) -> bool {
+        self.unaccepted = None;
+        self.holders.remove(owner)
+    }
+
+    /// Whether a request that asks for `parts`, and whose owner holds nothing, may take the lock over.
+    pub(super) fn may_overtake(&self, parts: Parts) -> bool {
+        let asleep = |waiting: &Waiting| waiting.node.verdict() == Some(Verdict::Granted);
+        parts.has(Parts::EXCLUSIVE) && self.unaccepted.as_deref().is_some_and(asleep)
+    }
+
+    /// Takes the lock away from its holder, which has not run since it was granted it, and queues that one at the head
+    /// again. The caller gives the lock to the one who overtakes. `None` if its thread runs by now.
+    pub(super) fn overtake(&mut self) -> Option<Overtaken> {
+        let waiting = self.unaccepted.take()?;
+        if !waiting.node.revoke() {
+            return None;
+        }
+        let overtaken = Overtaken { owner: waiting.owner, wait_id: waiting.wait_id };
+        self.holders.remove(waiting.owner);
+        self.join(0, *waiting);
+        Some(overtaken)
+    }
+
+    /// A wait that has ended without that this one knew: if it was granted the lock, that is for good.
+    pub(super) fn confirm(&mut self, wait_id: u64) {
+        if self.unaccepted.as_ref().is_some_and(|waiting| waiting.wait_id == wait_id) {
+            self.unaccepted = None;
+        }
     }
 
     /// Whether a request at `index` of the queue may be granted now.
@@ -149,8 +212,9 @@ impl LockObject {
     }
 
     /// Grants all that need not wait any more, in the order of the queue: one pass, which ends as soon as nobody
-    /// behind can be granted anything. `granted` is told the request, and whether its owner held nothing before.
-    pub(super) fn grant(&mut self, mut granted: impl FnMut(Waiting, bool)) {
+    /// behind can be granted anything. `granted` is told the request, and whether its owner held nothing before; it says
+    /// whether its thread sleeps.
+    pub(super) fn grant(&mut self, mut granted: impl FnMut(&Waiting, bool) -> bool) {
         let Some(queue) = &mut self.queue else { return };
         let mut ahead = Parts::NONE;
         let mut index = 0;
@@ -163,8 +227,10 @@ impl LockObject {
                 continue;
             }
             let next = queue.remove(index).expect("it was just looked at");
+            let alone = self.holders.is_empty() && next.parts == Parts::EXCLUSIVE;
             let new = self.holders.add(next.owner, next.parts);
-            granted(next, new);
+            let asleep = granted(&next, new);
+            self.unaccepted = (alone && asleep).then(|| Box::new(next));
         }
         self.drop_empty_queue();
     }

@@ -144,6 +144,14 @@ impl Owners {
         });
     }
 
+    /// The owner waits again for a lock that it was granted and does not hold any more.
+    pub(super) fn wait_again(&self, id: TxnId, at: WaitRef) {
+        self.change(id, |owner| {
+            owner.locks.retain(|lock| *lock != at.lock);
+            owner.waiting = Some(at);
+        });
+    }
+
     pub(super) fn waiting(&self, id: TxnId) -> Option<WaitRef> {
         self.read(id, |owner| owner.waiting).flatten()
     }

@@ -52,12 +52,16 @@ pub(super) struct PlainWait {
     pub(super) first: bool,
     pub(super) since: u64,
     pub(super) weight: u64,
+    /// Its thread sleeps.
+    pub(super) asleep: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct PlainLock {
     pub(super) held: BTreeMap<Id, Need>,
     pub(super) queue: Vec<PlainWait>,
+    /// It was granted the lock, all of it and alone, and has not run since.
+    pub(super) unaccepted: Option<PlainWait>,
 }
 
 impl PlainLock {
@@ -71,6 +75,7 @@ impl PlainLock {
     }
 
     fn hold(&mut self, owner: Id, need: Need) {
+        self.unaccepted = None;
         let held = self.held.entry(owner).or_default();
         held.record = held.record.max(need.record);
         held.gap |= need.gap;
@@ -116,7 +121,11 @@ pub(super) struct Plain {
     pub(super) promote_after: u64,
     /// In the order of the grants; emptied by whoever looks.
     pub(super) granted: Vec<Id>,
+    /// In the order of their overtaking; emptied by whoever looks.
+    pub(super) overtaken: Vec<Id>,
 }
+
+const EXCLUSIVE: Need = Need { record: 2, gap: false, insert: false };
 
 impl Plain {
     pub(super) fn ask(&mut self, ask: &Ask, now: u64) -> Told {
@@ -128,12 +137,23 @@ impl Plain {
         }
         let index = lock.place(need, held, ask.first, now, self.promote_after);
         let first = ask.first || held != Need::default();
-        let wait = PlainWait { owner: ask.owner, need, first, since: now, weight: ask.weight };
+        let wait = PlainWait { owner: ask.owner, need, first, since: now, weight: ask.weight, asleep: false };
         lock.queue.insert(index, wait);
         if lock.edges(index).is_empty() {
             lock.queue.remove(index);
             lock.hold(ask.owner, need);
             self.tidy();
+            return Told::AtOnce;
+        }
+        if held == Need::default()
+            && need.record == 2
+            && let Some(overtaken) = lock.unaccepted.take()
+        {
+            lock.queue.remove(index);
+            lock.held.remove(&overtaken.owner);
+            self.overtaken.push(overtaken.owner);
+            lock.queue.insert(0, PlainWait { asleep: false, ..overtaken });
+            lock.hold(ask.owner, need);
             return Told::AtOnce;
         }
         if !ask.may_wait {
@@ -144,7 +164,10 @@ impl Plain {
     }
 
     pub(super) fn make_explicit(&mut self, owner: Id, key: Key) {
-        self.locks.entry(key).or_default().hold(owner, Need { record: 2, ..Need::default() });
+        let lock = self.locks.entry(key).or_default();
+        if lock.held.get(&owner).is_none_or(|held| held.record < 2) {
+            lock.hold(owner, EXCLUSIVE);
+        }
     }
 
     /// Whether `owner` may have an implicit lock: nobody else holds any part of the record.
@@ -154,7 +177,13 @@ impl Plain {
     }
 
     pub(super) fn release(&mut self, owner: Id, key: Key) -> bool {
-        let released = self.locks.get_mut(&key).is_some_and(|lock| lock.held.remove(&owner).is_some());
+        let released = self.locks.get_mut(&key).is_some_and(|lock| {
+            let released = lock.held.remove(&owner).is_some();
+            if released {
+                lock.unaccepted = None;
+            }
+            released
+        });
         self.grant();
         released
     }
@@ -168,6 +197,18 @@ impl Plain {
         }
         self.grant();
         ended
+    }
+
+    pub(super) fn fall_asleep(&mut self, owner: Id) {
+        let queues = self.locks.values_mut().flat_map(|lock| &mut lock.queue);
+        queues.filter(|wait| wait.owner == owner).for_each(|wait| wait.asleep = true);
+    }
+
+    /// What `owner` was granted is for good; whether that was in doubt.
+    pub(super) fn accept(&mut self, owner: Id) {
+        for lock in self.locks.values_mut() {
+            lock.unaccepted.take_if(|wait| wait.owner == owner);
+        }
     }
 
     pub(super) fn keys_of(&self, owner: Id) -> Vec<Key> {
@@ -209,8 +250,10 @@ impl Plain {
         for lock in self.locks.values_mut() {
             while let Some(index) = (0..lock.queue.len()).find(|&index| lock.edges(index).is_empty()) {
                 let wait = lock.queue.remove(index);
+                let alone = lock.held.is_empty() && wait.need == EXCLUSIVE;
                 lock.hold(wait.owner, wait.need);
                 self.granted.push(wait.owner);
+                lock.unaccepted = (alone && wait.asleep).then_some(wait);
             }
         }
         self.tidy();

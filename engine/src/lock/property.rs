@@ -24,12 +24,41 @@ const PROMOTE_AFTER_NS: u64 = 20;
 
 #[derive(Debug, Clone)]
 enum Step {
-    Ask { who: Id, key: Key, mode: LockMode, first: bool, may_wait: bool, weight: u64 },
-    MakeExplicit { who: Id, key: Key, active: bool },
-    Release { who: Id, key: Key },
-    ReleaseAll { who: Id },
-    EndWait { who: Id, verdict: Verdict },
-    TimePasses { ns: u64 },
+    Ask {
+        who: Id,
+        key: Key,
+        mode: LockMode,
+        first: bool,
+        may_wait: bool,
+        weight: u64,
+    },
+    MakeExplicit {
+        who: Id,
+        key: Key,
+        active: bool,
+    },
+    Release {
+        who: Id,
+        key: Key,
+    },
+    ReleaseAll {
+        who: Id,
+    },
+    EndWait {
+        who: Id,
+        verdict: Verdict,
+    },
+    /// Its thread sleeps, if it waits.
+    Sleep {
+        who: Id,
+    },
+    /// Its thread runs, if it was granted what it waited for.
+    Accept {
+        who: Id,
+    },
+    TimePasses {
+        ns: u64,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -47,6 +76,8 @@ fn step() -> impl Strategy<Value = Step> {
         4 => who().prop_map(|who| Step::ReleaseAll { who }),
         3 => (who(), prop::sample::select(&[Verdict::Cancelled, Verdict::TimedOut][..]))
             .prop_map(|(who, verdict)| Step::EndWait { who, verdict }),
+        8 => who().prop_map(|who| Step::Sleep { who }),
+        1 => who().prop_map(|who| Step::Accept { who }),
         2 => (0..30u64).prop_map(|ns| Step::TimePasses { ns }),
     ]
 }
@@ -58,6 +89,8 @@ struct World {
     table: LockTable,
     plain: Plain,
     waits: BTreeMap<Id, Wait>,
+    /// Granted, and the thread has not run since.
+    granted: BTreeMap<Id, Wait>,
     begun: Instant,
     now_ns: u64,
 }
@@ -84,12 +117,16 @@ impl World {
             table: LockTable { hash_mask, ..LockTable::new(config) },
             plain: Plain { promote_after: PROMOTE_AFTER_NS, ..Plain::default() },
             waits: BTreeMap::new(),
+            granted: BTreeMap::new(),
             begun: Instant::now(),
             now_ns: 0,
         }
     }
 
     fn take(&mut self, step: &Step) -> Checked {
+        if let Step::Ask { who, .. } | Step::Release { who, .. } | Step::ReleaseAll { who } = *step {
+            self.accept(who)?;
+        }
         match *step {
             Step::Ask { who, key, mode, first, may_wait, weight } if !self.waits.contains_key(&who) => {
                 let class = if first { Class::First } else { Class::Newcomer };
@@ -112,6 +149,18 @@ impl World {
                 prop_assert_eq!(released, self.plain.release(who, key));
             }
             Step::ReleaseAll { who } if !self.waits.contains_key(&who) => self.release_all(who)?,
+            Step::Sleep { who } => {
+                if let Some(wait) = self.waits.get(&who) {
+                    wait.node.fall_asleep();
+                    self.plain.fall_asleep(who);
+                }
+            }
+            Step::Accept { who } => self.accept(who)?,
+            Step::EndWait { who, verdict: Verdict::TimedOut } if self.granted.contains_key(&who) => {
+                // Its time is over, and it was granted the lock: that is for good then.
+                prop_assert!(!self.table.end_wait(self.granted[&who].at, Verdict::TimedOut));
+                self.plain.accept(who);
+            }
             Step::EndWait { who, verdict } => {
                 let ended = match (self.waits.get(&who), verdict) {
                     (Some(wait), Verdict::TimedOut) => self.table.end_wait(wait.at, verdict),
@@ -130,12 +179,20 @@ impl World {
         Ok(())
     }
 
+    fn accept(&mut self, who: Id) -> Checked {
+        if let Some(wait) = self.granted.remove(&who) {
+            prop_assert!(wait.node.accept());
+            self.plain.accept(who);
+        }
+        Ok(())
+    }
+
     fn ask(&mut self, request: &Request<'_>, ask: &Ask) -> Checked {
         let now = self.begun + Duration::from_nanos(self.now_ns);
         let asked = self.table.asked(request);
         let clock = || now;
         let would = self.table.shard(asked.hash).would_grant(&asked, &self.table.patience(request, &clock));
-        let begun = self.table.begin(request, &|| now);
+        let begun = self.table.begin(request, true, &|| now);
         let told = match &begun {
             Begun::Granted(Granted::AlreadyHeld) => Told::AlreadyHeld,
             Begun::Granted(_) => Told::AtOnce,
@@ -207,8 +264,14 @@ impl World {
     /// Takes note of the grants, and compares all there is.
     fn compare(&mut self) -> Checked {
         for id in self.plain.granted.drain(..) {
-            let verdict = self.waits.remove(&id).and_then(|wait| wait.node.verdict());
-            prop_assert_eq!(verdict, Some(Verdict::Granted));
+            let wait = self.waits.remove(&id);
+            prop_assert_eq!(wait.as_ref().and_then(|wait| wait.node.verdict()), Some(Verdict::Granted));
+            self.granted.extend(wait.map(|wait| (id, wait)));
+        }
+        for id in self.plain.overtaken.drain(..) {
+            let wait = self.granted.remove(&id);
+            prop_assert!(wait.is_some(), "{id} was overtaken, and had accepted its grant");
+            self.waits.extend(wait.map(|wait| (id, wait)));
         }
         prop_assert!(self.waits.values().all(|wait| wait.node.verdict().is_none()));
         let mut locks = 0;

@@ -98,6 +98,19 @@ impl Shard {
         let missing = asked.parts.missing(held);
         missing.is_none()
             || object.may_have(asked.owner, missing, place(object, asked, missing, held, patience))
+            || held.is_none() && object.may_overtake(missing)
+    }
+
+    /// As [`Self::would_grant`]; but what can only be had from one who has not run since it was granted it is taken.
+    pub(super) fn claim(&mut self, asked: &Asked<'_>, patience: &Patience<'_>, owners: &Owners) -> bool {
+        let object = self.objects.find(asked.hash, |object| asked.is_of(object));
+        let may_overtake = |object: &LockObject| {
+            object.holders.of(asked.owner).is_none() && object.may_overtake(asked.parts)
+        };
+        match object.is_some_and(may_overtake) {
+            true => matches!(self.ask(asked, patience, owners), Answer::Granted(_)),
+            false => self.would_grant(asked, patience),
+        }
     }
 
     /// Grants the request, or refuses it, or lets it join the queue.
@@ -117,10 +130,22 @@ impl Shard {
         let index = place(object, asked, missing, held, patience);
         let lock = LockRef { hash: object.hash, id: object.id };
         if object.may_have(asked.owner, missing, index) {
-            if object.holders.add(asked.owner, missing) {
+            if object.hold(asked.owner, missing) {
                 owners.add(asked.owner, lock);
                 self.stats.locks += 1;
             }
+            self.stats.granted_at_once += 1;
+            return Answer::Granted(Granted::AtOnce);
+        }
+        if held.is_none()
+            && object.may_overtake(missing)
+            && let Some(overtaken) = object.overtake()
+        {
+            object.hold(asked.owner, missing);
+            owners.add(asked.owner, lock);
+            owners.wait_again(overtaken.owner, WaitRef { lock, wait_id: overtaken.wait_id });
+            self.stats.waiting += 1;
+            self.stats.overtakes += 1;
             self.stats.granted_at_once += 1;
             return Answer::Granted(Granted::AtOnce);
         }
@@ -160,7 +185,7 @@ impl Shard {
 
     fn insert(&mut self, id: u64, asked: &Asked<'_>) {
         let mut object = LockObject::new(id, asked.hash, asked.tree, asked.key);
-        object.holders.add(asked.owner, asked.parts);
+        object.hold(asked.owner, asked.parts);
         self.objects.insert_unique(asked.hash, object, |object| object.hash);
         self.stats.locks += 1;
     }
@@ -191,7 +216,7 @@ impl Shard {
             false => is_active(),
         };
         if made {
-            self.stats.locks += u64::from(object.holders.add(asked.owner, asked.parts));
+            self.stats.locks += u64::from(object.hold(asked.owner, asked.parts));
             self.stats.made_explicit += 1;
         }
         made
@@ -200,7 +225,7 @@ impl Shard {
     /// The owner holds nothing of this lock any more, and is not in its own list (`owners`) either.
     pub(super) fn release(&mut self, owner: TxnId, at: LockRef, owners: &Owners, wakes: &mut Wakes) {
         let Some(object) = self.get_mut(at) else { return };
-        if object.holders.remove(owner) {
+        if object.let_go(owner) {
             self.stats.locks -= 1;
             self.grant(at, owners, wakes);
         }
@@ -227,7 +252,9 @@ impl Shard {
         owners: &Owners,
         wakes: &mut Wakes,
     ) -> bool {
-        let Some(left) = self.get_mut(at.lock).and_then(|object| object.leave(at.wait_id)) else {
+        let Some(object) = self.get_mut(at.lock) else { return false };
+        let Some(left) = object.leave(at.wait_id) else {
+            object.confirm(at.wait_id);
             return false;
         };
         owners.end_wait(left.owner, None);
@@ -238,7 +265,7 @@ impl Shard {
             Verdict::TimedOut => self.stats.timeouts += 1,
             Verdict::Granted => unreachable!("a grant goes through `grant`"),
         }
-        wakes.end(left.node, verdict);
+        wakes.end(&left.node, verdict);
         self.grant(at.lock, owners, wakes);
         true
     }
@@ -252,7 +279,7 @@ impl Shard {
             stats.locks += u64::from(new);
             // Before the verdict: its thread may release all it has as soon as it sees that.
             owners.end_wait(waiting.owner, new.then_some(at));
-            wakes.end(waiting.node, Verdict::Granted);
+            wakes.end(&waiting.node, Verdict::Granted)
         });
         self.drop_unused(at);
     }

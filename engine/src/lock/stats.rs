@@ -13,6 +13,8 @@ pub struct LockStats {
     pub granted_at_once: u64,
     /// Requests that began to wait.
     pub waits: u64,
+    /// Grants taken over by a request that ran, while the one that was granted had not woken up.
+    pub overtakes: u64,
     /// Requests without leave to wait (a timeout of zero) that would have had to.
     pub refused: u64,
     /// Waits that ended because their owner was a deadlock's victim.
@@ -35,6 +37,7 @@ impl LockStats {
             waiting,
             granted_at_once,
             waits,
+            overtakes,
             refused,
             deadlocks,
             timeouts,
@@ -46,6 +49,7 @@ impl LockStats {
         self.waiting += waiting;
         self.granted_at_once += granted_at_once;
         self.waits += waits;
+        self.overtakes += overtakes;
         self.refused += refused;
         self.deadlocks += deadlocks;
         self.timeouts += timeouts;

@@ -28,7 +28,7 @@ impl Bench {
     }
 
     fn ask(&self, request: &Request<'_>) -> Begun {
-        let begun = self.table.begin(request, &|| self.now.get());
+        let begun = self.table.begin(request, true, &|| self.now.get());
         if let Begun::Waits(wait) = &begun {
             self.table.look_for_deadlock(wait);
         }
@@ -90,6 +90,44 @@ fn a_lock_is_handed_on_in_order() {
     bench.table.release_all(TxnId(3));
     assert!(is(&writer, Verdict::Granted) && still(&late));
     bench.drained(1..=5);
+}
+
+#[test]
+fn who_runs_overtakes_one_that_has_not_woken_up() {
+    let bench = Bench::new();
+    bench.granted(1, b"a", LockMode::Exclusive);
+    let (sleeper, next) =
+        (bench.waits(2, b"a", LockMode::Exclusive), bench.waits(3, b"a", LockMode::Exclusive));
+    sleeper.node.fall_asleep();
+    bench.table.release_all(TxnId(1));
+    assert!(is(&sleeper, Verdict::Granted));
+    let reader =
+        Request { timeout: Some(Duration::ZERO), ..Request::new(TxnId(5), key(b"a"), LockMode::Shared) };
+    assert!(!bench.table.would_grant(&reader), "only who asks for all of it does");
+    assert!(bench.table.claim(&Request::new(TxnId(4), key(b"a"), LockMode::Exclusive)));
+    assert!(still(&sleeper) && !sleeper.node.accept());
+    assert!(bench.table.holds(TxnId(4), key(b"a"), LockMode::Exclusive));
+    // Its thread is awake by now: it is the next, and for good.
+    bench.table.release_all(TxnId(4));
+    assert!(is(&sleeper, Verdict::Granted) && still(&next));
+    assert!(!bench.table.claim(&Request::new(TxnId(4), key(b"a"), LockMode::Exclusive)));
+    assert!(sleeper.node.accept());
+    bench.table.release_all(TxnId(2));
+    assert!(is(&next, Verdict::Granted));
+    assert_eq!(bench.table.stats().overtakes, 1);
+    bench.drained(1..=5);
+}
+
+#[test]
+fn nobody_is_overtaken_after_it_has_accepted() {
+    let bench = Bench::new();
+    bench.granted(1, b"a", LockMode::Exclusive);
+    let sleeper = bench.waits(2, b"a", LockMode::Exclusive);
+    sleeper.node.fall_asleep();
+    bench.table.release_all(TxnId(1));
+    assert!(sleeper.node.accept());
+    assert!(!bench.table.claim(&Request::new(TxnId(3), key(b"a"), LockMode::Exclusive)));
+    bench.drained(1..=3);
 }
 
 #[test]

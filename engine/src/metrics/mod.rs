@@ -26,8 +26,10 @@ pub enum WaitReason {
     DiskWrite,
     /// A sync of the data files.
     DiskSync,
-    /// The redo log, until it is written or durable up to what was committed.
+    /// The redo log, until it is durable up to what was committed.
     LogSync,
+    /// The redo log, until what was committed was given to the operating system.
+    LogWrite,
     /// Room in the log buffer.
     RedoBuffer,
     /// Room in the redo log's files, or the back-pressure that keeps some.
@@ -42,7 +44,7 @@ pub enum WaitReason {
 
 impl WaitReason {
     /// All reasons, in the order in which they are documented.
-    pub const ALL: [WaitReason; 12] = [
+    pub const ALL: [WaitReason; 13] = [
         WaitReason::DiskRead,
         WaitReason::PageLoad,
         WaitReason::PageLatch,
@@ -50,6 +52,7 @@ impl WaitReason {
         WaitReason::DiskWrite,
         WaitReason::DiskSync,
         WaitReason::LogSync,
+        WaitReason::LogWrite,
         WaitReason::RedoBuffer,
         WaitReason::RedoSpace,
         WaitReason::Close,
@@ -67,6 +70,7 @@ impl WaitReason {
             WaitReason::DiskWrite => "disk_write",
             WaitReason::DiskSync => "disk_sync",
             WaitReason::LogSync => "log_sync",
+            WaitReason::LogWrite => "log_write",
             WaitReason::RedoBuffer => "redo_buffer",
             WaitReason::RedoSpace => "redo_space",
             WaitReason::Close => "close",

@@ -68,6 +68,26 @@ pub(crate) fn changed_bytes(page: &[u8], pages: Range<u64>, in_use: bool) -> (us
     (AT_BITS + bytes.start, changed)
 }
 
+/// The bytes that have the bits of the group's pages in `range`, and their offset, after those of `pages` were set or
+/// cleared; `None` if one of them is so already.
+pub(crate) fn marked_bytes(
+    page: &[u8],
+    range: Range<u64>,
+    pages: impl Iterator<Item = u64>,
+    in_use: bool,
+) -> Option<(usize, Vec<u8>)> {
+    let bytes = (range.start / 8) as usize..range.end.div_ceil(8) as usize;
+    let mut marked = page[AT_BITS + bytes.start..AT_BITS + bytes.end].to_vec();
+    for index in pages {
+        let (byte, bit) = (&mut marked[(index / 8) as usize - bytes.start], 1 << (index % 8));
+        if (*byte & bit != 0) == in_use {
+            return None;
+        }
+        *byte ^= bit;
+    }
+    Some((AT_BITS + bytes.start, marked))
+}
+
 /// The first page from `from` on that is free.
 pub fn find_free(page: &[u8], from: u64) -> Option<u64> {
     let bits = &page[AT_BITS..AT_BITS + page.len() / 2];

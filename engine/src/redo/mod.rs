@@ -276,7 +276,11 @@ impl Log {
             return Ok(());
         }
         self.writer.check()?;
-        waiter.wait(WaitReason::LogSync, || self.writer.reach(&self.ring, lsn, durability))
+        let reason = match durability {
+            Durability::Written => WaitReason::LogWrite,
+            Durability::Synced => WaitReason::LogSync,
+        };
+        waiter.wait(reason, || self.writer.reach(&self.ring, lsn, durability))
     }
 
     /// Makes `lsn` the place where recovery begins. The caller has written all pages whose changes lie before; they are

@@ -1,9 +1,9 @@
-//! Plain Rust values as [`Value`], [`ValueRef`], and as keys.
+//! Plain Rust values as [`Value`], [`ValueRef`], as keys and as rows.
 
 use super::value::{Value, ValueRef};
 
-/// What can be given as a key, the first columns of one, or a row: a single value, a tuple of up to four, or a slice
-/// of values.
+/// What can be given as a key, the first columns of one, or a row: a single value, a tuple of up to sixteen, or a
+/// slice of values.
 ///
 /// `None` is NULL, and `()` no columns at all: the prefix that every key has.
 ///
@@ -169,6 +169,18 @@ tuples! {
     2: A a, B b;
     3: A a, B b, C c;
     4: A a, B b, C c, D d;
+    5: A a, B b, C c, D d, E e;
+    6: A a, B b, C c, D d, E e, F f;
+    7: A a, B b, C c, D d, E e, F f, G g;
+    8: A a, B b, C c, D d, E e, F f, G g, H h;
+    9: A a, B b, C c, D d, E e, F f, G g, H h, I i;
+    10: A a, B b, C c, D d, E e, F f, G g, H h, I i, J j;
+    11: A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k;
+    12: A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k, L l;
+    13: A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k, L l, M m;
+    14: A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k, L l, M m, N n;
+    15: A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k, L l, M m, N n, O o;
+    16: A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k, L l, M m, N n, O o, P p;
 }
 
 impl<'a, const N: usize> IntoKey<'a> for [ValueRef<'a>; N] {
@@ -216,5 +228,30 @@ impl<'a> IntoKey<'a> for &'a Vec<Value> {
 
     fn into_key(self) -> Self::Values {
         self.as_slice().into_key()
+    }
+}
+
+/// What can be given as a row: all that is a key ([`IntoKey`]), and values that are owned, for rows that are made one by
+/// one.
+pub trait IntoRow<'a> {
+    /// Gives the values, in the order of the columns, to `f`.
+    fn with_values<T>(self, f: impl FnOnce(&[ValueRef<'_>]) -> T) -> T;
+}
+
+impl<'a, K: IntoKey<'a>> IntoRow<'a> for K {
+    fn with_values<T>(self, f: impl FnOnce(&[ValueRef<'_>]) -> T) -> T {
+        f(self.into_key().as_ref())
+    }
+}
+
+impl IntoRow<'_> for Vec<Value> {
+    fn with_values<T>(self, f: impl FnOnce(&[ValueRef<'_>]) -> T) -> T {
+        f(self.as_slice().into_key().as_ref())
+    }
+}
+
+impl<const N: usize> IntoRow<'_> for [Value; N] {
+    fn with_values<T>(self, f: impl FnOnce(&[ValueRef<'_>]) -> T) -> T {
+        f((&self).into_key().as_ref())
     }
 }

@@ -52,6 +52,16 @@ pub enum RowError {
         /// The index.
         name: String,
     },
+    /// A column is read from an entry of an index that does not have it.
+    #[error(
+        "the index '{index}' does not have the column '{column}'; read the row, or add the column to the index"
+    )]
+    NotInIndex {
+        /// The column.
+        column: String,
+        /// The index.
+        index: String,
+    },
     /// A key has a column twice.
     #[error("{of} has the column '{name}' twice; name it once")]
     RepeatedColumn {
@@ -67,6 +77,14 @@ pub enum RowError {
     NullableKey {
         /// The column.
         name: String,
+    },
+    /// A column that cannot be numbered by its table.
+    #[error("the column '{column}' cannot be auto-increment: {what}")]
+    BadAutoIncrement {
+        /// The column.
+        column: String,
+        /// Why not, and what to do.
+        what: &'static str,
     },
     /// More of something than there can be.
     #[error("{of} has {count} {things}, at most {max} are allowed; use fewer")]

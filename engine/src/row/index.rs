@@ -4,9 +4,12 @@
 //! every entry is there once, orders by the index's columns, and leads to its row. The index's columns alone are a
 //! prefix of it: what a unique index allows only once.
 
+use super::KEY_BYTES_MAX;
 use super::convert::IntoKey;
 use super::error::RowError;
 use super::key::{Direction, KeyFormat, KeyPart};
+use super::ordered::append;
+use super::packed::RowRef;
 use super::schema::{Column, positions};
 use super::value::ValueRef;
 
@@ -93,8 +96,21 @@ pub struct IndexFormat {
     columns: Vec<usize>,
     /// For each column of the primary key, its position in an entry, and whether it orders the other way there.
     primary: Vec<(usize, bool)>,
+    /// For each column of an entry, where its value is in a stored row.
+    sources: Vec<Source>,
+    /// The table's.
+    primary_format: KeyFormat,
     /// How many columns the table has.
     table_columns: usize,
+}
+
+/// Where a stored row has the value of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// In its key, at this part; whether that orders the other way.
+    Key { part: usize, turned: bool },
+    /// In the row, as this column.
+    Row(usize),
 }
 
 impl IndexFormat {
@@ -119,9 +135,21 @@ impl IndexFormat {
             });
             primary_parts.push((part, key_columns[part].direction != key_column.direction));
         }
-        let parts =
+        let parts: Vec<KeyPart> =
             key_columns.iter().zip(&at).map(|(key, &at)| columns[at].key_part(key.direction)).collect();
+        let in_primary = primary.iter().zip(primary_at).map(|(key, &at)| columns[at].key_part(key.direction));
+        let primary_format = KeyFormat::new(in_primary.collect());
+        let source =
+            |(part, &column): (&KeyPart, &usize)| match primary_at.iter().position(|&at| at == column) {
+                Some(of_key) => {
+                    let turned = part.direction != primary_format.parts()[of_key].direction;
+                    Source::Key { part: of_key, turned }
+                }
+                None => Source::Row(column - primary_at.iter().filter(|&&at| at < column).count()),
+            };
         Ok(IndexFormat {
+            sources: parts.iter().zip(&at).map(source).collect(),
+            primary_format,
             entry: KeyFormat::new(parts),
             columns: at,
             primary: primary_parts,
@@ -156,6 +184,26 @@ impl IndexFormat {
         self.entry.encode(values.as_slice())
     }
 
+    /// Replaces `entry` by the entry of a row, given as it is stored.
+    pub fn entry_of(&self, key: &[u8], row: &RowRef<'_>, entry: &mut Vec<u8>) -> Result<(), RowError> {
+        entry.clear();
+        let spans = self.primary_format.spans(key)?;
+        for (part, source) in self.entry.parts().iter().zip(&self.sources) {
+            match *source {
+                // A column is encoded in the same way in both, but for its direction, which turns every bit.
+                Source::Key { part, turned } => {
+                    let turn = if turned { 0xff } else { 0 };
+                    entry.extend(spans[part].iter().map(|byte| byte ^ turn));
+                }
+                Source::Row(column) => append(part, row.get(column)?, entry)?,
+            }
+        }
+        match entry.len() {
+            0..=KEY_BYTES_MAX => Ok(()),
+            size => Err(RowError::KeyTooLong { size, max: KEY_BYTES_MAX }),
+        }
+    }
+
     /// What no other entry of a unique index may begin with; `None` if a column of it is NULL, which equals nothing.
     pub fn unique_part<'e>(&self, entry: &'e [u8]) -> Result<Option<&'e [u8]>, RowError> {
         let (part, any_null) = self.entry.prefix_of(self.definition.columns.len(), entry)?;
@@ -164,14 +212,21 @@ impl IndexFormat {
 
     /// The primary key of the row that an entry is of.
     pub fn primary_key(&self, entry: &[u8]) -> Result<Vec<u8>, RowError> {
-        let spans = self.entry.spans(entry)?;
         let mut key = Vec::with_capacity(entry.len());
+        self.primary_key_into(entry, &mut key)?;
+        Ok(key)
+    }
+
+    /// Replaces `key` by the primary key of the row that an entry is of.
+    pub fn primary_key_into(&self, entry: &[u8], key: &mut Vec<u8>) -> Result<(), RowError> {
+        let spans = self.entry.spans(entry)?;
+        key.clear();
         for &(part, turned) in &self.primary {
             // A column is encoded in the same way in both, but for its direction, which turns every bit.
             let turn = if turned { 0xff } else { 0 };
             key.extend(spans[part].iter().map(|byte| byte ^ turn));
         }
-        Ok(key)
+        Ok(())
     }
 }
 

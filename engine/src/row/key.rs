@@ -2,6 +2,8 @@
 
 use std::ops::Bound;
 
+use smallvec::SmallVec;
+
 use super::KEY_BYTES_MAX;
 use super::convert::IntoKey;
 use super::error::RowError;
@@ -150,6 +152,16 @@ impl KeyFormat {
         reader.value(part)
     }
 
+    /// As [`KeyFormat::get`], without a copy; `None` if the value's bytes lie otherwise in the key: those of a string
+    /// that is descending, or has a byte that is escaped.
+    pub fn peek<'k>(&self, column: usize, key: &'k [u8]) -> Result<Option<ValueRef<'k>>, RowError> {
+        let columns = self.parts.len();
+        let part = self.parts.get(column).ok_or(RowError::NoSuchColumn { index: column, columns })?;
+        let mut reader = Reader::new(key);
+        self.parts[..column].iter().try_for_each(|part| reader.skip(part).map(drop))?;
+        reader.peek(part)
+    }
+
     /// The bytes of the first `columns` columns of a key, and whether one of them is NULL.
     pub fn prefix_of<'k>(&self, columns: usize, key: &'k [u8]) -> Result<(&'k [u8], bool), RowError> {
         let missing = RowError::NoSuchColumn { index: columns, columns: self.parts.len() };
@@ -162,9 +174,9 @@ impl KeyFormat {
     }
 
     /// Where each column of a key lies.
-    pub(super) fn spans<'k>(&self, key: &'k [u8]) -> Result<Vec<&'k [u8]>, RowError> {
+    pub(super) fn spans<'k>(&self, key: &'k [u8]) -> Result<SmallVec<[&'k [u8]; 8]>, RowError> {
         let mut reader = Reader::new(key);
-        let mut spans = Vec::with_capacity(self.parts.len());
+        let mut spans = SmallVec::new();
         for part in &self.parts {
             let begin = reader.at();
             reader.skip(part)?;

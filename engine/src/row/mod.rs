@@ -51,22 +51,28 @@ mod error;
 mod index;
 mod key;
 mod ordered;
+mod owned;
 mod packed;
+mod range;
 mod schema;
 mod stored;
 #[cfg(test)]
 mod tests;
 mod types;
 mod value;
+mod view;
 
-pub use convert::IntoKey;
+pub use convert::{IntoKey, IntoRow};
 pub use error::RowError;
 pub use index::{Index, IndexFormat, KeyColumn, asc, desc};
 pub use key::{Direction, KeyFormat, KeyPart, KeyRange};
+pub use owned::Row;
 pub use packed::{RowFormat, RowRef};
-pub use schema::{Column, Place, Schema, SchemaBuilder};
+pub use range::{KeyBounds, Prefix};
+pub use schema::{Column, ColumnId, Place, Schema, SchemaBuilder};
 pub use types::ColumnType;
 pub use value::{Value, ValueRef};
+pub use view::{EntryView, RowView};
 
 /// The most columns of a table, as in InnoDB.
 pub const COLUMNS_MAX: usize = 1017;

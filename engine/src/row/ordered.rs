@@ -113,10 +113,50 @@ impl<'k> Reader<'k> {
                 _ => Ok(Value::Bytes(bytes)),
             };
         };
+        self.fixed(part, turn, width).map(ValueRef::to_value)
+    }
+
+    /// Reads the next column without a copy; `None`, and nothing is read, if its bytes lie otherwise in the key.
+    pub(super) fn peek(&mut self, part: &KeyPart) -> Result<Option<ValueRef<'k>>, RowError> {
+        let turn = turn(part.direction);
+        let begin = self.at;
+        if self.null(part, turn)? {
+            return Ok(Some(ValueRef::Null));
+        }
+        let Some(width) = part.kind.width() else {
+            return self.peek_string(part, begin, turn);
+        };
+        self.fixed(part, turn, width).map(Some)
+    }
+
+    fn peek_string(
+        &mut self,
+        part: &KeyPart,
+        begin: usize,
+        turn: u8,
+    ) -> Result<Option<ValueRef<'k>>, RowError> {
+        let rest = &self.key[self.at..];
+        let plain = rest.iter().position(|&byte| byte ^ turn <= ESCAPE).ok_or_else(|| self.ended())?;
+        if turn != 0 || rest[plain] != END {
+            self.at = begin;
+            return Ok(None);
+        }
+        let at = self.at;
+        self.at += plain + 1;
+        match part.kind {
+            ColumnType::Text => std::str::from_utf8(&rest[..plain])
+                .map(|text| Some(ValueRef::Text(text)))
+                .map_err(|_| corrupt(at, "text is not UTF-8")),
+            _ => Ok(Some(ValueRef::Bytes(&rest[..plain]))),
+        }
+    }
+
+    fn fixed(&mut self, part: &KeyPart, turn: u8, width: usize) -> Result<ValueRef<'static>, RowError> {
+        let begin = self.at;
         let bytes = self.take(width)?;
         let ordered = bytes.iter().fold(0, |number, byte| number << 8 | u64::from(byte ^ turn));
         let value = part.kind.unordered(ordered).and_then(|bits| part.kind.value_of(bits));
-        value.map(ValueRef::to_value).ok_or_else(|| corrupt(begin, "no value is written like this"))
+        value.ok_or_else(|| corrupt(begin, "no value is written like this"))
     }
 
     /// Skips the next column; true if it is NULL.

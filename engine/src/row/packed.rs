@@ -226,6 +226,11 @@ pub struct RowRef<'a> {
 }
 
 impl<'a> RowRef<'a> {
+    /// The row as it is stored.
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// How many columns were written; those after them were added to the table later.
     pub fn columns_written(&self) -> usize {
         self.columns

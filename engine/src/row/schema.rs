@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use smallvec::SmallVec;
+
 use super::convert::IntoKey;
 use super::error::RowError;
 use super::index::{Index, IndexFormat, KeyColumn};
@@ -18,12 +20,13 @@ pub struct Column {
     kind: ColumnType,
     nullable: bool,
     default: Option<Value>,
+    auto_increment: bool,
 }
 
 impl Column {
     /// A column that is never NULL and has no default.
     pub fn new(name: impl Into<String>, kind: ColumnType) -> Self {
-        Column { name: name.into(), kind, nullable: false, default: None }
+        Column { name: name.into(), kind, nullable: false, default: None, auto_increment: false }
     }
 
     /// The same, which may be NULL.
@@ -37,9 +40,20 @@ impl Column {
         Column { default: Some(value.into()), ..self }
     }
 
+    /// The same, numbered by the table: a row inserted with NULL in it gets the next number, from 1 on. One column of
+    /// a table may be, of type u64 or i64, not nullable, and the first of the primary key or of an index.
+    pub fn auto_increment(self) -> Self {
+        Column { auto_increment: true, ..self }
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether the table numbers it.
+    pub fn is_auto_increment(&self) -> bool {
+        self.auto_increment
     }
 
     /// Its type.
@@ -114,6 +128,35 @@ pub enum Place {
     Row(usize),
 }
 
+/// A column, by its name or by its number among the table's, from 0, which is faster.
+pub trait ColumnId {
+    /// Its number.
+    ///
+    /// # Errors
+    /// [`RowError::UnknownColumn`], [`RowError::NoSuchColumn`].
+    fn column_in(self, schema: &Schema) -> Result<usize, RowError>;
+}
+
+impl ColumnId for &str {
+    fn column_in(self, schema: &Schema) -> Result<usize, RowError> {
+        let at = schema.columns.iter().position(|known| known.name == self);
+        at.ok_or_else(|| RowError::UnknownColumn { of: "a read".to_owned(), name: self.to_owned() })
+    }
+}
+
+impl ColumnId for &String {
+    fn column_in(self, schema: &Schema) -> Result<usize, RowError> {
+        self.as_str().column_in(schema)
+    }
+}
+
+impl ColumnId for usize {
+    fn column_in(self, schema: &Schema) -> Result<usize, RowError> {
+        let columns = schema.columns.len();
+        if self < columns { Ok(self) } else { Err(RowError::NoSuchColumn { index: self, columns }) }
+    }
+}
+
 /// What a table looks like. See [`super`] for an example.
 ///
 /// Schemas are values: what changes one makes another.
@@ -125,6 +168,7 @@ pub struct Schema {
     key: KeyFormat,
     row: RowFormat,
     indexes: Vec<IndexFormat>,
+    auto_increment: Option<usize>,
 }
 
 /// Collects what a [`Schema`] is made of. Nothing is checked before [`SchemaBuilder::build`].
@@ -166,6 +210,7 @@ impl SchemaBuilder {
             return Err(RowError::NullableKey { name: columns[at].name.clone() });
         }
         check_indexes(&indexes)?;
+        let auto_increment = numbered(&columns, &primary, &indexes)?;
         let index = |index| IndexFormat::new(index, &columns, &primary, &primary_at);
         let indexes = indexes.into_iter().map(index).collect::<Result<_, _>>()?;
         let parts = primary.iter().zip(&primary_at).map(|(key, &at)| columns[at].key_part(key.direction));
@@ -179,7 +224,7 @@ impl SchemaBuilder {
             }
         };
         let places = columns.iter().enumerate().map(place).collect();
-        Ok(Schema { primary, places, key, row: RowFormat::new(in_row)?, indexes, columns })
+        Ok(Schema { primary, places, key, row: RowFormat::new(in_row)?, indexes, auto_increment, columns })
     }
 }
 
@@ -217,6 +262,24 @@ fn check_indexes(indexes: &[Index]) -> Result<(), RowError> {
     match indexes.iter().find(|index| !names.insert(&index.name)) {
         None => Ok(()),
         Some(again) => Err(RowError::DuplicateIndex { name: again.name.clone() }),
+    }
+}
+
+/// Which column the table numbers.
+fn numbered(columns: &[Column], primary: &[KeyColumn], indexes: &[Index]) -> Result<Option<usize>, RowError> {
+    let mut all = columns.iter().enumerate().filter(|(_, column)| column.auto_increment);
+    let Some((at, column)) = all.next() else { return Ok(None) };
+    let bad = |what| RowError::BadAutoIncrement { column: column.name.clone(), what };
+    if all.next().is_some() {
+        return Err(bad("another column is, too; declare one only"));
+    }
+    if column.nullable || !matches!(column.kind, ColumnType::U64 | ColumnType::I64) {
+        return Err(bad("it is nullable, or of another type; make it a u64 or an i64 that is not nullable"));
+    }
+    let first = |key: &[KeyColumn]| key.first().is_some_and(|first| first.name == column.name);
+    match first(primary) || indexes.iter().any(|index| first(&index.columns)) {
+        true => Ok(Some(at)),
+        false => Err(bad("no key begins with it; make it the first of the primary key or of an index")),
     }
 }
 
@@ -271,6 +334,11 @@ impl Schema {
         &self.indexes
     }
 
+    /// The number of the column that the table numbers, if there is one.
+    pub fn auto_increment(&self) -> Option<usize> {
+        self.auto_increment
+    }
+
     /// The secondary index of that name.
     pub fn index(&self, name: &str) -> Result<&IndexFormat, RowError> {
         let index = self.indexes.iter().find(|index| index.definition().name == name);
@@ -278,28 +346,44 @@ impl Schema {
     }
 
     /// Where the values of a column are, for reading it from many rows.
-    pub fn place(&self, column: &str) -> Result<Place, RowError> {
-        let at = self.columns.iter().position(|known| known.name == column);
-        let unknown = || RowError::UnknownColumn { of: "a read".to_owned(), name: column.to_owned() };
-        at.map(|at| self.places[at]).ok_or_else(unknown)
+    pub fn place(&self, column: impl ColumnId) -> Result<Place, RowError> {
+        column.column_in(self).map(|at| self.places[at])
+    }
+
+    pub(super) fn place_at(&self, column: usize) -> Place {
+        self.places[column]
     }
 
     /// Key and value, for the table's tree, of a row: a value for each column of the table.
     pub fn encode<'a>(&self, row: impl IntoKey<'a>) -> Result<(Vec<u8>, Vec<u8>), RowError> {
-        let row = row.into_key();
-        let row = row.as_ref();
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        self.encode_into(row.into_key().as_ref(), &mut key, &mut value)?;
+        Ok((key, value))
+    }
+
+    /// Replaces `key` and `value` by what [`Schema::encode`] gives.
+    pub fn encode_into(
+        &self,
+        row: &[ValueRef<'_>],
+        key: &mut Vec<u8>,
+        value: &mut Vec<u8>,
+    ) -> Result<(), RowError> {
+        key.clear();
+        value.clear();
         if row.len() != self.columns.len() {
             return Err(RowError::WrongCount { of: "a row", expected: self.columns.len(), found: row.len() });
         }
-        let mut in_key = vec![ValueRef::Null; self.key.parts().len()];
-        let mut in_row = Vec::with_capacity(self.row.columns().len());
+        let mut in_key: SmallVec<[ValueRef<'_>; KEY_COLUMNS_MAX]> =
+            SmallVec::from_elem(ValueRef::Null, self.key.parts().len());
+        let mut in_row: SmallVec<[ValueRef<'_>; 16]> = SmallVec::new();
         for (place, &value) in self.places.iter().zip(row) {
             match *place {
                 Place::Key(part) => in_key[part] = value,
                 Place::Row(_) => in_row.push(value),
             }
         }
-        Ok((self.key.encode(in_key.as_slice())?, self.row.encode(in_row.as_slice())?))
+        self.key.encode_into(in_key.as_slice(), key)?;
+        self.row.encode_into(in_row.as_slice(), value)
     }
 
     /// The values of a row, in the order of the table's columns.

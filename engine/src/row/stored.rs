@@ -6,7 +6,7 @@
 //!    2  columns of the table, and for each
 //!         1 + l  length of the name, name
 //!             1  type: 1 u8, 2 u16, 3 u32, 4 u64, 5 i8, 6 i16, 7 i32, 8 i64, 9 f64, 10 bool, 11 bytes, 12 text
-//!             1  flags: bit 0 nullable, bit 1 a default follows
+//!             1  flags: bit 0 nullable, bit 1 a default follows, bit 2 numbered by the table
 //!           ...  the default, as in an ascending key
 //!    2  columns of the primary key, and for each
 //!             2  number of the column, from 0
@@ -31,6 +31,7 @@ use super::{COLUMNS_MAX, INDEXES_MAX, NAME_BYTES_MAX};
 const VERSION: u8 = 1;
 const NULLABLE: u8 = 1;
 const DEFAULT: u8 = 2;
+const AUTO_INCREMENT: u8 = 4;
 const UNIQUE: u8 = 1;
 const CHECKSUM_BYTES: usize = 4;
 
@@ -47,7 +48,8 @@ impl Schema {
             let nullable = if column.is_nullable() { NULLABLE } else { 0 };
             let default = column.default().map(|value| column.default_format().encode(value));
             bytes.push(column.kind().code());
-            bytes.push(nullable | if default.is_some() { DEFAULT } else { 0 });
+            let auto_increment = if column.is_auto_increment() { AUTO_INCREMENT } else { 0 };
+            bytes.push(nullable | auto_increment | if default.is_some() { DEFAULT } else { 0 });
             let default = default.map(|stored| stored.expect("it was encoded when the schema was made"));
             bytes.extend(default.unwrap_or_default());
         }
@@ -154,13 +156,16 @@ impl<'b> Input<'b> {
         let name = self.name()?;
         let kind = ColumnType::from_code(self.byte()?);
         let kind = kind.ok_or_else(|| corrupt(self.at - 1, "there is no such type"))?;
-        let flags = self.flags(NULLABLE | DEFAULT)?;
+        let flags = self.flags(NULLABLE | DEFAULT | AUTO_INCREMENT)?;
         let mut column = Column::new(name, kind);
         if flags & DEFAULT != 0 {
             let mut reader = Reader::new(&self.bytes[self.at..]);
             let value = reader.value(&column.default_format().parts()[0]);
             column = column.default_value(value.map_err(|_| corrupt(self.at, "a default is no value"))?);
             self.at += reader.at();
+        }
+        if flags & AUTO_INCREMENT != 0 {
+            column = column.auto_increment();
         }
         Ok(if flags & NULLABLE != 0 { column.nullable() } else { column })
     }

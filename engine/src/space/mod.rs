@@ -4,8 +4,8 @@
 //! A page is allocated before the mini-transaction that uses it takes its first latch, and freed after it has let go
 //! of its last. Each is a mini-transaction of its own on one bitmap page. So a crash in between can only leave a
 //! page allocated that nothing uses; recovery, when it comes, can free such pages by what the trees reach.
-//! What was allocated and not used is to be freed by the caller. Where a crash must not leave such pages, a page is freed in
-//! the mini-transaction that takes it out of use (`free_in`).
+//! What was allocated and not used is to be freed by the caller. What comes and goes with a row that tells of it is
+//! marked in that row's mini-transaction instead (`choose`, `mark`), and never in doubt.
 //!
 //! # Neighbours
 //! The caller says near which page it wants one; the first free page from there on is taken, in this group or the
@@ -17,8 +17,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::buffer::{BufferPool, ExclusiveGuard, Mtr, Need, Stop};
-use crate::error::{Error, Result};
+use crate::buffer::{BufferPool, ExclusiveGuard, Need, OptimisticGuard, Stop};
+use crate::error::Result;
 use crate::metrics::WaitReason;
 use crate::page::PageNo;
 use crate::page::bitmap::{self, bitmap_of, group_pages};
@@ -161,6 +161,63 @@ impl PageAllocator {
         })
     }
 
+    /// A page that is free, and for which there is room on disk. It stays free until it is marked ([`Self::mark`]), so
+    /// another may be faster.
+    pub(crate) fn choose(&self, waiter: &Waiter) -> Result<PageNo> {
+        let group_pages = group_pages(self.pool.page_size());
+        let from = self.cursor.load(Ordering::Relaxed);
+        let (mut group, mut within, mut wrapped) = (from / group_pages, from % group_pages, false);
+        loop {
+            if group >= self.groups(waiter)? {
+                if !wrapped {
+                    (group, within, wrapped) = (0, 0, true);
+                    continue;
+                }
+                self.add_group(group, waiter)?;
+            }
+            let base = group * group_pages;
+            let free = self.pool.retry(waiter, || {
+                Ok(bitmap::find_free(self.pool.optimistic(PageNo(base + 1))?.shared()?.bytes(), within))
+            })?;
+            if let Some(free) = free {
+                self.grow(base + free + 1, waiter)?;
+                return Ok(PageNo(base + free));
+            }
+            (group, within) = (group + 1, 0);
+        }
+    }
+
+    /// The bitmap that has the page's bit.
+    pub(crate) fn bitmap(&self, page: PageNo) -> std::result::Result<OptimisticGuard<'_>, Stop> {
+        self.pool.optimistic(bitmap_of(page, self.pool.page_size()))
+    }
+
+    /// Whether two pages have their bits in the same bitmap.
+    pub(crate) fn have_one_bitmap(&self, a: PageNo, b: PageNo) -> bool {
+        bitmap_of(a, self.pool.page_size()) == bitmap_of(b, self.pool.page_size())
+    }
+
+    /// Whether a page can be in use by a tree: some never are.
+    pub(crate) fn is_for_trees(&self, page: PageNo) -> bool {
+        page > PENDING_PAGE && page != bitmap_of(page, self.pool.page_size())
+    }
+
+    /// The bytes of a bitmap with some of its pages marked as in use, or as free, and their offset, for the
+    /// mini-transaction that uses them, or does not any more; `None` if one of them is so already.
+    pub(crate) fn mark(
+        &self,
+        bitmap: &ExclusiveGuard<'_>,
+        pages: &[PageNo],
+        in_use: bool,
+    ) -> Option<(usize, Vec<u8>)> {
+        let index = |page: &PageNo| page.0 + 1 - bitmap.page().0;
+        let (first, last) = (pages.iter().map(index).min()?, pages.iter().map(index).max()?);
+        if !in_use {
+            self.cursor.fetch_min(bitmap.page().0 - 1 + first, Ordering::Relaxed);
+        }
+        bitmap::marked_bytes(bitmap.bytes(), first..last + 1, pages.iter().map(index), in_use)
+    }
+
     /// Takes free pages in a row from one group.
     fn take_in(
         &self,
@@ -225,30 +282,6 @@ impl PageAllocator {
         Ok(())
     }
 
-    /// The bitmap that has the page's bit, latched so that the page can be freed in a mini-transaction that changes
-    /// others (`free_in`). A page that is not in use cannot be freed: what refers to it is corrupt.
-    pub(crate) fn latch_to_free(&self, page: PageNo) -> std::result::Result<ExclusiveGuard<'_>, Stop> {
-        let no = bitmap_of(page, self.pool.page_size());
-        let bitmap = self.pool.optimistic(no)?.exclusive()?;
-        let index = page.0 % group_pages(self.pool.page_size());
-        match page.0 > 0 && page != no && bitmap::is_set(bitmap.bytes(), index) {
-            true => Ok(bitmap),
-            false => Err(Stop::fail(Error::CorruptPage {
-                page: page.0,
-                what: "something refers to it, and it is not in use".to_owned(),
-            })),
-        }
-    }
-
-    /// Frees the page as a part of `mtr`, which is to commit its bitmap. Nothing refers to the page when that has
-    /// happened.
-    pub(crate) fn free_in<'p>(&self, mtr: &mut Mtr<'p>, bitmap: &mut ExclusiveGuard<'p>, page: PageNo) {
-        let index = page.0 % group_pages(self.pool.page_size());
-        let (at, bytes) = bitmap::changed_bytes(bitmap.bytes(), index..index + 1, false);
-        mtr.apply(bitmap, &Op::Write { at, bytes: &bytes });
-        self.cursor.fetch_min(page.0, Ordering::Relaxed);
-    }
-
     /// Pages in use, bitmaps and page 0 among them.
     pub fn used_pages(&self, waiter: &Waiter) -> Result<u64> {
         let group_pages = group_pages(self.pool.page_size());
@@ -258,6 +291,11 @@ impl PageAllocator {
                 self.pool.retry(waiter, || Ok(bitmap::count(self.pool.optimistic(no)?.shared()?.bytes())))
             })
             .sum()
+    }
+
+    /// The same without bitmaps, page 0 and the pending page.
+    pub fn used_tree_pages(&self, waiter: &Waiter) -> Result<u64> {
+        Ok(self.used_pages(waiter)? - self.groups(waiter)? - 2)
     }
 
     /// Makes the bitmap of the next group, unless another thread was faster.

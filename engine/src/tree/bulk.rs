@@ -2,8 +2,9 @@
 //!
 //! Each level has one node in the making, whose entries are collected in private memory; when the next does not fit
 //! the fill any more, the node is made, in pages that lie in a row, and its lower fence and number go to the level above.
-//! The overflow pages of a large value are made before its row is added. Pages are made through the pool, one at a time and with nothing else held, so a pool smaller than the data waits for
-//! its cleaners and no more. Until the root is written, last, the tree is empty for everyone.
+//! The overflow pages of a large value are made before its row is added. Pages are made through the pool, one at a time and
+//! with nothing else held, so a pool smaller than the data waits for its cleaners and no more. Until the root is written,
+//! last, the tree is empty for everyone.
 //!
 //! The nodes are not logged, only the root: before that, all of them are written and synced. A crash in between leaves
 //! the tree empty, and the pages allocated to nobody.
@@ -60,6 +61,24 @@ impl Tree {
         fill: f64,
         progress: impl FnMut(u64),
     ) -> Result<u64> {
+        let mut rows = rows.into_iter();
+        self.bulk_load_from(waiter, fill, progress, |key, value| {
+            let Some((next_key, next_value)) = rows.next() else { return Ok(false) };
+            key.extend_from_slice(next_key.as_ref());
+            value.extend_from_slice(next_value.as_ref());
+            Ok(true)
+        })
+    }
+
+    /// The same, of rows that `next` appends to two empty buffers; false when there are no more. An error of it ends the
+    /// load.
+    pub(crate) fn bulk_load_from(
+        &self,
+        waiter: &Waiter,
+        fill: f64,
+        progress: impl FnMut(u64),
+        next: impl FnMut(&mut Vec<u8>, &mut Vec<u8>) -> Result<bool>,
+    ) -> Result<u64> {
         self.check_empty(waiter)?;
         let page_bytes = self.pool.page_size();
         let mut loader = Loader {
@@ -73,7 +92,7 @@ impl Tree {
             used: 0,
             unlogged: false,
         };
-        let loaded = self.load_rows(&mut loader, rows, progress);
+        let loaded = self.load_rows(&mut loader, next, progress);
         let freed = loader.free_unused(loaded.is_ok());
         loaded.and_then(|rows| freed.map(|()| rows))
     }
@@ -86,26 +105,26 @@ impl Tree {
         if empty { Ok(()) } else { Err(Error::TreeNotEmpty) }
     }
 
-    fn load_rows<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    fn load_rows(
         &self,
         loader: &mut Loader<'_>,
-        rows: impl IntoIterator<Item = (K, V)>,
+        mut next: impl FnMut(&mut Vec<u8>, &mut Vec<u8>) -> Result<bool>,
         mut progress: impl FnMut(u64),
     ) -> Result<u64> {
-        let mut previous: Vec<u8> = Vec::new();
+        let (mut previous, mut key, mut value) = (Vec::new(), Vec::new(), Vec::new());
         let (mut loaded, mut leaves) = (0, 0);
-        for (key, value) in rows {
-            let (key, value) = (key.as_ref(), value.as_ref());
+        while next(&mut key, &mut value)? {
             self.check_size(key.len(), value.len())?;
-            if loaded > 0 && *key <= *previous {
+            if loaded > 0 && key <= previous {
                 return Err(Error::Unsorted { row: loaded });
             }
             match self.is_large(key.len(), value.len()) {
-                true => loader.add_large(key, value)?,
-                false => loader.add(0, key, value.into())?,
+                true => loader.add_large(&key, &value)?,
+                false => loader.add(0, &key, value[..].into())?,
             }
-            previous.clear();
-            previous.extend_from_slice(key);
+            std::mem::swap(&mut previous, &mut key);
+            key.clear();
+            value.clear();
             loaded += 1;
             if loader.levels[0].nodes / 16 != leaves {
                 leaves = loader.levels[0].nodes / 16;

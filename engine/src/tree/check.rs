@@ -28,6 +28,13 @@ pub struct TreeStats {
     pub leaf_bytes_used: u64,
 }
 
+impl TreeStats {
+    /// Pages of the tree.
+    pub fn pages(&self) -> u64 {
+        self.leaf_pages + self.inner_pages + self.overflow_pages
+    }
+}
+
 /// A node that is still to be looked at, and what its parent says about it.
 struct Expected {
     page: PageNo,

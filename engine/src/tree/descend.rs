@@ -4,12 +4,10 @@
 //! validated: so the child was the right one when its version was read, and whoever validates the child later knows
 //! that nothing was changed in between that concerns the key.
 
-use super::Tree;
-use crate::buffer::{OptimisticGuard, Stop};
+use super::{Attempt, Tree};
+use crate::buffer::OptimisticGuard;
 use crate::page::Torn;
 use crate::page::node::NODE_HEADER_BYTES;
-
-type Attempt<T> = std::result::Result<T, Stop>;
 
 /// A node and how it was reached.
 pub(super) struct Path<'p> {

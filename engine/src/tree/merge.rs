@@ -2,17 +2,15 @@
 
 use std::ops::Range;
 
-use super::Tree;
 use super::entries::{Entries, NodeKind};
-use crate::buffer::{ExclusiveGuard, Mtr, Need, OptimisticGuard, Stop};
+use super::{Attempt, Tree};
+use crate::buffer::{ExclusiveGuard, Mtr, Need, OptimisticGuard};
 use crate::error::Result;
 use crate::page::edit::NodeMut;
 use crate::page::node::{AT_FIRST_CHILD, CHILD_BYTES, Fences, separator};
 use crate::page::op::Op;
 use crate::page::{AT_OWNER, PageNo, read_u64};
 use crate::wait::Waiter;
-
-type Attempt<T> = std::result::Result<T, Stop>;
 
 enum Outcome {
     /// There was nothing to do, or nothing could be done.

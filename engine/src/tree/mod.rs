@@ -21,9 +21,10 @@
 mod bulk;
 mod check;
 mod descend;
-mod destroy;
 mod entries;
 mod large;
+mod life;
+mod look;
 mod merge;
 mod scan;
 mod split;
@@ -37,7 +38,7 @@ pub use large::VALUE_BYTES_MAX;
 use crate::buffer::{BufferPool, ExclusiveGuard, Mtr, Need, Stop};
 use crate::error::Result;
 use crate::page::edit::NodeMut;
-use crate::page::node::{Fences, Stored};
+use crate::page::node::{Fences, Stored, entry_bytes_max};
 use crate::page::op::Op;
 use crate::page::overflow::Pointer;
 use crate::page::pending::PendingChain;
@@ -55,6 +56,8 @@ pub struct Tree {
     alloc: Arc<PageAllocator>,
     root: PageNo,
 }
+
+type Attempt<T> = std::result::Result<T, Stop>;
 
 /// How an attempt to write ended.
 enum Written {
@@ -162,7 +165,7 @@ impl Tree {
         leaf: crate::buffer::OptimisticGuard<'_>,
         key: &[u8],
         out: &mut Vec<u8>,
-    ) -> std::result::Result<Looked, Stop> {
+    ) -> Attempt<Looked> {
         let page = leaf.page();
         let leaf = leaf.shared()?;
         let read = leaf.node().search(key).and_then(|(slot, found)| {
@@ -184,7 +187,7 @@ impl Tree {
 
     /// Adds a row or replaces its value; true if the key was not there.
     pub fn upsert(&self, waiter: &Waiter, key: &[u8], value: &[u8]) -> Result<bool> {
-        let found = self.write(waiter, key, value, &|_| true)?;
+        let found = self.write(waiter, key, value, &|_, _, _| Ok(true))?;
         Ok(found == Some(false))
     }
 
@@ -198,16 +201,41 @@ impl Tree {
         value: &[u8],
         agrees: impl Fn(Option<&[u8]>) -> bool,
     ) -> Result<bool> {
+        let agrees = |leaf: &ExclusiveGuard<'_>, slot, found| {
+            Ok(agrees(value_at(leaf, slot, found)?.as_ref().map(Stored::prefix)))
+        };
         self.write(waiter, key, value, &agrees).map(|found| found.is_some())
     }
 
-    /// Writes a row; whether the key was there, or `None` if `agrees` does not.
+    /// Adds a row, if the key is not there and `agrees` says yes to the key that comes after it (`None`: there is none);
+    /// false, and nothing changed, if not. It is asked under the leaf's latch, perhaps more than once: until the row is
+    /// in, no other comes between the two in this leaf, and who reads both leaves sees it.
+    pub fn insert_before(
+        &self,
+        waiter: &Waiter,
+        key: &[u8],
+        value: &[u8],
+        agrees: impl Fn(Option<&[u8]>) -> bool,
+    ) -> Result<bool> {
+        let agrees = |leaf: &ExclusiveGuard<'_>, slot, found: bool| {
+            Ok(!found && agrees(self.key_from(leaf, slot)?.as_deref()))
+        };
+        self.write(waiter, key, value, &agrees).map(|found| found.is_some())
+    }
+
+    /// The most bytes of key and value of a row that lies in a leaf as a whole.
+    pub(crate) fn inline_bytes_max(&self) -> usize {
+        entry_bytes_max(self.pool.page_size())
+    }
+
+    /// Writes a row; whether the key was there, or `None` if `agrees` does not: it is given the leaf, the key's slot
+    /// there, and whether the key is in it.
     fn write(
         &self,
         waiter: &Waiter,
         key: &[u8],
         value: &[u8],
-        agrees: &impl Fn(Option<&[u8]>) -> bool,
+        agrees: &impl Fn(&ExclusiveGuard<'_>, usize, bool) -> Attempt<bool>,
     ) -> Result<Option<bool>> {
         self.check_size(key.len(), value.len())?;
         let mut slot = None;
@@ -234,12 +262,13 @@ impl Tree {
         &self,
         waiter: &Waiter,
         key: &[u8],
-        agrees: &impl Fn(Option<&[u8]>) -> bool,
+        agrees: &impl Fn(&ExclusiveGuard<'_>, usize, bool) -> Attempt<bool>,
     ) -> Result<bool> {
-        let mut now = Vec::new();
-        let Looked { found, large } = self.get_stored(waiter, key, &mut now)?;
-        let stored = Stored { bytes: &now, large };
-        Ok(agrees(found.then(|| stored.prefix())))
+        self.pool.retry(waiter, || {
+            let leaf = self.leaf(key)?;
+            let (slot, found) = leaf.checked(leaf.node().search(key))?;
+            agrees(&leaf.exclusive()?, slot, found)
+        })
     }
 
     /// Puts what is to lie in the leaf. If one of the two values is large, then with a slot.
@@ -248,7 +277,7 @@ impl Tree {
         waiter: &Waiter,
         key: &[u8],
         value: Stored<'_>,
-        agrees: &impl Fn(Option<&[u8]>) -> bool,
+        agrees: &impl Fn(&ExclusiveGuard<'_>, usize, bool) -> Attempt<bool>,
         slot: &mut Option<PendingSlot<'a>>,
     ) -> Result<Option<bool>> {
         let need = Need::records(Op::Insert { slot: 0, key, value }.record_bytes() + PENDING_RECORD_BYTES);
@@ -273,17 +302,16 @@ impl Tree {
         mut mtr: Mtr<'p>,
         key: &[u8],
         value: Stored<'_>,
-        agrees: &impl Fn(Option<&[u8]>) -> bool,
+        agrees: &impl Fn(&ExclusiveGuard<'_>, usize, bool) -> Attempt<bool>,
         pending: Option<&PendingSlot<'p>>,
-    ) -> std::result::Result<Written, Stop> {
+    ) -> Attempt<Written> {
         let leaf = self.leaf(key)?;
         let (slot, found) = leaf.checked(leaf.node().search(key))?;
         let mut leaf = leaf.exclusive()?;
-        let now = value_at(&leaf, slot, found)?;
-        if !agrees(now.as_ref().map(Stored::prefix)) {
+        if !agrees(&leaf, slot, found)? {
             return Ok(Written::Refused);
         }
-        let old = leaf.checked(chain_of(now))?;
+        let old = leaf.checked(chain_of(value_at(&leaf, slot, found)?))?;
         if pending.is_none() && !old.is_empty() {
             return Ok(Written::NoSlot);
         }
@@ -357,7 +385,7 @@ impl Tree {
         key: &[u8],
         agrees: &impl Fn(Option<&[u8]>) -> bool,
         pending: Option<&PendingSlot<'p>>,
-    ) -> std::result::Result<Removed, Stop> {
+    ) -> Attempt<Removed> {
         let leaf = self.leaf(key)?;
         let (slot, found) = leaf.checked(leaf.node().search(key))?;
         if !found {
@@ -379,17 +407,34 @@ impl Tree {
         Ok(Removed::Done { old, underfull: leaf.page() != self.root && self.is_underfull(used) })
     }
 
+    /// The key in that slot of a leaf that is held still; behind its last one, the first key of those that follow.
+    fn key_from(&self, leaf: &ExclusiveGuard<'_>, slot: usize) -> Attempt<Option<Vec<u8>>> {
+        let mut key = Vec::new();
+        if slot < leaf.checked(leaf.node().slots())? {
+            leaf.checked(leaf.node().key_into(slot, &mut key))?;
+            return Ok(Some(key));
+        }
+        let mut more = leaf.checked(leaf.node().upper_into(&mut key))?;
+        while more {
+            let next = self.leaf(&key)?;
+            if next.unchecked(next.node().slots())? > 0 {
+                next.unchecked(next.node().key_into(0, &mut key))?;
+                next.validate()?;
+                return Ok(Some(key));
+            }
+            more = next.unchecked(next.node().upper_into(&mut key))?;
+            next.validate()?;
+        }
+        Ok(None)
+    }
+
     fn is_underfull(&self, used_bytes: usize) -> bool {
         used_bytes < self.pool.page_size() / 4
     }
 }
 
 /// The value of a slot of a leaf that is held still, if the key was found there.
-fn value_at<'g>(
-    leaf: &'g ExclusiveGuard<'_>,
-    slot: usize,
-    found: bool,
-) -> std::result::Result<Option<Stored<'g>>, Stop> {
+fn value_at<'g>(leaf: &'g ExclusiveGuard<'_>, slot: usize, found: bool) -> Attempt<Option<Stored<'g>>> {
     if found { leaf.checked(leaf.node().stored(slot)).map(Some) } else { Ok(None) }
 }
 

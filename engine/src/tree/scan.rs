@@ -3,9 +3,8 @@
 use std::cell::Cell;
 use std::ops::{Bound, ControlFlow};
 
-use super::Tree;
 use super::large::Suspect;
-use crate::buffer::Stop;
+use super::{Attempt, Tree};
 use crate::error::{Error, Result};
 use crate::page::node::{Node, Stored};
 use crate::page::{Bytes, PageNo, Torn};
@@ -105,7 +104,7 @@ impl Tree {
     }
 
     /// Copies the leaf where `key` is or belongs.
-    fn copy_leaf(&self, key: &[u8], copy: &mut Vec<u8>) -> std::result::Result<PageNo, Stop> {
+    fn copy_leaf(&self, key: &[u8], copy: &mut Vec<u8>) -> Attempt<PageNo> {
         let leaf = self.leaf(key)?;
         copy.clear();
         let racy = leaf.node().0;

@@ -1,7 +1,7 @@
 //! Splitting nodes.
 
-use super::Tree;
 use super::entries::{Entries, NodeKind};
+use super::{Attempt, Tree};
 use crate::buffer::{ExclusiveGuard, Mtr, Need, Stop};
 use crate::error::Result;
 use crate::page::edit::NodeMut;
@@ -52,13 +52,7 @@ impl Tree {
         self.pool.change(waiter, &need, |mtr| self.try_split(mtr, key, level, new))
     }
 
-    fn try_split<'p>(
-        &'p self,
-        mut mtr: Mtr<'p>,
-        key: &[u8],
-        level: u8,
-        new: PageNo,
-    ) -> std::result::Result<Outcome, Stop> {
+    fn try_split<'p>(&'p self, mut mtr: Mtr<'p>, key: &[u8], level: u8, new: PageNo) -> Attempt<Outcome> {
         let Some(path) = self.path(key, level)? else { return Ok(Outcome::Moot) };
         let mut node = path.node.exclusive()?;
         let Some((parent, index)) = path.parent else {
@@ -81,12 +75,7 @@ impl Tree {
     }
 
     /// The root gets a child that has all that it had.
-    fn raise<'p>(
-        &'p self,
-        mut mtr: Mtr<'p>,
-        mut root: ExclusiveGuard<'p>,
-        new: PageNo,
-    ) -> std::result::Result<Outcome, Stop> {
+    fn raise<'p>(&'p self, mut mtr: Mtr<'p>, mut root: ExclusiveGuard<'p>, new: PageNo) -> Attempt<Outcome> {
         let level = root.checked(root.node().level())?;
         if level == u8::MAX {
             return Err(Stop::corrupt(root.page()));
@@ -104,13 +93,7 @@ impl Tree {
     }
 
     /// The two nodes to make of one so that `key` finds room; `None` if it is too small to be cut.
-    fn cut(
-        &self,
-        node: &ExclusiveGuard<'_>,
-        key: &[u8],
-        level: u8,
-        new: PageNo,
-    ) -> std::result::Result<Option<Cut>, Stop> {
+    fn cut(&self, node: &ExclusiveGuard<'_>, key: &[u8], level: u8, new: PageNo) -> Attempt<Option<Cut>> {
         let mut entries = Entries::default();
         node.checked(entries.push_node(node.node()))?;
         if entries.len() < 2 {

@@ -12,6 +12,10 @@
 //! waited for meanwhile. A large value is copied: an update writes the version before once more, as undo, before the new
 //! one; what is compared under the latch is the version's header, which lies in the leaf.
 //!
+//! # Unique indexes
+//! An index is a tree of versioned entries; what may be there once is locked in a name space of its own while its entries
+//! are looked at (`unique`). A bulk load writes versions of a transaction that every snapshot sees (`load`).
+//!
 //! # The end
 //! A commit appends a record to the transaction's undo segment, becomes visible, and lets go of the locks; then it waits
 //! until the redo log is durable up to there. So locks are not held during a sync, as in InnoDB: what a transaction
@@ -22,23 +26,36 @@
 //! *Read committed*: each operation has a snapshot of its own; writes see the newest committed version. *Repeatable
 //! read*: one snapshot, taken by the first operation; a write to a row that was changed since is
 //! [`Error::WriteConflict`](crate::Error) (first updater wins). That is snapshot isolation: it allows write skew, and
-//! no phantoms. There is no serializable yet.
+//! no phantoms. *Serializable*: reads lock what they see, and the gaps between, to the end of the transaction
+//! (`locking`); two-phase locking, in which readers and writers wait for each other.
 //!
 //! # Purge and recovery
 //! A background task removes what no snapshot can ask for any more: undo records, and rows whose newest version is a
 //! deletion (`purge`). After a crash it first rolls back what was not committed; meanwhile those transactions are
 //! active, so their rows are locked and invisible (`system`).
 
+mod load;
+mod locking;
+mod lookup;
+mod modify;
+mod moment;
+mod prepared;
 mod purge;
 mod read;
 mod system;
 mod table;
 mod transaction;
 mod undo;
+mod unique;
 mod version;
 mod write;
 
 pub use crate::lock::TxnId;
+pub(crate) use load::{load_versions, scan_committed};
+pub(crate) use lookup::Lookup;
+pub(crate) use modify::Next;
+pub(crate) use moment::{KeptMoment, Moment};
+pub use prepared::XID_BYTES_MAX;
 pub(crate) use purge::Purger;
 pub(crate) use system::{SystemConfig, TxnSystem};
 pub(crate) use transaction::Txn;
@@ -53,6 +70,11 @@ pub enum Isolation {
     /// [`Error::WriteConflict`](crate::Error).
     #[default]
     RepeatableRead,
+    /// As if the transactions had run one after the other. Reads see the newest committed versions, and lock the rows that
+    /// they see, and for scans the gaps between them, to the end: nobody changes them meanwhile. Readers wait for
+    /// writers, and writers for readers; expect [`Error::Deadlock`](crate::Error) where both do both. Transactions of the
+    /// other levels beside it keep what their own level promises.
+    Serializable,
 }
 
 /// What transactions did since the database was opened, and how much history there is.

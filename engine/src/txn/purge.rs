@@ -1,5 +1,6 @@
 //! Purge: removes what no snapshot can ask for any more; before that, after a crash, rolls back what was cut off.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -44,7 +45,7 @@ impl Purger {
                 self.system.leave_unfinished(unfinished);
                 return Err(error);
             }
-            self.system.end(unfinished.txn);
+            self.system.end(unfinished.txn, unfinished.locks_gaps);
             self.system.rollbacks.fetch_add(1, Ordering::Relaxed);
             return Ok(true);
         }
@@ -71,11 +72,12 @@ fn purge(system: &TxnSystem, segment: &Segment, oldest: CommitNo, waiter: &Waite
         if !system.table.is_visible(record.txn, oldest) {
             break;
         }
+        // Its beginning says nothing of the row: the whole record is read.
         if record.deletes
-            && !record.is_commit()
             && let Some(record) = segment.get(*number, waiter)?
+            && !remove_deleted(system, &record, UndoPtr::new(segment.index(), *number), waiter)?
         {
-            remove_deleted(system, &record, UndoPtr::new(segment.index(), *number), waiter)?;
+            break;
         }
         segment.remove(*number, waiter)?;
         purged += 1;
@@ -84,11 +86,20 @@ fn purge(system: &TxnSystem, segment: &Segment, oldest: CommitNo, waiter: &Waite
     Ok(purged == BATCH_RECORDS)
 }
 
-/// The deletion is the row's newest version still, and nobody sees another: the row goes.
-fn remove_deleted(system: &TxnSystem, record: &Record, ptr: UndoPtr, waiter: &Waiter) -> Result<()> {
-    let still =
-        |now: Option<&[u8]>| Header::of(now).is_some_and(|now| now.deleted && now.is_of(record.txn, ptr));
-    system.tree(record.tree).remove_if(waiter, &record.key, still).map(drop)
+/// If the deletion is the row's newest version still, nobody sees another, and the row goes. False if it has to stay for
+/// now: somebody has a gap lock there.
+fn remove_deleted(system: &TxnSystem, record: &Record, ptr: UndoPtr, waiter: &Waiter) -> Result<bool> {
+    let tree = system.tree(record.tree);
+    let held = Cell::new(false);
+    tree.remove_if(waiter, &record.key, |now| {
+        held.set(false);
+        if !Header::of(now).is_some_and(|now| now.deleted && now.is_of(record.txn, ptr)) {
+            return false;
+        }
+        held.set(system.gaps.hold(&system.locks, &tree, &record.key));
+        !held.get()
+    })?;
+    Ok(!held.get())
 }
 
 impl Task for Purger {

@@ -7,6 +7,7 @@ use super::transaction::View;
 use super::undo::What;
 use super::version::{HEADER_BYTES, Header};
 use crate::error::{Error, Result};
+use crate::lock::LockMode;
 use crate::tree::Tree;
 use crate::wait::Waiter;
 
@@ -27,12 +28,15 @@ impl<'s> Txn<'s> {
         out: &mut Vec<u8>,
         waiter: &Waiter,
     ) -> Result<bool> {
+        if self.reads_lock() {
+            return self.get_locked(tree, key, LockMode::Shared, out, waiter);
+        }
         self.check_active()?;
         let view = self.view();
         self.get_in(&view, tree, key, out, waiter)
     }
 
-    fn get_in(
+    pub(super) fn get_in(
         &self,
         view: &View<'_>,
         tree: &Tree,
@@ -90,8 +94,10 @@ impl<'s> Txn<'s> {
             match record.what {
                 What::Added => return Ok(Found::Nothing),
                 What::Replaced(before) => version = before,
-                What::Commit => {
-                    return Err(Error::CorruptUndo { what: "a version has a commit's record".to_owned() });
+                What::Commit | What::Prepared => {
+                    return Err(Error::CorruptUndo {
+                        what: "a version's record is of its transaction".to_owned(),
+                    });
                 }
             }
         }
@@ -108,18 +114,36 @@ impl<'s> Txn<'s> {
         mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         self.check_active()?;
+        if self.reads_lock() {
+            return self.scan_locked(tree, (from, to), waiter, |_, key, value| Ok(each(key, value)));
+        }
         let view = self.view();
+        self.scan_in(&view, tree, (from, to), waiter, each)
+    }
+
+    pub(super) fn scan_in(
+        &self,
+        view: &View<'_>,
+        tree: &Tree,
+        (from, to): (Bound<&[u8]>, Bound<&[u8]>),
+        waiter: &Waiter,
+        mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
         let (mut failed, mut again) = (None, Vec::new());
         tree.scan(waiter, from, to, |key, newest| {
             let mut give = || -> Result<ControlFlow<()>> {
+                // A ticket a row, outside of latches; out of tickets it queues again.
+                if let Some(session) = waiter.admission() {
+                    session.enter()?;
+                }
                 let (header, value) = Header::decode(newest).map_err(|_| bad_version(tree))?;
-                if self.sees(&view, &header) {
+                if self.sees(view, &header) {
                     return Ok(if header.deleted { ControlFlow::Continue(()) } else { each(key, value) });
                 }
-                match self.search(&view, tree, key, newest, waiter)? {
+                match self.search(view, tree, key, newest, waiter)? {
                     Found::Value(value) => Ok(each(key, &value)),
                     Found::Nothing => Ok(ControlFlow::Continue(())),
-                    Found::Changed => match self.get_in(&view, tree, key, &mut again, waiter)? {
+                    Found::Changed => match self.get_in(view, tree, key, &mut again, waiter)? {
                         true => Ok(each(key, &again)),
                         false => Ok(ControlFlow::Continue(())),
                     },

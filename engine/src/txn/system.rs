@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::locking::Gaps;
+use super::prepared::Prepared;
 use super::table::TxnTable;
 use super::undo::{Record, Segment, What};
 use super::version::{Header, UndoPtr};
@@ -36,6 +38,7 @@ pub(crate) struct SystemConfig {
 pub(crate) struct TxnSystem {
     pub(super) table: TxnTable,
     pub(super) locks: Arc<LockTable>,
+    pub(super) gaps: Gaps,
     pub(super) segments: Vec<Segment>,
     pub(super) lock_wait_timeout: Duration,
     pool: Arc<BufferPool>,
@@ -44,6 +47,7 @@ pub(crate) struct TxnSystem {
     turn: AtomicUsize,
     /// Those that a crash, or an error, cut off, with their records.
     unfinished: Mutex<VecDeque<Unfinished>>,
+    pub(super) prepared: Prepared,
     pub(super) commits: AtomicU64,
     pub(super) rollbacks: AtomicU64,
     pub(super) purged: AtomicU64,
@@ -53,21 +57,36 @@ pub(crate) struct TxnSystem {
 pub(super) struct Unfinished {
     pub(super) txn: TxnId,
     pub(super) undo: Vec<UndoPtr>,
+    /// It is counted among those that hold gap locks.
+    pub(super) locks_gaps: bool,
 }
 
 impl TxnSystem {
     /// Reads the rollback segments. What is unfinished is active until the purge's thread has rolled it back.
     pub(crate) fn open(config: SystemConfig, waiter: &Waiter) -> Result<Arc<TxnSystem>> {
         let mut unfinished: BTreeMap<TxnId, Vec<UndoPtr>> = BTreeMap::new();
+        let mut xids: BTreeMap<TxnId, Vec<u8>> = BTreeMap::new();
         let mut segments = Vec::new();
         for (index, tree) in config.segments.into_iter().enumerate() {
             let index = u8::try_from(index)
                 .map_err(|_| Error::CorruptUndo { what: "too many segments".to_owned() })?;
             let mut committed = Vec::new();
-            let segment = Segment::open(index, tree, waiter, |number, record| match record.is_commit() {
-                true => committed.push(record.txn),
-                false => unfinished.entry(record.txn).or_default().push(UndoPtr::new(index, number)),
+            let mut prepared = Vec::new();
+            let segment = Segment::open(index, tree, waiter, |number, record| {
+                if record.is_commit() {
+                    committed.push(record.txn);
+                    return;
+                }
+                unfinished.entry(record.txn).or_default().push(UndoPtr::new(index, number));
+                if record.is_prepared() {
+                    prepared.push(number);
+                }
             })?;
+            for number in prepared {
+                if let Some(record) = segment.get(number, waiter)? {
+                    xids.insert(record.txn, record.key);
+                }
+            }
             segments.push(segment);
             committed.iter().for_each(|txn| drop(unfinished.remove(txn)));
         }
@@ -75,17 +94,26 @@ impl TxnSystem {
         if active.last().is_some_and(|&last| last >= config.next) {
             return Err(Error::CorruptUndo { what: "a record's transaction was never begun".to_owned() });
         }
-        let unfinished = unfinished.into_iter().map(|(txn, undo)| Unfinished { txn, undo }).collect();
+        let (mut in_doubt, mut losers) = (Vec::new(), VecDeque::new());
+        for (txn, undo) in unfinished {
+            let unfinished = Unfinished { txn, undo, locks_gaps: false };
+            match xids.remove(&txn) {
+                Some(xid) => in_doubt.push((xid, unfinished)),
+                None => losers.push_back(unfinished),
+            }
+        }
         Ok(Arc::new(TxnSystem {
             table: TxnTable::new(config.next, &active)?,
             locks: Arc::new(LockTable::new(LockConfig::default())),
+            gaps: Gaps::default(),
             segments,
             lock_wait_timeout: config.lock_wait_timeout,
             pool: config.pool,
             alloc: config.alloc,
             reserve: config.reserve,
             turn: AtomicUsize::new(0),
-            unfinished: Mutex::new(unfinished),
+            unfinished: Mutex::new(losers),
+            prepared: Prepared::new(in_doubt),
             commits: AtomicU64::new(0),
             rollbacks: AtomicU64::new(0),
             purged: AtomicU64::new(0),
@@ -121,16 +149,19 @@ impl TxnSystem {
         match &record.what {
             What::Added => drop(tree.remove_if(waiter, &record.key, ours)?),
             What::Replaced(before) => drop(tree.put_if(waiter, &record.key, before, ours)?),
-            What::Commit => {}
+            What::Commit | What::Prepared => {}
         }
         self.segments[ptr.segment()].remove(ptr.number(), waiter)
     }
 
     /// The transaction has ended, and none of its versions is in doubt.
-    pub(super) fn end(&self, txn: TxnId) {
+    pub(super) fn end(&self, txn: TxnId, locks_gaps: bool) {
         // In this order: see `LockTable::make_explicit`.
         self.table.end(txn);
         self.locks.release_all(txn);
+        if locks_gaps {
+            self.gaps.leave();
+        }
     }
 
     /// One that a crash, or an error, cut off and that nobody has taken on yet.

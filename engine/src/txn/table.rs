@@ -150,12 +150,28 @@ impl TxnTable {
 
     /// What has committed until now. `lane` spreads callers.
     pub(super) fn snapshot(&self, lane: usize) -> Snapshot<'_> {
-        let shard = lane % SHARDS;
-        let mut snapshots = lock(&self.snapshots[shard].0);
+        Snapshot { table: self, shard: lane % SHARDS, commit: self.hold(lane, None) }
+    }
+
+    /// The same, or a snapshot that is held already once more, without a guard: [`Self::let_go`] is to follow, in the
+    /// same lane.
+    pub(super) fn hold(&self, lane: usize, held: Option<CommitNo>) -> CommitNo {
+        let mut snapshots = lock(&self.snapshots[lane % SHARDS].0);
         // Within the lock: whoever looks for the oldest snapshot sees it, or began with a number as low.
-        let commit = CommitNo(self.commits.load(Ordering::Acquire));
+        let commit = held.unwrap_or_else(|| CommitNo(self.commits.load(Ordering::Acquire)));
         *snapshots.entry(commit).or_default() += 1;
-        Snapshot { table: self, shard, commit }
+        commit
+    }
+
+    /// See [`Self::hold`].
+    pub(super) fn let_go(&self, lane: usize, commit: CommitNo) {
+        let mut snapshots = lock(&self.snapshots[lane % SHARDS].0);
+        if let Some(count) = snapshots.get_mut(&commit) {
+            *count -= 1;
+            if *count == 0 {
+                snapshots.remove(&commit);
+            }
+        }
     }
 
     /// Every snapshot that there is or will be is this one or a later one.
@@ -183,13 +199,7 @@ impl TxnTable {
 
 impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
-        let mut snapshots = lock(&self.table.snapshots[self.shard].0);
-        if let Some(count) = snapshots.get_mut(&self.commit) {
-            *count -= 1;
-            if *count == 0 {
-                snapshots.remove(&self.commit);
-            }
-        }
+        self.table.let_go(self.shard, self.commit);
     }
 }
 

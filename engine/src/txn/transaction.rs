@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::system::Unfinished;
 use super::table::{CommitNo, Snapshot};
-use super::undo::{Record, Segment};
+use super::undo::{Record, Segment, What};
 use super::version::UndoPtr;
 use super::{Isolation, TxnId, TxnSystem};
 use crate::error::{Error, Result};
@@ -16,6 +16,8 @@ pub(crate) struct Txn<'s> {
     pub(super) isolation: Isolation,
     pub(super) lane: usize,
     pub(super) writing: Option<Writing<'s>>,
+    /// It is counted among those that hold gap locks.
+    pub(super) locks_gaps: bool,
     snapshot: Option<Snapshot<'s>>,
     ended: bool,
 }
@@ -35,10 +37,17 @@ pub(super) struct View<'s> {
     _held: Option<Snapshot<'s>>,
 }
 
+impl View<'_> {
+    /// What somebody else holds.
+    pub(super) fn held_elsewhere(commit: CommitNo, own: Option<TxnId>) -> Self {
+        View { commit, own, _held: None }
+    }
+}
+
 impl<'s> Txn<'s> {
     /// `lane` spreads transactions that go on beside each other.
     pub(crate) fn begin(system: &'s TxnSystem, isolation: Isolation, lane: usize) -> Self {
-        Txn { system, isolation, lane, writing: None, snapshot: None, ended: false }
+        Txn { system, isolation, lane, writing: None, locks_gaps: false, snapshot: None, ended: false }
     }
 
     pub(super) fn check_active(&self) -> Result<()> {
@@ -59,7 +68,7 @@ impl<'s> Txn<'s> {
     pub(super) fn view(&mut self) -> View<'s> {
         let own = self.writing.as_ref().map(|writing| writing.id);
         match self.isolation {
-            Isolation::ReadCommitted => {
+            Isolation::ReadCommitted | Isolation::Serializable => {
                 let held = self.system.table.snapshot(self.lane);
                 View { commit: held.commit, own, _held: Some(held) }
             }
@@ -68,6 +77,12 @@ impl<'s> Txn<'s> {
                 View { commit: snapshot.commit, own, _held: None }
             }
         }
+    }
+
+    /// Gets an id, if it has none: it is active, and counted as such, from here on.
+    pub(crate) fn begin_writing(&mut self) -> Result<()> {
+        self.check_active()?;
+        self.writing().map(drop)
     }
 
     pub(super) fn writing(&mut self) -> Result<&mut Writing<'s>> {
@@ -85,15 +100,37 @@ impl<'s> Txn<'s> {
 
     /// Undoes what was written after the savepoint. Locks that were waited for stay.
     pub(crate) fn rollback_to(&mut self, savepoint: usize, waiter: &Waiter) -> Result<()> {
+        self.undo_to(savepoint, |txn, next| txn.keep_locks_of(next, waiter), waiter)
+    }
+
+    /// Undoes what was written after the savepoint, the newest first; `before` is told of each record.
+    fn undo_to(
+        &mut self,
+        savepoint: usize,
+        mut before: impl FnMut(&Self, UndoPtr) -> Result<()>,
+        waiter: &Waiter,
+    ) -> Result<()> {
         self.check_active()?;
-        let system = self.system;
-        let Some(writing) = &mut self.writing else { return Ok(()) };
-        while writing.undo.len() > savepoint {
+        let records = |txn: &Self| txn.writing.as_ref().map_or(0, |writing| writing.undo.len());
+        while records(self) > savepoint {
+            let writing = self.writing.as_ref().expect("it has records");
             let last = *writing.undo.last().expect("it is not empty");
-            system.undo_one(last, waiter)?;
-            writing.undo.pop();
+            before(self, last)?;
+            self.system.undo_one(last, waiter)?;
+            self.writing.as_mut().expect("it has records").undo.pop();
         }
         Ok(())
+    }
+
+    /// What reads have seen stays locked when a change is undone, though its id is not in the row any more.
+    fn keep_locks_of(&self, ptr: UndoPtr, waiter: &Waiter) -> Result<()> {
+        if !self.reads_lock() {
+            return Ok(());
+        }
+        match self.system.undo(ptr, waiter)? {
+            Some(Record { what: What::Commit | What::Prepared, .. }) | None => Ok(()),
+            Some(record) => self.keep_locks(ptr, &record, waiter),
+        }
     }
 
     /// Becomes visible, and lets go of its locks. It is durable when the redo log is, up to its end as it is then.
@@ -113,7 +150,7 @@ impl<'s> Txn<'s> {
 
     /// Undoes all that it has written.
     pub(crate) fn rollback(&mut self, waiter: &Waiter) -> Result<()> {
-        self.rollback_to(0, waiter)?;
+        self.undo_to(0, |_, _| Ok(()), waiter)?;
         if self.writing.is_some() {
             self.system.rollbacks.fetch_add(1, Ordering::Relaxed);
         }
@@ -121,10 +158,41 @@ impl<'s> Txn<'s> {
         Ok(())
     }
 
+    /// Runs a statement of several changes: after an error, all that it has changed is undone. The transaction goes on,
+    /// but if that cannot be done now, it has ended, and purge's thread does it.
+    pub(crate) fn statement<T>(
+        &mut self,
+        waiter: &Waiter,
+        f: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let savepoint = self.savepoint();
+        f(self).inspect_err(|_| {
+            if !self.ended && self.rollback_to(savepoint, waiter).is_err() {
+                self.leave();
+            }
+        })
+    }
+
+    /// Its rollback has failed, or was not tried: others wait for its rows, so purge's thread does it.
+    fn leave(&mut self) {
+        if self.writing.is_some() {
+            let unfinished = self.detach();
+            self.system.leave_unfinished(unfinished);
+        }
+    }
+
+    /// Ends it for its owner; all that it holds goes over to the one who finishes it.
+    pub(super) fn detach(&mut self) -> Unfinished {
+        let Writing { id, undo, .. } = self.writing.take().expect("it has written");
+        self.snapshot = None;
+        self.ended = true;
+        Unfinished { txn: id, undo, locks_gaps: self.locks_gaps }
+    }
+
     /// As it is after [`Txn::commit`] or [`Txn::rollback`].
-    fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         if let Some(writing) = self.writing.take() {
-            self.system.end(writing.id);
+            self.system.end(writing.id, self.locks_gaps);
         }
         self.snapshot = None;
         self.ended = true;
@@ -132,10 +200,7 @@ impl<'s> Txn<'s> {
 }
 
 impl Drop for Txn<'_> {
-    /// Its rollback has failed, or was not tried: others wait for its rows.
     fn drop(&mut self) {
-        if let Some(Writing { id, undo, .. }) = self.writing.take() {
-            self.system.leave_unfinished(Unfinished { txn: id, undo });
-        }
+        self.leave();
     }
 }

@@ -7,12 +7,12 @@
 //!
 //! ```text
 //! key:    number, big-endian                   8
-//! value:  kind                                 1   1 a row was added, 2 a version was replaced, 3 commit
+//! value:  kind                                 1   1 a row was added, 2 a version was replaced, 3 commit, 4 prepared
 //!         transaction                          8
 //!         tree: its root page                  8
 //!         length of the key                    2
 //!         flags: bit 0 the new version deletes 1
-//!         key
+//!         key (kind 4: the XID)
 //!         the version before (kind 2)
 //! ```
 //! The trees are logged like all others, so recovery has their records back before it looks at them.
@@ -36,6 +36,7 @@ const _: () = assert!(HEADER_BYTES <= LARGE_PREFIX_BYTES && version::HEADER_BYTE
 const ADDED: u8 = 1;
 const REPLACED: u8 = 2;
 const COMMIT: u8 = 3;
+const PREPARED: u8 = 4;
 
 /// What a record says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +47,8 @@ pub(super) enum What {
     Replaced(Vec<u8>),
     /// The transaction has committed.
     Commit,
+    /// The transaction is prepared; the key is its XID.
+    Prepared,
 }
 
 /// An undo record.
@@ -76,7 +79,7 @@ impl RecordHead {
         let bad = || Error::CorruptUndo { what: format!("a record of {} bytes makes no sense", bytes.len()) };
         let (head, rest) = bytes.split_at_checked(HEADER_BYTES).ok_or_else(bad)?;
         let number = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes"));
-        if !(ADDED..=COMMIT).contains(&head[0]) {
+        if !(ADDED..=PREPARED).contains(&head[0]) {
             return Err(bad());
         }
         let decoded = RecordHead {
@@ -93,6 +96,11 @@ impl RecordHead {
     pub(super) fn is_commit(&self) -> bool {
         self.kind == COMMIT
     }
+
+    /// The transaction is prepared.
+    pub(super) fn is_prepared(&self) -> bool {
+        self.kind == PREPARED
+    }
 }
 
 impl Record {
@@ -100,11 +108,16 @@ impl Record {
         Record { txn, tree: PageNo(0), key: Vec::new(), deletes: false, what: What::Commit }
     }
 
+    pub(super) fn prepared(txn: TxnId, xid: &[u8]) -> Self {
+        Record { txn, tree: PageNo(0), key: xid.to_vec(), deletes: false, what: What::Prepared }
+    }
+
     fn encode(&self) -> Vec<u8> {
         let (kind, before): (u8, &[u8]) = match &self.what {
             What::Added => (ADDED, &[]),
             What::Replaced(before) => (REPLACED, before),
             What::Commit => (COMMIT, &[]),
+            What::Prepared => (PREPARED, &[]),
         };
         let mut bytes = Vec::with_capacity(HEADER_BYTES + self.key.len() + before.len());
         bytes.push(kind);
@@ -124,7 +137,9 @@ impl Record {
         let what = match head.kind {
             ADDED => What::Added,
             REPLACED => What::Replaced(before.to_vec()),
-            _ => What::Commit,
+            COMMIT => What::Commit,
+            PREPARED => What::Prepared,
+            _ => return Err(bad()),
         };
         Ok(Record { txn: head.txn, tree: head.tree, key: key.to_vec(), deletes: head.deletes, what })
     }
@@ -218,7 +233,7 @@ mod tests {
 
     #[test]
     fn records_are_read_as_they_were_written() {
-        for what in [What::Added, What::Replaced(b"version".to_vec()), What::Commit] {
+        for what in [What::Added, What::Replaced(b"version".to_vec()), What::Commit, What::Prepared] {
             let record = Record { txn: TxnId(3), tree: PageNo(9), key: b"key".to_vec(), deletes: true, what };
             let bytes = record.encode();
             assert!(bytes.len() <= OVERHEAD_BYTES + 3 + 7);

@@ -1,6 +1,7 @@
 //! Writing: locks, the undo record, the new version.
 
 use super::read::bad_version;
+use super::table::CommitNo;
 use super::undo::{OVERHEAD_BYTES, Record, What};
 use super::version::{HEADER_BYTES, Header};
 use super::{Isolation, Txn, TxnId};
@@ -22,24 +23,31 @@ pub(crate) enum Change<'v> {
     Delete,
 }
 
-/// Whether a row of such a size can be: its version must fit the tree, and an undo record.
-fn check_size(tree: &Tree, key: usize, value: usize) -> Result<()> {
-    let max = VALUE_BYTES_MAX - HEADER_BYTES - OVERHEAD_BYTES - key.min(VALUE_BYTES_MAX / 2);
-    if value > max {
-        return Err(Error::ValueTooLarge { size: value, max });
-    }
-    tree.check_size(key, HEADER_BYTES + value)
+/// The newest version of a row, which this transaction may write: nobody else does.
+pub(super) struct Newest {
+    bytes: Option<Vec<u8>>,
+    pub(super) header: Option<Header>,
 }
 
-/// The newest version of a row, which this transaction may write: nobody else does.
-struct Newest {
-    bytes: Option<Vec<u8>>,
-    header: Option<Header>,
+/// The version that was replaced, if the row was there.
+#[derive(Default)]
+pub(super) struct Before(Option<Vec<u8>>);
+
+impl Before {
+    /// The row's value; `None` if it was not there.
+    pub(super) fn value(&self) -> Option<&[u8]> {
+        self.0.as_deref().map(|version| &version[HEADER_BYTES..])
+    }
 }
 
 impl Newest {
     fn is_live(&self) -> bool {
         self.header.is_some_and(|header| !header.deleted)
+    }
+
+    /// The row's value; `None` if it is not there.
+    pub(super) fn value(&self) -> Option<&[u8]> {
+        self.bytes.as_deref().filter(|_| self.is_live()).map(|version| &version[HEADER_BYTES..])
     }
 }
 
@@ -57,7 +65,7 @@ impl<'s> Txn<'s> {
             Change::Insert(value) | Change::Update(value) | Change::Upsert(value) => value,
             Change::Delete => &[],
         };
-        check_size(tree, key.len(), value.len())?;
+        check_size(tree, key, value)?;
         self.ended_by_deadlock(waiter, |txn| txn.try_change(tree, key, value, change, waiter))
     }
 
@@ -76,64 +84,62 @@ impl<'s> Txn<'s> {
             if live && matches!(change, Change::Insert(_))
                 || !live && matches!(change, Change::Update(_) | Change::Delete)
             {
+                // That was seen, so it stays.
+                if !self.reads_lock() || self.lock_as_it_is(tree, key, newest.header, waiter)? {
+                    return Ok(live);
+                }
+                continue;
+            }
+            if self.replace(tree, key, newest, value, deleted, waiter)?.is_some() {
                 return Ok(live);
             }
-            let before = newest.header;
-            let what = newest.bytes.map_or(What::Added, What::Replaced);
-            let writing = self.writing()?;
-            let id = writing.id;
-            let record = Record { txn: id, tree: tree.root(), key: key.to_vec(), deletes: deleted, what };
-            let undo = writing.segment.append(&record, waiter)?;
-            writing.undo.push(undo);
-            let mut version = Vec::with_capacity(HEADER_BYTES + value.len());
-            Header { txn: id, undo, deleted }.encode(&mut version);
-            version.extend_from_slice(value);
-            let request = self.request(id, tree, key);
-            let unchanged =
-                |now: Option<&[u8]>| Header::of(now) == before && self.system.locks.would_grant(&request);
-            if tree.put_if(waiter, key, &version, unchanged)? {
-                return Ok(live);
-            }
-            // The record has no change behind it: that is known, since the row has another.
         }
     }
 
-    /// Locks a row, and replaces `out` by its newest value; false, and `out` empty, if there is none. The lock is held
-    /// to the end, whether the row is there or not.
-    pub(crate) fn get_for_update(
+    /// Writes a new version in the place of the newest one, if that still is the newest; gives back the one before, or
+    /// `None` if it is not.
+    pub(super) fn replace(
         &mut self,
         tree: &Tree,
         key: &[u8],
-        out: &mut Vec<u8>,
+        newest: Newest,
+        value: &[u8],
+        deleted: bool,
         waiter: &Waiter,
-    ) -> Result<bool> {
-        self.check_active()?;
-        self.ended_by_deadlock(waiter, |txn| {
-            let id = txn.writing()?.id;
-            loop {
-                let newest = txn.newest(tree, key, waiter)?;
-                let held = txn.system.locks.holds(id, lock_key(tree, key), LockMode::Exclusive);
-                txn.lock(id, tree, key, waiter)?;
-                // A writer may have come between the two, without a lock object to wait for. None can from now on.
-                let found = tree.get(waiter, key, out)?;
-                // A version's header is no other one's.
-                if newest.header == Header::of(found.then_some(out)) {
-                    out.drain(..HEADER_BYTES.min(out.len()));
-                    return Ok(newest.is_live());
-                }
-                if !held {
-                    txn.system.locks.release(id, lock_key(tree, key));
-                }
+    ) -> Result<Option<Before>> {
+        let (before, live, adds) = (newest.header, newest.is_live(), newest.bytes.is_none());
+        let what = newest.bytes.map_or(What::Added, What::Replaced);
+        let writing = self.writing()?;
+        let id = writing.id;
+        let record = Record { txn: id, tree: tree.root(), key: key.to_vec(), deletes: deleted, what };
+        let undo = writing.segment.append(&record, waiter)?;
+        writing.undo.push(undo);
+        let mut version = Vec::with_capacity(HEADER_BYTES + value.len());
+        Header { txn: id, undo, deleted }.encode(&mut version);
+        version.extend_from_slice(value);
+        let put = match adds && self.system.gaps.any() {
+            true => self.add_in_gap(tree, key, &version, id, waiter)?,
+            false => {
+                let request = self.request(id, tree, key, LockMode::Exclusive);
+                tree.put_if(waiter, key, &version, |now| {
+                    Header::of(now) == before
+                        && !(adds && self.system.gaps.any())
+                        && self.system.locks.claim(&request)
+                })?
             }
-        })
+        };
+        // If not, the record has no change behind it: that is known, since the row has another.
+        Ok(put.then_some(match record.what {
+            What::Replaced(version) if live => Before(Some(version)),
+            _ => Before(None),
+        }))
     }
 
     /// Waits until the row's newest version is this transaction's own or a committed one, and nobody else has the row
-    /// locked.
-    fn newest(&mut self, tree: &Tree, key: &[u8], waiter: &Waiter) -> Result<Newest> {
+    /// locked so that this one could not lock it.
+    pub(super) fn newest(&mut self, tree: &Tree, key: &[u8], waiter: &Waiter) -> Result<Newest> {
         let mut bytes = Vec::new();
-        // Only repeatable read asks what was changed since.
-        let snapshot = (self.isolation == Isolation::RepeatableRead).then(|| self.view().commit);
+        let snapshot = self.write_snapshot();
         loop {
             let found = tree.get(waiter, key, &mut bytes)?;
             let header = match found {
@@ -141,55 +147,79 @@ impl<'s> Txn<'s> {
                 false => None,
             };
             let id = self.writing()?.id;
-            if let Some(header) = header
-                && header.txn != id
-            {
-                if self.system.table.is_active(header.txn) {
-                    self.wait_for(header.txn, id, tree, key, waiter)?;
+            let request = self.request(id, tree, key, LockMode::Exclusive);
+            if let Some(header) = header {
+                if let Some(writer) = self.active_writer(id, &header) {
+                    self.wait_for(writer, request, waiter)?;
                     continue;
                 }
-                if snapshot.is_some_and(|snapshot| !self.system.table.is_visible(header.txn, snapshot)) {
+                if self.is_conflict(id, &header, snapshot) {
                     return Err(Error::WriteConflict);
                 }
             }
-            if !self.system.locks.would_grant(&self.request(id, tree, key)) {
-                self.lock(id, tree, key, waiter)?;
+            if !self.system.locks.would_grant(&request) {
+                self.queue(request, waiter)?;
                 continue;
             }
             return Ok(Newest { bytes: found.then_some(bytes), header });
         }
     }
 
+    /// Under repeatable read, what was changed since is not written over.
+    pub(super) fn write_snapshot(&mut self) -> Option<CommitNo> {
+        (self.isolation == Isolation::RepeatableRead).then(|| self.view().commit)
+    }
+
+    /// The other transaction that has written this version, if it is still active.
+    pub(super) fn active_writer(&self, id: TxnId, header: &Header) -> Option<TxnId> {
+        (header.txn != id && self.system.table.is_active(header.txn)).then_some(header.txn)
+    }
+
+    pub(super) fn is_conflict(&self, id: TxnId, header: &Header, snapshot: Option<CommitNo>) -> bool {
+        snapshot
+            .is_some_and(|snapshot| header.txn != id && !self.system.table.is_visible(header.txn, snapshot))
+    }
+
     /// Waits for the writer whose id is in the row, if it is still active.
-    fn wait_for(&self, writer: TxnId, id: TxnId, tree: &Tree, key: &[u8], waiter: &Waiter) -> Result<()> {
+    pub(super) fn wait_for(&self, writer: TxnId, request: Request<'_>, waiter: &Waiter) -> Result<()> {
         let (locks, table) = (&self.system.locks, &self.system.table);
-        match locks.make_explicit(writer, lock_key(tree, key), || table.is_active(writer)) {
-            true => self.lock(id, tree, key, waiter),
+        match locks.make_explicit(writer, request.key, || table.is_active(writer)) {
+            true => self.queue(request, waiter),
             false => Ok(()),
         }
     }
 
-    fn lock(&self, id: TxnId, tree: &Tree, key: &[u8], waiter: &Waiter) -> Result<()> {
-        match self.system.locks.lock(self.request(id, tree, key), waiter) {
-            Ok(_) => Ok(()),
-            Err(LockError::Deadlock) => Err(Error::Deadlock),
-            Err(LockError::Timeout) => Err(Error::LockWaitTimeout),
-            Err(LockError::Cancelled) => Err(Error::LockWaitCancelled),
-        }
+    /// Waits for those who are in the way, if there are any.
+    pub(super) fn queue(&self, request: Request<'_>, waiter: &Waiter) -> Result<()> {
+        self.system.locks.queue(request, waiter).map(drop).map_err(lock_error)
     }
 
-    fn request<'k>(&self, id: TxnId, tree: &Tree, key: &'k [u8]) -> Request<'k> {
+    /// Takes a lock that nobody can have but as a lock object.
+    pub(super) fn lock(&self, request: Request<'_>, waiter: &Waiter) -> Result<()> {
+        self.system.locks.lock(request, waiter).map(drop).map_err(lock_error)
+    }
+
+    pub(super) fn request<'k>(&self, id: TxnId, tree: &Tree, key: &'k [u8], mode: LockMode) -> Request<'k> {
+        self.request_of(id, lock_key(tree, Some(key)), mode)
+    }
+
+    /// The same, of the tree's end as well.
+    pub(super) fn request_of<'k>(&self, id: TxnId, key: LockKey<'k>, mode: LockMode) -> Request<'k> {
         let written = self.writing.as_ref().map_or(0, |writing| writing.undo.len());
         Request {
             class: if written > 0 { Class::First } else { Class::Newcomer },
             timeout: Some(self.system.lock_wait_timeout),
             weight: written as u64,
-            ..Request::new(id, lock_key(tree, key), LockMode::Exclusive)
+            ..Request::new(id, key, mode)
         }
     }
 
     /// A deadlock's victim is rolled back at once: others wait for what it holds.
-    fn ended_by_deadlock<T>(&mut self, waiter: &Waiter, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+    pub(super) fn ended_by_deadlock<T>(
+        &mut self,
+        waiter: &Waiter,
+        f: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
         let result = f(self);
         if let Err(Error::Deadlock) = result {
             self.rollback(waiter)?;
@@ -198,6 +228,23 @@ impl<'s> Txn<'s> {
     }
 }
 
-fn lock_key<'k>(tree: &Tree, key: &'k [u8]) -> LockKey<'k> {
-    LockKey { tree: tree.root().0, key: Some(key) }
+/// Whether a row of such a size can be: its version must fit the tree, and an undo record.
+pub(super) fn check_size(tree: &Tree, key: &[u8], value: &[u8]) -> Result<()> {
+    let max = VALUE_BYTES_MAX - HEADER_BYTES - OVERHEAD_BYTES - key.len().min(VALUE_BYTES_MAX / 2);
+    if value.len() > max {
+        return Err(Error::ValueTooLarge { size: value.len(), max });
+    }
+    tree.check_size(key.len(), HEADER_BYTES + value.len())
+}
+
+fn lock_error(error: LockError) -> Error {
+    match error {
+        LockError::Deadlock => Error::Deadlock,
+        LockError::Timeout => Error::LockWaitTimeout,
+        LockError::Cancelled => Error::LockWaitCancelled,
+    }
+}
+
+pub(super) fn lock_key<'k>(tree: &Tree, key: Option<&'k [u8]>) -> LockKey<'k> {
+    LockKey { tree: tree.root().0, key }
 }

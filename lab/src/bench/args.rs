@@ -1,5 +1,6 @@
 //! Options of `flifo bench admission`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -35,6 +36,16 @@ pub enum BenchCommand {
     /// The first Ctrl-C ends the running cell, prints and saves what was measured; the second ends at once.
     #[command(after_help = EXIT_CODES, after_long_help = EXAMPLES)]
     Admission(Box<AdmissionArgs>),
+    /// Measure the engine beside other embedded stores (redb, LMDB, fjall, RocksDB, SQLite, sled)
+    ///
+    /// Runs the program flifo-peers, which `make peers` builds: beside this one, or in PATH. Options go to it as they are;
+    /// `flifo bench peers --help` is its help.
+    #[command(disable_help_flag = true)]
+    Peers {
+        /// Options of flifo-peers
+        #[arg(value_name = "OPTIONS", trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<OsString>,
+    },
 }
 
 /// Options of `flifo bench admission`.

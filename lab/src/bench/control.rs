@@ -29,7 +29,7 @@ const MAX_VALUE_POWER: u8 = 40;
 /// Where a cell is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Phase {
+pub enum Phase {
     /// The burst of the start passes; nothing counts.
     Settle = 0,
     /// Times are recorded.
@@ -39,7 +39,7 @@ pub(super) enum Phase {
 }
 
 /// The middle of a cell.
-pub(super) struct Control {
+pub struct Control {
     phase: Line<AtomicU8>,
     arrived: Line<AtomicU32>,
     gun: AtomicU32,
@@ -57,7 +57,7 @@ struct Line<T>(T);
 
 /// A thread's counters.
 #[derive(Default)]
-pub(super) struct Slot {
+pub struct Slot {
     statements: AtomicU64,
     /// When it asked for the place that it has not yet; 0 while it does not wait.
     asked_ns: AtomicU64,
@@ -66,15 +66,18 @@ pub(super) struct Slot {
 }
 
 /// Everybody's counters at one moment.
-pub(super) struct Reading {
-    pub(super) at_ns: u64,
-    pub(super) statements: Vec<u64>,
-    pub(super) entered_ns: Histogram,
+pub struct Reading {
+    /// When it was taken.
+    pub at_ns: u64,
+    /// Of each thread, done until then.
+    pub statements: Vec<u64>,
+    /// Of all threads: the times that they noted.
+    pub entered_ns: Histogram,
 }
 
 impl Control {
     /// For so many threads.
-    pub(super) fn new(threads: u32, verify: bool) -> Self {
+    pub fn new(threads: u32, verify: bool) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
         let histogram =
             || AtomicHistogram::new(GROUPING_POWER, MAX_VALUE_POWER).expect("constants that fit each other");
@@ -90,7 +93,7 @@ impl Control {
 
     /// Where the cell is.
     #[inline]
-    pub(super) fn phase(&self) -> Phase {
+    pub fn phase(&self) -> Phase {
         match self.phase.0.load(Ordering::Relaxed) {
             0 => Phase::Settle,
             1 => Phase::Measure,
@@ -99,18 +102,18 @@ impl Control {
     }
 
     /// Goes on to `phase`; a cell that is over stays over.
-    pub(super) fn go_to(&self, phase: Phase) {
+    pub fn go_to(&self, phase: Phase) {
         self.phase.0.fetch_max(phase as u8, Ordering::Relaxed);
     }
 
     /// Ends the cell for those who are at the start, too.
-    pub(super) fn give_up(&self) {
+    pub fn give_up(&self) {
         self.go_to(Phase::Over);
         self.open();
     }
 
     /// Says that this thread is ready, and waits for the start.
-    pub(super) fn arrive(&self) {
+    pub fn arrive(&self) {
         self.arrived.0.fetch_add(1, Ordering::Release);
         while self.gun.load(Ordering::Acquire) == 0 {
             // Every error (changed word, signal) means: look again.
@@ -119,32 +122,32 @@ impl Control {
     }
 
     /// How many are ready.
-    pub(super) fn arrived(&self) -> u32 {
+    pub fn arrived(&self) -> u32 {
         self.arrived.0.load(Ordering::Acquire)
     }
 
     /// Lets all go at once.
-    pub(super) fn open(&self) {
+    pub fn open(&self) {
         self.gun.store(1, Ordering::Release);
         // Waking a valid, aligned word cannot fail.
         let _ = futex::wake(&self.gun, futex::Flags::PRIVATE, i32::MAX as u32);
     }
 
     /// The counters of a thread.
-    pub(super) fn slot(&self, thread: usize) -> &Slot {
+    pub fn slot(&self, thread: usize) -> &Slot {
         &self.slots[thread].0
     }
 
     /// Notes a time from asking to being inside, of so many entries.
     #[inline]
-    pub(super) fn entered(&self, ns: u64, entries: u64) {
+    pub fn entered(&self, ns: u64, entries: u64) {
         let processor = sched_getcpu() % self.entered_ns.len();
         // Fails only beyond the histogram's range, which the line keeps it from.
         let _ = self.entered_ns[processor].add(ns.min((1 << MAX_VALUE_POWER) - 1), entries);
     }
 
     /// Reads all counters.
-    pub(super) fn read(&self) -> Reading {
+    pub fn read(&self) -> Reading {
         let mut sum = self.entered_ns[0].load();
         for histogram in &self.entered_ns[1..] {
             sum = sum.wrapping_add(&histogram.load()).expect("all have one shape");
@@ -155,7 +158,7 @@ impl Control {
 
     /// The longest time from asking to being inside, of those that ended inside the window and of those that
     /// wait still at `end_ns`: whoever starves is in here.
-    pub(super) fn longest_ns(&self, end_ns: u64) -> u64 {
+    pub fn longest_ns(&self, end_ns: u64) -> u64 {
         let of_slot = |Line(slot): &Line<Slot>| {
             let asked_ns = slot.asked_ns.load(Ordering::Relaxed);
             let waits_ns = if asked_ns == 0 { 0 } else { end_ns.saturating_sub(asked_ns) };
@@ -168,25 +171,25 @@ impl Control {
 impl Slot {
     /// Another statement is done.
     #[inline]
-    pub(super) fn done(&self) {
+    pub fn done(&self) {
         self.statements.store(self.statements.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// Asks for a place now.
     #[inline]
-    pub(super) fn asks(&self, now_ns: u64) {
+    pub fn asks(&self, now_ns: u64) {
         self.asked_ns.store(now_ns, Ordering::Relaxed);
     }
 
     /// Waits no more.
     #[inline]
-    pub(super) fn is_inside(&self) {
+    pub fn is_inside(&self) {
         self.asked_ns.store(0, Ordering::Relaxed);
     }
 
     /// Notes a wait of the window.
     #[inline]
-    pub(super) fn waited(&self, ns: u64) {
+    pub fn waited(&self, ns: u64) {
         if ns > self.longest_ns.load(Ordering::Relaxed) {
             self.longest_ns.store(ns, Ordering::Relaxed);
         }

@@ -13,16 +13,19 @@
 //! | `control` | what the threads of a cell share: start, phase, counters |
 //! | `worker` | a thread's closed loop |
 //! | `cell`, `run` | one round of one cell; the bench from its first line to its last |
+//! | `peers` | `flifo bench peers`: another program, which measures the engine beside other embedded stores |
 
 pub mod args;
 mod cell;
-mod control;
+pub mod control;
 mod limiter;
 mod load;
+mod peers;
 pub mod plan;
 mod run;
 mod worker;
 
 pub use limiter::{Contender, Peer};
 pub use load::Load;
+pub use peers::peers;
 pub use run::admission;

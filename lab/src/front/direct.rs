@@ -4,20 +4,21 @@ use std::sync::Arc;
 
 use flifo_admission::Admission;
 
+use super::play::Play;
 use super::{Clients, Job, Player, STACK_BYTES, Tally};
 use crate::clock;
 use crate::crew::Crew;
 use crate::error::Error;
-use crate::workload::{Executor, Script};
-use flifo_engine::{Database, Session, Tree};
+use crate::workload::{Executor, Sbtest, Scratch};
+use flifo_engine::{Database, Session};
 
-pub(super) fn open(connections: u32, database: &Database, table: &Tree) -> Result<Clients, Error> {
+pub(super) fn open(connections: u32, database: &Database, table: &Sbtest) -> Result<Clients, Error> {
     let drivers = (0..connections).map(|connection| Direct {
         connection,
         database: database.clone(),
         table: table.clone(),
         session: None,
-        executor: Executor::default(),
+        scratch: Default::default(),
     });
     Crew::start_threads("client", STACK_BYTES, drivers)
 }
@@ -25,9 +26,9 @@ pub(super) fn open(connections: u32, database: &Database, table: &Tree) -> Resul
 struct Direct {
     connection: u32,
     database: Database,
-    table: Tree,
+    table: Sbtest,
     session: Option<Session>,
-    executor: Executor,
+    scratch: Scratch,
 }
 
 impl Player for Direct {
@@ -38,21 +39,14 @@ impl Player for Direct {
 
     fn run(&mut self, job: &Job) -> Result<Tally, Error> {
         let session = self.session.as_ref().expect("a crew opens sessions before it starts a job");
-        let mut script = Script::new(job.shape, job.seed, job.round, self.connection);
+        let mut executor = Executor::new(session, &self.table, std::mem::take(&mut self.scratch));
         let mut tally = Tally::new(1);
-        let mut begun_ns = clock::now_ns();
+        let mut play = Play::begin(&job.load, &job.window, (self.connection, 0), clock::now_ns());
         loop {
-            let statement = script.next_statement();
-            self.executor.run(session, &self.table, &statement)?;
-            let now_ns = clock::now_ns();
-            let ended = script.transaction_ended();
-            tally.reply(&job.window, now_ns, 0, ended.then_some(begun_ns));
-            if now_ns >= job.window.end_ns() {
-                tally.unanswered(&job.window, begun_ns);
+            let outcome = executor.run(play.statement(), play.values())?;
+            if !play.complete(outcome, clock::now_ns(), &mut tally)? {
+                self.scratch = executor.into_scratch();
                 return Ok(tally);
-            }
-            if ended {
-                begun_ns = now_ns;
             }
         }
     }

@@ -14,6 +14,8 @@
 //! may hang; the command ends then.
 
 mod direct;
+mod play;
+mod retries;
 mod socket;
 mod tally;
 
@@ -26,8 +28,9 @@ use flifo_admission::Admission;
 use crate::clock;
 use crate::crew::{Crew, Driver};
 use crate::error::Error;
-use crate::workload::Shape;
-use flifo_engine::{Database, Tree};
+use crate::workload::{Load, Sbtest};
+use flifo_engine::Database;
+pub use retries::Retries;
 pub(crate) use socket::client_threads;
 pub use tally::{LATENCY_NS_MAX, Tally};
 
@@ -107,19 +110,17 @@ impl Window {
 #[derive(Clone)]
 pub struct Job {
     /// The statements.
-    pub shape: Shape,
-    /// With `round` and the connection's number, what fixes the statements.
-    pub seed: u64,
-    /// The cell's round.
-    pub round: u32,
+    pub load: Load,
     /// What counts, and when to stop.
     pub window: Arc<Window>,
 }
 
 /// What the threads that play clients are told.
 #[derive(Clone)]
-pub(crate) enum Order {
+pub enum Order {
+    /// A new session for every connection.
     Open(Arc<Admission>),
+    /// A cell.
     Run(Job),
 }
 
@@ -162,7 +163,12 @@ pub struct Front {
 
 impl Front {
     /// Opens `connections` connections to the table.
-    pub fn open(kind: FrontKind, connections: u32, database: &Database, table: &Tree) -> Result<Self, Error> {
+    pub fn open(
+        kind: FrontKind,
+        connections: u32,
+        database: &Database,
+        table: &Sbtest,
+    ) -> Result<Self, Error> {
         match kind {
             FrontKind::Socket => {
                 let (servers, crew) = socket::open(connections, database, table)?;
@@ -188,7 +194,7 @@ impl Front {
     pub fn begin(
         &mut self,
         admission: &Arc<Admission>,
-        (shape, seed, round): (Shape, u64, u32),
+        load: Load,
         (settle, time): (Duration, Duration),
     ) -> Result<Arc<Window>, Error> {
         self.servers.admit_by(admission);
@@ -196,7 +202,7 @@ impl Front {
         let opened = self.crew.collect();
         self.note(opened)?;
         let window = Arc::new(Window::after(settle, time));
-        self.crew.tell(&Order::Run(Job { shape, seed, round, window: Arc::clone(&window) }));
+        self.crew.tell(&Order::Run(Job { load, window: Arc::clone(&window) }));
         Ok(window)
     }
 

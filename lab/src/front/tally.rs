@@ -3,6 +3,9 @@
 use histogram::Histogram;
 
 use super::Window;
+use super::retries::Retries;
+use crate::results::PerSecond;
+use crate::workload::Totals;
 
 /// Buckets at most 1/128 wide, relative to their value.
 const GROUPING_POWER: u8 = 7;
@@ -24,6 +27,12 @@ pub struct Tally {
     pub latency_ns_max: u64,
     /// Statements of each connection, by its number within the driver.
     pub per_connection: Vec<u64>,
+    /// The window second by second; the last one may be a part.
+    pub seconds: Vec<PerSecond>,
+    /// Transactions that were rolled back and run again.
+    pub retries: Retries,
+    /// What all acknowledged transactions changed in the table, those outside the window included.
+    pub changes: Totals,
 }
 
 impl Tally {
@@ -37,7 +46,20 @@ impl Tally {
             latency_ns,
             latency_ns_max: 0,
             per_connection: vec![0; connections],
+            seconds: Vec::new(),
+            retries: Retries::default(),
+            changes: Totals::default(),
         }
+    }
+
+    /// The second of the window in which a reply came.
+    #[inline]
+    fn second(&mut self, window: &Window, now_ns: u64) -> &mut PerSecond {
+        let second = ((now_ns - window.start_ns()) / 1_000_000_000) as usize;
+        if second >= self.seconds.len() {
+            self.seconds.resize(second + 1, PerSecond::default());
+        }
+        &mut self.seconds[second]
     }
 
     /// Takes note of a reply at `now_ns` if it came inside the window. `begun_ns` is when its transaction
@@ -49,6 +71,9 @@ impl Tally {
         }
         self.statements += 1;
         self.per_connection[connection] += 1;
+        let second = self.second(window, now_ns);
+        second.statements += 1;
+        second.transactions += u64::from(begun_ns.is_some());
         if let Some(begun_ns) = begun_ns {
             let latency_ns = now_ns - begun_ns;
             self.transactions += 1;
@@ -69,6 +94,13 @@ impl Tally {
         self.transactions += other.transactions;
         self.latency_ns_max = self.latency_ns_max.max(other.latency_ns_max);
         self.per_connection.extend(other.per_connection);
+        self.retries.add(&other.retries);
+        self.changes = self.changes.plus(other.changes);
+        self.seconds.resize(self.seconds.len().max(other.seconds.len()), PerSecond::default());
+        for (sum, more) in self.seconds.iter_mut().zip(other.seconds) {
+            sum.statements += more.statements;
+            sum.transactions += more.transactions;
+        }
         self.latency_ns =
             self.latency_ns.wrapping_add(&other.latency_ns).expect("all tallies have one histogram shape");
     }
@@ -124,6 +156,18 @@ mod tests {
     }
 
     #[test]
+    fn seconds_are_the_window_s() {
+        let window = Window::after(Duration::ZERO, Duration::from_secs(3));
+        let mut tally = Tally::new(1);
+        for (at_ms, begun) in [(0, true), (999, false), (2_000, true)] {
+            let now_ns = window.start_ns() + at_ms * 1_000_000;
+            tally.reply(&window, now_ns, 0, begun.then_some(window.start_ns()));
+        }
+        let second = |statements, transactions| PerSecond { statements, transactions };
+        assert_eq!(tally.seconds, [second(2, 1), second(0, 0), second(1, 1)]);
+    }
+
+    #[test]
     fn tallies_add_up() {
         let window = Window::after(Duration::ZERO, Duration::from_secs(1));
         let (mut a, mut b) = (Tally::new(1), Tally::new(1));
@@ -133,6 +177,7 @@ mod tests {
         b.reply(&window, window.start_ns() + 2_000_000, 0, Some(window.start_ns()));
         a.add(b);
         assert_eq!((a.statements, a.per_connection.clone()), (3, vec![1, 2]));
+        assert_eq!(a.seconds, [PerSecond { statements: 3, transactions: 3 }]);
         assert_eq!(a.latency_ns_max, 2_000_000);
         assert!((a.latency_ms(1.0).unwrap() - 2.0).abs() < 0.02);
     }

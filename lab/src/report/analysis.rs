@@ -212,7 +212,12 @@ impl<'a> Panel<'a> {
 
     /// What a latency is of: a whole transaction where it has several statements.
     pub fn timed(&self) -> &'static str {
-        if self.workload.starts_with("read-") { "transaction" } else { "statement" }
+        if self.has_transactions() { "transaction" } else { "statement" }
+    }
+
+    /// Whether transactions of its workload have several statements.
+    pub fn has_transactions(&self) -> bool {
+        ["read-only", "read-write", "ycsb-f"].contains(&self.workload)
     }
 
     /// The curve of `policy` that compares best with `curve`: same limit and tickets, else same limit, else

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::analysis::{Curve, Panel, bound, ratio, throughput};
 use super::frame::{self, Chart, Look};
 use super::palette::colour_name;
-use super::{server, versus};
+use super::{changes, server, versus};
 use crate::published::{Flifo2009, PublishedCurve};
 use crate::results::{Cell, Round};
 use crate::statistics::Spread;
@@ -20,8 +20,17 @@ pub(super) fn charts(panel: &Panel<'_>, published: &Flifo2009) -> Vec<Chart> {
         charts.extend(shape(panel, published));
     }
     charts.extend(latencies(panel));
+    if panel.has_transactions() {
+        let note = "Transactions of several statements per second; median of the rounds, bars from the lowest to the highest.";
+        charts.extend(of_figure(panel, "Transactions", note, "transactions per second", |r| {
+            Some(r.transactions_per_s)
+        }));
+    }
     if panel.is_server() {
         charts.extend(server::charts(panel));
+    }
+    if changes::are_in(panel) {
+        charts.extend(changes::charts(panel));
     }
     charts.push(switches(panel));
     charts.extend(wakes(panel));
@@ -40,6 +49,26 @@ fn headline(panel: &Panel<'_>) -> Chart {
         switchable: true,
         spec: spec(panel, panel.curves.iter().map(trace).collect(), "statements per second", true),
     }
+}
+
+/// A small chart of one figure of the rounds; `None` if it was not measured.
+pub(super) fn of_figure(
+    panel: &Panel<'_>,
+    title: &str,
+    note: &str,
+    unit: &str,
+    figure: fn(&Round) -> Option<f64>,
+) -> Option<Chart> {
+    let measured =
+        panel.curves.iter().flat_map(|curve| &curve.cells).any(|cell| cell.spread(figure).is_some());
+    let traces = panel.curves.iter().map(|curve| line(curve, unit, |cell| cell.spread(figure))).collect();
+    measured.then(|| Chart {
+        title: title.into(),
+        note: note.into(),
+        wide: false,
+        switchable: true,
+        spec: spec(panel, traces, unit, true),
+    })
 }
 
 /// Ours and the published curve, each against its own peak.

@@ -2,8 +2,8 @@
 //! Shapes are as a small machine shows them; no figure in it was measured.
 
 use crate::results::{
-    AdmissionFigures, CellKey, DiskFigures, EntryFigures, Failure, Fairness, HostFigures, RefusalFigures,
-    Results, Round, Second, ServerFigures, Settings, Variable,
+    AdmissionFigures, CellKey, ChangeFigures, DiskFigures, EntryFigures, Failure, Fairness, HostFigures,
+    PerSecond, RefusalFigures, Results, Round, Second, ServerFigures, Settings, Variable,
 };
 use crate::sampler::{Machine, Samples};
 
@@ -138,6 +138,8 @@ fn server_round(policy: &str, threads: u32, round: u32) -> Round {
         client_cpu_us_per_statement: Some(7.0),
     };
     measured.refusals = RefusalFigures {
+        retries: Some(4),
+        write_conflicts: None,
         deadlocks: Some(3),
         lock_wait_timeouts: Some(1),
         statement_timeouts: Some(0),
@@ -220,6 +222,8 @@ fn measure(policy: &str, threads: u32, round: u32, scale: f64) -> Round {
 fn second(at_s: f64, host: &HostFigures) -> Second {
     Second {
         at_s,
+        throughput_per_s: None,
+        transactions_per_s: None,
         context_switches_per_s: host.context_switches_per_s,
         cpu_user: host.cpu_user,
         cpu_system: host.cpu_system,
@@ -255,6 +259,61 @@ fn admission(policy: &str, threads: u32, statements: u64, jitter: f64) -> Admiss
         queued_p99_us: wake(f64::from(threads) * 35.0),
         queued_max_us: wake(f64::from(threads) * 80.0),
     }
+}
+
+/// A made-up sweep of the engine with workloads that write.
+pub fn writing() -> Results {
+    let mut results = results();
+    results.command_line = "flifo sweep --workload hot-rows-100,read-write <made up>".into();
+    results.settings.flush_log_at_trx_commit = Some(2);
+    results.settings.redo_capacity_bytes = Some(128 << 20);
+    results.settings.rollback_segments = Some(16);
+    results.settings.doublewrite = Some(true);
+    for cell in &mut results.cells {
+        let is_single = cell.key.workload == "point-select";
+        cell.key.workload = if is_single { "hot-rows-100".into() } else { "read-write".into() };
+        let rounds = std::mem::take(&mut cell.rounds);
+        rounds.into_iter().for_each(|round| cell.push(with_changes(round)));
+    }
+    results
+}
+
+fn with_changes(mut round: Round) -> Round {
+    let per_s = round.transactions_per_s;
+    round.changes = ChangeFigures {
+        commits_per_s: Some(per_s),
+        rollbacks: Some(12),
+        redo_bytes_per_s: Some(per_s * 900.0),
+        log_syncs_per_s: Some(1.0),
+        log_wait_p50_us: Some(80.0),
+        log_wait_p99_us: Some(400.0),
+        checkpoint_age_bytes: Some(60 << 20),
+        checkpoint_age_share_max: Some(0.52),
+        redo_hard_stops: Some(0),
+        redo_holds: Some(3),
+        history_length: Some(1500),
+        row_lock_waits: Some(700),
+        row_lock_wait_p50_us: Some(50.0),
+        row_lock_wait_p99_us: Some(900.0),
+        row_lock_deadlocks: Some(4),
+        dirty_pages: Some(9000),
+    };
+    round.refusals = RefusalFigures {
+        retries: Some(12),
+        deadlocks: Some(4),
+        lock_wait_timeouts: Some(0),
+        write_conflicts: Some(8),
+        ..RefusalFigures::default()
+    };
+    let second = (per_s * 0.95) as u64;
+    let counted = [
+        PerSecond { statements: second, transactions: second },
+        PerSecond {
+            statements: round.statements.saturating_sub(second),
+            transactions: round.transactions.saturating_sub(second),
+        },
+    ];
+    round.with_seconds(&counted)
 }
 
 /// A made-up bench: two loads, two policies and three peers, two limits, 16 to 4096 threads, three rounds.

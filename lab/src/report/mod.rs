@@ -1,6 +1,7 @@
 //! Shows results: lines while cells finish, tables at the end, a page, a picture.
 
 pub mod analysis;
+mod changes;
 mod charts;
 mod conclusion;
 #[doc(hidden)]

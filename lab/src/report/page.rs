@@ -5,7 +5,7 @@ use super::analysis::{Panel, bound, panels};
 use super::charts::charts;
 use super::conclusion::conclusion;
 use super::frame::{self, Page, escape};
-use super::{format, server, versus};
+use super::{changes, format, server, versus};
 use crate::published::{Comparison, Flifo2009, Verdict, compare};
 use crate::results::{Cell, Results};
 
@@ -26,6 +26,10 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
     let machine = &results.machine;
     let settings = &results.settings;
     let is_bench = panels.iter().any(Panel::is_bench);
+    let read_write_ranges = match settings.read_write_range_size {
+        0 => String::new(),
+        range => format!(" (read-write: {range})"),
+    };
     let mut facts = vec![
         (
             "machine",
@@ -41,9 +45,10 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
         (
             "data",
             format!(
-                "{} rows, ranges of {}, buffer pool {} in {} instances, {} data files, {}, seed {}",
+                "{} rows, ranges of {}{}, buffer pool {} in {} instances, {} data files, {}, seed {}",
                 format::count(settings.rows as f64),
                 settings.range_size,
+                read_write_ranges,
                 format::bytes(settings.buffer_pool_bytes),
                 settings.buffer_pool_instances,
                 settings.data_files,
@@ -64,6 +69,9 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
         ),
         ("started", format!("{}, took {:.0} s", results.started_at, results.elapsed_s)),
     ];
+    if let Some(engine) = changes::described(results) {
+        facts.insert(3, ("changes", engine));
+    }
     if let Some(server) = server::described(results) {
         let data = format!(
             "{} rows, ranges of {} (read-write: {}), seed {}",
@@ -98,6 +106,9 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
         .into_iter()
         .map(|failure| format!("<p class=\"warning\">Not measured: {}</p>\n", escape(&failure)))
         .collect();
+    for text in panels.iter().filter_map(changes::warning) {
+        warning += &format!("<p class=\"warning\">{}</p>\n", escape(&text));
+    }
     if results.interrupted {
         warning +=
             "<p class=\"warning\">The run was interrupted: some cells have fewer rounds, or none.</p>\n";
@@ -183,13 +194,18 @@ fn cell_table(panel: &Panel<'_>) -> String {
         _ => ("policy", &HEAD, cell_fields),
     };
     let first = ["threads", who];
-    let head: String = first.iter().chain(names).map(|name| format!("<th>{name}</th>")).collect();
+    let more: &[&str] = if changes::are_in(panel) { &changes::HEAD } else { &[] };
+    let head: String = first.iter().chain(names).chain(more).map(|name| format!("<th>{name}</th>")).collect();
     let mut rows = String::new();
     for &threads in &panel.threads {
         let mut class = " class=\"group\"";
         for curve in &panel.curves {
             let Some(cell) = curve.at(threads) else { continue };
-            let fields: String = fields_of(cell).iter().map(|field| format!("<td>{field}</td>")).collect();
+            let mut fields = fields_of(cell);
+            if !more.is_empty() {
+                fields.extend(changes::cell_fields(cell));
+            }
+            let fields: String = fields.iter().map(|field| format!("<td>{field}</td>")).collect();
             rows += &format!("<tr{class}><td>{threads}</td><td>{}</td>{fields}</tr>\n", escape(&curve.label));
             class = "";
         }
@@ -270,6 +286,16 @@ mod tests {
         let own = page.replace(&frame::library(), "");
         assert!(own.contains("10.11.6-MariaDB at unix:/made/up.sock") && own.contains("server µs/st"));
         assert!(own.contains("Not measured: hot-rows-100") && !own.contains("data files"));
+    }
+
+    #[test]
+    fn a_page_of_changes_tells_what_they_took() {
+        let page = html(&fixture::writing()).unwrap();
+        let own = page.replace(&frame::library(), "");
+        for wanted in ["redo log of 128 MiB", "<th>hard stops</th>", "Lowest second", "Transactions"] {
+            assert!(own.contains(wanted), "{wanted}");
+        }
+        assert!(!html(&fixture::results()).unwrap().contains("<th>hard stops</th>"));
     }
 
     #[test]

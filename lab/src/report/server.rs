@@ -4,7 +4,7 @@ use comfy_table::{Cell as Field, Table};
 
 use super::Style;
 use super::analysis::{Curve, Panel, ratio, throughput};
-use super::charts::{line, spec};
+use super::charts::of_figure;
 use super::conclusion::compared;
 use super::format;
 use super::frame::Chart;
@@ -181,18 +181,7 @@ pub(super) fn charts(panel: &Panel<'_>) -> Vec<Chart> {
         ),
         ("Tried again", "Deadlocks, timeouts and refusals in a round.", "errors", tried_again),
     ];
-    let chart = |(title, note, unit, figure): (&str, &str, &str, Figure)| {
-        let measured =
-            panel.curves.iter().flat_map(|curve| &curve.cells).any(|cell| cell.spread(figure).is_some());
-        let traces = panel.curves.iter().map(|curve| line(curve, unit, |cell| cell.spread(figure))).collect();
-        measured.then(|| Chart {
-            title: title.into(),
-            note: note.into(),
-            wide: false,
-            switchable: true,
-            spec: spec(panel, traces, unit, true),
-        })
-    };
+    let chart = |(title, note, unit, figure)| of_figure(panel, title, note, unit, figure);
     wanted.into_iter().filter_map(chart).collect()
 }
 

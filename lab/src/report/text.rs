@@ -7,9 +7,10 @@ use comfy_table::{Attribute, Cell as Field, CellAlignment, Color, ContentArrange
 
 use super::analysis::{Curve, Panel, bound, panels, ratio, switches_per_statement, throughput};
 use super::conclusion::conclusion;
-use super::{Style, format, server};
+use super::{Style, changes, format, server};
 use crate::published::{Comparison, Flifo2009, Verdict, compare};
 use crate::results::{Cell, Results};
+use crate::statistics::Spread;
 
 /// The connections for which the long tables have rows: nearest to this, and the last.
 const DETAIL_THREADS: u32 = 16;
@@ -60,6 +61,9 @@ pub fn final_report(results: &Results, style: Style) -> String {
     if let Some(server) = server::described(results) {
         text += &format!("Server: {server}\n\n");
     }
+    if let Some(engine) = changes::described(results).filter(|_| panels.iter().any(changes::are_in)) {
+        text += &format!("Engine: {engine}\n\n");
+    }
     for panel in &panels {
         let causes = if panel.is_server() {
             let title = "Why: statements the server counted; for each its time, the client's, its switches; row-lock waits; processors (% of all)";
@@ -69,17 +73,40 @@ pub fn final_report(results: &Results, style: Style) -> String {
         };
         let latency_title =
             format!("Latency of a {} (ms), and how evenly connections are served", panel.timed());
-        let sections = [
-            (
-                "Statements per second: median of the rounds, lowest and highest round",
-                throughput_table(panel, |curve| label(curve, &curve.label, style), style),
-            ),
+        let head = |curve: &Curve<'_>| label(curve, &curve.label, style);
+        let mut sections = vec![(
+            "Statements per second: median of the rounds, lowest and highest round",
+            throughput_table(panel, head, style),
+        )];
+        if panel.has_transactions() {
+            let per_s = |cell: &Cell| cell.spread(|round| Some(round.transactions_per_s));
+            sections.push((
+                "Transactions per second: median of the rounds, lowest and highest round",
+                rate_table(panel, head, per_s, style),
+            ));
+        }
+        sections.extend([
             ("Against the others, round by round: median, lowest..highest", ratio_table(panel, style)),
-            (&latency_title, latency_table(panel, style)),
+            (&*latency_title, latency_table(panel, style)),
             causes,
-        ];
+        ]);
+        if changes::are_in(panel) {
+            sections.extend([
+                (
+                    "Transactions: per second, the lowest second of all rounds against the mean, why some were run again",
+                    changes::transactions(detail_rows(panel), style),
+                ),
+                (
+                    "What the engine wrote; the highest checkpoint age (% of the redo log); changes held back",
+                    changes::engine(detail_rows(panel), style),
+                ),
+            ]);
+        }
         let _ = writeln!(text, "\n{}", bold(&panel.heading(), style));
         let _ = writeln!(text, "{}", conclusion(panel));
+        if let Some(warning) = changes::warning(panel) {
+            let _ = writeln!(text, "{warning}");
+        }
         for (title, table) in sections {
             let _ = writeln!(text, "\n{title}\n{table}");
         }
@@ -114,13 +141,19 @@ fn published_title(published: &Flifo2009) -> String {
 
 /// A row per number of threads, a column per curve, whose name is as `head` gives it.
 pub(super) fn throughput_table(panel: &Panel<'_>, head: impl Fn(&Curve<'_>) -> Field, style: Style) -> Table {
+    rate_table(panel, head, Cell::throughput, style)
+}
+
+fn rate_table(
+    panel: &Panel<'_>,
+    head: impl Fn(&Curve<'_>) -> Field,
+    rate: impl Fn(&Cell) -> Option<Spread>,
+    style: Style,
+) -> Table {
     let mut table = table(style);
     table.set_header(std::iter::once(Field::new("threads")).chain(panel.curves.iter().map(head)));
     for &threads in &panel.threads {
-        let figures = panel
-            .curves
-            .iter()
-            .map(|curve| format::with_spread(curve.at(threads).and_then(Cell::throughput)));
+        let figures = panel.curves.iter().map(|curve| format::with_spread(curve.at(threads).and_then(&rate)));
         table.add_row(std::iter::once(threads.to_string()).chain(figures));
     }
     right_aligned(table, 0)
@@ -371,6 +404,23 @@ mod tests {
         ];
         fixture::assert_told(&text, &wanted, PLAIN);
         assert!(!text.contains('\x1b') && !text.contains("interrupted"));
+    }
+
+    #[test]
+    fn a_report_of_changes_tells_what_they_took() {
+        let text = final_report(&fixture::writing(), PLAIN);
+        let wanted = [
+            "Engine: flush_log_at_trx_commit 2, redo log of 128 MiB",
+            "hot-rows-100, socket: limit 4, 5000 tickets",
+            "Statements per second",
+            "Transactions per second",
+            "lowest second",
+            "hard stops",
+            "redo MB/s",
+        ];
+        fixture::assert_told(&text, &wanted, PLAIN);
+        assert!(!text.contains("published curve") && !text.contains("log was full"));
+        assert!(!final_report(&fixture::results(), PLAIN).contains("redo"));
     }
 
     #[test]

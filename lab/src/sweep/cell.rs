@@ -5,6 +5,7 @@ use std::time::Duration;
 use flifo_admission::Admission;
 use flifo_engine::{EngineStats, WaitReason};
 
+use super::changes;
 use super::plan::{Plan, Step};
 use crate::error::Error;
 use crate::figures::{self, quantile_us};
@@ -12,7 +13,7 @@ use crate::front::{Front, FrontKind, Tally};
 use crate::interrupt;
 use crate::results::{CellKey, DiskFigures, Fairness, Round};
 use crate::sampler::{Sampler, Server};
-use crate::workload::Shape;
+use crate::workload::{Load, Shape, Totals};
 use flifo_engine::Database;
 
 /// What a step is run with, besides its plan.
@@ -38,29 +39,34 @@ pub(super) fn key(step: &Step, plan: &Plan, front: FrontKind) -> CellKey {
     }
 }
 
-/// Runs one step; `None` if Ctrl-C cut it off.
+/// Runs one step: its figures, `None` if Ctrl-C cut it off; and what it changed in the table.
 pub(super) fn run(
     bench: &Bench<'_>,
     plan: &Plan,
     step: &Step,
     front: &mut Front,
-) -> Result<Option<Round>, Error> {
+) -> Result<(Option<Round>, Totals), Error> {
     let admission =
         Admission::new(plan.admission(&step.setting)).map_err(|error| Error::Usage(error.to_string()))?;
     let shape = Shape {
         workload: step.workload,
         rows: bench.rows,
-        range: plan.range_size,
+        range: plan.range_of(step.workload),
         work_us: plan.statement_work_us,
     };
-    let statements = (shape, bench.seed, step.round);
-    let window = front.begin(&admission, statements, (plan.settle, plan.time))?;
+    let load = Load::new(shape, bench.seed, step.round);
+    let window = front.begin(&admission, load, (plan.settle, plan.time))?;
 
     // An error of a driver, or Ctrl-C, closes the window early; the sleeps look every 100 ms.
     let mut interrupted = interrupt::sleep_until(|| window.start_ns().min(window.end_ns()));
     let sampler = Sampler::start(Server::RestOfThisProcess, front.client_tids().to_vec());
     let before = (admission.snapshot(), bench.database.stats());
-    interrupted = interrupted || interrupt::sleep_until(|| window.end_ns());
+    let mut age_share_max = changes::age_share(&before.1);
+    interrupted = interrupted
+        || interrupt::sleep_until(|| {
+            age_share_max = age_share_max.max(changes::age_share(&bench.database.stats()));
+            window.end_ns()
+        });
     let after = (admission.snapshot(), bench.database.stats());
     let samples = sampler.finish();
     if interrupted {
@@ -68,12 +74,12 @@ pub(super) fn run(
     }
     let tally = front.finish()?;
     if interrupted {
-        return Ok(None);
+        return Ok((None, tally.changes));
     }
 
     let elapsed = Duration::from_nanos(window.end_ns() - window.start_ns());
     let round = Round::new(step.round, elapsed.as_secs_f64(), tally.statements, tally.transactions, samples);
-    Ok(Some(Round {
+    let round = Round {
         p50_ms: tally.latency_ms(0.50),
         p95_ms: tally.latency_ms(0.95),
         p99_ms: tally.latency_ms(0.99),
@@ -81,8 +87,11 @@ pub(super) fn run(
         admission: figures::admission(&after.0.since(&before.0)),
         fairness: Fairness::of(&tally.per_connection),
         disk: disk_figures(&before.1, &after.1, elapsed),
-        ..round
-    }))
+        changes: changes::figures(&before.1, &after.1, elapsed, age_share_max),
+        refusals: tally.retries.figures(),
+        ..round.with_seconds(&tally.seconds)
+    };
+    Ok((Some(round), tally.changes))
 }
 
 /// The longest wait; there is one even if no transaction ended.

@@ -1,6 +1,9 @@
 //! `flifo sweep`: plan the cells, prepare the data, run, show.
 
 mod cell;
+mod changes;
+pub mod engine;
+mod ledger;
 pub mod plan;
 pub mod prepare;
 mod run;

@@ -92,8 +92,9 @@ impl Plan {
             ([], false) => doublings(),
             (given, _) => without_repeats(given),
         };
-        if args.target.is_none() {
-            check_engine(args)?;
+        match args.target {
+            None => check_engine(args)?,
+            Some(_) => check_server(args)?,
         }
         let time = Duration::from_secs_f64(args.time.unwrap_or(match (args.target.is_some(), args.quick) {
             (false, true) => 0.4,
@@ -190,11 +191,6 @@ impl Plan {
 
 /// What the embedded engine cannot do.
 fn check_engine(args: &SweepArgs) -> Result<(), Error> {
-    if let Some(workload) = args.workload.iter().find(|workload| workload.reads().is_none()) {
-        return Err(Error::Usage(format!(
-            "{workload} needs a server (--target): the embedded engine is swept with reads only, so far"
-        )));
-    }
     if args.concurrency.contains(&0) {
         return Err(Error::Usage(
             "--concurrency auto needs a server (--target); for the scheduler alone: flifo bench admission"
@@ -202,6 +198,17 @@ fn check_engine(args: &SweepArgs) -> Result<(), Error> {
         ));
     }
     Ok(())
+}
+
+/// What is not asked of a server.
+fn check_server(args: &SweepArgs) -> Result<(), Error> {
+    let is_known = |workload: &&Workload| !matches!(workload, Workload::Insert | Workload::Ycsb(_));
+    match args.workload.iter().find(|workload| !is_known(workload)) {
+        Some(workload) => Err(Error::Usage(format!(
+            "{workload} is for the embedded engine, not for a server (--target), so far: leave one of them out"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Policy none has no limit and no place to give up: it comes once.
@@ -289,9 +296,17 @@ mod tests {
 
     #[test]
     fn what_only_a_server_can_do_needs_one() {
-        for line in ["--workload update-index", "--workload point-select,read-write", "--concurrency auto"] {
-            assert!(plan(line).unwrap_err().to_string().contains("--target"), "{line}");
-            assert!(plan(&format!("--target unix:/s {line}")).is_ok(), "{line}");
+        assert!(plan("--concurrency auto").unwrap_err().to_string().contains("--target"));
+        assert!(plan("--target unix:/s --concurrency auto").is_ok());
+    }
+
+    #[test]
+    fn what_only_the_engine_can_do_needs_no_server() {
+        for workload in ["insert", "point-select,ycsb-a"] {
+            let line = format!("--workload {workload}");
+            assert!(plan(&line).is_ok(), "{line}");
+            let refused = plan(&format!("--target unix:/s {line}"));
+            assert!(refused.unwrap_err().to_string().contains("--target"), "{line}");
         }
     }
 
@@ -311,6 +326,7 @@ mod tests {
 
     #[test]
     fn hot_rows_are_rows_of_the_table() {
+        assert!(plan("--rows 99 --workload hot-rows-100").is_err());
         assert!(plan("--target unix:/s --rows 99 --workload hot-rows-100").is_err());
         assert!(plan("--target unix:/s --rows 100 --workload hot-rows-100").is_ok());
     }

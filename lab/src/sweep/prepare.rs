@@ -6,29 +6,32 @@
 //! ```
 //! Only `DIR/sbtest` is ever removed, and only beside our mark. A load is complete when the property
 //! `complete` is in the database and the database was closed or checkpointed since; anything less is
-//! loaded anew. A damaged database is an error: the user says what becomes of it.
+//! loaded anew, and so is what an older flifo made. A damaged database is an error: the user says what becomes of it.
+//!
+//! Workloads that write change rows, and those stay changed: as after a run of sysbench the table has as many rows
+//! as before, but not the loaded ones. The properties `sum_k` and `changing` are the [ledger](super::ledger)'s.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use flifo_admission::{Admission, Config, Policy};
-use flifo_engine::{EngineConfig, Error as EngineError};
+use flifo_engine::{EngineConfig, Error as EngineError, Isolation};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
+use super::ledger;
 use crate::error::Error;
 use crate::interrupt;
 use crate::limits;
 use crate::progress::Progress;
-use crate::workload::{TABLE, row};
-use flifo_engine::{Database, Tree};
+use crate::workload::{Sbtest, Totals, row, without_limit};
+use flifo_engine::Database;
 
 const MARK_FILE: &str = "flifo-lab";
 const MARK: &str = "flifo lab data, layout 1";
 const DATABASE_DIR: &str = "sbtest";
-/// Bytes of disk per row, the tree's own pages and some air included.
-const DISK_BYTES_PER_ROW: u64 = 230;
+/// Bytes of disk per row, its entry in the index, the trees' own pages and some air included.
+const DISK_BYTES_PER_ROW: u64 = 320;
 const DISK_BYTES_BASE: u64 = 256 << 20;
 
 /// What the data shall be.
@@ -46,7 +49,9 @@ pub struct Wanted<'a> {
 /// Data ready to be measured.
 pub struct Prepared {
     pub database: Database,
-    pub table: Tree,
+    pub table: Sbtest,
+    /// What the table holds.
+    pub totals: Totals,
     /// Holds the lock on the directory.
     _mark: File,
 }
@@ -73,9 +78,10 @@ pub fn prepare(wanted: &Wanted<'_>, progress: &Progress) -> Result<Prepared, Err
             "this file system has no O_DIRECT: what the buffer pool misses may come from the page cache",
         );
     }
-    let table = database.tree(TABLE)?;
+    let table = Sbtest::open(&database)?;
+    let totals = ledger::found(&database, &table, wanted.rows, progress)?;
     warm(&database, &table, wanted, progress)?;
-    Ok(Prepared { database, table, _mark: mark })
+    Ok(Prepared { database, table, totals, _mark: mark })
 }
 
 enum Found {
@@ -152,6 +158,12 @@ fn look(home: &Path, wanted: &Wanted<'_>) -> Result<Found, Error> {
         Err(EngineError::HalfCreated { .. } | EngineError::NoDatabase { .. }) => {
             return Ok(Found::Stale(format!("the load of {} was not completed", home.display())));
         }
+        Err(EngineError::FormatVersion { found, supported, .. }) if found < supported => {
+            return Ok(Found::Stale(format!(
+                "the data in {} were made by an older flifo (format {found}, not {supported})",
+                home.display()
+            )));
+        }
         Err(error) => return Err(damaged(home, error)),
     };
     for (name, want) in properties(wanted) {
@@ -177,11 +189,12 @@ fn stale(database: &Database, home: &Path, name: &str, found: &str, want: &str) 
 }
 
 /// What a complete load notes in the database; `complete` comes last.
-fn properties(wanted: &Wanted<'_>) -> [(&'static str, String); 4] {
+fn properties(wanted: &Wanted<'_>) -> [(&'static str, String); 5] {
     [
         ("row_format", row::FORMAT_VERSION.to_string()),
         ("rows", wanted.rows.to_string()),
         ("seed", wanted.seed.to_string()),
+        ("rollback_segments", wanted.config.rollback_segments.to_string()),
         ("complete", "yes".into()),
     ]
 }
@@ -206,18 +219,15 @@ fn make(home: &PathBuf, wanted: &Wanted<'_>, progress: &Progress) -> Result<Data
 
 fn load(home: &PathBuf, wanted: &Wanted<'_>, progress: &Progress) -> Result<Database, Error> {
     let database = Database::create(home, wanted.config.clone())?;
-    let table = database.create_tree(TABLE)?;
+    let table = Sbtest::create(&database)?;
     let bar = progress.load(wanted.rows);
-    // Every 4096 rows is often enough for Ctrl-C and costs nothing.
-    let goes_on = |id: &u32| !id.is_multiple_of(4096) || !interrupt::is_asked();
-    let rows = (1..=wanted.rows)
-        .take_while(goes_on)
-        .map(|id| (row::key(id), row::value(wanted.seed, id, wanted.rows)));
-    let loaded = database.bulk_load(&table, rows, |rows| bar.set_position(rows))?;
-    if loaded != u64::from(wanted.rows) {
+    let goes_on = || !interrupt::is_asked();
+    let loaded = table.load(&database, (wanted.seed, wanted.rows), goes_on, |rows| bar.set_position(rows))?;
+    if loaded.rows != i64::from(wanted.rows) {
         return Err(Error::Interrupted);
     }
     bar.set_message("writing to disk");
+    ledger::note(&database, loaded)?;
     for (name, value) in properties(wanted) {
         database.set_property(name, value)?;
     }
@@ -228,11 +238,9 @@ fn load(home: &PathBuf, wanted: &Wanted<'_>, progress: &Progress) -> Result<Data
 
 /// Reads the table from its start until it, or the buffer pool, ends: what is measured is the steady
 /// state, not the first reads.
-fn warm(database: &Database, table: &Tree, wanted: &Wanted<'_>, progress: &Progress) -> Result<(), Error> {
+fn warm(database: &Database, table: &Sbtest, wanted: &Wanted<'_>, progress: &Progress) -> Result<(), Error> {
     let bar = progress.warm(wanted.rows);
-    let admission = Admission::new(Config { policy: Policy::None, ..Config::default() })
-        .expect("a default configuration is possible");
-    let session = database.session(&admission);
+    let session = database.session(&without_limit());
     let fit = wanted.config.buffer_pool_bytes / row::VALUE_BYTES as u64;
     let rows = u32::try_from(fit).unwrap_or(u32::MAX).min(wanted.rows);
     const BATCH: u32 = 10_000;
@@ -241,7 +249,8 @@ fn warm(database: &Database, table: &Tree, wanted: &Wanted<'_>, progress: &Progr
             return Err(Error::Interrupted);
         }
         let last = first.saturating_add(BATCH - 1).min(rows);
-        let found = count_rows(&session, table, first, last)?;
+        let mut txn = session.begin(Isolation::RepeatableRead);
+        let found = table.scan(&mut txn, (first, last, BATCH), |_, _| {})?;
         if found != last - first + 1 {
             return Err(Error::Data(format!(
                 "the table has {found} rows from {first} to {last}: the data are damaged; remove {} to load them anew",
@@ -252,22 +261,6 @@ fn warm(database: &Database, table: &Tree, wanted: &Wanted<'_>, progress: &Progr
     }
     bar.finish_and_clear();
     Ok(())
-}
-
-fn count_rows(
-    session: &flifo_engine::Session,
-    table: &Tree,
-    first: u32,
-    last: u32,
-) -> Result<u32, EngineError> {
-    use std::ops::{Bound, ControlFlow};
-    let mut found = 0;
-    let (from, to) = (row::key(first), row::key(last));
-    session.statement()?.scan(table, Bound::Included(&from), Bound::Included(&to), |_, _| {
-        found += 1;
-        ControlFlow::Continue(())
-    })?;
-    Ok(found)
 }
 
 #[cfg(test)]

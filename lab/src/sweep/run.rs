@@ -6,6 +6,7 @@ use std::time::Instant;
 use flifo_engine::EngineConfig;
 
 use super::cell::{self, Bench};
+use super::ledger::Ledger;
 use super::plan::{Plan, Step};
 use super::prepare::{self, Prepared, Wanted};
 use crate::cli::{SweepArgs, TABLE_SIZE};
@@ -20,7 +21,7 @@ use crate::results::{CellKey, Failure, Results, Round, Settings};
 use crate::sampler::Machine;
 use crate::target;
 use crate::workload::row::C_BYTES;
-use crate::workload::work;
+use crate::workload::{Workload, work};
 
 /// What is measured: the embedded engine, or a server.
 pub(crate) trait Subject {
@@ -69,10 +70,13 @@ fn sweep_engine(args: &SweepArgs, plan: &Plan, begun: Instant) -> Result<Ended, 
         clock::utc_now(),
     );
     let bench = Bench { database: &data.database, rows, seed: args.seed, front_kind: args.front };
-    let mut subject = Engine { bench, plan, data: &data, open: None };
+    let mut subject = Engine { bench, plan, data: &data, ledger: Ledger::new(&data, rows), open: None };
     let ended = measure_and_keep(args, plan, &mut subject, &progress, results, begun);
+    // The connections' sessions end first: nobody changes anything from here on.
+    drop(subject.open.take());
+    let closed = ended.and_then(|ended| subject.ledger.close(&progress).map(|()| ended));
     drop(subject);
-    let ended = ended.map_err(|error| with_remedy(error, &args.data))?;
+    let ended = closed.map_err(|error| with_remedy(error, &args.data))?;
     data.database.close()?;
     Ok(ended)
 }
@@ -113,6 +117,7 @@ struct Engine<'a> {
     bench: Bench<'a>,
     plan: &'a Plan,
     data: &'a Prepared,
+    ledger: Ledger<'a>,
     open: Option<(u32, Front)>,
 }
 
@@ -132,7 +137,9 @@ impl Subject for Engine<'_> {
                 &mut self.open.insert((step.threads, front)).1
             }
         };
-        let round = cell::run(&self.bench, self.plan, step, front)?;
+        self.ledger.before(step.workload)?;
+        let (round, changes) = cell::run(&self.bench, self.plan, step, front)?;
+        self.ledger.after(step.workload, changes)?;
         Ok(round.map_or(Ran::Interrupted, |round| Ran::Measured(Box::new(round))))
     }
 }
@@ -195,15 +202,17 @@ fn engine_config(args: &SweepArgs) -> EngineConfig {
         buffer_pool_bytes: args.buffer_pool.0,
         buffer_pool_instances: args.instances,
         data_files: args.data_files,
-        ..EngineConfig::default()
+        ..args.engine.config()
     }
 }
 
 fn settings(args: &SweepArgs, plan: &Plan, data: &Prepared) -> Settings {
     let engine = data.database.stats();
+    let config = args.engine.config();
     Settings {
         rows: args.table_size.unwrap_or(TABLE_SIZE).into(),
         range_size: plan.range_size.into(),
+        read_write_range_size: plan.range_of(Workload::ReadWrite).into(),
         statement_work_us: plan.statement_work_us.into(),
         seed: args.seed,
         rounds: plan.rounds,
@@ -214,6 +223,10 @@ fn settings(args: &SweepArgs, plan: &Plan, data: &Prepared) -> Settings {
         data_files: engine.data_files,
         page_size_bytes: engine.page_size,
         direct_io: engine.direct_io,
+        flush_log_at_trx_commit: Some(config.flush_log_at_trx_commit as u8),
+        redo_capacity_bytes: Some(config.redo_capacity_bytes),
+        rollback_segments: Some(config.rollback_segments),
+        doublewrite: Some(config.doublewrite),
         ..Settings::default()
     }
 }
@@ -229,7 +242,8 @@ fn check_limits(args: &SweepArgs, plan: &Plan) -> Result<(), Error> {
 
 /// A connection keeps its largest reply, a sorted copy of it, and what is under way in its socket.
 fn replies_bytes(front: FrontKind, plan: &Plan, threads: u32) -> u64 {
-    let rows = if plan.workloads.iter().any(|workload| workload.has_ranges()) { plan.range_size } else { 1 };
+    let ranges = plan.workloads.iter().filter(|workload| workload.has_ranges());
+    let rows = ranges.map(|workload| plan.range_of(*workload)).max().unwrap_or(1);
     let copies = if front == FrontKind::Socket { 3 } else { 2 };
     // Touched stack, kernel objects, histograms: some 64 KiB a thread.
     u64::from(threads) * (u64::from(rows) * C_BYTES as u64 * copies + (64 << 10))

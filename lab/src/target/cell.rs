@@ -88,6 +88,6 @@ fn round(step: &Step, window: &Window, counts: &Counts, seen: Seen) -> Round {
         fairness: Fairness::of(&tally.per_connection),
         refusals: refusals.figures(),
         server,
-        ..round
+        ..round.with_seconds(&tally.seconds)
     }
 }

@@ -46,7 +46,10 @@ impl Refusals {
     }
 
     pub(super) fn figures(&self) -> RefusalFigures {
+        let Refusals { deadlocks, lock_wait_timeouts, statement_timeouts, queue_full, others } = *self;
         RefusalFigures {
+            retries: Some(deadlocks + lock_wait_timeouts + statement_timeouts + queue_full + others),
+            write_conflicts: None,
             deadlocks: Some(self.deadlocks),
             lock_wait_timeouts: Some(self.lock_wait_timeouts),
             statement_timeouts: Some(self.statement_timeouts),
@@ -77,5 +80,6 @@ mod tests {
             (figures.deadlocks, figures.other_refusals, figures.lock_wait_timeouts),
             (Some(2), Some(2), Some(0))
         );
+        assert_eq!(figures.retries, Some(4));
     }
 }

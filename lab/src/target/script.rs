@@ -50,6 +50,7 @@ pub(super) fn statements(workload: Workload) -> &'static [Sql] {
         Workload::UpdateIndex | Workload::HotRows(_) => &[Sql::UpdateIndex],
         Workload::UpdateNonIndex => &[Sql::UpdateNonIndex],
         Workload::ReadWrite => &READ_WRITE,
+        Workload::Insert | Workload::Ycsb(_) => unreachable!("a plan gives a server what it can serve"),
     }
 }
 

@@ -1,97 +1,208 @@
 //! The server's side of a statement: runs it in the engine and builds the reply.
 //!
-//! The place in admission is held from the statement's begin until its result is complete, sorting
-//! included, and given up before the reply leaves.
+//! The place in admission is held from the statement's begin until its result is complete, sorting and the commit of a
+//! statement that stands alone included, and given up before the reply leaves.
+//!
+//! # Transactions
+//! BEGIN opens one under repeatable read, COMMIT and ROLLBACK end it. A statement without one is a transaction of its
+//! own. Those that read do so under repeatable read, too. Those that write do so under read committed: it sees
+//! nothing but the row that it changes, so that having waited for another's commit it goes on with the new version;
+//! under repeatable read each wait would end in a write conflict.
+//!
+//! After a deadlock, a write conflict or a timeout the transaction is rolled back at once, and the client is told to run
+//! it again.
 
-use std::ops::{Bound, ControlFlow};
-
-use flifo_engine::{Session, Statement as Running, Tree};
+use flifo_engine::{Error as EngineError, Isolation, Session, Transaction};
 
 use super::row::{self, C_BYTES};
-use super::statement::{HEADER_BYTES, Header, Kind, Statement};
+use super::statement::{Kind, Statement};
+use super::table::Sbtest;
+use super::wire::{HEADER_BYTES, Header, Retry, Status};
 use super::work;
 use crate::error::Error;
 
-/// The tree that holds the rows.
-pub const TABLE: &str = "sbtest";
+/// How a statement ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// With a result.
+    Done {
+        /// Rows of the result; of a change those that were changed.
+        rows: u32,
+        /// How much it changed the sum of all `k`.
+        k_change: i64,
+    },
+    /// The transaction was rolled back and can be run again.
+    Retry(Retry),
+}
 
-/// A connection's scratch space, grown once and kept: a statement allocates nothing.
+/// A connection at the server: its transaction if one is open, and scratch space that is grown once and kept.
+pub struct Executor<'s> {
+    session: &'s Session,
+    table: &'s Sbtest,
+    open: Option<Transaction<'s>>,
+    scratch: Scratch,
+}
+
+/// What a statement leaves behind for the next one.
 #[derive(Default)]
-pub struct Executor {
+pub struct Scratch {
     reply: Vec<u8>,
-    row: Vec<u8>,
     order: Vec<(u64, u32)>,
     sorted: Vec<u8>,
 }
 
-impl Executor {
-    /// Runs the statement; gives the whole reply and how many rows it has.
-    pub fn run(
-        &mut self,
-        session: &Session,
-        tree: &Tree,
-        statement: &Statement,
-    ) -> Result<(&[u8], u32), Error> {
-        self.reply.clear();
-        self.reply.resize(HEADER_BYTES, 0);
-        let running = session.statement()?;
-        work::burn(statement.work_us);
-        let rows = match statement.kind {
-            Kind::Point => self.point(&running, tree, statement.id)?,
-            Kind::SimpleRange => self.range(&running, tree, statement)?,
-            Kind::SumRange => self.sum(&running, tree, statement)?,
-            Kind::OrderRange => {
-                let rows = self.range(&running, tree, statement)?;
-                self.sort(rows);
-                rows
-            }
-            Kind::DistinctRange => {
-                let rows = self.range(&running, tree, statement)?;
-                self.sort(rows);
-                self.drop_duplicates()
+impl<'s> Executor<'s> {
+    /// For a session; `scratch` may be another's from before.
+    pub fn new(session: &'s Session, table: &'s Sbtest, scratch: Scratch) -> Self {
+        Executor { session, table, open: None, scratch }
+    }
+
+    /// Rolls back what is open; gives the scratch space back.
+    pub fn into_scratch(self) -> Scratch {
+        self.scratch
+    }
+
+    /// The whole reply to the last statement.
+    pub fn reply(&self) -> &[u8] {
+        &self.scratch.reply
+    }
+
+    /// Runs the statement with its values, and builds the reply.
+    pub fn run(&mut self, statement: &Statement, values: &[u8]) -> Result<Outcome, Error> {
+        self.scratch.reply.clear();
+        self.scratch.reply.resize(HEADER_BYTES, 0);
+        let outcome = match self.execute(statement, values) {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                // Whatever it was, it is over with the transaction.
+                self.open = None;
+                Outcome::Retry(can_be_retried(error)?)
             }
         };
-        drop(running);
-        if !statement.expects(rows) {
-            return Err(Error::MissingRows { statement: *statement, rows });
-        }
-        let body_bytes = (self.reply.len() - HEADER_BYTES) as u32;
-        self.reply[..HEADER_BYTES].copy_from_slice(&Header { body_bytes, rows: Some(rows) }.encode());
-        Ok((&self.reply, rows))
-    }
-
-    fn point(&mut self, running: &Running<'_>, tree: &Tree, id: u32) -> Result<u32, Error> {
-        self.row.clear();
-        if !running.get(tree, &row::key(id), &mut self.row)? {
-            return Ok(0);
-        }
-        self.reply.extend_from_slice(row::c(&self.row).ok_or(Error::NotARow { id })?);
-        Ok(1)
-    }
-
-    fn range(&mut self, running: &Running<'_>, tree: &Tree, statement: &Statement) -> Result<u32, Error> {
-        let reply = &mut self.reply;
-        scan(running, tree, statement, |value| match row::c(value) {
-            Some(c) => {
-                reply.extend_from_slice(c);
-                true
+        let status = match outcome {
+            Outcome::Done { rows, .. } if !statement.expects(rows) => {
+                return Err(Error::MissingRows { statement: *statement, rows });
             }
-            None => false,
+            Outcome::Done { rows, k_change } => {
+                if statement.kind.writes() {
+                    self.scratch.reply.extend_from_slice(&k_change.to_le_bytes());
+                }
+                Status::Rows(rows)
+            }
+            Outcome::Retry(retry) => {
+                self.scratch.reply.truncate(HEADER_BYTES);
+                self.scratch.reply.push(retry as u8);
+                Status::Retry
+            }
+        };
+        let body_bytes = (self.scratch.reply.len() - HEADER_BYTES) as u32;
+        self.scratch.reply[..HEADER_BYTES].copy_from_slice(&Header { body_bytes, status }.encode());
+        Ok(outcome)
+    }
+
+    fn execute(&mut self, statement: &Statement, values: &[u8]) -> Result<Outcome, Error> {
+        if statement.kind.is_control() {
+            return self.control(statement);
+        }
+        if let Some(txn) = &mut self.open {
+            let _place = txn.statement()?;
+            return self.scratch.change_or_read(self.table, txn, statement, values);
+        }
+        let isolation =
+            if statement.kind.writes() { Isolation::ReadCommitted } else { Isolation::RepeatableRead };
+        let mut txn = self.session.begin(isolation);
+        let _place = txn.statement()?;
+        let outcome = self.scratch.change_or_read(self.table, &mut txn, statement, values)?;
+        txn.commit()?;
+        Ok(outcome)
+    }
+
+    fn control(&mut self, statement: &Statement) -> Result<Outcome, Error> {
+        match (statement.kind, self.open.take()) {
+            (Kind::Begin, None) => {
+                let txn = self.session.begin(Isolation::RepeatableRead);
+                let _place = txn.statement()?;
+                work::burn(statement.work_us);
+                self.open = Some(txn);
+            }
+            (Kind::Commit, Some(txn)) => {
+                let _place = txn.statement()?;
+                work::burn(statement.work_us);
+                txn.commit()?;
+            }
+            (Kind::Rollback, open) => {
+                if let Some(txn) = open {
+                    let _place = txn.statement()?;
+                    work::burn(statement.work_us);
+                    txn.rollback()?;
+                }
+            }
+            (Kind::Begin, Some(_)) => return Err(Error::Protocol("BEGIN within a transaction")),
+            _ => return Err(Error::Protocol("COMMIT without a transaction")),
+        }
+        Ok(Outcome::Done { rows: 0, k_change: 0 })
+    }
+}
+
+/// Why a client may run its transaction again after the error; any other error stays one.
+fn can_be_retried(error: Error) -> Result<Retry, Error> {
+    match error {
+        Error::Engine(EngineError::Deadlock) => Ok(Retry::Deadlock),
+        Error::Engine(EngineError::LockWaitTimeout) => Ok(Retry::LockWaitTimeout),
+        Error::Engine(EngineError::WriteConflict) => Ok(Retry::WriteConflict),
+        other => Err(other),
+    }
+}
+
+impl Scratch {
+    fn change_or_read(
+        &mut self,
+        table: &Sbtest,
+        txn: &mut Transaction<'_>,
+        statement: &Statement,
+        values: &[u8],
+    ) -> Result<Outcome, Error> {
+        work::burn(statement.work_us);
+        let done = |is_there: bool, k_change| Outcome::Done { rows: is_there.into(), k_change };
+        let id = statement.id;
+        Ok(match statement.kind {
+            Kind::UpdateIndex => done(table.increment_k(txn, id)?, 1),
+            Kind::UpdateNonIndex => done(table.update_c(txn, id, values)?, 0),
+            Kind::Delete => {
+                let k = table.delete(txn, id)?;
+                done(k.is_some(), -k.map_or(0, i64::from))
+            }
+            Kind::Insert => done(table.insert(txn, id, values)?, row::k(values).map_or(0, i64::from)),
+            _ => Outcome::Done { rows: self.read(table, txn, statement)?, k_change: 0 },
         })
     }
 
-    fn sum(&mut self, running: &Running<'_>, tree: &Tree, statement: &Statement) -> Result<u32, Error> {
-        let mut sum = 0u64;
-        let rows = scan(running, tree, statement, |value| match row::k(value) {
-            Some(k) => {
-                sum += u64::from(k);
-                true
+    fn read(
+        &mut self,
+        table: &Sbtest,
+        txn: &mut Transaction<'_>,
+        statement: &Statement,
+    ) -> Result<u32, Error> {
+        let Statement { id, count, .. } = *statement;
+        let last = id + (count - 1);
+        let reply = &mut self.reply;
+        match statement.kind {
+            Kind::Point => return table.read_c(txn, id, reply).map(u32::from),
+            Kind::SumRange => {
+                let mut sum = 0u64;
+                let rows = table.scan(txn, (id, last, count), |k, _| sum += u64::from(k))?;
+                reply.extend_from_slice(&sum.to_le_bytes());
+                // A row is missing: say so with a count that fits no sum.
+                return Ok(u32::from(rows == count));
             }
-            None => false,
-        })?;
-        self.reply.extend_from_slice(&sum.to_le_bytes());
-        // A row is missing: say so with a count that fits no sum.
-        Ok(if rows == statement.count { 1 } else { 0 })
+            _ => {}
+        }
+        let last = if statement.kind == Kind::ShortScan { u32::MAX } else { last };
+        let rows = table.scan(txn, (id, last, count), |_, c| reply.extend_from_slice(c))?;
+        if matches!(statement.kind, Kind::OrderRange | Kind::DistinctRange) {
+            self.sort(rows);
+        }
+        Ok(if statement.kind == Kind::DistinctRange { self.drop_duplicates() } else { rows })
     }
 
     /// Sorts the c's in the reply. What is sorted is (first eight bytes, place), 12 bytes instead of
@@ -127,32 +238,14 @@ impl Executor {
     }
 }
 
-/// Hands each row of the range to `each`, which says whether it is one.
-fn scan(
-    running: &Running<'_>,
-    tree: &Tree,
-    statement: &Statement,
-    mut each: impl FnMut(&[u8]) -> bool,
-) -> Result<u32, Error> {
-    let (first, last) = (row::key(statement.id), row::key(statement.id + (statement.count - 1)));
-    let mut rows = 0;
-    let mut sound = true;
-    running.scan(tree, Bound::Included(&first), Bound::Included(&last), |_, value| {
-        rows += 1;
-        sound = each(value);
-        if sound { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    })?;
-    if sound { Ok(rows) } else { Err(Error::NotARow { id: statement.id + rows - 1 }) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn executor_with(rows: &[&[u8; C_BYTES]]) -> Executor {
-        let mut executor = Executor { reply: vec![0; HEADER_BYTES], ..Executor::default() };
-        rows.iter().for_each(|row| executor.reply.extend_from_slice(*row));
-        executor
+    fn scratch_with(rows: &[&[u8; C_BYTES]]) -> Scratch {
+        let mut scratch = Scratch { reply: vec![0; HEADER_BYTES], ..Scratch::default() };
+        rows.iter().for_each(|row| scratch.reply.extend_from_slice(*row));
+        scratch
     }
 
     fn c(text: &str) -> [u8; C_BYTES] {
@@ -164,18 +257,18 @@ mod tests {
     #[test]
     fn sorting_looks_past_the_first_bytes() {
         let rows = [c("22222222-b"), c("11111111-z"), c("22222222-a"), c("00000000-q")];
-        let mut executor = executor_with(&rows.each_ref());
-        executor.sort(4);
+        let mut scratch = scratch_with(&rows.each_ref());
+        scratch.sort(4);
         let want = [rows[3], rows[1], rows[2], rows[0]].concat();
-        assert_eq!(&executor.reply[HEADER_BYTES..], want);
+        assert_eq!(&scratch.reply[HEADER_BYTES..], want);
     }
 
     #[test]
     fn duplicates_are_dropped() {
         let rows = [c("a"), c("a"), c("b"), c("c"), c("c"), c("c")];
-        let mut executor = executor_with(&rows.each_ref());
-        assert_eq!(executor.drop_duplicates(), 3);
-        assert_eq!(&executor.reply[HEADER_BYTES..], [c("a"), c("b"), c("c")].concat());
-        assert_eq!(executor_with(&[]).drop_duplicates(), 0);
+        let mut scratch = scratch_with(&rows.each_ref());
+        assert_eq!(scratch.drop_duplicates(), 3);
+        assert_eq!(&scratch.reply[HEADER_BYTES..], [c("a"), c("b"), c("c")].concat());
+        assert_eq!(scratch_with(&[]).drop_duplicates(), 0);
     }
 }

@@ -1,6 +1,7 @@
 //! The lab's random numbers: SplitMix64 from `rand_xoshiro`, a generator with a fixed definition, so that a
 //! seed means the same data and the same statements in every version of flifo.
 
+use rand_distr::Distribution;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
 
 /// A small generator; one per connection, one per row.
@@ -36,6 +37,12 @@ impl Random {
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// The next number of a distribution.
+    #[inline]
+    pub fn sample(&mut self, distribution: &impl Distribution<f64>) -> f64 {
+        distribution.sample(&mut self.0)
     }
 }
 

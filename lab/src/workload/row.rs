@@ -1,40 +1,43 @@
-//! The row of `sbtest`, as sysbench's OLTP tests have it, and its bytes in the tree.
+//! The row of `sbtest`, as sysbench's OLTP tests have it, and its values as bytes.
 //!
 //! ```text
-//! key   (4 bytes)    id, big-endian, so that byte order is number order
-//! value (184 bytes)  k    4 bytes, little-endian
-//!                    c    120 bytes, ten groups of eleven digits joined by '-', one space
-//!                    pad   60 bytes, five groups of eleven digits joined by '-', one space
+//! values (184 bytes)  k    4 bytes, little-endian
+//!                     c    120 bytes, ten groups of eleven digits joined by '-', one space
+//!                     pad   60 bytes, five groups of eleven digits joined by '-', one space
 //! ```
-//! A row is a pure function of (seed, id): it can be checked without being kept.
+//! A row as it is loaded is a pure function of (seed, id): it can be made again without being kept.
 
 use super::rng::{Random, stream};
 
-/// Bytes of a key.
-pub const KEY_BYTES: usize = 4;
 /// Bytes of column `c`.
 pub const C_BYTES: usize = 120;
 /// Bytes of column `pad`.
 pub const PAD_BYTES: usize = 60;
-/// Bytes of a value.
+/// Bytes of a row's values.
 pub const VALUE_BYTES: usize = 4 + C_BYTES + PAD_BYTES;
-/// Changes whenever the bytes above change: data of another version are loaded anew.
-pub const FORMAT_VERSION: u32 = 1;
+/// Changes whenever the rows or their place in the database change: data of another version are loaded anew. 2: rows of
+/// a table with an index on `k`, no longer of a tree.
+pub const FORMAT_VERSION: u32 = 2;
 
-/// The key of row `id`.
-#[inline]
-pub fn key(id: u32) -> [u8; KEY_BYTES] {
-    id.to_be_bytes()
+/// The values of row `id` as it is loaded; `rows` bounds `k` as it bounds `id`.
+pub fn value(seed: u64, id: u32, rows: u32) -> [u8; VALUE_BYTES] {
+    random(&mut stream(seed, u64::from(id)), rows)
 }
 
-/// The bytes of row `id`; `rows` bounds `k` as it bounds `id`.
-pub fn value(seed: u64, id: u32, rows: u32) -> [u8; VALUE_BYTES] {
-    let mut rng = stream(seed, u64::from(id));
+/// The values of some row of a table of `rows`.
+pub fn random(rng: &mut Random, rows: u32) -> [u8; VALUE_BYTES] {
     let mut bytes = [b' '; VALUE_BYTES];
     bytes[..4].copy_from_slice(&rng.one_to(rows).to_le_bytes());
-    digit_groups(&mut rng, &mut bytes[4..4 + C_BYTES - 1]);
-    digit_groups(&mut rng, &mut bytes[4 + C_BYTES..VALUE_BYTES - 1]);
+    digit_groups(rng, &mut bytes[4..4 + C_BYTES - 1]);
+    digit_groups(rng, &mut bytes[4 + C_BYTES..VALUE_BYTES - 1]);
     bytes
+}
+
+/// Some `c`.
+pub fn random_c(rng: &mut Random) -> [u8; C_BYTES] {
+    let mut c = [b' '; C_BYTES];
+    digit_groups(rng, &mut c[..C_BYTES - 1]);
+    c
 }
 
 /// Column `k` of a row's value; `None` if these are not a row's bytes.
@@ -59,6 +62,18 @@ pub fn pad(value: &[u8]) -> Option<&[u8; PAD_BYTES]> {
         return None;
     }
     value[4 + C_BYTES..].first_chunk()
+}
+
+/// The columns of a row's values; `None` if these are not a row's bytes.
+#[inline]
+pub fn columns(value: &[u8]) -> Option<(u32, &str, &str)> {
+    Some((k(value)?, text(c(value)?)?, text(pad(value)?)?))
+}
+
+/// A column's text; `None` if it is none.
+#[inline]
+pub fn text(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok()
 }
 
 /// Fills `text` with groups of eleven digits and a dash between two.
@@ -99,12 +114,6 @@ mod tests {
         assert_eq!(value(1, 7, 100), value(1, 7, 100));
         assert_ne!(value(1, 7, 100), value(1, 8, 100));
         assert_ne!(value(1, 7, 100), value(2, 7, 100));
-    }
-
-    #[test]
-    fn keys_sort_as_numbers() {
-        assert!(key(255) < key(256));
-        assert!(key(65_535) < key(65_536));
     }
 
     #[test]

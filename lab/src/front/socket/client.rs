@@ -17,9 +17,10 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::clock;
 use crate::error::Error;
+use crate::front::play::Play;
 use crate::front::{Job, Player, Tally};
-use crate::workload::Script;
-use crate::workload::statement::{HEADER_BYTES, Header, Kind, Request, Statement};
+use crate::workload::Outcome;
+use crate::workload::wire::{CHANGE_BYTES, HEADER_BYTES, Header, REQUEST_BYTES_MAX, Request, Retry, Status};
 
 /// Bytes read at once; replies larger than this take several reads.
 const SCRATCH_BYTES: usize = 256 << 10;
@@ -38,41 +39,35 @@ pub(super) struct EventLoop {
 struct Connection {
     number: u32,
     socket: OwnedFd,
-    statement: Statement,
-    /// When its transaction began.
-    begun_ns: u64,
-    /// Bytes of its reply that have not come yet, once the header has.
-    missing_bytes: Option<usize>,
-    /// What of an error's body has come.
-    error: Option<Vec<u8>>,
+    /// Of its reply, once the header has come.
+    reply: Option<Reply>,
+}
+
+/// A reply of which a part has come.
+struct Reply {
+    status: Status,
+    missing_bytes: usize,
+    /// The body's first bytes, and all of an error's.
+    body: Vec<u8>,
 }
 
 impl EventLoop {
     pub(super) fn new(clients: Vec<(u32, OwnedFd)>) -> Result<Self, Error> {
         let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(|errno| Error::descriptors(0, errno))?;
-        let nothing = Statement { kind: Kind::Point, id: 0, count: 1, work_us: 0 };
         let mut connections = Vec::with_capacity(clients.len());
         for (index, (number, socket)) in clients.into_iter().enumerate() {
             epoll::add(&epoll, &socket, EventData::new_u64(index as u64), EventFlags::IN | EventFlags::ET)
                 .map_err(|errno| system("cannot watch a socket", errno))?;
-            let connection = Connection {
-                number,
-                socket,
-                statement: nothing,
-                begun_ns: 0,
-                missing_bytes: None,
-                error: None,
-            };
-            connections.push(connection);
+            connections.push(Connection { number, socket, reply: None });
         }
         Ok(EventLoop { epoll, connections, scratch: vec![0; SCRATCH_BYTES] })
     }
 
-    /// Handles replies until none is outstanding. `complete` is told of each complete reply and says
-    /// what to send next.
+    /// Handles replies until none is outstanding. `complete` is told of each complete reply, sends what comes next,
+    /// and says whether there is something.
     fn exchange(
         &mut self,
-        mut complete: impl FnMut(usize, &mut Connection) -> Option<Request>,
+        mut complete: impl FnMut(usize, &mut Connection, Outcome) -> Result<bool, Error>,
     ) -> Result<(), Error> {
         let mut outstanding = self.connections.len();
         let patience = Timespec { tv_sec: HANG_S as i64, tv_nsec: 0 };
@@ -88,11 +83,10 @@ impl EventLoop {
             for event in ready {
                 let index = event.data.u64() as usize;
                 let connection = &mut self.connections[index];
-                if connection.receive(&mut self.scratch)? {
-                    match complete(index, connection) {
-                        Some(request) => connection.send(request)?,
-                        None => outstanding -= 1,
-                    }
+                if let Some(outcome) = connection.receive(&mut self.scratch)?
+                    && !complete(index, connection, outcome)?
+                {
+                    outstanding -= 1;
                 }
             }
         }
@@ -105,33 +99,25 @@ impl Player for EventLoop {
         for connection in &mut self.connections {
             connection.send(Request::NewSession)?;
         }
-        self.exchange(|_, _| None)
+        self.exchange(|_, _, _| Ok(false))
     }
 
     fn run(&mut self, job: &Job) -> Result<Tally, Error> {
-        let window = &*job.window;
         let mut tally = Tally::new(self.connections.len());
-        let script = |connection: &Connection| Script::new(job.shape, job.seed, job.round, connection.number);
-        let mut scripts: Vec<Script> = self.connections.iter().map(script).collect();
-        for (connection, script) in self.connections.iter_mut().zip(&mut scripts) {
-            connection.begun_ns = clock::now_ns();
-            connection.statement = script.next_statement();
-            connection.send(Request::Run(connection.statement))?;
+        let mut plays = Vec::with_capacity(self.connections.len());
+        for (index, connection) in self.connections.iter_mut().enumerate() {
+            let who = (connection.number, index);
+            let play = Play::begin(&job.load, &job.window, who, clock::now_ns());
+            connection.send(Request::Run(*play.statement(), play.values()))?;
+            plays.push(play);
         }
-        self.exchange(|index, connection| {
-            let now_ns = clock::now_ns();
-            let script = &mut scripts[index];
-            let ended = script.transaction_ended();
-            tally.reply(window, now_ns, index, ended.then_some(connection.begun_ns));
-            if now_ns >= window.end_ns() {
-                tally.unanswered(window, connection.begun_ns);
-                return None;
+        self.exchange(|index, connection, outcome| {
+            let play = &mut plays[index];
+            let goes_on = play.complete(outcome, clock::now_ns(), &mut tally)?;
+            if goes_on {
+                connection.send(Request::Run(*play.statement(), play.values()))?;
             }
-            if ended {
-                connection.begun_ns = now_ns;
-            }
-            connection.statement = script.next_statement();
-            Some(Request::Run(connection.statement))
+            Ok(goes_on)
         })?;
         Ok(tally)
     }
@@ -139,10 +125,14 @@ impl Player for EventLoop {
 
 impl Connection {
     #[inline]
-    fn send(&mut self, request: Request) -> Result<(), Error> {
-        let bytes = request.encode();
+    fn send(&mut self, request: Request<'_>) -> Result<(), Error> {
+        let mut bytes = [0; REQUEST_BYTES_MAX];
+        let bytes = {
+            let length = request.encode(&mut bytes);
+            &bytes[..length]
+        };
         loop {
-            match send(&self.socket, &bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            match send(&self.socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
                 Ok(sent) if sent == bytes.len() => return Ok(()),
                 Ok(_) => return Err(Error::Protocol("half a request was sent")),
                 Err(Errno::INTR) => {}
@@ -152,53 +142,67 @@ impl Connection {
         }
     }
 
-    /// Reads what there is; true once the reply is complete and sound.
+    /// Reads what there is; the outcome once the reply is complete.
     #[inline]
-    fn receive(&mut self, scratch: &mut [u8]) -> Result<bool, Error> {
+    fn receive(&mut self, scratch: &mut [u8]) -> Result<Option<Outcome>, Error> {
         loop {
             let bytes = match recv(&self.socket, &mut *scratch, RecvFlags::DONTWAIT) {
                 Ok((0, _)) => return Err(Error::ConnectionClosed(self.number)),
                 Ok((bytes, _)) => bytes,
-                Err(Errno::AGAIN) => return Ok(false),
+                Err(Errno::AGAIN) => return Ok(None),
                 Err(Errno::INTR) => continue,
                 Err(Errno::CONNRESET) => return Err(Error::ConnectionClosed(self.number)),
                 Err(errno) => return Err(system("cannot receive a reply", errno)),
             };
-            if self.take(&scratch[..bytes])? {
-                return Ok(true);
+            if let Some(outcome) = self.take(&scratch[..bytes])? {
+                return Ok(Some(outcome));
             }
         }
     }
 
-    /// Takes the next bytes of the reply; true when it is complete.
+    /// Takes the next bytes of the reply; the outcome when it is complete.
     #[inline]
-    fn take(&mut self, bytes: &[u8]) -> Result<bool, Error> {
-        let (missing, body) = match self.missing_bytes {
-            Some(missing) => (missing, bytes),
+    fn take(&mut self, bytes: &[u8]) -> Result<Option<Outcome>, Error> {
+        let (mut reply, bytes) = match self.reply.take() {
+            Some(reply) => (reply, bytes),
             None => {
-                let (header, body) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or_else(torn)?;
-                let header = Header::decode(header);
-                match header.rows {
-                    None => self.error = Some(Vec::new()),
-                    // The reply to NewSession has no rows, and no statement's has none.
-                    Some(rows) if header.body_bytes > 0 && !self.statement.expects(rows) => {
-                        return Err(Error::MissingRows { statement: self.statement, rows });
-                    }
-                    Some(_) => {}
-                }
-                (header.body_bytes as usize, body)
+                let (header, bytes) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or_else(torn)?;
+                let Header { body_bytes, status } = Header::decode(header);
+                (Reply { status, missing_bytes: body_bytes as usize, body: Vec::new() }, bytes)
             }
         };
-        if let Some(text) = &mut self.error {
-            text.extend_from_slice(body);
+        reply.missing_bytes = reply.missing_bytes.checked_sub(bytes.len()).ok_or_else(torn)?;
+        if reply.missing_bytes == 0 && reply.body.is_empty() {
+            return outcome(reply.status, bytes).map(Some);
         }
-        let left = missing.checked_sub(body.len()).ok_or_else(torn)?;
-        self.missing_bytes = (left > 0).then_some(left);
-        match &self.error {
-            Some(body) if left == 0 => Err(server_error(body)),
-            _ => Ok(left == 0),
+        if reply.status == Status::Error {
+            reply.body.extend_from_slice(bytes);
         }
+        if reply.missing_bytes == 0 {
+            return outcome(reply.status, &reply.body).map(Some);
+        }
+        self.reply = Some(reply);
+        Ok(None)
     }
+}
+
+/// What a reply's body says. A change's is eight bytes; so may a sum be, which its client does not take for one.
+fn outcome(status: Status, body: &[u8]) -> Result<Outcome, Error> {
+    match status {
+        Status::Rows(rows) => {
+            let k_change = if body.len() == CHANGE_BYTES { change(body) } else { 0 };
+            Ok(Outcome::Done { rows, k_change })
+        }
+        Status::Retry => match body {
+            [code] => Retry::from_code(*code).map(Outcome::Retry).ok_or_else(torn),
+            _ => Err(torn()),
+        },
+        Status::Error => Err(server_error(body)),
+    }
+}
+
+fn change(body: &[u8]) -> i64 {
+    body.first_chunk().map_or(0, |bytes| i64::from_le_bytes(*bytes))
 }
 
 /// An error's body: the exit code, then the text.
@@ -225,14 +229,10 @@ mod tests {
 
     use super::*;
 
-    /// A connection that waits for the reply to a range of ten rows, and its server's end.
-    fn waiting() -> (Connection, OwnedFd) {
+    fn connected() -> (Connection, OwnedFd) {
         let (socket, server) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-        let statement = Statement { kind: Kind::SimpleRange, id: 1, count: 10, work_us: 0 };
-        let connection =
-            Connection { number: 7, socket, statement, begun_ns: 0, missing_bytes: None, error: None };
-        (connection, server)
+        (Connection { number: 7, socket, reply: None }, server)
     }
 
     fn message(server: &OwnedFd, header: Option<Header>, body: &[u8]) {
@@ -241,45 +241,70 @@ mod tests {
         assert_eq!(send(server, &bytes, SendFlags::empty()), Ok(bytes.len()));
     }
 
+    fn header(body_bytes: u32, status: Status) -> Option<Header> {
+        Some(Header { body_bytes, status })
+    }
+
     #[test]
     fn a_reply_may_come_in_parts() {
-        let (mut connection, server) = waiting();
+        let (mut connection, server) = connected();
         let mut scratch = vec![0; 4096];
-        assert!(!connection.receive(&mut scratch).unwrap(), "nothing has come");
+        assert_eq!(connection.receive(&mut scratch).unwrap(), None, "nothing has come");
         for _ in 0..2 {
-            message(&server, Some(Header { body_bytes: 1200, rows: Some(10) }), &[b'1'; 500]);
-            assert!(!connection.receive(&mut scratch).unwrap());
+            message(&server, header(1200, Status::Rows(10)), &[b'1'; 500]);
+            assert_eq!(connection.receive(&mut scratch).unwrap(), None);
             message(&server, None, &[b'2'; 500]);
-            assert!(!connection.receive(&mut scratch).unwrap());
+            assert_eq!(connection.receive(&mut scratch).unwrap(), None);
             message(&server, None, &[b'3'; 200]);
-            assert!(connection.receive(&mut scratch).unwrap());
+            let whole = Some(Outcome::Done { rows: 10, k_change: 0 });
+            assert_eq!(connection.receive(&mut scratch).unwrap(), whole);
         }
+        message(&server, header(6, Status::Error), b"\x03oo");
+        assert_eq!(connection.receive(&mut scratch).unwrap(), None);
+        message(&server, None, b"ps!");
+        let error = connection.receive(&mut scratch).unwrap_err();
+        assert_eq!((error.exit_code(), error.to_string().as_str()), (3, "oops!"));
+    }
+
+    #[test]
+    fn changes_and_retries_are_told() {
+        let (mut connection, server) = connected();
+        let mut scratch = vec![0; 4096];
+        message(&server, header(8, Status::Rows(1)), &(-5_i64).to_le_bytes());
+        let changed = Some(Outcome::Done { rows: 1, k_change: -5 });
+        assert_eq!(connection.receive(&mut scratch).unwrap(), changed);
+        message(&server, header(1, Status::Retry), &[Retry::WriteConflict as u8]);
+        let again = Some(Outcome::Retry(Retry::WriteConflict));
+        assert_eq!(connection.receive(&mut scratch).unwrap(), again);
+        message(&server, header(0, Status::Rows(0)), &[]);
+        let nothing = Some(Outcome::Done { rows: 0, k_change: 0 });
+        assert_eq!(connection.receive(&mut scratch).unwrap(), nothing);
     }
 
     #[test]
     fn wrong_replies_are_errors() {
         let mut scratch = vec![0; 4096];
-        let (mut connection, server) = waiting();
-        message(&server, Some(Header { body_bytes: 1080, rows: Some(9) }), &[0; 1080]);
-        assert!(matches!(connection.receive(&mut scratch), Err(Error::MissingRows { rows: 9, .. })));
-
-        let (mut connection, server) = waiting();
-        message(&server, Some(Header { body_bytes: 10, rows: Some(10) }), &[0; 11]);
+        let (mut connection, server) = connected();
+        message(&server, header(10, Status::Rows(10)), &[0; 11]);
         assert!(matches!(connection.receive(&mut scratch), Err(Error::Protocol(_))));
 
-        let (mut connection, server) = waiting();
-        message(&server, Some(Header { body_bytes: 5, rows: None }), b"\x03oops");
+        let (mut connection, server) = connected();
+        message(&server, header(1, Status::Retry), &[99]);
+        assert!(matches!(connection.receive(&mut scratch), Err(Error::Protocol(_))));
+
+        let (mut connection, server) = connected();
+        message(&server, header(5, Status::Error), b"\x03oops");
         let error = connection.receive(&mut scratch).unwrap_err();
         assert_eq!((error.exit_code(), error.to_string().as_str()), (3, "oops"));
 
-        let (mut connection, server) = waiting();
+        let (mut connection, server) = connected();
         drop(server);
         assert!(matches!(connection.receive(&mut scratch), Err(Error::ConnectionClosed(7))));
     }
 
     #[test]
     fn a_client_without_a_server_says_so() {
-        let (mut connection, server) = waiting();
+        let (mut connection, server) = connected();
         drop(server);
         assert!(matches!(connection.send(Request::NewSession), Err(Error::ConnectionClosed(7))));
     }

@@ -24,8 +24,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use super::Clients;
 use crate::crew::Crew;
 use crate::error::Error;
+use crate::workload::Sbtest;
 use client::EventLoop;
-use flifo_engine::{Database, Tree};
+use flifo_engine::Database;
 pub(super) use server::Servers;
 
 /// Most event-loop threads that play clients, on machines of any size.
@@ -40,7 +41,11 @@ pub(crate) fn client_threads() -> usize {
 }
 
 /// Opens `connections` connections: their servers, and the threads that play their clients.
-pub(super) fn open(connections: u32, database: &Database, table: &Tree) -> Result<(Servers, Clients), Error> {
+pub(super) fn open(
+    connections: u32,
+    database: &Database,
+    table: &Sbtest,
+) -> Result<(Servers, Clients), Error> {
     let loops = client_threads().min(connections as usize);
     let mut servers = Servers::new(database, table);
     let mut clients: Vec<Vec<_>> = (0..loops).map(|_| Vec::new()).collect();

@@ -10,9 +10,9 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::error::Error;
 use crate::front::STACK_BYTES;
-use crate::workload::Executor;
-use crate::workload::statement::{Header, REQUEST_BYTES, Request};
-use flifo_engine::{Database, Session, Tree};
+use crate::workload::wire::{Header, REQUEST_BYTES_MAX, Request, Status};
+use crate::workload::{Executor, Sbtest, Scratch};
+use flifo_engine::{Database, Session};
 
 /// Most bytes of a reply in one message, well below a socket's send buffer.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
@@ -26,7 +26,7 @@ pub(in crate::front) struct Servers {
 /// What all server threads know.
 struct Shared {
     database: Database,
-    table: Tree,
+    table: Sbtest,
     /// The scheduler of the cell that comes next: new sessions belong to it.
     admission: Mutex<Option<Arc<Admission>>>,
 }
@@ -37,7 +37,7 @@ impl Servers {
         Servers { shared: None, threads: Vec::new() }
     }
 
-    pub(super) fn new(database: &Database, table: &Tree) -> Self {
+    pub(super) fn new(database: &Database, table: &Sbtest) -> Self {
         let (database, table) = (database.clone(), table.clone());
         let shared = Arc::new(Shared { database, table, admission: Mutex::new(None) });
         Servers { shared: Some(shared), threads: Vec::new() }
@@ -78,50 +78,65 @@ impl Servers {
 
 /// A connection, until its client closes.
 fn serve(shared: &Shared, socket: &OwnedFd) {
-    let mut session: Option<Session> = None;
-    let mut executor = Executor::default();
-    while let Some(request) = receive(socket) {
-        let sent = match Request::decode(&request) {
-            Some(Request::NewSession) => {
-                let admission = shared.admission.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                session = admission.map(|admission| shared.database.session(&admission));
-                send_all(socket, &Header { body_bytes: 0, rows: Some(0) }.encode())
-            }
-            Some(Request::Run(statement)) => match &session {
-                Some(session) => match executor.run(session, &shared.table, &statement) {
-                    Ok((reply, _)) => send_all(socket, reply),
-                    Err(error) => send_error(socket, &error),
-                },
-                None => send_error(socket, &Error::Protocol("a statement before a session")),
-            },
-            None => send_error(socket, &Error::Protocol("a request of unknown kind")),
-        };
-        if sent.is_err() {
-            // The client is gone; there is nobody to tell.
+    let (mut session, mut scratch) = (None, Scratch::default());
+    while let Some(kept) = serve_session(shared, session.as_ref(), scratch, socket) {
+        scratch = kept;
+        let admission = shared.admission.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        session = admission.map(|admission| shared.database.session(&admission));
+        let ready = Header { body_bytes: 0, status: Status::Rows(0) };
+        if send_all(socket, &ready.encode()).is_err() {
             return;
         }
     }
 }
 
-/// The next request; `None` when the client has closed.
-fn receive(socket: &OwnedFd) -> Option<[u8; REQUEST_BYTES]> {
-    let mut request = [0; REQUEST_BYTES];
-    let mut filled = 0;
-    while filled < REQUEST_BYTES {
-        match recv(socket, &mut request[filled..], RecvFlags::empty()) {
+/// Serves requests until one for a new session comes; gives what the next one may use. `None`: the client has closed.
+fn serve_session(
+    shared: &Shared,
+    session: Option<&Session>,
+    scratch: Scratch,
+    socket: &OwnedFd,
+) -> Option<Scratch> {
+    let mut executor = session.map(|session| Executor::new(session, &shared.table, scratch));
+    let mut request = [0; REQUEST_BYTES_MAX];
+    loop {
+        let bytes = receive(socket, &mut request)?;
+        let sent = match (Request::decode(&request[..bytes]), &mut executor) {
+            (Some(Request::NewSession), _) => {
+                return Some(executor.map(Executor::into_scratch).unwrap_or_default());
+            }
+            (Some(Request::Run(statement, values)), Some(executor)) => {
+                match executor.run(&statement, values) {
+                    Ok(_) => send_all(socket, executor.reply()),
+                    Err(error) => send_error(socket, &error),
+                }
+            }
+            (Some(Request::Run(..)), None) => {
+                send_error(socket, &Error::Protocol("a statement before a session"))
+            }
+            (None, _) => send_error(socket, &Error::Protocol("a request of unknown kind")),
+        };
+        // Else the client is gone; there is nobody to tell.
+        sent.ok()?;
+    }
+}
+
+/// Bytes of the next request, which is one message; `None` when the client has closed.
+fn receive(socket: &OwnedFd, request: &mut [u8; REQUEST_BYTES_MAX]) -> Option<usize> {
+    loop {
+        match recv(socket, &mut request[..], RecvFlags::empty()) {
             Ok((0, _)) => return None,
-            Ok((bytes, _)) => filled += bytes,
+            Ok((bytes, _)) => return Some(bytes),
             Err(Errno::INTR) => {}
             Err(_) => return None,
         }
     }
-    Some(request)
 }
 
 fn send_error(socket: &OwnedFd, error: &Error) -> Result<(), Errno> {
     let text = error.to_string();
     let body_bytes = 1 + text.len() as u32;
-    let mut reply = Header { body_bytes, rows: None }.encode().to_vec();
+    let mut reply = Header { body_bytes, status: Status::Error }.encode().to_vec();
     reply.push(error.exit_code());
     reply.extend_from_slice(text.as_bytes());
     send_all(socket, &reply)

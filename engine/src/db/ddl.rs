@@ -1,0 +1,306 @@
+//! The catalog's tables: made, dropped, renamed, emptied, so that a crash at any point leaves each of them whole or gone,
+//! and no page that nobody knows.
+//!
+//! # Protocol
+//! A table is one entry, with the roots of all its trees. What happens to it happens when that entry is written or
+//! removed, in one mini-transaction. Around that, notes say what a crash would leave behind; the next open looks at them
+//! ([`Catalog::tidy`]):
+//!
+//! - *Doomed* (`x`, by root): a tree that is taken down, unless an entry has it. A root is made together with its note,
+//!   which goes when the entry is there; a tree that is to go gets one before its entry is removed, which goes together
+//!   with the root's page. In between, pages are freed in steps ([`Tree::fell`]).
+//! - *Renamed* (`m`, by the new name): the old name, whose entry goes if that of the new name is the same.
+//! - *Loading* (`l`, by the rows' root): the trees of that table are emptied. A bulk load of several trees writes it
+//!   before the first of their roots.
+
+use std::collections::HashSet;
+use std::ops::{Bound, ControlFlow};
+
+use super::catalog::{Catalog, Kind, key};
+use super::definition::{Definition, Typed};
+use crate::error::{Error, Result};
+use crate::page::PageNo;
+use crate::row::Schema;
+use crate::wait::Waiter;
+
+const DOOMED: u8 = b'x';
+const RENAMED: u8 = b'm';
+const LOADING: u8 = b'l';
+const NUMBERS: u8 = b'a';
+
+fn by_root(kind: u8, root: PageNo) -> Vec<u8> {
+    [&[kind][..], &root.0.to_be_bytes()].concat()
+}
+
+fn table_key(name: &str) -> Result<Vec<u8>> {
+    key(Kind::Table as u8, Kind::Table.what(), name)
+}
+
+impl Catalog {
+    fn corrupt(&self, what: String) -> Error {
+        Error::CorruptPage { page: self.root().0, what }
+    }
+
+    fn definition(&self, name: &str, bytes: &[u8]) -> Result<Definition> {
+        let decoded = Definition::decode(bytes);
+        decoded.map_err(|what| self.corrupt(format!("the catalog's entry of table '{name}': {what}")))
+    }
+
+    /// What the table of that name is.
+    pub(super) fn table(&self, waiter: &Waiter, name: &str) -> Result<Definition> {
+        let mut bytes = Vec::new();
+        match self.tree.get(waiter, &table_key(name)?, &mut bytes)? {
+            true => self.definition(name, &bytes),
+            false => Err(Kind::Table.unknown(name)),
+        }
+    }
+
+    /// The caller of this and of the following sees to it that nobody else changes names, or uses the table, meanwhile.
+    pub(super) fn create_table(
+        &self,
+        waiter: &Waiter,
+        name: &str,
+        schema: Option<Schema>,
+    ) -> Result<Definition> {
+        let key = table_key(name)?;
+        if self.tree.get(waiter, &key, &mut Vec::new())? {
+            return Err(Kind::Table.exists(name));
+        }
+        self.with_new_trees(waiter, 1 + schema.as_ref().map_or(0, |schema| schema.indexes().len()), |roots| {
+            let typed = schema.map(|schema| Typed { schema, indexes: roots[1..].to_vec() });
+            let definition = Definition { root: roots[0], typed };
+            self.put(waiter, &key, &definition)?;
+            Ok(definition)
+        })
+    }
+
+    pub(super) fn drop_table(&self, waiter: &Waiter, name: &str) -> Result<()> {
+        let definition = self.table(waiter, name)?;
+        self.doom(waiter, definition.roots())?;
+        self.tree.delete(waiter, &table_key(name)?)?;
+        definition.roots().try_for_each(|root| self.fell(waiter, root))
+    }
+
+    pub(super) fn rename_table(&self, waiter: &Waiter, old: &str, new: &str) -> Result<()> {
+        let (old_key, new_key) = (table_key(old)?, table_key(new)?);
+        let mut entry = Vec::new();
+        if !self.tree.get(waiter, &old_key, &mut entry)? {
+            return Err(Kind::Table.unknown(old));
+        }
+        if self.tree.get(waiter, &new_key, &mut Vec::new())? {
+            return Err(Kind::Table.exists(new));
+        }
+        let (size, max) = (new_key.len() + entry.len(), self.tree.inline_bytes_max());
+        if size > max {
+            return Err(Error::SchemaTooLarge { size, max });
+        }
+        let note = key(RENAMED, "table", new)?;
+        self.tree.upsert(waiter, &note, old.as_bytes())?;
+        self.tree.insert(waiter, &new_key, &entry)?;
+        self.tree.delete(waiter, &old_key)?;
+        self.tree.delete(waiter, &note).map(drop)
+    }
+
+    /// The table gets new, empty trees.
+    pub(super) fn truncate_table(&self, waiter: &Waiter, name: &str) -> Result<()> {
+        let mut definition = self.table(waiter, name)?;
+        let old: Vec<PageNo> = definition.roots().collect();
+        self.doom(waiter, old.iter().copied())?;
+        self.with_new_trees(waiter, old.len(), |roots| {
+            definition.root = roots[0];
+            if let Some(typed) = &mut definition.typed {
+                typed.indexes = roots[1..].to_vec();
+            }
+            self.put(waiter, &table_key(name)?, &definition)
+        })?;
+        old.into_iter().try_for_each(|root| self.fell(waiter, root))
+    }
+
+    /// Adds an index whose tree `fill` fills; it is told the table as it will be, and the root.
+    pub(super) fn add_index(
+        &self,
+        waiter: &Waiter,
+        name: &str,
+        schema: Schema,
+        fill: impl FnOnce(&Schema, PageNo) -> Result<()>,
+    ) -> Result<()> {
+        let mut definition = self.table(waiter, name)?;
+        self.with_new_trees(waiter, 1, |roots| {
+            fill(&schema, roots[0])?;
+            let typed = definition.typed.as_mut().ok_or(Error::PlainTable { name: name.to_owned() })?;
+            typed.indexes.push(roots[0]);
+            typed.schema = schema;
+            self.put(waiter, &table_key(name)?, &definition)
+        })
+    }
+
+    /// Removes the index at a place among the table's.
+    pub(super) fn drop_index(&self, waiter: &Waiter, name: &str, at: usize, schema: Schema) -> Result<()> {
+        let mut definition = self.table(waiter, name)?;
+        let typed = definition.typed.as_mut().ok_or(Error::PlainTable { name: name.to_owned() })?;
+        let root = typed.indexes.remove(at);
+        typed.schema = schema;
+        self.doom(waiter, [root])?;
+        self.put(waiter, &table_key(name)?, &definition)?;
+        self.fell(waiter, root)
+    }
+
+    fn put(&self, waiter: &Waiter, key: &[u8], definition: &Definition) -> Result<()> {
+        let bytes = definition.encode();
+        let (size, max) = (key.len() + bytes.len(), self.tree.inline_bytes_max());
+        match size <= max {
+            true => self.tree.upsert(waiter, key, &bytes).map(drop),
+            false => Err(Error::SchemaTooLarge { size, max }),
+        }
+    }
+
+    /// Makes empty trees, which `enter` enters into the catalog. After an error of it they are taken down again.
+    fn with_new_trees<T>(
+        &self,
+        waiter: &Waiter,
+        count: usize,
+        enter: impl FnOnce(&[PageNo]) -> Result<T>,
+    ) -> Result<T> {
+        let mut roots = Vec::new();
+        let plant_and_enter = || -> Result<T> {
+            while roots.len() < count {
+                let planted = self.tree.plant(waiter, |root| (by_root(DOOMED, root), Vec::new()))?;
+                // A root that has a note is in use, or its page is not free.
+                let root =
+                    planted.ok_or_else(|| self.corrupt("a free page is noted as a root".to_owned()))?;
+                roots.push(root.root());
+            }
+            enter(&roots)
+        };
+        let entered = plant_and_enter();
+        match &entered {
+            // If this fails, the next open does it.
+            Ok(_) => roots.iter().try_for_each(|&root| self.spare(waiter, root))?,
+            Err(_) => roots.iter().for_each(|&root| drop(self.fell(waiter, root))),
+        }
+        entered
+    }
+
+    /// Notes that trees go with the entry that has them.
+    pub(super) fn doom(&self, waiter: &Waiter, roots: impl IntoIterator<Item = PageNo>) -> Result<()> {
+        roots.into_iter().try_for_each(|root| self.tree.upsert(waiter, &by_root(DOOMED, root), &[]).map(drop))
+    }
+
+    fn spare(&self, waiter: &Waiter, root: PageNo) -> Result<()> {
+        self.tree.delete(waiter, &by_root(DOOMED, root)).map(drop)
+    }
+
+    /// Takes a doomed tree down.
+    pub(super) fn fell(&self, waiter: &Waiter, root: PageNo) -> Result<()> {
+        self.tree.delete(waiter, &by_root(NUMBERS, root))?;
+        self.at(root).fell(waiter)?;
+        self.tree.uproot(waiter, &by_root(DOOMED, root), root)
+    }
+
+    /// Notes that the trees of a table are being filled.
+    pub(super) fn begin_load(&self, waiter: &Waiter, root: PageNo) -> Result<()> {
+        self.tree.upsert(waiter, &by_root(LOADING, root), &[]).map(drop)
+    }
+
+    /// Whether a load has noted that and could not tidy up after itself.
+    pub(super) fn is_loading(&self, waiter: &Waiter, root: PageNo) -> Result<bool> {
+        self.tree.get(waiter, &by_root(LOADING, root), &mut Vec::new())
+    }
+
+    /// The trees are filled, or empty.
+    pub(super) fn end_load(&self, waiter: &Waiter, root: PageNo) -> Result<()> {
+        self.tree.delete(waiter, &by_root(LOADING, root)).map(drop)
+    }
+
+    /// The number that a table's column gets next at least; `None` if none was ever given.
+    pub(super) fn next_number(&self, waiter: &Waiter, root: PageNo) -> Result<Option<u64>> {
+        let mut value = Vec::new();
+        if !self.tree.get(waiter, &by_root(NUMBERS, root), &mut value)? {
+            return Ok(None);
+        }
+        let value =
+            value.try_into().map_err(|_| self.corrupt("a table's next number has not 8 bytes".to_owned()))?;
+        Ok(Some(u64::from_le_bytes(value)))
+    }
+
+    pub(super) fn set_next_number(&self, waiter: &Waiter, root: PageNo, next: u64) -> Result<()> {
+        self.tree.upsert(waiter, &by_root(NUMBERS, root), &next.to_le_bytes()).map(drop)
+    }
+
+    /// Finishes what a crash cut off.
+    pub(super) fn tidy(&self, waiter: &Waiter) -> Result<()> {
+        for (note, old) in self.notes(waiter, RENAMED)? {
+            let table = |name: &[u8]| [&[Kind::Table as u8], name].concat();
+            let (old_key, mut old_entry, mut new_entry) = (table(&old), Vec::new(), Vec::new());
+            let found = self.tree.get(waiter, &old_key, &mut old_entry)?
+                && self.tree.get(waiter, &table(&note[1..]), &mut new_entry)?;
+            // The same trees under two names: another table may have got the new name, if this one did not.
+            if found && old_entry == new_entry {
+                self.tree.delete(waiter, &old_key)?;
+            }
+            self.tree.delete(waiter, &note)?;
+        }
+        let (loading, doomed) = (self.notes(waiter, LOADING)?, self.notes(waiter, DOOMED)?);
+        if loading.is_empty() && doomed.is_empty() {
+            return Ok(());
+        }
+        let tables = self.definitions(waiter)?;
+        for (note, _) in loading {
+            let root = self.root_of(&note)?;
+            if let Some(table) = tables.iter().find(|table| table.root == root) {
+                table.roots().try_for_each(|root| self.at(root).fell(waiter))?;
+            }
+            self.tree.delete(waiter, &note)?;
+        }
+        let used = self.roots(waiter)?;
+        for (note, _) in doomed {
+            let root = self.root_of(&note)?;
+            if used.contains(&root) { self.spare(waiter, root)? } else { self.fell(waiter, root)? }
+        }
+        Ok(())
+    }
+
+    /// The roots of all trees that have an entry.
+    pub(super) fn roots(&self, waiter: &Waiter) -> Result<HashSet<PageNo>> {
+        let mut roots: HashSet<PageNo> =
+            self.definitions(waiter)?.iter().flat_map(Definition::roots).collect();
+        for kind in [Kind::Tree, Kind::Undo] {
+            for name in self.names(waiter, kind)? {
+                roots.insert(self.tree(waiter, kind, &name)?.root());
+            }
+        }
+        Ok(roots)
+    }
+
+    /// Pages that are in use, and that no tree has.
+    pub(super) fn lost_pages(&self, waiter: &Waiter) -> Result<u64> {
+        let mut known = self.tree.check(waiter)?.pages();
+        for root in self.roots(waiter)? {
+            known += self.at(root).check(waiter)?.pages();
+        }
+        Ok(self.alloc().used_tree_pages(waiter)?.saturating_sub(known))
+    }
+
+    fn root_of(&self, note: &[u8]) -> Result<PageNo> {
+        let root = note[1..].try_into().map_err(|_| self.corrupt("a note has no root".to_owned()))?;
+        Ok(PageNo(u64::from_be_bytes(root)))
+    }
+
+    /// The entries of all tables.
+    fn definitions(&self, waiter: &Waiter) -> Result<Vec<Definition>> {
+        let entries = self.notes(waiter, Kind::Table as u8)?;
+        let decode =
+            |(key, bytes): &(Vec<u8>, Vec<u8>)| self.definition(&String::from_utf8_lossy(&key[1..]), bytes);
+        entries.iter().map(decode).collect()
+    }
+
+    /// All rows of a kind.
+    fn notes(&self, waiter: &Waiter, kind: u8) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let mut notes = Vec::new();
+        self.tree.scan(waiter, Bound::Included(&[kind]), Bound::Excluded(&[kind + 1]), |key, value| {
+            notes.push((key.to_vec(), value.to_vec()));
+            ControlFlow::Continue(())
+        })?;
+        Ok(notes)
+    }
+}

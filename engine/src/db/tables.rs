@@ -1,0 +1,151 @@
+//! Tables by name: created, opened, dropped, loaded.
+
+use std::sync::Arc;
+
+use super::catalog::{Catalog, Kind};
+use super::database::Inner;
+use super::definition::{Definition, Typed};
+use super::tree::OpenTree;
+use super::typed::OpenTyped;
+use super::{Database, Table, TypedTable};
+use crate::error::{Error, Result};
+use crate::row::Schema;
+use crate::tree::TreeStats;
+use crate::txn::load_versions;
+use crate::wait::Waiter;
+
+impl Database {
+    /// Creates an empty table: rows in versions, read and changed by transactions ([`Session::begin`](crate::Session)).
+    pub fn create_table(&self, name: &str) -> Result<Table> {
+        Ok(Table { open: self.inner.create_table(name, None)? })
+    }
+
+    /// Creates an empty table of typed columns, with the indexes of its schema. Its name is one among those of all
+    /// tables.
+    pub fn create_typed_table(&self, name: &str, schema: Schema) -> Result<TypedTable> {
+        TypedTable::of(self.inner.create_table(name, Some(schema))?)
+    }
+
+    /// The table of that name.
+    ///
+    /// # Errors
+    /// [`Error::TypedTable`] if it has typed columns.
+    pub fn table(&self, name: &str) -> Result<Table> {
+        let open = self.inner.open(Kind::Table, name)?;
+        if open.typed.is_some() {
+            return Err(Error::TypedTable { name: name.to_owned() });
+        }
+        Ok(Table { open })
+    }
+
+    /// The table of that name, which has typed columns.
+    ///
+    /// # Errors
+    /// [`Error::PlainTable`] if it has none.
+    pub fn typed_table(&self, name: &str) -> Result<TypedTable> {
+        TypedTable::of(self.inner.open(Kind::Table, name)?)
+    }
+
+    /// Takes the table out of the catalog and frees its pages, those of its indexes too. Nobody may have a handle of it,
+    /// or it is [`Error::TableInUse`]; and no transaction that has written may be going on, or it is
+    /// [`Error::TransactionsActive`]. Waits until purge has done with all that was before.
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        self.inner.drop_table(name)
+    }
+
+    /// Gives the table another name. Conditions as for [`Database::drop_table`].
+    pub fn rename_table(&self, old: &str, new: &str) -> Result<()> {
+        self.inner.change_table(old, |catalog, waiter| catalog.rename_table(waiter, old, new))
+    }
+
+    /// Removes all rows, and frees their pages; numbers begin at 1 again. Conditions as for [`Database::drop_table`].
+    pub fn truncate_table(&self, name: &str) -> Result<()> {
+        self.inner.change_table(name, |catalog, waiter| catalog.truncate_table(waiter, name))
+    }
+
+    /// The names of all tables, ascending.
+    pub fn table_names(&self) -> Result<Vec<String>> {
+        self.inner.check_open()?;
+        self.inner.catalog.names(&self.inner.waiter(), Kind::Table)
+    }
+
+    /// As [`Database::check_tree`], of a table. Rows are counted with those that are deleted and not purged yet.
+    pub fn check_table(&self, table: &Table) -> Result<TreeStats> {
+        self.inner.check_handle(&table.open)?.check(&self.inner.waiter())
+    }
+
+    /// How many pages are allocated to nobody: neither to the catalog, nor to a tree, a table, an index or a rollback
+    /// segment. A crash in the middle of a split or a bulk load leaves some; they are no harm, but room. Reads all
+    /// trees, which nobody changes meanwhile.
+    pub fn lost_pages(&self) -> Result<u64> {
+        self.inner.check_open()?;
+        let waiter = self.inner.waiter();
+        let _trees = self.inner.trees(&waiter);
+        self.inner.catalog.lost_pages(&waiter)
+    }
+
+    /// Fills an empty table from rows in strictly ascending order of their keys, and returns their number. `progress`
+    /// is told the number of rows so far, now and then. Every transaction sees them, also one that began before.
+    ///
+    /// A load that fails leaves the table empty.
+    pub fn bulk_load_table<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        table: &Table,
+        rows: impl IntoIterator<Item = (K, V)>,
+        progress: impl FnMut(u64),
+    ) -> Result<u64> {
+        let waiter = self.inner.waiter();
+        let tree = self.inner.check_handle(&table.open)?;
+        let mut rows = rows.into_iter();
+        let next = |key: &mut Vec<u8>, value: &mut Vec<u8>| {
+            let Some((next_key, next_value)) = rows.next() else { return Ok(false) };
+            key.extend_from_slice(next_key.as_ref());
+            value.extend_from_slice(next_value.as_ref());
+            Ok(true)
+        };
+        self.inner.change(&waiter, || load_versions(tree, &waiter, Self::BULK_LOAD_FILL, progress, next))
+    }
+}
+
+impl Inner {
+    fn create_table(&self, name: &str, schema: Option<Schema>) -> Result<Arc<OpenTree>> {
+        let waiter = self.waiter();
+        let mut trees = self.trees(&waiter);
+        let definition = self.change(&waiter, || self.catalog.create_table(&waiter, name, schema))?;
+        let open = self.open_table(name, definition, &waiter)?;
+        Ok(self.remember(&mut trees, Kind::Table, open))
+    }
+
+    fn drop_table(&self, name: &str) -> Result<()> {
+        self.change_table(name, |catalog, waiter| catalog.drop_table(waiter, name))
+    }
+
+    /// Changes a table as a whole, of which nobody has a handle, and of whose past nobody asks.
+    pub(super) fn change_table(
+        &self,
+        name: &str,
+        change: impl FnOnce(&Catalog, &Waiter) -> Result<()>,
+    ) -> Result<()> {
+        self.check_open()?;
+        let waiter = self.waiter();
+        let mut trees = self.trees(&waiter);
+        self.take_out(&mut trees, Kind::Table, name)?;
+        if !self.forget_history(&waiter)? {
+            return Err(Error::TransactionsActive { name: name.to_owned() });
+        }
+        self.change(&waiter, || change(&self.catalog, &waiter))
+    }
+
+    pub(super) fn open_table(&self, name: &str, definition: Definition, waiter: &Waiter) -> Result<OpenTree> {
+        let typed = match definition.typed {
+            None => None,
+            Some(Typed { schema, indexes }) => {
+                let indexes = indexes.iter().map(|&root| self.catalog.at(root)).collect();
+                let next_number = self.catalog.next_number(waiter, definition.root)?.unwrap_or(1);
+                let loading = self.catalog.is_loading(waiter, definition.root)?;
+                Some(Arc::new(OpenTyped::new(schema, indexes, next_number, loading)))
+            }
+        };
+        Ok(self.open_tree(name, self.catalog.at(definition.root), typed))
+    }
+}

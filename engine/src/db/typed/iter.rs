@@ -1,0 +1,154 @@
+//! Iterators that hold what they need.
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use super::TypedTable;
+use super::read::borrowed;
+use super::write::corrupt;
+use crate::db::Transaction;
+use crate::db::database::Inner;
+use crate::error::Result;
+use crate::row::{KeyBounds, KeyRange, Row};
+use crate::tree::Tree;
+use crate::txn::{KeptMoment, Moment};
+use crate::wait::Waiter;
+
+/// Rows read at a time: enough that the way down the tree costs little, few enough that a place in admission is not held
+/// for long.
+const BATCH_ROWS: usize = 128;
+/// A batch ends when its rows have as many bytes: some of them are large.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// The rows of a range, as a transaction saw them: [`TypedTable::iter`], [`TypedTable::iter_index`].
+///
+/// It borrows nothing, and outlives its transaction and session. It sees what the transaction saw when it was made, and
+/// what the transaction has changed itself, as it is when a batch is read. While it lives, purge keeps all versions since
+/// then: do not keep it for long. Its table is in use.
+///
+/// Rows are read in batches, each under admission. An error is the last item.
+pub struct Rows {
+    database: Arc<Inner>,
+    table: TypedTable,
+    /// The index that is followed, by its place; `None` for the primary key.
+    index: Option<usize>,
+    moment: KeptMoment,
+    waiter: Waiter,
+    /// What is still to be read; `None` if nothing is.
+    rest: Option<KeyRange>,
+    batch: std::vec::IntoIter<Row>,
+}
+
+impl TypedTable {
+    /// The rows of a range of primary keys that the transaction sees, in their order.
+    pub fn iter<'k>(&self, txn: &mut Transaction<'_>, range: impl KeyBounds<'k>) -> Result<Rows> {
+        let range = range.key_range(self.typed.schema.key())?;
+        self.rows(txn, None, range)
+    }
+
+    /// The rows of a range of an index that the transaction sees, in the index's order.
+    pub fn iter_index<'k>(
+        &self,
+        txn: &mut Transaction<'_>,
+        index: &str,
+        range: impl KeyBounds<'k>,
+    ) -> Result<Rows> {
+        let (format, _) = self.index(index)?;
+        let at = self.typed.schema.indexes().iter().position(|index| std::ptr::eq(index, format));
+        let range = range.key_range(format.key())?;
+        self.rows(txn, at, range)
+    }
+
+    fn rows(&self, txn: &mut Transaction<'_>, index: Option<usize>, range: KeyRange) -> Result<Rows> {
+        self.check_loaded()?;
+        let session = txn.session();
+        let database = Arc::clone(session.shared_database());
+        let moment = txn.read_in(&self.open, |txn, _, _| txn.keep_moment(database.txns()))?;
+        Ok(Rows {
+            database,
+            table: self.clone(),
+            index,
+            moment,
+            waiter: session.another_waiter(),
+            rest: Some(range),
+            batch: Vec::new().into_iter(),
+        })
+    }
+}
+
+impl Rows {
+    fn read_batch(&mut self) -> Result<()> {
+        let Some(range) = self.rest.take() else { return Ok(()) };
+        self.table.check_loaded()?;
+        let admission = self.waiter.admission();
+        let _place = admission.map(flifo_admission::Session::place).transpose()?;
+        let tree = self.database.check_handle(&self.table.open)?;
+        let (mut rows, mut last) = (Vec::new(), None);
+        self.moment.read(|moment| self.read_rows(moment, tree, &range, &mut rows, &mut last))?;
+        if let Some(last) = last {
+            self.rest = Some((Bound::Excluded(last), range.1));
+        }
+        self.batch = rows.into_iter();
+        Ok(())
+    }
+
+    /// Up to a batch of rows, and the last one's key in the tree that is followed if there may be more.
+    fn read_rows(
+        &self,
+        moment: &Moment<'_, '_>,
+        tree: &Tree,
+        range: &KeyRange,
+        rows: &mut Vec<Row>,
+        last: &mut Option<Vec<u8>>,
+    ) -> Result<()> {
+        let typed = &self.table.typed;
+        let index = self.index.map(|at| (&typed.schema.indexes()[at], &typed.indexes[at]));
+        let (mut key, mut value, mut failed) = (Vec::new(), Vec::new(), None);
+        let mut bytes = 0;
+        let followed = index.map_or(tree, |(_, tree)| tree);
+        moment.scan(followed, borrowed(range), &self.waiter, |found, found_value| {
+            let mut row = || match index {
+                None => {
+                    bytes += found_value.len();
+                    Ok(Row::new(&typed.schema, found, found_value)?)
+                }
+                Some((format, _)) => {
+                    format.primary_key_into(found, &mut key)?;
+                    match moment.get(tree, &key, &mut value, &self.waiter)? {
+                        true => {
+                            bytes += value.len();
+                            Ok(Row::new(&typed.schema, &key, &value)?)
+                        }
+                        false => Err(corrupt(format, "there is an entry without a row")),
+                    }
+                }
+            };
+            match row() {
+                Ok(row) => rows.push(row),
+                Err(error) => failed = Some(error),
+            }
+            if failed.is_none() && rows.len() < BATCH_ROWS && bytes < BATCH_BYTES {
+                return ControlFlow::Continue(());
+            }
+            *last = Some(found.to_vec());
+            ControlFlow::Break(())
+        })?;
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+impl Iterator for Rows {
+    type Item = Result<Row>;
+
+    fn next(&mut self) -> Option<Result<Row>> {
+        if let Some(row) = self.batch.next() {
+            return Some(Ok(row));
+        }
+        match self.read_batch() {
+            Ok(()) => self.batch.next().map(Ok),
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+impl std::iter::FusedIterator for Rows {}

@@ -1,0 +1,182 @@
+//! Reading rows, by primary key and by index.
+
+use std::ops::{Bound, ControlFlow};
+
+use super::write::corrupt;
+use super::{Scratch, TypedTable, with_scratch};
+use crate::db::Transaction;
+use crate::error::{Error, Result};
+use crate::lock::LockMode;
+use crate::row::{EntryView, IndexFormat, IntoKey, KeyBounds, KeyRange, Row, RowError, RowView};
+use crate::tree::Tree;
+use crate::txn::Lookup;
+
+impl TypedTable {
+    /// The row with this primary key that the transaction sees.
+    pub fn get<'k>(&self, txn: &mut Transaction<'_>, key: impl IntoKey<'k>) -> Result<Option<Row>> {
+        self.read_row(txn, key, |key, value| Ok(Row::new(&self.typed.schema, key, value)?))
+    }
+
+    /// Gives the row with this primary key that the transaction sees to `read`, without a copy; `None` if there is none.
+    pub fn get_with<'k, T>(
+        &self,
+        txn: &mut Transaction<'_>,
+        key: impl IntoKey<'k>,
+        read: impl FnOnce(&RowView<'_>) -> T,
+    ) -> Result<Option<T>> {
+        self.read_row(txn, key, |key, value| Ok(read(&RowView::new(&self.typed.schema, key, value)?)))
+    }
+
+    fn read_row<'k, T>(
+        &self,
+        txn: &mut Transaction<'_>,
+        key: impl IntoKey<'k>,
+        read: impl FnOnce(&[u8], &[u8]) -> Result<T>,
+    ) -> Result<Option<T>> {
+        self.check_loaded()?;
+        with_scratch(|scratch| {
+            self.encode_key(key, scratch)?;
+            let Scratch { key, value, .. } = scratch;
+            match txn.read_in(&self.open, |txn, tree, waiter| txn.get(tree, key, value, waiter))? {
+                true => read(key, value).map(Some),
+                false => Ok(None),
+            }
+        })
+    }
+
+    /// As [`TypedTable::get`], of the newest committed version, and locks the row to the end of the transaction, whether
+    /// it is there or not.
+    ///
+    /// # Errors
+    /// As [`Transaction::update`].
+    pub fn get_for_update<'k>(
+        &self,
+        txn: &mut Transaction<'_>,
+        key: impl IntoKey<'k>,
+    ) -> Result<Option<Row>> {
+        self.check_loaded()?;
+        with_scratch(|scratch| {
+            self.encode_key(key, scratch)?;
+            let Scratch { key, value, .. } = scratch;
+            match txn.write_in(&self.open, |txn, tree, waiter| {
+                txn.get_locked(tree, key, LockMode::Exclusive, value, waiter)
+            })? {
+                true => Ok(Some(Row::new(&self.typed.schema, key, value)?)),
+                false => Ok(None),
+            }
+        })
+    }
+
+    /// How many rows the transaction sees: it looks at each of them.
+    pub fn count(&self, txn: &mut Transaction<'_>) -> Result<u64> {
+        self.check_loaded()?;
+        let mut rows = 0;
+        txn.read_in(&self.open, |txn, tree, waiter| {
+            txn.scan(tree, Bound::Unbounded, Bound::Unbounded, waiter, |_, _| {
+                rows += 1;
+                ControlFlow::Continue(())
+            })
+        })?;
+        Ok(rows)
+    }
+
+    /// Calls `each` with every row of a range of primary keys that the transaction sees, in their order, until it says
+    /// [`ControlFlow::Break`]. No latch is held during `each`.
+    pub fn scan<'k>(
+        &self,
+        txn: &mut Transaction<'_>,
+        range: impl KeyBounds<'k>,
+        mut each: impl FnMut(&RowView<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.check_loaded()?;
+        let schema = &self.typed.schema;
+        let range = range.key_range(schema.key())?;
+        let mut failed = None;
+        let (from, to) = borrowed(&range);
+        txn.read_in(&self.open, |txn, tree, waiter| {
+            txn.scan(tree, from, to, waiter, |key, value| {
+                let row = RowView::new(schema, key, value);
+                row.map(|row| each(&row)).unwrap_or_else(|error| fail(&mut failed, error))
+            })
+        })?;
+        failed.map_or(Ok(()), |error: RowError| Err(error.into()))
+    }
+
+    /// Calls `each` with every row of a range of an index that the transaction sees, in the index's order, until it says
+    /// [`ControlFlow::Break`]. Each row is looked up by its primary key; [`TypedTable::scan_entries`] does without. No
+    /// latch is held during `each`.
+    pub fn scan_index<'k>(
+        &self,
+        txn: &mut Transaction<'_>,
+        index: &str,
+        range: impl KeyBounds<'k>,
+        each: impl FnMut(&RowView<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.check_loaded()?;
+        let (format, index_tree) = self.index(index)?;
+        let range = range.key_range(format.key())?;
+        let mut rows = Rows { table: self, format, each };
+        with_scratch(|Scratch { key, value, .. }| {
+            txn.read_in(&self.open, |txn, tree, waiter| {
+                txn.scan_index((index_tree, tree), borrowed(&range), (key, value), waiter, &mut rows)
+            })
+        })
+    }
+
+    /// As [`TypedTable::scan_index`], with the columns of the index and of the primary key alone: the rows are not
+    /// looked up.
+    pub fn scan_entries<'k>(
+        &self,
+        txn: &mut Transaction<'_>,
+        index: &str,
+        range: impl KeyBounds<'k>,
+        mut each: impl FnMut(&EntryView<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.check_loaded()?;
+        let (format, tree) = self.index(index)?;
+        let range = range.key_range(format.key())?;
+        let (from, to) = borrowed(&range);
+        txn.read_in(&self.open, |txn, _, waiter| {
+            txn.scan(tree, from, to, waiter, |entry, _| {
+                each(&EntryView::new(&self.typed.schema, format, entry))
+            })
+        })
+    }
+
+    pub(super) fn index(&self, name: &str) -> Result<(&IndexFormat, &Tree)> {
+        let found = self.typed.indexes().find(|(index, _)| index.definition().name == name);
+        found.ok_or_else(|| Error::from(RowError::UnknownIndex { name: name.to_owned() }))
+    }
+}
+
+/// The rows that entries lead to, for `each`.
+struct Rows<'t, F> {
+    table: &'t TypedTable,
+    format: &'t IndexFormat,
+    each: F,
+}
+
+impl<F: FnMut(&RowView<'_>) -> ControlFlow<()>> Lookup for Rows<'_, F> {
+    fn primary_key(&mut self, entry: &[u8], key: &mut Vec<u8>) -> Result<()> {
+        Ok(self.format.primary_key_into(entry, key)?)
+    }
+
+    fn row(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<ControlFlow<()>> {
+        match value {
+            Some(value) => Ok((self.each)(&RowView::new(&self.table.typed.schema, key, value)?)),
+            None => {
+                self.table.check_loaded()?;
+                Err(corrupt(self.format, "there is an entry without a row"))
+            }
+        }
+    }
+}
+
+pub(super) fn borrowed((from, to): &KeyRange) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    (from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice))
+}
+
+fn fail<E>(failed: &mut Option<E>, error: E) -> ControlFlow<()> {
+    *failed = Some(error);
+    ControlFlow::Break(())
+}

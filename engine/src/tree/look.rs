@@ -1,0 +1,87 @@
+//! Looks at rows that are held still, for who decides something by what is there: whether to lock it, say.
+
+use std::ops::Bound;
+
+use super::{Attempt, Tree};
+use crate::buffer::{SharedGuard, Stop};
+use crate::error::Result;
+use crate::page::node::Stored;
+use crate::page::{PageNo, Torn};
+use crate::wait::Waiter;
+
+/// A leaf that others may read, and nobody changes.
+struct Still<'p> {
+    page: PageNo,
+    leaf: SharedGuard<'p>,
+}
+
+impl Still<'_> {
+    fn checked<T>(&self, read: std::result::Result<T, Torn>) -> Attempt<T> {
+        read.map_err(|Torn| Stop::corrupt(self.page))
+    }
+
+    fn value(&self, slot: usize) -> Attempt<Stored<'_>> {
+        self.checked(self.leaf.node().stored(slot))
+    }
+}
+
+impl Tree {
+    /// Gives `look` what the leaf has as the value of `key` (`None`: no such row), and keeps all others from changing it
+    /// meanwhile, and from adding it. `look` waits for nothing. It is called once.
+    pub fn look<T>(
+        &self,
+        waiter: &Waiter,
+        key: &[u8],
+        look: impl FnOnce(Option<Stored<'_>>) -> T,
+    ) -> Result<T> {
+        let mut look = Some(look);
+        self.pool.retry(waiter, || {
+            let leaf = self.still(key)?;
+            let (slot, found) = leaf.checked(leaf.leaf.node().search(key))?;
+            let value = if found { Some(leaf.value(slot)?) } else { None };
+            Ok(look.take().expect("it is called once")(value))
+        })
+    }
+
+    /// Gives `look` what the leaf has of the first row from `from` on (`None`: there is none), and keeps all others
+    /// meanwhile from changing it, and from adding one before it. `look` waits for nothing. It is called once.
+    pub fn look_at_first<T>(
+        &self,
+        waiter: &Waiter,
+        from: Bound<&[u8]>,
+        look: impl FnOnce(Option<(&[u8], Stored<'_>)>) -> T,
+    ) -> Result<T> {
+        let start = match from {
+            Bound::Included(key) | Bound::Excluded(key) => key,
+            Bound::Unbounded => &[],
+        };
+        let mut look = Some(look);
+        let mut key = Vec::new();
+        self.pool.retry(waiter, || {
+            // All leaves from the first to the row's: mostly one, rarely two.
+            let mut leaves = vec![self.still(start)?];
+            let leaf = &leaves[0];
+            let (mut slot, found) = leaf.checked(leaf.leaf.node().search(start))?;
+            slot += usize::from(found && matches!(from, Bound::Excluded(_)));
+            loop {
+                let leaf = leaves.last().expect("there is one");
+                if slot < leaf.checked(leaf.leaf.node().slots())? {
+                    leaf.checked(leaf.leaf.node().key_into(slot, &mut key))?;
+                    let row = (&key[..], leaf.value(slot)?);
+                    return Ok(look.take().expect("it is called once")(Some(row)));
+                }
+                if !leaf.checked(leaf.leaf.node().upper_into(&mut key))? {
+                    return Ok(look.take().expect("it is called once")(None));
+                }
+                leaves.push(self.still(&key)?);
+                slot = 0;
+            }
+        })
+    }
+
+    /// The leaf where `key` is or belongs, held still. It is only tried for.
+    fn still(&self, key: &[u8]) -> Attempt<Still<'_>> {
+        let leaf = self.leaf(key)?;
+        Ok(Still { page: leaf.page(), leaf: leaf.shared()? })
+    }
+}

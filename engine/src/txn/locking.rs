@@ -1,0 +1,365 @@
+//! Reading with locks, and gap locks.
+//!
+//! # Locks and latches
+//! A writer's lock is its id in the row, so a lock object of another's is made only under a latch of the row's leaf,
+//! when the row has been seen to have no active writer; or by the end of a wait in the row's queue, since a writer looks
+//! at the queue, under the latch, before it writes. So two that exclude each other never hold a row both. Who has to
+//! wait drops the latch, queues ([`LockTable::queue`](crate::lock::LockTable::queue)), and looks again.
+//!
+//! A key that has no row is locked like one that has. A large value is read when its row is locked and the latch dropped:
+//! nobody changes it any more.
+//!
+//! # Gaps
+//! Under serializable a scan takes next-key locks of the rows it reads, deleted ones included, and a gap lock of the row
+//! after them (or of the supremum). Each is taken while all leaves from the row before it to itself are latched, so nobody
+//! puts a row between them. Who adds a row asks, under its leaf's latch, for an insert intention on the row that
+//! comes after it. That is done only while somebody holds gap locks ([`Gaps`]).
+//!
+//! The row that carries a gap lock must not vanish, or the gap would be another. It vanishes in two ways. *Purge* leaves a
+//! deleted row that has a gap lock, and comes again later. *A rollback* removes what its transaction has added; nobody
+//! else has a gap lock there, since a row that an active transaction has written is waited for; and its own it takes on
+//! the row after it first ([`Txn::keep_locks`]).
+
+use std::cell::RefCell;
+use std::ops::{Bound, ControlFlow};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::read::bad_version;
+use super::table::CommitNo;
+use super::undo::{Record, What};
+use super::version::{HEADER_BYTES, Header, UndoPtr};
+use super::write::lock_key;
+use super::{Isolation, Txn, TxnId};
+use crate::error::{Error, Result};
+use crate::lock::{LockMode, LockTable, Request};
+use crate::page::node::Stored;
+use crate::tree::Tree;
+use crate::wait::Waiter;
+
+/// How many transactions hold gap locks.
+///
+/// # Invariant
+/// A transaction counts itself before it latches a leaf to take its first gap lock, and not before it has released the
+/// last one it uncounts itself. Who adds or removes a row looks here under the leaf's latch. So one of the two comes
+/// later in that latch's order, and sees what the other did.
+#[derive(Default)]
+pub(super) struct Gaps(AtomicU64);
+
+impl Gaps {
+    /// Whether others' gap locks have to be asked for. It counts under the leaf's latch.
+    pub(super) fn any(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+
+    fn enter(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn leave(&self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Whether somebody has a gap lock of the row, so that it may not be removed. The caller holds its leaf's latch.
+    pub(super) fn hold(&self, locks: &LockTable, tree: &Tree, key: &[u8]) -> bool {
+        // Nobody has this id, so all locks are others'.
+        let nobody = TxnId(u64::MAX);
+        self.any()
+            && !locks.would_grant(&Request::new(nobody, lock_key(tree, Some(key)), LockMode::InsertIntention))
+    }
+}
+
+/// What a look at a row, to lock it, has come to.
+enum Looked<T> {
+    Locked(T),
+    /// It was written by this transaction, which is active.
+    WrittenBy(TxnId),
+    /// Others have locks, or asked for them before.
+    MustQueue,
+    /// See [`Error::WriteConflict`].
+    Conflict,
+    /// It is no version of a row.
+    Bad,
+}
+
+impl<'s> Txn<'s> {
+    /// Locks a row, and replaces `out` by its newest value; false, and `out` empty, if there is none. The lock is held
+    /// to the end, whether the row is there or not.
+    pub(crate) fn get_locked(
+        &mut self,
+        tree: &Tree,
+        key: &[u8],
+        mode: LockMode,
+        out: &mut Vec<u8>,
+        waiter: &Waiter,
+    ) -> Result<bool> {
+        self.check_active()?;
+        out.clear();
+        self.ended_by_deadlock(waiter, |txn| {
+            let (live, large) = txn.look(tree, key, mode, waiter, |version| {
+                let Some(version) = version.filter(is_live) else { return (false, false) };
+                if !version.large {
+                    out.extend_from_slice(&version.bytes[HEADER_BYTES..]);
+                }
+                (true, version.large)
+            })?;
+            if large {
+                read_locked(tree, key, out, waiter)?;
+            }
+            Ok(live)
+        })
+    }
+
+    /// Locks a row for reading, if it still is what it was; whether that is so.
+    pub(super) fn lock_as_it_is(
+        &mut self,
+        tree: &Tree,
+        key: &[u8],
+        was: Option<Header>,
+        waiter: &Waiter,
+    ) -> Result<bool> {
+        self.look(tree, key, LockMode::Shared, waiter, |now| header_of(now) == was)
+    }
+
+    /// Locks a row, and gives `then` what the leaf has of it then.
+    fn look<T>(
+        &mut self,
+        tree: &Tree,
+        key: &[u8],
+        mode: LockMode,
+        waiter: &Waiter,
+        then: impl FnOnce(Option<Stored<'_>>) -> T,
+    ) -> Result<T> {
+        let (id, snapshot) = (self.writing()?.id, self.write_snapshot());
+        let request = self.request(id, tree, key, mode);
+        let mut then = Some(then);
+        loop {
+            let looked =
+                tree.look(waiter, key, |version| match self.try_lock(request, version, snapshot) {
+                    Looked::Locked(()) => Looked::Locked(then.take().expect("it is locked once")(version)),
+                    other => other.without(),
+                })?;
+            if let Some(locked) = self.locked_or_wait(looked, request, tree, waiter)? {
+                return Ok(locked);
+            }
+        }
+    }
+
+    /// Takes the lock of a row that is held still, if that needs no wait.
+    fn try_lock(
+        &self,
+        request: Request<'_>,
+        version: Option<Stored<'_>>,
+        snapshot: Option<CommitNo>,
+    ) -> Looked<()> {
+        if let Some(version) = version {
+            let Ok((header, _)) = Header::decode(version.prefix()) else { return Looked::Bad };
+            if let Some(writer) = self.active_writer(request.owner, &header) {
+                return Looked::WrittenBy(writer);
+            }
+            if self.is_conflict(request.owner, &header, snapshot) {
+                return Looked::Conflict;
+            }
+        }
+        match self.system.locks.try_lock(request) {
+            true => Looked::Locked(()),
+            false => Looked::MustQueue,
+        }
+    }
+
+    /// What was found, if the row is locked; otherwise waits for those who are in the way.
+    fn locked_or_wait<T>(
+        &self,
+        looked: Looked<T>,
+        request: Request<'_>,
+        tree: &Tree,
+        waiter: &Waiter,
+    ) -> Result<Option<T>> {
+        match looked {
+            Looked::Locked(found) => Ok(Some(found)),
+            Looked::WrittenBy(writer) => self.wait_for(writer, request, waiter).map(|()| None),
+            Looked::MustQueue => self.queue(request, waiter).map(|()| None),
+            Looked::Conflict => Err(Error::WriteConflict),
+            Looked::Bad => Err(bad_version(tree)),
+        }
+    }
+
+    /// As [`Txn::scan`], of the newest versions, with locks that keep the range as it is to the end of the transaction.
+    pub(super) fn scan_locked(
+        &mut self,
+        tree: &Tree,
+        (from, to): (Bound<&[u8]>, Bound<&[u8]>),
+        waiter: &Waiter,
+        mut each: impl FnMut(&mut Self, &[u8], &[u8]) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let id = self.writing()?.id;
+        self.count_gaps();
+        let (mut last, mut row): (Option<Vec<u8>>, _) = (None, Row::default());
+        loop {
+            let from = last.as_deref().map_or(from, Bound::Excluded);
+            let found =
+                self.ended_by_deadlock(waiter, |txn| txn.lock_next(id, tree, from, to, &mut row, waiter))?;
+            if found && row.large && !row.deleted {
+                read_locked(tree, &row.key, &mut row.value, waiter)?;
+            }
+            if !found || !row.deleted && each(self, &row.key, &row.value)?.is_break() {
+                return Ok(());
+            }
+            last.get_or_insert_default().clone_from(&row.key);
+        }
+    }
+
+    /// Locks the next row of a range, and the gap before it, and puts it into `row`; false if there is none, and the gap
+    /// behind the range is locked.
+    fn lock_next(
+        &mut self,
+        id: TxnId,
+        tree: &Tree,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        row: &mut Row,
+        waiter: &Waiter,
+    ) -> Result<bool> {
+        loop {
+            let mut waits_at = None;
+            let looked = tree.look_at_first(waiter, from, |next| {
+                let key = next.map(|(key, _)| key);
+                let found = key.is_some_and(|key| !is_beyond(key, to));
+                let mode = if found { LockMode::NextKeyShared } else { LockMode::Gap };
+                let request = self.request_of(id, lock_key(tree, key), mode);
+                match self.try_lock(request, next.map(|(_, version)| version), None) {
+                    Looked::Locked(()) => {
+                        if let Some((key, version)) = next.filter(|_| found) {
+                            row.set(key, version);
+                        }
+                        Looked::Locked(found)
+                    }
+                    other => {
+                        waits_at = key.map(<[u8]>::to_vec);
+                        other.without()
+                    }
+                }
+            })?;
+            // As a reader, whatever it is for: the writer's end decides whether the row is there to carry a gap lock.
+            let request = self.request_of(id, lock_key(tree, waits_at.as_deref()), LockMode::NextKeyShared);
+            if let Some(found) = self.locked_or_wait(looked, request, tree, waiter)? {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Adds the first version of a row while others may hold gap locks; false if it is to be tried again.
+    pub(super) fn add_in_gap(
+        &mut self,
+        tree: &Tree,
+        key: &[u8],
+        version: &[u8],
+        id: TxnId,
+        waiter: &Waiter,
+    ) -> Result<bool> {
+        let locks = &self.system.locks;
+        let row = self.request(id, tree, key, LockMode::Exclusive);
+        let refused_at = RefCell::new(None);
+        let added = tree.insert_before(waiter, key, version, |next| {
+            let into_gap = self.request_of(id, lock_key(tree, next), LockMode::InsertIntention);
+            let may = locks.would_grant(&into_gap) && locks.claim(&row);
+            if may && self.locks_gaps {
+                // The new row divides a gap that may be this one's: it goes on having both parts. Nobody waits for it.
+                locks.try_lock(self.request(id, tree, key, LockMode::Gap));
+            }
+            *refused_at.borrow_mut() = (!may).then(|| next.map(<[u8]>::to_vec));
+            may
+        })?;
+        if let Some(next) = refused_at.into_inner() {
+            let into_gap = self.request_of(id, lock_key(tree, next.as_deref()), LockMode::InsertIntention);
+            self.queue(into_gap, waiter)?;
+        }
+        Ok(added)
+    }
+
+    /// Before a change is undone: the lock that the transaction's id in the row is becomes a lock object; and if the row
+    /// goes, the transaction's gap locks there go on, on the row that comes after it.
+    pub(super) fn keep_locks(&self, ptr: UndoPtr, record: &Record, waiter: &Waiter) -> Result<()> {
+        let (locks, tree) = (&self.system.locks, self.system.tree(record.tree));
+        // It has the row, and gap locks agree with all that others hold: both are granted.
+        let is_ours = tree.look(waiter, &record.key, |now| {
+            let ours = header_of(now).is_some_and(|now| now.is_of(record.txn, ptr));
+            ours && locks.try_lock(self.request(record.txn, &tree, &record.key, LockMode::Exclusive))
+        })?;
+        if !is_ours || record.what != What::Added || !self.locks_gaps {
+            return Ok(());
+        }
+        tree.look_at_first(waiter, Bound::Excluded(&record.key), |next| {
+            let next = lock_key(&tree, next.map(|(key, _)| key));
+            locks.try_lock(self.request_of(record.txn, next, LockMode::Gap));
+        })
+    }
+
+    fn count_gaps(&mut self) {
+        if !self.locks_gaps {
+            self.locks_gaps = true;
+            self.system.gaps.enter();
+        }
+    }
+
+    /// Whether its reads take locks.
+    pub(super) fn reads_lock(&self) -> bool {
+        self.isolation == Isolation::Serializable
+    }
+}
+
+impl<T> Looked<T> {
+    /// The same, which has not come to a lock.
+    fn without<U>(self) -> Looked<U> {
+        match self {
+            Looked::Locked(_) => unreachable!("the lock was taken"),
+            Looked::WrittenBy(writer) => Looked::WrittenBy(writer),
+            Looked::MustQueue => Looked::MustQueue,
+            Looked::Conflict => Looked::Conflict,
+            Looked::Bad => Looked::Bad,
+        }
+    }
+}
+
+/// A row that a scan has locked.
+#[derive(Default)]
+struct Row {
+    key: Vec<u8>,
+    /// It is to be read yet if it is large.
+    value: Vec<u8>,
+    large: bool,
+    deleted: bool,
+}
+
+impl Row {
+    /// Of a version that was seen to have a header.
+    fn set(&mut self, key: &[u8], version: Stored<'_>) {
+        key.clone_into(&mut self.key);
+        version.prefix()[HEADER_BYTES..].clone_into(&mut self.value);
+        (self.large, self.deleted) = (version.large, !is_live(&version));
+    }
+}
+
+fn header_of(version: Option<Stored<'_>>) -> Option<Header> {
+    Header::of(version.as_ref().map(Stored::prefix))
+}
+
+fn is_live(version: &Stored<'_>) -> bool {
+    Header::of(Some(version.prefix())).is_some_and(|header| !header.deleted)
+}
+
+/// The value of a row that is there, and locked, so that it stays as it is; with no latch held.
+fn read_locked(tree: &Tree, key: &[u8], value: &mut Vec<u8>, waiter: &Waiter) -> Result<()> {
+    if !tree.get(waiter, key, value)? || value.len() < HEADER_BYTES {
+        return Err(bad_version(tree));
+    }
+    value.drain(..HEADER_BYTES);
+    Ok(())
+}
+
+fn is_beyond(key: &[u8], to: Bound<&[u8]>) -> bool {
+    match to {
+        Bound::Unbounded => false,
+        Bound::Included(to) => key > to,
+        Bound::Excluded(to) => key >= to,
+    }
+}

@@ -1,0 +1,68 @@
+//! Changing a row by what it is.
+
+use super::Txn;
+use super::write::{Before, check_size};
+use crate::error::Result;
+use crate::tree::Tree;
+use crate::wait::Waiter;
+
+/// What is to become of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// It stays as it is.
+    Stay,
+    /// It gets the new value, or is added with it.
+    Put,
+    /// It goes.
+    Delete,
+}
+
+/// What became of it.
+pub(crate) struct Modified {
+    /// What `choose` said.
+    pub(crate) next: Next,
+    before: Before,
+}
+
+impl Modified {
+    /// The value that was replaced or removed.
+    pub(crate) fn before(&self) -> Option<&[u8]> {
+        self.before.value()
+    }
+}
+
+impl Txn<'_> {
+    /// Shows the newest version of a row, which this transaction may write, to `choose` (`None`: there is no such row),
+    /// which may write a new value. It is asked again if another transaction was faster.
+    pub(crate) fn modify(
+        &mut self,
+        tree: &Tree,
+        key: &[u8],
+        value: &mut Vec<u8>,
+        waiter: &Waiter,
+        mut choose: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Result<Next>,
+    ) -> Result<Modified> {
+        self.check_active()?;
+        self.ended_by_deadlock(waiter, |txn| {
+            loop {
+                let newest = txn.newest(tree, key, waiter)?;
+                let next = choose(newest.value(), value)?;
+                let (value, deleted): (&[u8], bool) = match next {
+                    Next::Stay => {
+                        // What was seen stays.
+                        if !txn.reads_lock() || txn.lock_as_it_is(tree, key, newest.header, waiter)? {
+                            return Ok(Modified { next, before: Before::default() });
+                        }
+                        continue;
+                    }
+                    Next::Put => (value, false),
+                    Next::Delete => (&[], true),
+                };
+                check_size(tree, key, value)?;
+                if let Some(before) = txn.replace(tree, key, newest, value, deleted, waiter)? {
+                    return Ok(Modified { next, before });
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,139 @@
+//! Two-phase commit: transactions that can be committed or rolled back by their global id (XID) alone, by anybody, even
+//! after a crash.
+//!
+//! The undo segment gets a record with the XID. Recovery leaves transactions that have one as they are: active, their
+//! ids in the rows they have written as locks. Lock objects (of rows that were only read) end with the process.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::system::Unfinished;
+use super::undo::{Record, Segment};
+use super::{Txn, TxnSystem};
+use crate::error::{Error, Result};
+use crate::wait::Waiter;
+
+/// The most bytes of an XID: both parts of X/Open's, as MySQL and MariaDB have them.
+pub const XID_BYTES_MAX: usize = 128;
+
+/// All of a database, by XID. `None`: somebody is at work on it.
+#[derive(Default)]
+pub(super) struct Prepared(Mutex<BTreeMap<Vec<u8>, Option<Unfinished>>>);
+
+impl Prepared {
+    pub(super) fn new(found: impl IntoIterator<Item = (Vec<u8>, Unfinished)>) -> Self {
+        Prepared(Mutex::new(found.into_iter().map(|(xid, unfinished)| (xid, Some(unfinished))).collect()))
+    }
+
+    fn map(&self) -> MutexGuard<'_, BTreeMap<Vec<u8>, Option<Unfinished>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sees to it that nobody else takes the XID.
+    fn reserve(&self, xid: &[u8]) -> Result<()> {
+        match xid.len() {
+            1..=XID_BYTES_MAX => {}
+            size => return Err(Error::BadName { what: "prepared transaction's", size, max: XID_BYTES_MAX }),
+        }
+        let mut map = self.map();
+        if map.contains_key(xid) {
+            return Err(Error::XidExists { xid: xid.escape_ascii().to_string() });
+        }
+        map.insert(xid.to_vec(), None);
+        Ok(())
+    }
+
+    fn put(&self, xid: &[u8], unfinished: Unfinished) {
+        self.map().insert(xid.to_vec(), Some(unfinished));
+    }
+
+    fn take(&self, xid: &[u8]) -> Result<Unfinished> {
+        let taken = self.map().get_mut(xid).and_then(Option::take);
+        taken.ok_or_else(|| Error::UnknownXid { xid: xid.escape_ascii().to_string() })
+    }
+
+    fn forget(&self, xid: &[u8]) {
+        self.map().remove(xid);
+    }
+
+    fn xids(&self) -> Vec<Vec<u8>> {
+        let ready = |(xid, unfinished): (&Vec<u8>, &Option<_>)| unfinished.is_some().then(|| xid.clone());
+        self.map().iter().filter_map(ready).collect()
+    }
+}
+
+impl Txn<'_> {
+    /// Prepares the transaction, and lets go of it; false if it has written nothing, and has simply ended. It is prepared
+    /// when the redo log is durable, up to its end as it is then: `make_durable` sees to that before others may finish it.
+    pub(crate) fn prepare(
+        &mut self,
+        xid: &[u8],
+        waiter: &Waiter,
+        make_durable: impl FnOnce() -> Result<()>,
+    ) -> Result<bool> {
+        self.check_active()?;
+        let system = self.system;
+        system.prepared.reserve(xid)?;
+        let Some(writing) = self.writing.as_mut().filter(|writing| !writing.undo.is_empty()) else {
+            system.prepared.forget(xid);
+            self.end();
+            return Ok(false);
+        };
+        let record = Record::prepared(writing.id, xid);
+        match writing.segment.append(&record, waiter) {
+            Ok(undo) => writing.undo.push(undo),
+            Err(error) => {
+                system.prepared.forget(xid);
+                return Err(error);
+            }
+        }
+        // From here on it may be on disk, so it is not rolled back, whatever comes.
+        let durable = make_durable();
+        system.prepared.put(xid, self.detach());
+        durable.map(|()| true)
+    }
+}
+
+impl TxnSystem {
+    /// XIDs of the transactions that are prepared, ascending.
+    pub(crate) fn prepared(&self) -> Vec<Vec<u8>> {
+        self.prepared.xids()
+    }
+
+    /// Commits a prepared transaction. As with [`Txn::commit`], it is durable when the redo log is.
+    pub(crate) fn commit_prepared(&self, xid: &[u8], waiter: &Waiter) -> Result<()> {
+        self.finish(xid, |system, unfinished| {
+            system.segment_of(unfinished)?.append(&Record::commit(unfinished.txn), waiter)?;
+            system.commits.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        })
+    }
+
+    /// Rolls a prepared transaction back.
+    pub(crate) fn rollback_prepared(&self, xid: &[u8], waiter: &Waiter) -> Result<()> {
+        self.finish(xid, |system, unfinished| {
+            // The newest record says that it is prepared. A crash from here on leaves one to be rolled back by recovery.
+            unfinished.undo.iter().rev().try_for_each(|&ptr| system.undo_one(ptr, waiter))?;
+            system.rollbacks.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        })
+    }
+
+    /// After an error it is prepared as before; what was undone already is not found again.
+    fn finish(&self, xid: &[u8], f: impl FnOnce(&Self, &Unfinished) -> Result<()>) -> Result<()> {
+        let unfinished = self.prepared.take(xid)?;
+        if let Err(error) = f(self, &unfinished) {
+            self.prepared.put(xid, unfinished);
+            return Err(error);
+        }
+        self.end(unfinished.txn, unfinished.locks_gaps);
+        self.prepared.forget(xid);
+        Ok(())
+    }
+
+    fn segment_of(&self, unfinished: &Unfinished) -> Result<&Segment> {
+        let last = unfinished.undo.last().and_then(|ptr| self.segments.get(ptr.segment()));
+        last.ok_or_else(|| Error::CorruptUndo { what: "a prepared transaction has no segment".to_owned() })
+    }
+}

@@ -1,0 +1,56 @@
+//! What concerns changes: the engine's counters of a round, and what was tried again.
+
+use serde::{Deserialize, Serialize};
+
+/// What the embedded engine did for the changes of a round: differences between its two ends, but where it says
+/// otherwise.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ChangeFigures {
+    /// Commits of transactions that had written.
+    pub commits_per_s: Option<f64>,
+    /// Rollbacks of transactions that had written.
+    pub rollbacks: Option<u64>,
+    /// Redo that was made.
+    pub redo_bytes_per_s: Option<f64>,
+    /// Syncs of the redo log.
+    pub log_syncs_per_s: Option<f64>,
+    /// Time of a commit's wait for the redo log.
+    pub log_wait_p50_us: Option<f64>,
+    pub log_wait_p99_us: Option<f64>,
+    /// Redo from the last checkpoint on, at the round's end.
+    pub checkpoint_age_bytes: Option<u64>,
+    /// The highest share of the redo log's capacity that it had; looked at ten times a second.
+    pub checkpoint_age_share_max: Option<f64>,
+    /// Times that a thread had to wait for a checkpoint, since the log was full: each is a failure.
+    pub redo_hard_stops: Option<u64>,
+    /// Times that a change was held back, since the log was getting full.
+    pub redo_holds: Option<u64>,
+    /// Undo records that were not purged, at the round's end.
+    pub history_length: Option<u64>,
+    /// Waits for row locks.
+    pub row_lock_waits: Option<u64>,
+    pub row_lock_wait_p50_us: Option<f64>,
+    pub row_lock_wait_p99_us: Option<f64>,
+    /// Waits that ended as their transaction was a deadlock's victim.
+    pub row_lock_deadlocks: Option<u64>,
+    /// Pages with changes that were not on disk, at the round's end.
+    pub dirty_pages: Option<u64>,
+}
+
+/// Errors after which a statement or a transaction was tried again.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RefusalFigures {
+    /// All of them.
+    pub retries: Option<u64>,
+    pub deadlocks: Option<u64>,
+    pub lock_wait_timeouts: Option<u64>,
+    /// Of the embedded engine: another transaction had changed the row since the snapshot.
+    pub write_conflicts: Option<u64>,
+    /// The plugin's queue timeout, or the server's own limit of time.
+    pub statement_timeouts: Option<u64>,
+    /// The plugin's queue was full.
+    pub queue_full_refusals: Option<u64>,
+    pub other_refusals: Option<u64>,
+}

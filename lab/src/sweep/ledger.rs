@@ -1,0 +1,129 @@
+//! What the table must hold. Every change that a client knows to be committed is written down here, and at the end of
+//! the run the whole table and its index are read and compared: an update that was lost, or came twice, ends the run
+//! with an error.
+//!
+//! It also brings the table back between two cells: rows beyond the loaded ones are removed, and purge may come to its
+//! end, so that every cell begins with the loaded number of rows and without history.
+//!
+//! ```text
+//! property sum_k     the sum of all k, as it was at the last look
+//! property changing  yes from before the first cell that writes until the look at the end: in between `sum_k` is old
+//! ```
+
+use std::time::{Duration, Instant};
+
+use flifo_engine::{Database, Error as EngineError};
+
+use super::prepare::Prepared;
+use crate::error::Error;
+use crate::interrupt;
+use crate::progress::Progress;
+use crate::workload::{Sbtest, Totals, Workload};
+
+const SUM_K: &str = "sum_k";
+const CHANGING: &str = "changing";
+/// Purge is waited for no longer than this: a history that does not end shows in the figures.
+const PURGE_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// The account of one run.
+pub(super) struct Ledger<'a> {
+    data: &'a Prepared,
+    /// Rows that were loaded.
+    rows: u32,
+    totals: Totals,
+    is_changing: bool,
+}
+
+impl<'a> Ledger<'a> {
+    pub(super) fn new(data: &'a Prepared, rows: u32) -> Self {
+        Ledger { data, rows, totals: data.totals, is_changing: false }
+    }
+
+    /// Before a cell.
+    pub(super) fn before(&mut self, workload: Workload) -> Result<(), Error> {
+        if workload.writes() && !self.is_changing {
+            self.data.database.set_property(CHANGING, "yes")?;
+            self.is_changing = true;
+        }
+        Ok(())
+    }
+
+    /// After a cell that changed so much.
+    pub(super) fn after(&mut self, workload: Workload, changes: Totals) -> Result<(), Error> {
+        self.totals = self.totals.plus(changes);
+        if workload.grows() && !interrupt::is_asked() {
+            let removed = self.data.table.trim(&self.data.database, self.rows + 1)?;
+            self.totals = self.totals.plus(Totals { rows: -removed.rows, sum_k: -removed.sum_k });
+        }
+        if workload.writes() {
+            wait_for_purge(&self.data.database);
+        }
+        Ok(())
+    }
+
+    /// At the end: the table must be what was written down.
+    pub(super) fn close(&mut self, progress: &Progress) -> Result<(), Error> {
+        if !self.is_changing {
+            return Ok(());
+        }
+        let found = count(&self.data.database, &self.data.table, self.rows, progress)?;
+        if found != self.totals {
+            return Err(Error::Data(format!(
+                "the table has {} rows with a sum of k of {}, but by what its clients were told {} with {}: changes were lost or came twice; please report this",
+                found.rows, found.sum_k, self.totals.rows, self.totals.sum_k
+            )));
+        }
+        // What was not trimmed, as the run was interrupted, is the next one's to trim.
+        if found.rows == i64::from(self.rows) {
+            note(&self.data.database, found)?;
+        }
+        Ok(())
+    }
+}
+
+/// What the table of a complete load holds; looked at if the last run that wrote did not come to its end.
+pub(super) fn found(
+    database: &Database,
+    table: &Sbtest,
+    rows: u32,
+    progress: &Progress,
+) -> Result<Totals, Error> {
+    let property = |name| -> Result<Option<String>, EngineError> {
+        Ok(database.property(name)?.map(|value| String::from_utf8_lossy(&value).into_owned()))
+    };
+    let sum_k = property(SUM_K)?.and_then(|text| text.parse().ok());
+    if let (Some(sum_k), Some("no")) = (sum_k, property(CHANGING)?.as_deref()) {
+        return Ok(Totals { rows: rows.into(), sum_k });
+    }
+    progress.note("the last run that changed the data was cut off: counting them");
+    table.trim(database, rows + 1)?;
+    let totals = count(database, table, rows, progress)?;
+    if totals.rows != i64::from(rows) {
+        return Err(Error::Data(format!(
+            "the table has {} rows, not {rows}: the data are damaged; remove them to load them anew",
+            totals.rows
+        )));
+    }
+    note(database, totals)?;
+    Ok(totals)
+}
+
+/// Writes down what the table holds.
+pub(super) fn note(database: &Database, totals: Totals) -> Result<(), EngineError> {
+    database.set_property(SUM_K, totals.sum_k.to_string())?;
+    database.set_property(CHANGING, "no")
+}
+
+fn count(database: &Database, table: &Sbtest, rows: u32, progress: &Progress) -> Result<Totals, Error> {
+    let bar = progress.check(rows);
+    let totals = table.totals(database, |rows| bar.set_position(rows));
+    bar.finish_and_clear();
+    totals
+}
+
+fn wait_for_purge(database: &Database) {
+    let patience = Instant::now() + PURGE_WAIT_MAX;
+    while database.stats().txns.history > 0 && Instant::now() < patience && !interrupt::is_asked() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,188 @@
+//! Which rows a workload asks for: generators of keys, and the keys that are inserted while it runs.
+//!
+//! The skewed ones are those of YCSB (Cooper, Silberstein, Tam, Ramakrishnan, Sears: Benchmarking Cloud Serving Systems
+//! with YCSB, SoCC 2010, section 5.3), over the Zipf distribution of `rand_distr`, which draws by rejection and
+//! needs no table.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use rand_distr::Zipf;
+
+use super::rng::Random;
+
+/// YCSB's skew: the exponent of the Zipf distribution.
+const ZIPFIAN_EXPONENT: f64 = 0.99;
+
+/// Ranks from 1, of which the lower ones are the more popular.
+#[derive(Debug, Clone)]
+pub(super) struct Zipfian {
+    items: u32,
+    ranks: Zipf<f64>,
+}
+
+impl Zipfian {
+    /// Over so many items, at least one.
+    pub(super) fn new(items: u32) -> Self {
+        let ranks = Zipf::new(f64::from(items), ZIPFIAN_EXPONENT).expect("one item or more, and an exponent");
+        Zipfian { items, ranks }
+    }
+
+    /// The next rank, 1 to the number of items.
+    #[inline]
+    pub(super) fn rank(&self, random: &mut Random) -> u32 {
+        (random.sample(&self.ranks) as u32).clamp(1, self.items)
+    }
+
+    /// The next key, 1 to the number of items: the popular ones lie scattered over all of them. As in YCSB a rank's
+    /// hash is its key, so that some keys have several ranks and others none.
+    #[inline]
+    pub(super) fn scrambled(&self, random: &mut Random) -> u32 {
+        (fnv1a(self.rank(random).into()) % u64::from(self.items)) as u32 + 1
+    }
+
+    /// The next key when the newest is `newest`: the newer, the more popular.
+    #[inline]
+    pub(super) fn latest(&self, random: &mut Random, newest: u32) -> u32 {
+        newest.saturating_sub(self.rank(random) - 1).max(1)
+    }
+}
+
+/// FNV-1a, 64 bits, of a number's bytes (Fowler, Noll, Vo; public domain).
+fn fnv1a(number: u64) -> u64 {
+    number.to_le_bytes().iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// The keys beyond the loaded rows, given out in order to all connections of a cell, as an auto-increment does.
+///
+/// `newest` is the highest key up to which every one was inserted for certain: readers of the latest rows may ask for
+/// it and for all below.
+#[derive(Debug)]
+pub(super) struct Inserted {
+    next: AtomicU32,
+    newest: AtomicU32,
+    /// Acknowledged, but with gaps below.
+    ahead: Mutex<BinaryHeap<Reverse<u32>>>,
+}
+
+impl Inserted {
+    /// Nothing yet, beyond so many loaded rows.
+    pub(super) fn beyond(rows: u32) -> Self {
+        Inserted { next: AtomicU32::new(rows + 1), newest: AtomicU32::new(rows), ahead: Mutex::default() }
+    }
+
+    /// A key that nobody else gets.
+    #[inline]
+    pub(super) fn next_key(&self) -> u32 {
+        // Relaxed: the number is all that is passed.
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The row of that key was inserted, and its client knows it.
+    pub(super) fn acknowledge(&self, key: u32) {
+        let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        ahead.push(Reverse(key));
+        let mut newest = self.newest.load(Ordering::Relaxed);
+        while ahead.peek() == Some(&Reverse(newest + 1)) {
+            ahead.pop();
+            newest += 1;
+        }
+        // Within the lock, so it grows. Release: whoever reads this number finds the rows.
+        self.newest.store(newest, Ordering::Release);
+    }
+
+    /// The highest key such that its row and all before were inserted.
+    #[inline]
+    pub(super) fn newest(&self) -> u32 {
+        self.newest.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rng::stream;
+    use super::*;
+
+    /// The share of each rank, from the definition.
+    fn expected(items: u32) -> Vec<f64> {
+        let weights: Vec<f64> = (1..=items).map(|rank| f64::from(rank).powf(-ZIPFIAN_EXPONENT)).collect();
+        let sum: f64 = weights.iter().sum();
+        weights.into_iter().map(|weight| weight / sum).collect()
+    }
+
+    #[test]
+    fn ranks_follow_zipf_s_law() {
+        const DRAWS: u32 = 200_000;
+        let (zipfian, mut random) = (Zipfian::new(1_000), stream(1, 1));
+        let mut counts = vec![0u32; 1_000];
+        for _ in 0..DRAWS {
+            counts[zipfian.rank(&mut random) as usize - 1] += 1;
+        }
+        for (rank, share) in
+            expected(1_000).into_iter().enumerate().filter(|(rank, _)| [0, 1, 9, 99].contains(rank))
+        {
+            let found = f64::from(counts[rank]) / f64::from(DRAWS);
+            assert!((found / share - 1.0).abs() < 0.15, "rank {}: {found} for {share}", rank + 1);
+        }
+        let tail: u32 = counts[500..].iter().sum();
+        let tail_share: f64 = expected(1_000)[500..].iter().sum();
+        assert!((f64::from(tail) / f64::from(DRAWS) / tail_share - 1.0).abs() < 0.05);
+    }
+
+    #[test]
+    fn scrambled_keys_lie_in_the_table_and_keep_their_skew() {
+        let (zipfian, mut random) = (Zipfian::new(1_000), stream(2, 1));
+        let mut counts = vec![0u32; 1_000];
+        for _ in 0..100_000 {
+            counts[zipfian.scrambled(&mut random) as usize - 1] += 1;
+        }
+        let most = counts.iter().enumerate().max_by_key(|(_, count)| **count).unwrap();
+        assert_eq!(most.0 as u64, fnv1a(1) % 1_000, "the first rank's key");
+        assert!((11_000..20_000).contains(most.1), "{most:?}");
+        let popular: Vec<usize> = (0..1_000).filter(|key| counts[*key] > 1_000).collect();
+        assert!(popular.iter().any(|key| *key < 300) && popular.iter().any(|key| *key > 700), "{popular:?}");
+    }
+
+    #[test]
+    fn one_item_is_always_the_same() {
+        let (zipfian, mut random) = (Zipfian::new(1), stream(3, 1));
+        for _ in 0..100 {
+            assert_eq!((zipfian.rank(&mut random), zipfian.scrambled(&mut random)), (1, 1));
+            assert_eq!(zipfian.latest(&mut random, 1), 1);
+        }
+    }
+
+    #[test]
+    fn the_latest_are_the_most_popular() {
+        let (zipfian, mut random) = (Zipfian::new(1_000), stream(4, 1));
+        let keys: Vec<u32> = (0..10_000).map(|_| zipfian.latest(&mut random, 5_000)).collect();
+        assert!(keys.iter().all(|key| (4_001..=5_000).contains(key)));
+        let newest = keys.iter().filter(|key| **key == 5_000).count();
+        assert!((1_000..1_700).contains(&newest), "{newest}");
+        assert!((0..100).all(|_| zipfian.latest(&mut random, 3) >= 1));
+    }
+
+    #[test]
+    fn hashes_are_fnv_s() {
+        // Of eight zero bytes: eight multiplications of the offset basis.
+        let by_hand = (0..8).fold(0xcbf2_9ce4_8422_2325_u64, |hash, _| hash.wrapping_mul(0x100_0000_01b3));
+        assert_eq!(fnv1a(0), by_hand);
+        assert_ne!(fnv1a(1), fnv1a(256));
+    }
+
+    #[test]
+    fn the_newest_row_has_no_gap_below() {
+        let inserted = Inserted::beyond(10);
+        let keys: Vec<u32> = (0..5).map(|_| inserted.next_key()).collect();
+        assert_eq!(keys, [11, 12, 13, 14, 15]);
+        let after = |key| {
+            inserted.acknowledge(key);
+            inserted.newest()
+        };
+        assert_eq!([after(12), after(14), after(11), after(15), after(13)], [10, 10, 12, 12, 15]);
+    }
+}

@@ -1,0 +1,48 @@
+//! `flifo-peers`: other embedded stores beside flifo's engine, in one interleaved run.
+//!
+//! `flifo bench peers` runs it. Nobody ships it: a bench may link what a product would not (RocksDB is Apache-2.0 or
+//! GPL-2.0, LMDB has the OpenLDAP licence, SQLite is in the public domain).
+//!
+//! | module | holds |
+//! |---|---|
+//! | `args`, `plan` | the command line; what is measured, in which order, what is left out and why |
+//! | `store` | what every store can do behind one trait; what is stated of each; durabilities |
+//! | `stores` | the stores, a file each |
+//! | `row`, `workload`, `actor` | the rows; what is measured, by name; what a thread does again and again |
+//! | `worker`, `cell` | a thread's closed loop; one round of one cell, with the check that nothing was lost |
+//! | `run`, `results`, `report` | the run from its first line to its last; JSON; tables |
+
+mod actor;
+mod args;
+mod cell;
+mod plan;
+mod report;
+mod results;
+mod row;
+mod run;
+mod store;
+mod stores;
+mod worker;
+mod workload;
+
+use std::io::Write as _;
+use std::process::exit;
+
+use clap::Parser as _;
+use flifo::command::Ended;
+use flifo::error::{EXIT_INTERRUPTED, EXIT_OK};
+use flifo::interrupt;
+
+fn main() {
+    let args = args::Args::parse();
+    let code = match interrupt::install().and_then(|()| run::run(&args)) {
+        Ok(Ended::Done) => EXIT_OK,
+        Ok(Ended::Interrupted) => EXIT_INTERRUPTED,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "flifo-peers: {error}");
+            error.exit_code()
+        }
+    };
+    // Not by returning: a thread may hang in a store.
+    exit(i32::from(code));
+}
