@@ -335,14 +335,22 @@ pub enum Error {
         /// The first row out of order, counted from 0.
         row: u64,
     },
-    /// A key or row that does not fit a page.
+    /// A key that does not fit a page with what must lie beside it.
     #[error(
-        "an entry of {size} bytes is too large: at most {max} (key and value together); shorten it, or create the database with larger pages"
+        "a key of {size} bytes is too large: at most {max} with such a value; shorten it, or create the database with larger pages"
     )]
-    EntryTooLarge {
-        /// What was asked for, bytes.
+    KeyTooLarge {
+        /// The key's length, bytes.
         size: usize,
         /// What a page takes, bytes.
+        max: usize,
+    },
+    /// A value beyond what a row may have.
+    #[error("a value of {size} bytes is too large: at most {max}; divide it among several rows")]
+    ValueTooLarge {
+        /// The value's length, bytes.
+        size: usize,
+        /// What a row takes, bytes.
         max: usize,
     },
     /// A name that is empty or too long.

@@ -178,22 +178,26 @@ fn a_bulk_load_refuses_what_it_cannot_load() {
 }
 
 #[test]
-fn an_entry_too_large_is_refused_and_the_largest_is_not() {
+fn a_key_too_large_is_refused_and_the_largest_is_not() {
     let (_, db) = in_memory();
     let tree = db.create_tree("t").unwrap();
     let session = session(&db);
     let statement = session.statement().unwrap();
-    let max = match statement.insert(&tree, b"k", &[1; 5000]) {
-        Err(Error::EntryTooLarge { size: 5001, max }) => max,
+    let max = match statement.insert(&tree, &[1; 5000], &[1; 5000]) {
+        Err(Error::KeyTooLarge { size: 5000, max }) => max,
         other => panic!("{other:?}"),
     };
-    assert!(statement.insert(&tree, b"k", &vec![1; max - 1]).unwrap());
-    assert!(matches!(statement.update(&tree, b"k", &vec![1; max]), Err(Error::EntryTooLarge { .. })));
-    assert!(matches!(statement.upsert(&tree, b"l", &vec![1; max]), Err(Error::EntryTooLarge { .. })));
-    let too_large = [(b"a", vec![1; max])];
+    assert!(statement.insert(&tree, &vec![1; max], &[1; 5000]).unwrap());
+    let key = vec![1; max + 1];
+    assert!(matches!(statement.update(&tree, &key, &[1; 100]), Err(Error::KeyTooLarge { .. })));
+    assert!(matches!(statement.upsert(&tree, &key, &[1; 100]), Err(Error::KeyTooLarge { .. })));
+    assert!(statement.upsert(&tree, &key, &[1; 55]).unwrap());
     let other = db.create_tree("u").unwrap();
-    assert!(matches!(db.bulk_load(&other, too_large, |_| {}), Err(Error::EntryTooLarge { .. })));
-    assert!(matches!(db.set_property("p", vec![1; max]), Err(Error::EntryTooLarge { .. })));
+    let too_large = [(key, vec![1; 100])];
+    assert!(matches!(db.bulk_load(&other, too_large, |_| {}), Err(Error::KeyTooLarge { .. })));
+    // A property may be large.
+    db.set_property("p", vec![1; 50_000]).unwrap();
+    assert_eq!(db.property("p").unwrap(), Some(vec![1; 50_000]));
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn make(pool: &BufferPool, page: u64, waiter: &Waiter) -> Result<()> {
     pool.change(waiter, &Need::nodes(PAGE, &[no]), |mut mtr| {
         let mut guard = mtr.create(no)?;
         mtr.rewrite(&mut guard, |page| _ = NodeMut::format(page, no, no, 0, &Fences::all()));
-        mtr.apply(&mut guard, &Op::Insert { slot: 0, key: &page.to_be_bytes(), value: b"v" });
+        mtr.apply(&mut guard, &Op::Insert { slot: 0, key: &page.to_be_bytes(), value: b"v".into() });
         mtr.commit(&mut [&mut guard]);
         Ok(())
     })
@@ -38,7 +38,7 @@ fn first_key(pool: &BufferPool, page: u64, waiter: &Waiter) -> Result<Vec<u8>> {
 fn change(pool: &BufferPool, page: u64, value: &[u8], waiter: &Waiter) -> Result<()> {
     pool.change(waiter, &Need::records(100), |mut mtr| {
         let mut guard = pool.optimistic(PageNo(page))?.exclusive()?;
-        mtr.apply(&mut guard, &Op::Replace { slot: 0, value });
+        mtr.apply(&mut guard, &Op::Replace { slot: 0, value: value.into() });
         mtr.commit(&mut [&mut guard]);
         Ok(())
     })

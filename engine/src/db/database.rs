@@ -5,7 +5,6 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::Duration;
 
 use flifo_admission::Admission;
 
@@ -67,12 +66,8 @@ pub struct Database {
     pub(super) inner: Arc<Inner>,
 }
 
-/// Changes are held back when the log is needed from further back than this share of its capacity.
-const HOLD_BACK_FROM: f64 = 0.7;
 /// The catalog's number: no transaction had this id yet, or a later one.
 pub(super) const NEXT_TXN: &str = "next_transaction";
-/// How long a change is held back when the log is full.
-const HOLD_BACK_MAX: Duration = Duration::from_millis(20);
 
 /// Tells open databases apart within this process.
 static DATABASES_OPENED: AtomicU64 = AtomicU64::new(0);
@@ -230,7 +225,9 @@ impl Database {
         typed::remove_leftovers(&*disk);
         let (running, waits) = Self::recover(&*disk, space, &config, progress)?;
         let catalog = Catalog::open(&running.pool, PageNo(running.space.catalog_root()));
-        catalog.tidy(&Waiter::background().recording(&waits))?;
+        let waiter = Waiter::background().recording(&waits);
+        catalog.alloc().free_pending(&waiter)?;
+        catalog.tidy(&waiter)?;
         Self::assemble(disk, running, waits, catalog, &config)
     }
 
@@ -592,15 +589,9 @@ impl Inner {
         log.make_durable(log.next(), Durability::Synced, waiter)
     }
 
-    /// Back-pressure: the nearer the redo log is to being full, the longer a change waits, holding nothing, before it
-    /// begins. So cleaners and checkpoints keep up, and nobody meets the hard stop.
+    /// Back-pressure before a change begins.
     pub(super) fn hold_back(&self, waiter: &Waiter) {
-        let age = self.running.log().checkpoint_age_share();
-        if age > HOLD_BACK_FROM {
-            let share = ((age - HOLD_BACK_FROM) / (1.0 - HOLD_BACK_FROM)).min(1.0);
-            let delay = HOLD_BACK_MAX.mul_f64(share * share);
-            waiter.wait(WaitReason::RedoSpace, || std::thread::sleep(delay));
-        }
+        self.running.log().hold_back(waiter);
     }
 
     pub(super) fn trees(&self, waiter: &Waiter) -> MutexGuard<'_, OpenTrees> {

@@ -92,7 +92,7 @@ impl Catalog {
         if self.tree.get(waiter, &new_key, &mut Vec::new())? {
             return Err(Kind::Table.exists(new));
         }
-        let (size, max) = (new_key.len() + entry.len(), self.tree.row_bytes_max());
+        let (size, max) = (new_key.len() + entry.len(), self.tree.inline_bytes_max());
         if size > max {
             return Err(Error::SchemaTooLarge { size, max });
         }
@@ -149,7 +149,7 @@ impl Catalog {
 
     fn put(&self, waiter: &Waiter, key: &[u8], definition: &Definition) -> Result<()> {
         let bytes = definition.encode();
-        let (size, max) = (key.len() + bytes.len(), self.tree.row_bytes_max());
+        let (size, max) = (key.len() + bytes.len(), self.tree.inline_bytes_max());
         match size <= max {
             true => self.tree.upsert(waiter, key, &bytes).map(drop),
             false => Err(Error::SchemaTooLarge { size, max }),
@@ -263,7 +263,7 @@ impl Catalog {
     }
 
     /// The roots of all trees that have an entry.
-    fn roots(&self, waiter: &Waiter) -> Result<HashSet<PageNo>> {
+    pub(super) fn roots(&self, waiter: &Waiter) -> Result<HashSet<PageNo>> {
         let mut roots: HashSet<PageNo> =
             self.definitions(waiter)?.iter().flat_map(Definition::roots).collect();
         for kind in [Kind::Tree, Kind::Undo] {

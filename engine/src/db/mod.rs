@@ -47,3 +47,6 @@ pub use stats::EngineStats;
 pub use transaction::{Savepoint, Transaction};
 pub use tree::{Table, Tree};
 pub use typed::{Rows, TypedTable};
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A group is `S / 2 * 8` pages (65,536 of 16 KiB, one GiB; 16,384 of 4 KiB). The bitmap of group `g` is its
-//! second page, `g * group + 1`. Page 0 of the tablespace is never used, so that 0 can mean "no page".
+//! second page, `g * group + 1`. Page 0 of the tablespace is never used, so that 0 can mean "no page"; page 2 is the
+//! pending page.
 
 use std::ops::Range;
 
@@ -27,12 +28,13 @@ pub fn bitmap_of(page: PageNo, page_bytes: usize) -> PageNo {
     PageNo(page.0 / group_pages(page_bytes) * group_pages(page_bytes) + 1)
 }
 
-/// Makes `page` the bitmap `no`, in which only the bitmap itself (and page 0) is in use.
+/// Makes `page` the bitmap `no`, in which only the bitmap itself (and pages 0 and 2) is in use.
 pub fn format_bitmap(page: &mut [u8], no: PageNo) {
     format(page, no, KIND_BITMAP, PageNo(0));
     set(page, 1, true);
     if no.0 == 1 {
         set(page, 0, true);
+        set(page, super::pending::PENDING_PAGE.0, true);
     }
 }
 

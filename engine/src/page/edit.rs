@@ -3,7 +3,8 @@
 
 use super::node::{
     AT_ASCENDING, AT_DEAD, AT_FIRST_CHILD, AT_HEAP_BEGIN, AT_LAST_INSERT, AT_LOWER, AT_PREFIX, AT_SLOTS,
-    AT_UPPER, FLAG_NO_UPPER, Fences, HEAD_BYTES, NODE_HEADER_BYTES, Node, SLOT_BYTES, head_of, heap_bytes,
+    AT_UPPER, FLAG_NO_UPPER, Fences, HEAD_BYTES, NODE_HEADER_BYTES, Node, SLOT_BYTES, Stored, VALUE_LENGTH,
+    head_of, heap_bytes,
 };
 use super::{
     AT_FLAGS, AT_LEVEL, AT_OWNER, AT_PAGE_NO, KIND_NODE, PageNo, TRAILER_BYTES, Torn, format, read_u16,
@@ -89,13 +90,14 @@ impl<'p> NodeMut<'p> {
     }
 
     /// Appends an entry after the last; false if it does not fit.
-    pub fn push(&mut self, key: &[u8], value: &[u8]) -> bool {
+    pub fn push<'v>(&mut self, key: &[u8], value: impl Into<Stored<'v>>) -> bool {
         let slots = self.slots();
-        self.place(slots, key, value)
+        self.place(slots, key, value.into())
     }
 
     /// Inserts an entry as slot `index`, compacting if need be; false if it does not fit.
-    pub fn insert(&mut self, index: usize, key: &[u8], value: &[u8]) -> bool {
+    pub fn insert<'v>(&mut self, index: usize, key: &[u8], value: impl Into<Stored<'v>>) -> bool {
+        let value = value.into();
         let needed = entry_bytes(self.prefix_len(), key.len(), value.len());
         if self.contiguous() < needed {
             if self.contiguous() + usize::from(read_u16(self.0, AT_DEAD)) < needed {
@@ -122,7 +124,7 @@ impl<'p> NodeMut<'p> {
         write_u16(self.0, AT_LAST_INSERT, index as u16);
     }
 
-    fn place(&mut self, index: usize, key: &[u8], value: &[u8]) -> bool {
+    fn place(&mut self, index: usize, key: &[u8], value: Stored<'_>) -> bool {
         let suffix = &key[self.prefix_len()..];
         let bytes = heap_bytes(suffix.len(), value.len());
         if self.contiguous() < SLOT_BYTES + bytes {
@@ -130,10 +132,10 @@ impl<'p> NodeMut<'p> {
         }
         let slots = self.slots();
         let at = self.take_heap(bytes);
-        write_u16(self.0, at, value.len() as u16);
+        write_u16(self.0, at, value.length_field());
         let rest = suffix.get(HEAD_BYTES..).unwrap_or(&[]);
         self.0[at + 2..at + 2 + rest.len()].copy_from_slice(rest);
-        self.0[at + 2 + rest.len()..at + bytes].copy_from_slice(value);
+        self.0[at + 2 + rest.len()..at + bytes].copy_from_slice(value.bytes);
         let slot = NODE_HEADER_BYTES + index * SLOT_BYTES;
         let slots_end = NODE_HEADER_BYTES + slots * SLOT_BYTES;
         self.0.copy_within(slot..slots_end, slot + SLOT_BYTES);
@@ -150,7 +152,7 @@ impl<'p> NodeMut<'p> {
         let slot = NODE_HEADER_BYTES + index * SLOT_BYTES;
         let at = usize::from(read_u16(self.0, slot + 4));
         let rest = usize::from(read_u16(self.0, slot + 6)).saturating_sub(HEAD_BYTES);
-        let bytes = (2 + rest + usize::from(read_u16(self.0, at) & 0x7fff)) as u16;
+        let bytes = (2 + rest + usize::from(read_u16(self.0, at) & VALUE_LENGTH)) as u16;
         if at == usize::from(read_u16(self.0, AT_HEAP_BEGIN)) {
             write_u16(self.0, AT_HEAP_BEGIN, at as u16 + bytes);
         } else {
@@ -164,10 +166,16 @@ impl<'p> NodeMut<'p> {
     }
 
     /// Replaces the value of slot `index`, whose key is `key`. [`Node::fits_instead`] has said that it fits.
-    pub fn replace(&mut self, index: usize, key: &[u8], value: &[u8]) -> Result<(), Torn> {
+    pub fn replace<'v>(
+        &mut self,
+        index: usize,
+        key: &[u8],
+        value: impl Into<Stored<'v>>,
+    ) -> Result<(), Torn> {
+        let value = value.into();
         let (at, len) = self.node().value(index)?;
-        if len == value.len() {
-            self.0[at..at + len].copy_from_slice(value);
+        if len == value.len() && value.large == self.node().is_large(index)? {
+            self.0[at..at + len].copy_from_slice(value.bytes);
             return Ok(());
         }
         self.remove(index);
@@ -193,7 +201,7 @@ impl<'p> NodeMut<'p> {
             let slot = NODE_HEADER_BYTES + index * SLOT_BYTES;
             let from = usize::from(read_u16(copy, slot + 4));
             let rest = usize::from(read_u16(copy, slot + 6)).saturating_sub(HEAD_BYTES);
-            let bytes = 2 + rest + usize::from(read_u16(copy, from) & 0x7fff);
+            let bytes = 2 + rest + usize::from(read_u16(copy, from) & VALUE_LENGTH);
             let at = self.take_heap(bytes);
             self.0[at..at + bytes].copy_from_slice(&copy[from..from + bytes]);
             write_u16(self.0, slot + 4, at as u16);

@@ -5,13 +5,13 @@
 //! ```text
 //! offset size
 //!      0    4  checksum: crc32c of the page number (8 bytes) followed by bytes 4.. of the page
-//!      4    1  kind: 1 tree node, 2 allocation bitmap
+//!      4    1  kind: 1 tree node, 2 allocation bitmap, 3 overflow, 4 pending
 //!      5    1  level of a tree node, 0 for a leaf
 //!      6    2  flags of the kind
 //!      8    8  page number
 //!     16    8  LSN of the last change
 //!     24    8  owner: the tree's root page; 0 for none
-//!     32       what the kind says: node.rs, bitmap.rs
+//!     32       what the kind says: node.rs, bitmap.rs, overflow.rs, pending.rs
 //!   S-8    4  the LSN's low half again: a torn write of which only one end arrived is told by name
 //!   S-4    4  0
 //! ```
@@ -26,6 +26,8 @@ mod bytes;
 pub mod edit;
 pub mod node;
 pub mod op;
+pub(crate) mod overflow;
+pub(crate) mod pending;
 
 pub use bytes::{Bytes, Torn};
 
@@ -46,6 +48,8 @@ pub const PAGE_BYTES_MAX: usize = 16384;
 
 pub(crate) const KIND_NODE: u8 = 1;
 pub(crate) const KIND_BITMAP: u8 = 2;
+pub(crate) const KIND_OVERFLOW: u8 = 3;
+pub(crate) const KIND_PENDING: u8 = 4;
 
 pub(crate) const AT_CHECKSUM: usize = 0;
 pub(crate) const AT_KIND: usize = 4;
@@ -146,7 +150,8 @@ fn verify_content(page: &[u8], no: PageNo) -> std::result::Result<(), String> {
     }
     match page[AT_KIND] {
         KIND_NODE => node::verify(page).map_err(str::to_owned),
-        KIND_BITMAP => Ok(()),
+        KIND_OVERFLOW => overflow::verify(page).map_err(str::to_owned),
+        KIND_BITMAP | KIND_PENDING => Ok(()),
         kind => Err(format!("its kind is {kind}, which is not known")),
     }
 }

@@ -17,8 +17,9 @@
 //!    ...       free
 //!    ...       heap, which grows downwards from S-8: entries and fences
 //!
-//! entry: value length (2: bits 0-14 length, bit 15 the value is in overflow pages: reserved)
+//! entry: value length (2: bits 0-14 length, bit 15 the value is large)
 //!        rest of the suffix (what follows its first 4 bytes), value
+//!        of a large value: its first bytes, and where the others are (overflow.rs)
 //! ```
 //!
 //! A key is prefix + suffix; the suffix's first four bytes, padded with zeros, are the slot's head, the others
@@ -47,7 +48,47 @@ pub(crate) const NODE_HEADER_BYTES: usize = 64;
 pub(crate) const SLOT_BYTES: usize = 8;
 pub(crate) const HEAD_BYTES: usize = 4;
 pub(crate) const CHILD_BYTES: usize = 8;
-const VALUE_LENGTH: u16 = 0x7fff;
+pub(crate) const VALUE_LENGTH: u16 = 0x7fff;
+pub(crate) const VALUE_IS_LARGE: u16 = 0x8000;
+
+/// First bytes of a large value that lie in its leaf, where they can be looked at under the leaf's latch.
+pub const LARGE_PREFIX_BYTES: usize = 32;
+/// Bytes that a leaf has of a large value: the first ones, and where the others are.
+pub(crate) const LARGE_BYTES: usize = LARGE_PREFIX_BYTES + 24;
+
+/// What a node has as an entry's value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stored<'b> {
+    /// The value; of a large one its first bytes, and where the others are.
+    pub bytes: &'b [u8],
+    /// Most of the value lies in overflow pages.
+    pub large: bool,
+}
+
+impl Stored<'_> {
+    /// Bytes in the node.
+    #[allow(clippy::len_without_is_empty, reason = "nobody asks")]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The length as an entry and a record have it.
+    pub(crate) fn length_field(&self) -> u16 {
+        self.bytes.len() as u16 | if self.large { VALUE_IS_LARGE } else { 0 }
+    }
+
+    /// The value's first bytes: all, or those that lie in the leaf.
+    pub(crate) fn prefix(&self) -> &[u8] {
+        if self.large { &self.bytes[..LARGE_PREFIX_BYTES.min(self.bytes.len())] } else { self.bytes }
+    }
+}
+
+impl<'b, T: AsRef<[u8]> + ?Sized> From<&'b T> for Stored<'b> {
+    /// A value that lies in its leaf.
+    fn from(bytes: &'b T) -> Self {
+        Stored { bytes: bytes.as_ref(), large: false }
+    }
+}
 
 /// The most bytes that key and value of one entry may have together. Such entries and fences of that length
 /// still fit two to a node, so every split succeeds.
@@ -190,11 +231,19 @@ impl<B: Bytes> Node<B> {
         Ok((slot.at + 2 + slot.rest_len(), len))
     }
 
-    /// Appends a slot's value to `out`.
+    /// Whether most of a slot's value lies in overflow pages.
     #[inline]
-    pub fn append_value(&self, index: usize, out: &mut Vec<u8>) -> Result<(), Torn> {
-        let (at, len) = self.value(index)?;
-        self.0.append_to(at, len, out)
+    pub fn is_large(&self, index: usize) -> Result<bool, Torn> {
+        Ok(self.0.u16(self.slot(index)?.at)? & VALUE_IS_LARGE != 0)
+    }
+
+    /// Appends a slot's value to `out`, of a large one what lies in the leaf; whether it is large.
+    #[inline]
+    pub fn append_value(&self, index: usize, out: &mut Vec<u8>) -> Result<bool, Torn> {
+        let slot = self.slot(index)?;
+        let length = self.0.u16(slot.at)?;
+        self.0.append_to(slot.at + 2 + slot.rest_len(), usize::from(length & VALUE_LENGTH), out)?;
+        Ok(length & VALUE_IS_LARGE != 0)
     }
 
     /// Appends a slot's key without the prefix to `out`.
@@ -311,6 +360,14 @@ pub struct Fences {
     pub upper: Option<Vec<u8>>,
 }
 
+impl<'b> Node<&'b [u8]> {
+    /// A slot's value.
+    pub fn stored(&self, index: usize) -> Result<Stored<'b>, Torn> {
+        let (at, len) = self.value(index)?;
+        Ok(Stored { bytes: self.0.get(at..at + len).ok_or(Torn)?, large: self.is_large(index)? })
+    }
+}
+
 impl Fences {
     /// All keys.
     pub fn all() -> Self {
@@ -361,7 +418,8 @@ fn verify_bounds(page: &[u8]) -> Result<bool, Torn> {
         let slot = node.slot(index)?;
         within(slot.at, 2)?;
         let (value_at, value_len) = node.value(index)?;
-        if node.level()? > 0 && value_len != CHILD_BYTES {
+        let large = node.is_large(index)?;
+        if node.level()? > 0 && (value_len != CHILD_BYTES || large) || large && value_len != LARGE_BYTES {
             return Err(Torn);
         }
         bytes += within(slot.at, value_at + value_len - slot.at)?;

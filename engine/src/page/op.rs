@@ -11,15 +11,21 @@
 //!      9    1  0
 //!     10    2  a: insert, replace, remove: slot; write: offset; image: offset of the hole
 //!     12    2  b: insert: length of the key; image: length of the hole
-//!     14    2  c: length of the value or of the bytes; image: 0
+//!     14    2  c: length of the value (bit 15: it is large) or of the bytes; image: 0
 //!     16       insert: key, value; replace: value; write: bytes; image: the page without the hole
 //! ```
-//! An image leaves out the unused middle of a node (the hole), which is zero when the page is made from it.
+//! An image leaves out the unused middle of a node, or end of an overflow page (the hole), which is zero when the page is
+//! made from it.
 
 use super::edit::NodeMut;
-use super::node::{AT_HEAP_BEGIN, AT_SLOTS, NODE_HEADER_BYTES, Node, SLOT_BYTES};
+use super::node::{
+    AT_HEAP_BEGIN, AT_SLOTS, LARGE_BYTES, NODE_HEADER_BYTES, Node, SLOT_BYTES, Stored, VALUE_IS_LARGE,
+    VALUE_LENGTH,
+};
+use super::overflow;
 use super::{
-    AT_KIND, AT_OWNER, AT_PAGE_NO, COMMON_HEADER_BYTES, KIND_NODE, PageNo, TRAILER_BYTES, read_u16, read_u64,
+    AT_KIND, AT_LEVEL, AT_OWNER, AT_PAGE_NO, COMMON_HEADER_BYTES, KIND_NODE, KIND_OVERFLOW, PageNo,
+    TRAILER_BYTES, read_u16, read_u64,
 };
 
 const RECORD_HEADER_BYTES: usize = 16;
@@ -39,14 +45,14 @@ pub enum Op<'b> {
         /// The whole key.
         key: &'b [u8],
         /// The value.
-        value: &'b [u8],
+        value: Stored<'b>,
     },
     /// Another value for the entry at that slot of a node.
     Replace {
         /// Where.
         slot: usize,
         /// The value.
-        value: &'b [u8],
+        value: Stored<'b>,
     },
     /// An entry less in a node.
     Remove {
@@ -100,8 +106,12 @@ impl<'b> Op<'b> {
     /// Appends the record to `out`. `page_bytes`: of the page that it is for.
     pub fn encode(&self, page: PageNo, page_bytes: usize, out: &mut Vec<u8>) {
         let (kind, a, b, c, parts): (u8, usize, usize, usize, [&[u8]; 2]) = match *self {
-            Op::Insert { slot, key, value } => (INSERT, slot, key.len(), value.len(), [key, value]),
-            Op::Replace { slot, value } => (REPLACE, slot, 0, value.len(), [value, &[]]),
+            Op::Insert { slot, key, value } => {
+                (INSERT, slot, key.len(), value.length_field().into(), [key, value.bytes])
+            }
+            Op::Replace { slot, value } => {
+                (REPLACE, slot, 0, value.length_field().into(), [value.bytes, &[]])
+            }
             Op::Remove { slot } => (REMOVE, slot, 0, 0, [&[], &[]]),
             Op::Write { at, bytes } => (WRITE, at, 0, bytes.len(), [bytes, &[]]),
             Op::Image { head, tail } => {
@@ -120,9 +130,11 @@ impl<'b> Op<'b> {
         let (head, rest) = all.split_at_checked(RECORD_HEADER_BYTES).ok_or(BadRecord)?;
         let field = |at| usize::from(read_u16(head, at));
         let (a, b, c) = (field(10), field(12), field(14));
+        let (value_len, large) = (c & usize::from(VALUE_LENGTH), c & usize::from(VALUE_IS_LARGE) != 0);
         let (first, second) = match head[8] {
-            INSERT => (b, c),
-            REPLACE | WRITE => (c, 0),
+            INSERT => (b, value_len),
+            REPLACE => (value_len, 0),
+            WRITE => (c, 0),
             REMOVE => (0, 0),
             IMAGE => (a, page_bytes.checked_sub(a + b).ok_or(BadRecord)?),
             _ => return Err(BadRecord),
@@ -130,8 +142,8 @@ impl<'b> Op<'b> {
         let (first, rest) = rest.split_at_checked(first).ok_or(BadRecord)?;
         let (second, rest) = rest.split_at_checked(second).ok_or(BadRecord)?;
         let op = match head[8] {
-            INSERT => Op::Insert { slot: a, key: first, value: second },
-            REPLACE => Op::Replace { slot: a, value: first },
+            INSERT => Op::Insert { slot: a, key: first, value: Stored { bytes: second, large } },
+            REPLACE => Op::Replace { slot: a, value: Stored { bytes: first, large } },
             REMOVE => Op::Remove { slot: a },
             WRITE => Op::Write { at: a, bytes: first },
             _ => Op::Image { head: first, tail: second },
@@ -164,6 +176,11 @@ impl<'b> Op<'b> {
                 return Ok(());
             }
             _ if page[AT_KIND] != KIND_NODE => return Err(BadRecord),
+            Op::Insert { value, .. } | Op::Replace { value, .. }
+                if value.large && (page[AT_LEVEL] > 0 || value.len() != LARGE_BYTES) =>
+            {
+                return Err(BadRecord);
+            }
             Op::Insert { slot, key, value } => {
                 let node = Node(&*page);
                 let fits = slot <= slots(node) && node.fits(key.len(), value.len()) == Ok(true);
@@ -193,8 +210,12 @@ fn slots(node: Node<&[u8]>) -> usize {
     node.slots().unwrap_or(0)
 }
 
-/// The unused middle of a node; empty for other pages, and for nodes that are not as they should be.
+/// The unused middle of a node or end of an overflow page; empty for others, and for those that are not as they should be.
 fn hole(page: &[u8]) -> (usize, usize) {
+    if page[AT_KIND] == KIND_OVERFLOW {
+        let length = overflow::length(page).unwrap_or(overflow::bytes_per_page(page.len()));
+        return (overflow::AT_BYTES + length, page.len() - TRAILER_BYTES);
+    }
     let begin = NODE_HEADER_BYTES + usize::from(read_u16(page, AT_SLOTS)) * SLOT_BYTES;
     let end = usize::from(read_u16(page, AT_HEAP_BEGIN));
     match page[AT_KIND] == KIND_NODE && begin < end && end <= page.len() {
@@ -228,8 +249,10 @@ mod tests {
     fn what_is_encoded_is_decoded() {
         let page = node();
         let ops = [
-            Op::Insert { slot: 3, key: b"key", value: b"value" },
-            Op::Replace { slot: 1, value: b"other" },
+            Op::Insert { slot: 3, key: b"key", value: b"value".into() },
+            Op::Replace { slot: 1, value: b"other".into() },
+            Op::Insert { slot: 3, key: b"key", value: Stored { bytes: &[7; LARGE_BYTES], large: true } },
+            Op::Replace { slot: 1, value: Stored { bytes: &[7; LARGE_BYTES], large: true } },
             Op::Remove { slot: 2 },
             Op::Write { at: 64, bytes: &[1, 2, 3] },
             Op::image(&page),
@@ -241,15 +264,17 @@ mod tests {
     #[test]
     fn an_image_makes_the_page_again() {
         let mut page = node();
-        Op::Insert { slot: 0, key: b"b", value: b"2" }.apply(&mut page).unwrap();
-        Op::Insert { slot: 0, key: b"a", value: b"1" }.apply(&mut page).unwrap();
+        Op::Insert { slot: 0, key: b"b", value: b"2".into() }.apply(&mut page).unwrap();
+        Op::Insert { slot: 0, key: b"a", value: b"1".into() }.apply(&mut page).unwrap();
         Op::Remove { slot: 1 }.apply(&mut page).unwrap();
         let image = Op::image(&page);
         let mut other = vec![0xee; 4096];
         image.apply(&mut other).unwrap();
         // The hole may hold what was there before; all that is used is the same, and stays so.
-        for op in [Op::Insert { slot: 1, key: b"c", value: b"3" }, Op::Replace { slot: 0, value: b"longer" }]
-        {
+        for op in [
+            Op::Insert { slot: 1, key: b"c", value: b"3".into() },
+            Op::Replace { slot: 0, value: b"longer".into() },
+        ] {
             op.apply(&mut page).unwrap();
             op.apply(&mut other).unwrap();
         }
@@ -262,9 +287,10 @@ mod tests {
         let before = node();
         let large = [0; 5000];
         let ops = [
-            Op::Insert { slot: 1, key: b"key", value: b"value" },
-            Op::Insert { slot: 0, key: b"key", value: &large },
-            Op::Replace { slot: 0, value: b"x" },
+            Op::Insert { slot: 1, key: b"key", value: b"value".into() },
+            Op::Insert { slot: 0, key: b"key", value: (&large).into() },
+            Op::Replace { slot: 0, value: b"x".into() },
+            Op::Insert { slot: 0, key: b"key", value: Stored { bytes: &[7; LARGE_BYTES - 1], large: true } },
             Op::Remove { slot: 0 },
             Op::Write { at: 8, bytes: &[1] },
             Op::Write { at: 4088, bytes: &[1] },

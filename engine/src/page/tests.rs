@@ -178,3 +178,25 @@ fn two_entries_of_any_allowed_size_fit_beside_fences_of_that_size() {
     assert!(node.push(&vec![1; max], b""));
     assert!(node.push(b"\x02", &vec![0; max - 1]));
 }
+
+#[test]
+fn an_overflow_page_is_read_as_it_was_made_and_its_length_is_not_trusted() {
+    use super::overflow::{OverflowHeader, append_bytes, bytes_per_page, format_overflow, header_of};
+    let header = OverflowHeader { owner: PageNo(3), stamp: 77, next: PageNo(9), index: 5 };
+    for bytes in [1, 100, bytes_per_page(PAGE)] {
+        let (mut page, value) = (vec![1; PAGE], vec![8; bytes]);
+        format_overflow(&mut page, PageNo(4), &header, &value);
+        let mut again = vec![2; PAGE];
+        super::op::Op::image(&page).apply(&mut again).unwrap();
+        assert_eq!(again, page);
+        seal(&mut page);
+        verify(&page, PageNo(4)).unwrap();
+        let mut out = Vec::new();
+        assert_eq!(header_of(&page[..]), Ok(Some(header)));
+        append_bytes(&page[..], &mut out).unwrap();
+        assert_eq!(out, value);
+        page[52..56].copy_from_slice(&(bytes_per_page(PAGE) as u32 + 1).to_le_bytes());
+        seal(&mut page);
+        assert!(verify(&page, PageNo(4)).is_err());
+    }
+}

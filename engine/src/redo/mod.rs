@@ -73,6 +73,10 @@ pub(crate) const BLOCK_BYTES: u64 = 4096;
 pub(crate) const LSN_START: Lsn = Lsn(BLOCK_BYTES);
 /// Who finds no room looks again after this, should the one who makes room have missed it.
 const ROOM_WAIT: Duration = Duration::from_millis(2);
+/// Changes are held back when the log is needed from further back than this share of its capacity.
+const HOLD_BACK_FROM: f64 = 0.7;
+/// How long a change is held back when the log is full.
+const HOLD_BACK_MAX: Duration = Duration::from_millis(20);
 
 /// How much of a commit has happened when it returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -207,6 +211,17 @@ impl Log {
     /// The share of the files that recovery would need, 0 to 1: what back-pressure goes by.
     pub fn checkpoint_age_share(&self) -> f64 {
         (self.next().0 - self.checkpoint().0) as f64 / self.capacity_bytes as f64
+    }
+
+    /// Back-pressure: the nearer the log is to being full, the longer a change waits, with nothing latched, before it begins
+    /// or goes on. So cleaners and checkpoints keep up, and nobody meets the hard stop.
+    pub(crate) fn hold_back(&self, waiter: &Waiter) {
+        let age = self.checkpoint_age_share();
+        if age > HOLD_BACK_FROM {
+            let share = ((age - HOLD_BACK_FROM) / (1.0 - HOLD_BACK_FROM)).min(1.0);
+            let delay = HOLD_BACK_MAX.mul_f64(share * share);
+            waiter.wait(WaitReason::RedoSpace, || std::thread::sleep(delay));
+        }
     }
 
     /// Room for a mini-transaction whose records have at most `payload_bytes`. May wait: the caller holds no latch.

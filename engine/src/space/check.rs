@@ -4,6 +4,7 @@ use super::PageAllocator;
 use crate::disk::AlignedBuffer;
 use crate::error::{Error, Result};
 use crate::page::bitmap::{self, group_pages};
+use crate::page::pending::PENDING_PAGE;
 use crate::page::{AT_KIND, KIND_BITMAP, PageNo};
 use crate::wait::Waiter;
 
@@ -71,6 +72,7 @@ impl PageAllocator {
         let mut stats = SpaceStats { pages, ..SpaceStats::default() };
         let mut bitmap = AlignedBuffer::new(self.pool.page_size());
         reached.claim(PageNo(0));
+        reached.claim(PENDING_PAGE);
         let (mut group, mut groups) = (0, pages.div_ceil(group_pages));
         while group < groups {
             let no = PageNo(group * group_pages + 1);

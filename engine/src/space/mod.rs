@@ -12,6 +12,7 @@
 //! next. [`PageAllocator::allocate_run`] gives pages in a row where there are such, for bulk loads.
 
 mod check;
+mod pending;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +27,10 @@ use crate::metrics::WaitReason;
 use crate::page::PageNo;
 use crate::page::bitmap::{self, bitmap_of, group_pages};
 use crate::page::op::Op;
+use crate::page::pending::{self as pending_page, PENDING_PAGE, PendingChain};
 use crate::wait::Waiter;
+use pending::FreeSlots;
+pub(crate) use pending::PendingSlot;
 
 /// The tablespace grows by at least as many pages at a time.
 const EXTENT_PAGES: u64 = 256;
@@ -42,6 +46,9 @@ pub struct Run {
     pub pages: u64,
 }
 
+/// What a slot of the pending page is to have when these pages are allocated.
+type Note<'n> = dyn Fn(Run) -> Option<(usize, PendingChain)> + 'n;
+
 /// Allocates and frees pages of one tablespace.
 pub struct PageAllocator {
     pool: Arc<BufferPool>,
@@ -53,13 +60,19 @@ pub struct PageAllocator {
     cursor: AtomicU64,
     /// One thread at a time makes a group, which it does once a GiB. No latch, so it is held while waiting.
     adding: Mutex<()>,
+    /// Slots of the pending page.
+    slots: FreeSlots,
+    /// The stamp of the last large value.
+    last_stamp: AtomicU64,
 }
 
 impl PageAllocator {
-    /// For a new, empty tablespace: makes its first bitmap (page 1; page 0 is never used).
+    /// For a new, empty tablespace: makes its first bitmap (page 1; page 0 is never used), and the pending page
+    /// (page 2).
     pub fn create(pool: &Arc<BufferPool>, waiter: &Waiter) -> Result<Arc<PageAllocator>> {
         let alloc = PageAllocator::with_groups(pool, 0);
         alloc.add_group(0, waiter)?;
+        alloc.add_pending_page(waiter)?;
         Ok(Arc::new(alloc))
     }
 
@@ -77,6 +90,8 @@ impl PageAllocator {
             grown_pages: zero,
             cursor: AtomicU64::new(2),
             adding: Mutex::default(),
+            slots: FreeSlots::default(),
+            last_stamp: AtomicU64::new(0),
         }
     }
 
@@ -111,6 +126,13 @@ impl PageAllocator {
 
     /// Allocates up to `pages` pages in a row, at least one.
     pub fn allocate_run(&self, near: Option<PageNo>, pages: u64, waiter: &Waiter) -> Result<Run> {
+        let run = self.find_run(near, pages, waiter, &|_| None)?;
+        self.grow_for(run, waiter).map(|()| run)
+    }
+
+    /// The same, without room on disk for them. `note` says what a slot of the pending page is to have, in the same
+    /// mini-transaction.
+    fn find_run(&self, near: Option<PageNo>, pages: u64, waiter: &Waiter, note: &Note<'_>) -> Result<Run> {
         let group_pages = group_pages(self.pool.page_size());
         let from = near.map_or(self.cursor.load(Ordering::Relaxed), |page| page.0);
         let mut group = from / group_pages;
@@ -125,11 +147,11 @@ impl PageAllocator {
                 }
                 self.add_group(group, waiter)?;
             }
-            if let Some(run) = self.take_in(group, within, pages, waiter)? {
+            if let Some(run) = self.take_in(group, within, pages, waiter, note)? {
                 if near.is_none() {
                     self.cursor.store(run.first.0 + run.pages, Ordering::Relaxed);
                 }
-                return self.grow_for(run, waiter).map(|()| run);
+                return Ok(run);
             }
             (group, within) = (group + 1, 0);
         }
@@ -179,6 +201,11 @@ impl PageAllocator {
         bitmap_of(a, self.pool.page_size()) == bitmap_of(b, self.pool.page_size())
     }
 
+    /// Whether a page can be in use by a tree: some never are.
+    pub(crate) fn is_for_trees(&self, page: PageNo) -> bool {
+        page > PENDING_PAGE && page != bitmap_of(page, self.pool.page_size())
+    }
+
     /// The bytes of a bitmap with some of its pages marked as in use, or as free, and their offset, for the
     /// mini-transaction that uses them, or does not any more; `None` if one of them is so already.
     pub(crate) fn mark(
@@ -196,33 +223,47 @@ impl PageAllocator {
     }
 
     /// Takes free pages in a row from one group.
-    fn take_in(&self, group: u64, from: u64, pages: u64, waiter: &Waiter) -> Result<Option<Run>> {
+    fn take_in(
+        &self,
+        group: u64,
+        from: u64,
+        pages: u64,
+        waiter: &Waiter,
+        note: &Note<'_>,
+    ) -> Result<Option<Run>> {
         let base = group * group_pages(self.pool.page_size());
-        self.change_bitmap(PageNo(base + 1), waiter, |bitmap| {
+        let which = |bitmap: &[u8]| {
             let first = bitmap::find_free(bitmap, from)?;
             let end = (first + pages).min(group_pages(self.pool.page_size()));
             let end = (first..end).find(|&page| bitmap::is_set(bitmap, page)).unwrap_or(end);
             Some((first..end, true))
-        })
-        .map(|taken| {
-            taken.map(|taken| Run { first: PageNo(base + taken.start), pages: taken.end - taken.start })
-        })
+        };
+        self.change_bitmap(PageNo(base + 1), waiter, which, note)
     }
 
-    /// Sets or clears the bits that `which` says; gives which.
+    /// Sets or clears the bits that `which` says, and notes what `note` says; gives which.
     fn change_bitmap(
         &self,
         no: PageNo,
         waiter: &Waiter,
         which: impl Fn(&[u8]) -> Option<(Range<u64>, bool)>,
-    ) -> Result<Option<Range<u64>>> {
+        note: impl Fn(Run) -> Option<(usize, PendingChain)>,
+    ) -> Result<Option<Run>> {
         self.pool.change(waiter, &Need::nodes(self.pool.page_size(), &[]), |mut mtr| {
             let mut bitmap = self.pool.optimistic(no)?.exclusive()?;
             let Some((pages, in_use)) = which(bitmap.bytes()) else { return Ok(None) };
             let (at, bytes) = bitmap::changed_bytes(bitmap.bytes(), pages.clone(), in_use);
+            let run = Run { first: PageNo(no.0 - 1 + pages.start), pages: pages.end - pages.start };
+            let Some((slot, chain)) = note(run) else {
+                mtr.apply(&mut bitmap, &Op::Write { at, bytes: &bytes });
+                mtr.commit(&mut [&mut bitmap]);
+                return Ok(Some(run));
+            };
+            let mut pending = self.pool.optimistic(PENDING_PAGE)?.exclusive()?;
             mtr.apply(&mut bitmap, &Op::Write { at, bytes: &bytes });
-            mtr.commit(&mut [&mut bitmap]);
-            Ok(Some(pages))
+            mtr.apply(&mut pending, &Op::Write { at: pending_page::at(slot), bytes: &chain.encode() });
+            mtr.commit(&mut [&mut bitmap, &mut pending]);
+            Ok(Some(run))
         })
     }
 
@@ -235,11 +276,12 @@ impl PageAllocator {
     pub fn free_run(&self, run: Run, waiter: &Waiter) -> Result<()> {
         let no = bitmap_of(run.first, self.pool.page_size());
         let first = run.first.0 + 1 - no.0;
-        self.change_bitmap(no, waiter, |bitmap| {
+        let which = |bitmap: &[u8]| {
             let pages = first..first + run.pages;
             debug_assert!(pages.clone().all(|page| bitmap::is_set(bitmap, page)), "{run:?} is freed twice");
             Some((pages, false))
-        })?;
+        };
+        self.change_bitmap(no, waiter, which, |_| None)?;
         self.cursor.fetch_min(run.first.0, Ordering::Relaxed);
         Ok(())
     }
@@ -255,9 +297,9 @@ impl PageAllocator {
             .sum()
     }
 
-    /// The same without bitmaps and page 0.
+    /// The same without bitmaps, page 0 and the pending page.
     pub fn used_tree_pages(&self, waiter: &Waiter) -> Result<u64> {
-        Ok(self.used_pages(waiter)? - self.groups(waiter)? - 1)
+        Ok(self.used_pages(waiter)? - self.groups(waiter)? - 2)
     }
 
     /// Makes the bitmap of the next group, unless another thread was faster.

@@ -15,17 +15,17 @@ fn pool(disk: &MemoryDisk, new: bool) -> Arc<BufferPool> {
 fn pages_are_given_once_near_where_wanted_and_again_when_freed() {
     let (disk, waiter) = (MemoryDisk::default(), Waiter::background());
     let alloc = PageAllocator::create(&pool(&disk, true), &waiter).unwrap();
-    let mut given = BTreeSet::from([0, 1]);
+    let mut given = BTreeSet::from([0, 1, 2]);
     for _ in 0..100 {
         assert!(given.insert(alloc.allocate(None, &waiter).unwrap().0));
     }
-    assert_eq!(given.last(), Some(&101));
+    assert_eq!(given.last(), Some(&102));
     alloc.free(PageNo(50), &waiter).unwrap();
-    assert_eq!(alloc.allocate(Some(PageNo(90)), &waiter).unwrap(), PageNo(102));
+    assert_eq!(alloc.allocate(Some(PageNo(90)), &waiter).unwrap(), PageNo(103));
     assert_eq!(alloc.allocate(Some(PageNo(40)), &waiter).unwrap(), PageNo(50));
     let run = alloc.allocate_run(None, 64, &waiter).unwrap();
-    assert_eq!(run, Run { first: PageNo(103), pages: 64 });
-    assert_eq!(alloc.used_pages(&waiter).unwrap(), 103 + 64);
+    assert_eq!(run, Run { first: PageNo(104), pages: 64 });
+    assert_eq!(alloc.used_pages(&waiter).unwrap(), 104 + 64);
 }
 
 #[test]

@@ -2,8 +2,9 @@
 //!
 //! Each level has one node in the making, whose entries are collected in private memory; when the next does not fit
 //! the fill any more, the node is made, in pages that lie in a row, and its lower fence and number go to the level above.
-//! Pages are made through the pool, one at a time and with nothing else held, so a pool smaller than the data waits for
-//! its cleaners and no more. Until the root is written, last, the tree is empty for everyone.
+//! The overflow pages of a large value are made before its row is added. Pages are made through the pool, one at a time and
+//! with nothing else held, so a pool smaller than the data waits for its cleaners and no more. Until the root is written,
+//! last, the tree is empty for everyone.
 //!
 //! The nodes are not logged, only the root: before that, all of them are written and synced. A crash in between leaves
 //! the tree empty, and the pages allocated to nobody.
@@ -14,7 +15,8 @@ use crate::buffer::{BufferPool, Need, Stop};
 use crate::error::{Error, Result};
 use crate::page::PageNo;
 use crate::page::edit::entry_bytes;
-use crate::page::node::{Fences, common_prefix, separator};
+use crate::page::node::{Fences, LARGE_PREFIX_BYTES, Stored, common_prefix, separator};
+use crate::page::overflow::{OverflowHeader, Pointer, bytes_per_page, format_overflow};
 use crate::space::{PageAllocator, Run};
 use crate::wait::Waiter;
 
@@ -44,6 +46,8 @@ struct Loader<'t> {
     /// All that was allocated; the last one is in use up to `used`.
     runs: Vec<Run>,
     used: u64,
+    /// A page was made that is not logged.
+    unlogged: bool,
 }
 
 impl Tree {
@@ -86,6 +90,7 @@ impl Tree {
             levels: vec![Level::default()],
             runs: Vec::new(),
             used: 0,
+            unlogged: false,
         };
         let loaded = self.load_rows(&mut loader, next, progress);
         let freed = loader.free_unused(loaded.is_ok());
@@ -109,11 +114,14 @@ impl Tree {
         let (mut previous, mut key, mut value) = (Vec::new(), Vec::new(), Vec::new());
         let (mut loaded, mut leaves) = (0, 0);
         while next(&mut key, &mut value)? {
-            self.check_size(&key, &value)?;
+            self.check_size(key.len(), value.len())?;
             if loaded > 0 && key <= previous {
                 return Err(Error::Unsorted { row: loaded });
             }
-            loader.add(0, &key, &value)?;
+            match self.is_large(key.len(), value.len()) {
+                true => loader.add_large(&key, &value)?,
+                false => loader.add(0, &key, value[..].into())?,
+            }
             std::mem::swap(&mut previous, &mut key);
             key.clear();
             value.clear();
@@ -131,7 +139,7 @@ impl Tree {
 
 impl Level {
     /// Bytes of the node if `key` were its last.
-    fn bytes_with(&mut self, key: &[u8], value: &[u8]) -> usize {
+    fn bytes_with(&mut self, key: &[u8], value: Stored<'_>) -> usize {
         // Fences between `lower` and `key` have at least this in common.
         let prefix = common_prefix(&self.lower, key);
         if prefix != self.prefix {
@@ -145,14 +153,34 @@ impl Level {
         fixed + self.bytes + entry_bytes(prefix, key.len(), value.len())
     }
 
-    fn push(&mut self, key: &[u8], value: &[u8]) {
+    fn push(&mut self, key: &[u8], value: Stored<'_>) {
         self.bytes += entry_bytes(self.prefix, key.len(), value.len());
         self.entries.push(key, value);
     }
 }
 
 impl Loader<'_> {
-    fn add(&mut self, level: usize, key: &[u8], value: &[u8]) -> Result<()> {
+    /// Makes the overflow pages of a large value, and adds its row.
+    fn add_large(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.unlogged = true;
+        let (prefix, rest) = value.split_at(LARGE_PREFIX_BYTES);
+        let stamp = self.alloc.next_stamp();
+        let pieces = rest.chunks(bytes_per_page(self.pool.page_size()));
+        let mut no = self.next_page()?;
+        let entry = Pointer { first: no, stamp, len: value.len() as u64 }.entry(prefix);
+        let last = pieces.len() - 1;
+        for (index, piece) in pieces.enumerate() {
+            let next = if index < last { self.next_page()? } else { PageNo(0) };
+            let header = OverflowHeader { owner: self.root, stamp, next, index: index as u32 };
+            let lsn = self.pool.log().next();
+            self.pool
+                .make_unlogged(no, lsn, self.waiter, |page| format_overflow(page, no, &header, piece))?;
+            no = next;
+        }
+        self.add(0, key, Stored { bytes: &entry, large: true })
+    }
+
+    fn add(&mut self, level: usize, key: &[u8], value: Stored<'_>) -> Result<()> {
         while self.levels[level].bytes_with(key, value) > self.fill_bytes
             && self.levels[level].entries.len() > 0
         {
@@ -168,7 +196,7 @@ impl Loader<'_> {
 
     /// Makes a node of what the level has. `next` is the entry that follows; without one, the node is the level's last.
     /// If the entries do not fit, because the next one shortens the prefix, the last of them stays for the next node.
-    fn seal(&mut self, level: usize, next: Option<(&[u8], &[u8])>) -> Result<()> {
+    fn seal(&mut self, level: usize, next: Option<(&[u8], Stored<'_>)>) -> Result<()> {
         let of_level = &self.levels[level];
         let count = of_level.entries.len();
         let upper = next.map(|(key, _)| match level {
@@ -181,7 +209,7 @@ impl Loader<'_> {
             let of_level = &mut self.levels[level];
             of_level.entries.clear();
             if let (Some((_, value)), true) = (next, level > 0) {
-                of_level.first_child = child_of(value);
+                of_level.first_child = child_of(value.bytes);
             }
         } else {
             self.seal_but_last(level, fences.lower)?;
@@ -213,6 +241,7 @@ impl Loader<'_> {
     /// Makes a node of the level's first `count` entries, and says so to the level above.
     fn make_node(&mut self, level: usize, count: usize, fences: &Fences) -> Result<()> {
         let no = self.next_page()?;
+        self.unlogged = true;
         self.write_node(no, level, count, fences)?;
         let of_level = &mut self.levels[level];
         of_level.nodes += 1;
@@ -223,7 +252,7 @@ impl Loader<'_> {
             self.levels.push(Level { first_child: no.0, ..Level::default() });
             return Ok(());
         }
-        self.add(level + 1, &fences.lower, &no.0.to_le_bytes())
+        self.add(level + 1, &fences.lower, (&no.0.to_le_bytes()).into())
     }
 
     fn write_node(&self, no: PageNo, level: usize, count: usize, fences: &Fences) -> Result<()> {
@@ -235,7 +264,7 @@ impl Loader<'_> {
 
     /// What was loaded is written and synced; then the root, which makes it a part of the tree, is logged.
     fn write_root(&self, level: usize, count: usize, fences: &Fences) -> Result<()> {
-        if self.levels[0].nodes > 0 {
+        if self.unlogged {
             self.pool.flush_all(self.waiter)?;
         }
         let node = self.build_node(self.root, level, count, fences);

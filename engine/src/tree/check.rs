@@ -19,6 +19,8 @@ pub struct TreeStats {
     pub leaf_pages: u64,
     /// Nodes above them.
     pub inner_pages: u64,
+    /// Pages with the bytes of large values that do not lie in leaves.
+    pub overflow_pages: u64,
     /// Bytes of rows and their slots in all leaves.
     pub leaf_bytes_used: u64,
 }
@@ -26,7 +28,7 @@ pub struct TreeStats {
 impl TreeStats {
     /// Nodes of both kinds.
     pub fn pages(&self) -> u64 {
-        self.leaf_pages + self.inner_pages
+        self.leaf_pages + self.inner_pages + self.overflow_pages
     }
 
     /// Which share of the leaves' room is in use, for pages of `page_bytes`; 0 to 1.

@@ -1,7 +1,7 @@
 //! Entries of nodes in private memory, and nodes made from them: what splits, merges and bulk loads share.
 
 use crate::page::edit::{NodeMut, entry_bytes, fixed_bytes};
-use crate::page::node::{Fences, Node};
+use crate::page::node::{Fences, Node, Stored};
 use crate::page::{Bytes, PageNo, Torn};
 use std::ops::Range;
 
@@ -9,8 +9,16 @@ use std::ops::Range;
 #[derive(Default)]
 pub(super) struct Entries {
     bytes: Vec<u8>,
-    /// End of each entry's key and of its value.
-    ends: Vec<(usize, usize)>,
+    ends: Vec<Ends>,
+}
+
+/// Where an entry ends.
+#[derive(Clone, Copy)]
+struct Ends {
+    key: usize,
+    value: usize,
+    /// The value is large.
+    large: bool,
 }
 
 /// What a node is, besides its entries.
@@ -32,27 +40,31 @@ impl Entries {
     }
 
     fn begin(&self, index: usize) -> usize {
-        index.checked_sub(1).map_or(0, |before| self.ends[before].1)
+        index.checked_sub(1).map_or(0, |before| self.ends[before].value)
     }
 
     pub(super) fn key(&self, index: usize) -> &[u8] {
-        &self.bytes[self.begin(index)..self.ends[index].0]
+        &self.bytes[self.begin(index)..self.ends[index].key]
     }
 
-    pub(super) fn value(&self, index: usize) -> &[u8] {
-        &self.bytes[self.ends[index].0..self.ends[index].1]
+    pub(super) fn value(&self, index: usize) -> Stored<'_> {
+        let ends = self.ends[index];
+        Stored { bytes: &self.bytes[ends.key..ends.value], large: ends.large }
     }
 
     /// The value of an inner node's entry.
     pub(super) fn child(&self, index: usize) -> PageNo {
-        PageNo(u64::from_le_bytes(self.value(index).try_into().expect("an inner node's value has 8 bytes")))
+        PageNo(u64::from_le_bytes(
+            self.value(index).bytes.try_into().expect("an inner node's value has 8 bytes"),
+        ))
     }
 
-    pub(super) fn push(&mut self, key: &[u8], value: &[u8]) {
+    pub(super) fn push<'v>(&mut self, key: &[u8], value: impl Into<Stored<'v>>) {
+        let value = value.into();
         self.bytes.extend_from_slice(key);
-        let key_end = self.bytes.len();
-        self.bytes.extend_from_slice(value);
-        self.ends.push((key_end, self.bytes.len()));
+        let key = self.bytes.len();
+        self.bytes.extend_from_slice(value.bytes);
+        self.ends.push(Ends { key, value: self.bytes.len(), large: value.large });
     }
 
     /// Appends all entries of a node.
@@ -60,9 +72,9 @@ impl Entries {
         for index in 0..node.slots()? {
             node.append_prefix(&mut self.bytes)?;
             node.append_suffix(index, &mut self.bytes)?;
-            let key_end = self.bytes.len();
-            node.append_value(index, &mut self.bytes)?;
-            self.ends.push((key_end, self.bytes.len()));
+            let key = self.bytes.len();
+            let large = node.append_value(index, &mut self.bytes)?;
+            self.ends.push(Ends { key, value: self.bytes.len(), large });
         }
         Ok(())
     }
@@ -70,11 +82,11 @@ impl Entries {
     /// Forgets all but the last entry.
     pub(super) fn keep_last(&mut self) {
         let last = self.len() - 1;
-        let (begin, (key_end, end)) = (self.begin(last), self.ends[last]);
-        self.bytes.copy_within(begin..end, 0);
-        self.bytes.truncate(end - begin);
+        let (begin, ends) = (self.begin(last), self.ends[last]);
+        self.bytes.copy_within(begin..ends.value, 0);
+        self.bytes.truncate(ends.value - begin);
         self.ends.clear();
-        self.ends.push((key_end - begin, end - begin));
+        self.ends.push(Ends { key: ends.key - begin, value: ends.value - begin, ..ends });
     }
 
     /// Bytes of a node with these entries and fences.
@@ -87,7 +99,7 @@ impl Entries {
 
     /// Where to cut so that both sides have about as many bytes; at least one entry on each side if there are two.
     pub(super) fn middle(&self) -> usize {
-        let weight = |index: usize| self.ends[index].1 + 10 * (index + 1);
+        let weight = |index: usize| self.ends[index].value + 10 * (index + 1);
         let half = weight(self.len() - 1) / 2;
         let cut = (0..self.len()).find(|&index| weight(index) >= half).expect("the last one's is the total");
         (cut + 1).min(self.len() - 1).max(1)

@@ -4,19 +4,20 @@
 //! - [`Tree::plant`] allocates the root's page, makes it, and adds the row, in one mini-transaction.
 //! - [`Tree::fell`] takes a tree down in steps, each a mini-transaction that frees some pages together with what referred
 //!   to them; what is left can be felled by the same steps. [`Tree::uproot`] frees a root together with its row.
+//! - A leaf's large values go before it, one by one: its row goes, and its pages into a slot of the pending page, in one
+//!   mini-transaction; then they are freed.
 //!
 //! A tree that is being felled has nodes with one child, and leaves at different levels: nobody else reads it.
 
-use super::Tree;
+use super::{Attempt, Tree, chain_of, commit_with};
 use crate::buffer::{ExclusiveGuard, Mtr, Need, OptimisticGuard, Stop};
-use crate::error::Result;
-use crate::page::PageNo;
+use crate::error::{Error, Result};
 use crate::page::edit::NodeMut;
-use crate::page::node::Fences;
+use crate::page::node::{Fences, Stored};
 use crate::page::op::Op;
+use crate::page::pending::PendingChain;
+use crate::page::{PageNo, Torn};
 use crate::wait::Waiter;
-
-type Attempt<T> = std::result::Result<T, Stop>;
 
 enum Planted {
     Done,
@@ -26,6 +27,16 @@ enum Planted {
     Full,
     /// Another has taken the page.
     Taken,
+}
+
+/// What an attempt at a step did.
+enum Felled {
+    /// Some pages are free; there may be more.
+    Some,
+    /// The root is empty.
+    All,
+    /// Nothing: these leaves may have large values, and come next.
+    Leaves(Vec<PageNo>),
 }
 
 impl Tree {
@@ -39,7 +50,8 @@ impl Tree {
         loop {
             let root = self.alloc.choose(waiter)?;
             let (key, value) = row(root);
-            self.check_size(&key, &value)?;
+            self.check_size(key.len(), value.len())?;
+            debug_assert!(!self.is_large(key.len(), value.len()));
             let (page_bytes, new) = (self.pool.page_size(), [root]);
             let need = Need::nodes(page_bytes, &new);
             match self.pool.change(waiter, &need, |mtr| self.try_plant(mtr, root, &key, &value))? {
@@ -67,53 +79,107 @@ impl Tree {
         let mut page = mtr.create(root)?;
         mtr.rewrite(&mut page, |page| _ = NodeMut::format(page, root, root, 0, &Fences::all()));
         mtr.apply(&mut bitmap, &Op::Write { at: taken.0, bytes: &taken.1 });
-        mtr.apply(&mut leaf, &Op::Insert { slot, key, value });
+        mtr.apply(&mut leaf, &Op::Insert { slot, key, value: value.into() });
         mtr.commit(&mut [&mut leaf, &mut bitmap, &mut page]);
         Ok(Planted::Done)
     }
 
     /// Frees all pages but the root, which has no rows then. Nobody uses the tree meanwhile.
     pub(crate) fn fell(&self, waiter: &Waiter) -> Result<()> {
-        let need = Need::nodes(self.pool.page_size(), &[]);
-        while !self.pool.change(waiter, &need, |mtr| self.try_fell(mtr))? {}
+        while self.fell_step(waiter)? {}
         Ok(())
     }
 
-    /// One step; true if the root is empty.
-    fn try_fell<'p>(&'p self, mtr: Mtr<'p>) -> Attempt<bool> {
+    /// One step; false if the root is empty.
+    pub(super) fn fell_step(&self, waiter: &Waiter) -> Result<bool> {
+        let need = Need::nodes(self.pool.page_size(), &[]);
+        let mut bare = Vec::new();
+        loop {
+            match self.pool.change(waiter, &need, |mtr| self.try_fell(mtr, &bare))? {
+                Felled::Some => return Ok(true),
+                Felled::All => return Ok(false),
+                Felled::Leaves(leaves) => {
+                    leaves.iter().try_for_each(|&leaf| self.free_large(waiter, leaf))?;
+                    bare = leaves;
+                }
+            }
+        }
+    }
+
+    /// Frees the large values of a leaf, whose rows go with them.
+    fn free_large(&self, waiter: &Waiter, leaf: PageNo) -> Result<()> {
+        let last = || last_large(&self.pool.optimistic(leaf)?);
+        while let Some((row, chain)) = self.pool.retry(waiter, last)? {
+            let mut slot = self.alloc.pending_slot(waiter)?;
+            self.pool.change(waiter, &Need::nodes(self.pool.page_size(), &[]), |mut mtr| {
+                let mut leaf = self.pool.optimistic(leaf)?.exclusive()?;
+                let mut noted = slot.latch()?;
+                mtr.apply(&mut leaf, &Op::Remove { slot: row });
+                commit_with(mtr, &mut leaf, Some((&slot, &mut noted)), &chain);
+                Ok(())
+            })?;
+            slot.has_now(chain);
+            slot.free_all(waiter)?;
+        }
+        Ok(())
+    }
+
+    /// One step; `bare` are leaves without large values.
+    fn try_fell<'p>(&'p self, mtr: Mtr<'p>, bare: &[PageNo]) -> Attempt<Felled> {
         let mut node = self.pool.optimistic(self.root)?;
         loop {
             let (level, slots) = (node.checked(node.node().level())?, node.checked(node.node().slots())?);
             if level == 0 {
                 // Only the root is come to as a leaf.
-                return self.empty(mtr, node, slots);
+                return self.empty(mtr, node, slots, bare);
             }
             let last = node.checked(node.node().child(slots))?;
             if level == 1 && slots > 0 {
-                return self.drop_leaves(mtr, node, slots);
+                return self.drop_leaves(mtr, node, slots, bare);
             }
             let child = self.pool.child(last, &node)?;
+            let below = child.checked(child.node().level())?;
+            if below >= level {
+                let what = "its level is not less than its parent's".to_owned();
+                return Err(Stop::fail(Error::CorruptPage { page: last.0, what }));
+            }
             if slots == 0 {
                 return self.take_over_child(mtr, node, child);
             }
-            if child.checked(child.node().level())? == 0 {
-                return self.drop_child(mtr, node, slots, last);
+            if below == 0 {
+                return self.drop_child(mtr, node, slots, last, bare);
             }
             node = child;
         }
     }
 
-    fn empty<'p>(&'p self, mut mtr: Mtr<'p>, root: OptimisticGuard<'p>, slots: usize) -> Attempt<bool> {
-        if slots > 0 {
+    fn empty<'p>(
+        &'p self,
+        mut mtr: Mtr<'p>,
+        root: OptimisticGuard<'p>,
+        slots: usize,
+        bare: &[PageNo],
+    ) -> Attempt<Felled> {
+        // One that was a leaf below, and has lost its large rows, has no rows left, and its fences still.
+        if slots > 0 || root.checked(root.node().upper_into(&mut Vec::new()))? {
+            if bare != [self.root] {
+                return Ok(Felled::Leaves(vec![self.root]));
+            }
             let mut root = root.exclusive()?;
             mtr.rewrite(&mut root, |page| _ = NodeMut::new(page).reformat(0, &Fences::all()));
             mtr.commit(&mut [&mut root]);
         }
-        Ok(true)
+        Ok(Felled::All)
     }
 
     /// Frees the last leaves of a node, but for its first child: as many as have their bits in one bitmap.
-    fn drop_leaves<'p>(&'p self, mut mtr: Mtr<'p>, node: OptimisticGuard<'p>, slots: usize) -> Attempt<bool> {
+    fn drop_leaves<'p>(
+        &'p self,
+        mut mtr: Mtr<'p>,
+        node: OptimisticGuard<'p>,
+        slots: usize,
+        bare: &[PageNo],
+    ) -> Attempt<Felled> {
         let mut node = node.exclusive()?;
         let child = |slot: usize| node.checked(node.node().child(slot));
         let last = child(slots)?;
@@ -125,6 +191,9 @@ impl Tree {
             }
             leaves.push(leaf);
         }
+        if bare != leaves {
+            return Ok(Felled::Leaves(leaves));
+        }
         let mut bitmap = self.alloc.bitmap(last)?.exclusive()?;
         let freed = self.freed(&bitmap, &leaves)?;
         mtr.apply(&mut bitmap, &Op::Write { at: freed.0, bytes: &freed.1 });
@@ -132,7 +201,7 @@ impl Tree {
             mtr.apply(&mut node, &Op::Remove { slot });
         }
         mtr.commit(&mut [&mut node, &mut bitmap]);
-        Ok(false)
+        Ok(Felled::Some)
     }
 
     /// Frees the last child, which has no children.
@@ -142,14 +211,18 @@ impl Tree {
         node: OptimisticGuard<'p>,
         slots: usize,
         child: PageNo,
-    ) -> Attempt<bool> {
+        bare: &[PageNo],
+    ) -> Attempt<Felled> {
+        if bare != [child] {
+            return Ok(Felled::Leaves(vec![child]));
+        }
         let mut node = node.exclusive()?;
         let mut bitmap = self.alloc.bitmap(child)?.exclusive()?;
         let freed = self.freed(&bitmap, &[child])?;
         mtr.apply(&mut bitmap, &Op::Write { at: freed.0, bytes: &freed.1 });
         mtr.apply(&mut node, &Op::Remove { slot: slots - 1 });
         mtr.commit(&mut [&mut node, &mut bitmap]);
-        Ok(false)
+        Ok(Felled::Some)
     }
 
     /// A node becomes what its only child is, whose page is free then.
@@ -158,14 +231,14 @@ impl Tree {
         mut mtr: Mtr<'p>,
         node: OptimisticGuard<'p>,
         child: OptimisticGuard<'p>,
-    ) -> Attempt<bool> {
+    ) -> Attempt<Felled> {
         let (mut node, child) = (node.exclusive()?, child.exclusive()?);
         let mut bitmap = self.alloc.bitmap(child.page())?.exclusive()?;
         let freed = self.freed(&bitmap, &[child.page()])?;
         mtr.rewrite(&mut node, |page| _ = NodeMut::new(page).take_over(child.bytes()));
         mtr.apply(&mut bitmap, &Op::Write { at: freed.0, bytes: &freed.1 });
         mtr.commit(&mut [&mut node, &mut bitmap]);
-        Ok(false)
+        Ok(Felled::Some)
     }
 
     /// Frees the root of a tree that was felled, and removes the row `key` of this one, which tells of it.
@@ -189,6 +262,28 @@ impl Tree {
 
     /// The bytes of a bitmap without these pages, and where they are. A page that is free already is corrupt.
     fn freed(&self, bitmap: &ExclusiveGuard<'_>, pages: &[PageNo]) -> Attempt<(usize, Vec<u8>)> {
+        if let Some(page) = pages.iter().find(|&&page| !self.alloc.is_for_trees(page)) {
+            return Err(Stop::corrupt(*page));
+        }
         self.alloc.mark(bitmap, pages, false).ok_or_else(|| Stop::corrupt(bitmap.page()))
     }
+}
+
+/// The last large value of a leaf: its slot, and its pages.
+fn last_large(leaf: &OptimisticGuard<'_>) -> Attempt<Option<(usize, PendingChain)>> {
+    let node = leaf.node();
+    let find = || -> std::result::Result<_, Torn> {
+        if node.level()? != 0 {
+            return Err(Torn);
+        }
+        for slot in (0..node.slots()?).rev() {
+            if node.is_large(slot)? {
+                let mut entry = Vec::new();
+                node.append_value(slot, &mut entry)?;
+                return Ok(Some((slot, chain_of(Some(Stored { bytes: &entry, large: true }))?)));
+            }
+        }
+        Ok(None)
+    };
+    leaf.checked(find())
 }

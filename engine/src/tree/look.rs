@@ -5,6 +5,7 @@ use std::ops::Bound;
 use super::{Attempt, Tree};
 use crate::buffer::{SharedGuard, Stop};
 use crate::error::Result;
+use crate::page::node::Stored;
 use crate::page::{PageNo, Torn};
 use crate::wait::Waiter;
 
@@ -19,16 +20,20 @@ impl Still<'_> {
         read.map_err(|Torn| Stop::corrupt(self.page))
     }
 
-    fn value(&self, slot: usize) -> Attempt<&[u8]> {
-        let (at, len) = self.checked(self.leaf.node().value(slot))?;
-        self.checked(self.leaf.bytes().get(at..at + len).ok_or(Torn))
+    fn value(&self, slot: usize) -> Attempt<Stored<'_>> {
+        self.checked(self.leaf.node().stored(slot))
     }
 }
 
 impl Tree {
-    /// Gives `look` the value of `key` as it is (`None`: no such row), and keeps all others from changing it meanwhile,
-    /// and from adding it. `look` waits for nothing. It is called once.
-    pub fn look<T>(&self, waiter: &Waiter, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> T) -> Result<T> {
+    /// Gives `look` what the leaf has as the value of `key` (`None`: no such row), and keeps all others from changing it
+    /// meanwhile, and from adding it. `look` waits for nothing. It is called once.
+    pub fn look<T>(
+        &self,
+        waiter: &Waiter,
+        key: &[u8],
+        look: impl FnOnce(Option<Stored<'_>>) -> T,
+    ) -> Result<T> {
         let mut look = Some(look);
         self.pool.retry(waiter, || {
             let leaf = self.still(key)?;
@@ -38,13 +43,13 @@ impl Tree {
         })
     }
 
-    /// Gives `look` the first row from `from` on (`None`: there is none), and keeps all others meanwhile from changing
-    /// it, and from adding one before it. `look` waits for nothing. It is called once.
+    /// Gives `look` what the leaf has of the first row from `from` on (`None`: there is none), and keeps all others
+    /// meanwhile from changing it, and from adding one before it. `look` waits for nothing. It is called once.
     pub fn look_at_first<T>(
         &self,
         waiter: &Waiter,
         from: Bound<&[u8]>,
-        look: impl FnOnce(Option<(&[u8], &[u8])>) -> T,
+        look: impl FnOnce(Option<(&[u8], Stored<'_>)>) -> T,
     ) -> Result<T> {
         let start = match from {
             Bound::Included(key) | Bound::Excluded(key) => key,

@@ -159,7 +159,10 @@ impl Tree {
         mtr.rewrite(&mut pair.right, |page| page.copy_from_slice(&pages[1]));
         let right_no = pair.right.page().0.to_le_bytes();
         mtr.apply(&mut pair.parent, &Op::Remove { slot: pair.slot });
-        mtr.apply(&mut pair.parent, &Op::Insert { slot: pair.slot, key: &separator, value: &right_no });
+        mtr.apply(
+            &mut pair.parent,
+            &Op::Insert { slot: pair.slot, key: &separator, value: (&right_no).into() },
+        );
         mtr.commit(&mut [&mut pair.parent, &mut pair.left, &mut pair.right]);
         Ok(Outcome::Evened)
     }

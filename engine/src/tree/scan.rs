@@ -3,9 +3,10 @@
 use std::cell::Cell;
 use std::ops::{Bound, ControlFlow};
 
+use super::large::Suspect;
 use super::{Attempt, Tree};
 use crate::error::{Error, Result};
-use crate::page::node::Node;
+use crate::page::node::{Node, Stored};
 use crate::page::{Bytes, PageNo, Torn};
 use crate::wait::Waiter;
 
@@ -15,7 +16,11 @@ struct Scratch {
     leaf: Vec<u8>,
     start: Vec<u8>,
     key: Vec<u8>,
+    large: Vec<u8>,
 }
+
+/// A large value's memory is kept for the next scan up to this size.
+const KEPT_BYTES: usize = 1 << 20;
 
 thread_local! {
     /// Kept between scans; one that is nested in another's callback finds none and makes its own.
@@ -24,18 +29,50 @@ thread_local! {
 
 impl Tree {
     /// Gives the rows between `from` and `to` to `each`, in order, until it breaks. No latch is held meanwhile: `each`
-    /// may wait, and use the tree. Each leaf is seen at one moment, different leaves at different ones.
+    /// may wait, and use the tree. Each leaf is seen at one moment, different leaves at different ones. A large value that
+    /// was replaced since its leaf was seen is given as it is now; if its row was removed, it is left out.
     pub fn scan(
         &self,
         waiter: &Waiter,
         from: Bound<&[u8]>,
         to: Bound<&[u8]>,
-        each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         let mut scratch = SCRATCH.take().unwrap_or_default();
-        let result = self.scan_with(&mut scratch, waiter, from, to, each);
+        let mut large = std::mem::take(&mut scratch.large);
+        let result = self.scan_with(&mut scratch, waiter, from, to, |key, value| {
+            if !value.large {
+                return Ok(each(key, value.bytes));
+            }
+            large.clear();
+            large.extend_from_slice(value.bytes);
+            let mut suspect = Suspect::default();
+            match self.read_large(waiter, &mut suspect, &mut large)?
+                || self.get_again(waiter, suspect, key, &mut large)?
+            {
+                true => Ok(each(key, &large)),
+                false => Ok(ControlFlow::Continue(())),
+            }
+        });
+        // One of many MiB is not kept.
+        if large.capacity() <= KEPT_BYTES {
+            scratch.large = large;
+        }
         SCRATCH.set(Some(scratch));
         result
+    }
+
+    /// As [`Tree::scan`], with no more of a large value than its first
+    /// [`LARGE_PREFIX_BYTES`](crate::page::node::LARGE_PREFIX_BYTES).
+    pub(crate) fn scan_prefixes(
+        &self,
+        waiter: &Waiter,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut scratch = Scratch::default();
+        self.scan_with(&mut scratch, waiter, from, to, |key, value| Ok(each(key, value.prefix())))
     }
 
     fn scan_with(
@@ -44,9 +81,9 @@ impl Tree {
         waiter: &Waiter,
         from: Bound<&[u8]>,
         to: Bound<&[u8]>,
-        mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        mut each: impl FnMut(&[u8], Stored<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        let Scratch { leaf, start, key } = scratch;
+        let Scratch { leaf, start, key, .. } = scratch;
         start.clear();
         let mut after_start = matches!(from, Bound::Excluded(_));
         if let Bound::Included(from) | Bound::Excluded(from) = from {
@@ -55,7 +92,7 @@ impl Tree {
         while !is_beyond(start, to) {
             let page = self.pool.retry(waiter, || self.copy_leaf(start, leaf))?;
             let given = give_rows(Node(&leaf[..]), start, after_start, to, key, &mut each);
-            match given.map_err(|Torn| corrupt(page))? {
+            match given.map_err(|Torn| corrupt(page))?? {
                 ControlFlow::Break(()) => break,
                 ControlFlow::Continue(()) => after_start = false,
             }
@@ -97,8 +134,8 @@ fn give_rows(
     after_start: bool,
     to: Bound<&[u8]>,
     key: &mut Vec<u8>,
-    each: &mut impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-) -> std::result::Result<ControlFlow<()>, Torn> {
+    each: &mut impl FnMut(&[u8], Stored<'_>) -> Result<ControlFlow<()>>,
+) -> std::result::Result<Result<ControlFlow<()>>, Torn> {
     let (first, found) = node.search(start)?;
     let first = first + usize::from(found && after_start);
     let (end, last) = end_of_rows(node, to)?;
@@ -108,13 +145,12 @@ fn give_rows(
     for slot in first..end {
         key.truncate(prefix_len);
         node.append_suffix(slot, key)?;
-        let (at, len) = node.value(slot)?;
-        let value = node.0.get(at..at + len).ok_or(Torn)?;
-        if each(key, value).is_break() {
-            return Ok(ControlFlow::Break(()));
+        match each(key, node.stored(slot)?) {
+            Ok(ControlFlow::Continue(())) => {}
+            ended => return Ok(ended),
         }
     }
-    Ok(if last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    Ok(Ok(if last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }))
 }
 
 /// Where the rows within the bound end in a leaf, and whether the range ends there.

@@ -67,7 +67,8 @@ impl Tree {
         let mut right = mtr.create(new)?;
         mtr.rewrite(&mut right, |page| page.copy_from_slice(&cut.right));
         mtr.rewrite(&mut node, |page| page.copy_from_slice(&cut.left));
-        let separator = Op::Insert { slot: index, key: &cut.separator, value: &new.0.to_le_bytes() };
+        let child = new.0.to_le_bytes();
+        let separator = Op::Insert { slot: index, key: &cut.separator, value: (&child).into() };
         mtr.apply(&mut parent, &separator);
         mtr.commit(&mut [&mut parent, &mut node, &mut right]);
         Ok(Outcome::Done)

@@ -1,6 +1,9 @@
+mod large;
+
 use super::*;
 use crate::buffer::PoolConfig;
 use crate::disk::{MemoryDisk, Tablespace};
+use crate::error::Error;
 use crate::metrics::Waits;
 use crate::redo::log_on;
 use proptest::prelude::*;
@@ -50,9 +53,9 @@ impl Fixture {
         assert_eq!(stats.rows, model.len() as u64);
         let rows = self.rows(Bound::Unbounded, Bound::Unbounded);
         assert!(rows.iter().map(|(key, value)| (key, value)).eq(model), "the scan differs from the model");
-        // Nothing leaks: page 0, the bitmap, and the tree.
+        // Nothing leaks: page 0, the bitmap, the pending page, and the tree.
         let used = self.alloc.used_pages(&self.waiter).unwrap();
-        assert_eq!(used, 2 + stats.leaf_pages + stats.inner_pages);
+        assert_eq!(used, 3 + stats.leaf_pages + stats.inner_pages + stats.overflow_pages);
     }
 }
 
@@ -287,13 +290,12 @@ fn many_threads_on_a_small_pool() {
 #[test]
 fn bulk_load_refuses_what_it_must_and_leaves_nothing() {
     let f = fixture(64, 2);
-    let ids = |ids: &[u32]| ids.iter().map(|id| (id.to_be_bytes(), [0; 2000])).collect::<Vec<_>>();
     let unsorted = (0..500_u32).chain([3]).map(|id| (id.to_be_bytes(), [0; 200]));
     let error = f.tree.bulk_load(&f.waiter, unsorted, 1.0, |_| {}).unwrap_err();
     assert!(matches!(error, Error::Unsorted { row: 500 }));
     f.check_against(&BTreeMap::new());
-    let error = f.tree.bulk_load(&f.waiter, ids(&[1]), 1.0, |_| {}).unwrap_err();
-    assert!(matches!(error, Error::EntryTooLarge { size: 2004, .. }));
+    let error = f.tree.bulk_load(&f.waiter, [(vec![1; 2000], [])], 1.0, |_| {}).unwrap_err();
+    assert!(matches!(error, Error::KeyTooLarge { size: 2000, .. }), "{error}");
     f.tree.insert(&f.waiter, b"k", b"v").unwrap();
     let error = f.tree.bulk_load(&f.waiter, [(b"a", b"b")], 1.0, |_| {}).unwrap_err();
     assert!(matches!(error, Error::TreeNotEmpty));
@@ -308,24 +310,79 @@ fn bulk_load_tells_its_progress_and_felling_frees_all_but_the_root() {
     assert!(told.len() > 5 && told.is_sorted() && told.last() == Some(&5000));
     assert_eq!(f.tree.check(&f.waiter).unwrap().rows, 5000);
     f.tree.fell(&f.waiter).unwrap();
-    assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 3);
+    assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 4);
     f.check_against(&BTreeMap::new());
     // It is a tree as before, and one that tells of others.
     let row = |root: PageNo| (root.0.to_be_bytes().to_vec(), b"root".to_vec());
     let other = f.tree.plant(&f.waiter, row).unwrap().unwrap();
     other.insert(&f.waiter, b"k", b"v").unwrap();
     assert!(f.tree.plant(&f.waiter, |_| row(other.root())).unwrap().is_none());
-    assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 4);
+    assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 5);
     other.fell(&f.waiter).unwrap();
     f.tree.uproot(&f.waiter, &row(other.root()).0, other.root()).unwrap();
-    assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 3);
+    assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 4);
     f.check_against(&BTreeMap::new());
+}
+
+/// Pages that can be reached from the root.
+fn reachable(f: &Fixture) -> u64 {
+    let (mut to_do, mut pages) = (vec![f.tree.root()], 0);
+    while let Some(page) = to_do.pop() {
+        pages += 1;
+        let children = f.pool.retry(&f.waiter, || {
+            let guard = f.pool.optimistic(page)?.shared()?;
+            let (node, inner) = (guard.node(), guard.node().level().unwrap() > 0);
+            let children = (0..=node.slots().unwrap()).filter(|_| inner).map(|at| node.child(at).unwrap());
+            Ok(children.collect::<Vec<_>>())
+        });
+        to_do.extend(children.unwrap());
+    }
+    pages
+}
+
+/// Whatever step was the last before a crash, what is in use is what can be reached, and the rest can be felled.
+#[test]
+fn every_step_of_felling_leaves_a_tree_that_can_be_felled() {
+    let f = fixture(64, 2);
+    // Long keys, so that there are more levels.
+    let rows = (0..600_u32).map(|id| ([&[b'k'; 400][..], &id.to_be_bytes()].concat(), [7; 200]));
+    f.tree.bulk_load(&f.waiter, rows, 0.9, |_| {}).unwrap();
+    let stats = f.tree.check(&f.waiter).unwrap();
+    assert!(stats.height > 2, "{stats:?}");
+    let mut steps = 0;
+    while f.tree.fell_step(&f.waiter).unwrap() {
+        steps += 1;
+        assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 3 + reachable(&f));
+    }
+    assert!((2..stats.pages()).contains(&steps), "{steps}");
+    f.check_against(&BTreeMap::new());
+    // Once more does nothing.
+    f.tree.fell(&f.waiter).unwrap();
+    assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 4);
+}
+
+#[test]
+fn a_root_is_freed_with_the_row_that_tells_of_it() {
+    let f = fixture(64, 1);
+    let row = |root: PageNo| (b"to be dropped".to_vec(), root.0.to_be_bytes().to_vec());
+    let other = f.tree.plant(&f.waiter, row).unwrap().unwrap();
+    let free = |key: &[u8], root| f.tree.uproot(&f.waiter, key, root);
+    free(b"another", other.root()).unwrap();
+    assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 5);
+    free(b"to be dropped", other.root()).unwrap();
+    free(b"to be dropped", other.root()).unwrap();
+    f.check_against(&BTreeMap::new());
+    // Neither a page that is free can be freed, nor one that no tree has.
+    f.tree.insert(&f.waiter, b"rotten", b"").unwrap();
+    for page in [other.root(), PageNo(0), PageNo(1), PageNo(2)] {
+        assert!(matches!(free(b"rotten", page), Err(Error::CorruptPage { .. })), "{page:?}");
+    }
 }
 
 #[test]
 fn entries_of_the_largest_size_split_well() {
     let f = fixture(64, 1);
-    let max = f.tree.row_bytes_max();
+    let max = crate::page::node::entry_bytes_max(4096);
     let mut model = BTreeMap::new();
     for n in 0..60_u8 {
         let (mut key, value) =
@@ -335,7 +392,7 @@ fn entries_of_the_largest_size_split_well() {
         model.insert(key, value);
     }
     f.check_against(&model);
-    assert!(matches!(f.tree.insert(&f.waiter, &vec![0; max + 1], b""), Err(Error::EntryTooLarge { .. })));
+    assert!(matches!(f.tree.insert(&f.waiter, &vec![0; max + 1], b""), Err(Error::KeyTooLarge { .. })));
     for key in model.keys() {
         assert!(f.tree.delete(&f.waiter, key).unwrap());
     }

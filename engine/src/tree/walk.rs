@@ -4,12 +4,14 @@
 //! that is damaged ends the walk below it and nowhere else. No page is visited twice, by one walk or by several that share
 //! [`Reached`], so that no damage makes a walk go round in circles.
 //!
-//! Pages of other kinds that belong to a tree are to be claimed here, where their leaf is visited.
+//! The pages of large values are visited with the leaf that refers to them.
 
+use super::large::pointer_of;
 use super::{Tree, TreeStats};
 use crate::disk::AlignedBuffer;
 use crate::error::{Error, Result};
-use crate::page::node::{Fences, Node};
+use crate::page::node::{Fences, LARGE_PREFIX_BYTES, Node};
+use crate::page::overflow::Pointer;
 use crate::page::{self, AT_KIND, AT_OWNER, KIND_NODE, PageNo, Torn, read_u64};
 use crate::space::Reached;
 use crate::wait::Waiter;
@@ -80,11 +82,46 @@ impl Tree {
                     to_do.extend(children);
                     if level == 0 && wrong.is_none() {
                         visit.leaf(no, node)?;
+                        match large_values(node) {
+                            Err(Torn) => visit.damage(no, corrupt(no, "its entries lie outside of it"))?,
+                            Ok(values) => {
+                                for value in values {
+                                    stats.overflow_pages +=
+                                        self.walk_large(&value, waiter, reached, visit)?;
+                                }
+                            }
+                        }
                     }
                 }
             }
         }
         Ok(stats)
+    }
+
+    /// Walks over the pages of a large value; how many they are.
+    fn walk_large(
+        &self,
+        value: &Pointer,
+        waiter: &Waiter,
+        reached: &mut Reached,
+        visit: &mut dyn Visit,
+    ) -> Result<u64> {
+        let (mut pages, mut at) = (0, value.first);
+        let (mut bytes, mut image) = (vec![0; LARGE_PREFIX_BYTES], AlignedBuffer::new(self.pool.page_size()));
+        let read = self.read_pages(waiter, value, &mut bytes, |page| {
+            at = page;
+            if reached.is_claimed(page) {
+                return Err(corrupt(page, "something else refers to it, too"));
+            }
+            reached.claim(page);
+            pages += 1;
+            visit.page();
+            self.pool.read_to_check(page, &mut image, waiter)
+        });
+        if let Err(error) = read {
+            visit.damage(at, error)?;
+        }
+        Ok(pages)
     }
 
     /// What the header says of a page that was verified; its level.
@@ -106,6 +143,15 @@ impl Tree {
             false => corrupt("its level is not one less than its parent's"),
         }
     }
+}
+
+/// Where the large values of a leaf are.
+fn large_values(leaf: Node<&[u8]>) -> std::result::Result<Vec<Pointer>, Torn> {
+    let values = (0..leaf.slots()?).map(|slot| leaf.stored(slot));
+    values
+        .filter(|value| value.is_ok_and(|value| value.large) || value.is_err())
+        .map(|value| pointer_of(value?.bytes))
+        .collect()
 }
 
 fn count(stats: &mut TreeStats, node: Node<&[u8]>, level: u8) -> std::result::Result<(), Torn> {

@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 
 use super::TxnId;
-use super::undo::{Record, What};
+use super::undo::{Record, RecordHead, What};
 use super::version::{Chain, Header};
 use crate::error::{Error, Result};
 use crate::page::node::Node;
@@ -52,35 +52,34 @@ impl History {
         leaf: Node<&[u8]>,
         mut wrong: impl FnMut(Error),
     ) -> std::result::Result<(), Torn> {
-        let mut value = Vec::new();
         for slot in 0..leaf.slots()? {
-            value.clear();
-            leaf.append_value(slot, &mut value)?;
-            if let Err(error) = self.read_record(index, &leaf.key(slot)?, &value) {
+            let value = leaf.stored(slot)?;
+            if let Err(error) = self.read_record(index, &leaf.key(slot)?, value.bytes, value.large) {
                 wrong(error);
             }
         }
         Ok(())
     }
 
-    fn read_record(&mut self, index: usize, key: &[u8], value: &[u8]) -> Result<()> {
+    /// Of a large record there is the head here, and its pages are the walk's business.
+    fn read_record(&mut self, index: usize, key: &[u8], value: &[u8], large: bool) -> Result<()> {
         let number = key.try_into().map(u64::from_be_bytes).map_err(|_| bad("a key has not 8 bytes"))?;
-        let record = Record::decode(value)?;
+        let record = RecordHead::decode(value)?.0;
         let first = &mut self.segments[index].first;
         *first = Some(first.map_or(number, |first| first.min(number)));
         self.txns.insert(record.txn);
-        if record.what == What::Commit {
+        if record.is_commit() {
             self.committed.insert(record.txn);
         }
         self.check_begun(record.txn)?;
-        let of_row = !matches!(record.what, What::Commit | What::Prepared);
+        let of_row = !record.is_commit() && !record.is_prepared();
         if of_row && !self.versioned.contains(&record.tree) {
             return Err(bad(format!(
                 "record {number} is of page {}, which is no table's root",
                 record.tree.0
             )));
         }
-        if let What::Replaced(before) = &record.what {
+        if !large && let What::Replaced(before) = &Record::decode(value)?.what {
             Header::decode(before)
                 .map_err(|_| bad(format!("record {number} has no version as the one before")))?;
         }

@@ -6,7 +6,8 @@
 //! at the queue, under the latch, before it writes. So two that exclude each other never hold a row both. Who has to
 //! wait drops the latch, queues ([`LockTable::queue`](crate::lock::LockTable::queue)), and looks again.
 //!
-//! A key that has no row is locked like one that has.
+//! A key that has no row is locked like one that has. A large value is read when its row is locked and the latch dropped:
+//! nobody changes it any more.
 //!
 //! # Gaps
 //! Under serializable a scan takes next-key locks of the rows it reads, deleted ones included, and a gap lock of the row
@@ -31,6 +32,7 @@ use super::write::lock_key;
 use super::{Isolation, Txn, TxnId};
 use crate::error::{Error, Result};
 use crate::lock::{LockMode, LockTable, Request};
+use crate::page::node::Stored;
 use crate::tree::Tree;
 use crate::wait::Waiter;
 
@@ -93,13 +95,17 @@ impl<'s> Txn<'s> {
         self.check_active()?;
         out.clear();
         self.ended_by_deadlock(waiter, |txn| {
-            txn.look(tree, key, mode, waiter, |version| match Header::of(version) {
-                Some(header) if !header.deleted => {
-                    out.extend_from_slice(&version.expect("it has a header")[HEADER_BYTES..]);
-                    true
+            let (live, large) = txn.look(tree, key, mode, waiter, |version| {
+                let Some(version) = version.filter(is_live) else { return (false, false) };
+                if !version.large {
+                    out.extend_from_slice(&version.bytes[HEADER_BYTES..]);
                 }
-                _ => false,
-            })
+                (true, version.large)
+            })?;
+            if large {
+                read_locked(tree, key, out, waiter)?;
+            }
+            Ok(live)
         })
     }
 
@@ -111,17 +117,17 @@ impl<'s> Txn<'s> {
         was: Option<Header>,
         waiter: &Waiter,
     ) -> Result<bool> {
-        self.look(tree, key, LockMode::Shared, waiter, |now| Header::of(now) == was)
+        self.look(tree, key, LockMode::Shared, waiter, |now| header_of(now) == was)
     }
 
-    /// Locks a row, and gives `then` what is there then.
+    /// Locks a row, and gives `then` what the leaf has of it then.
     fn look<T>(
         &mut self,
         tree: &Tree,
         key: &[u8],
         mode: LockMode,
         waiter: &Waiter,
-        then: impl FnOnce(Option<&[u8]>) -> T,
+        then: impl FnOnce(Option<Stored<'_>>) -> T,
     ) -> Result<T> {
         let (id, snapshot) = (self.writing()?.id, self.write_snapshot());
         let request = self.request(id, tree, key, mode);
@@ -142,11 +148,11 @@ impl<'s> Txn<'s> {
     fn try_lock(
         &self,
         request: Request<'_>,
-        version: Option<&[u8]>,
+        version: Option<Stored<'_>>,
         snapshot: Option<CommitNo>,
     ) -> Looked<()> {
         if let Some(version) = version {
-            let Ok((header, _)) = Header::decode(version) else { return Looked::Bad };
+            let Ok((header, _)) = Header::decode(version.prefix()) else { return Looked::Bad };
             if let Some(writer) = self.active_writer(request.owner, &header) {
                 return Looked::WrittenBy(writer);
             }
@@ -192,6 +198,9 @@ impl<'s> Txn<'s> {
             let from = last.as_deref().map_or(from, Bound::Excluded);
             let found =
                 self.ended_by_deadlock(waiter, |txn| txn.lock_next(id, tree, from, to, &mut row, waiter))?;
+            if found && row.large && !row.deleted {
+                read_locked(tree, &row.key, &mut row.value, waiter)?;
+            }
             if !found || !row.deleted && each(self, &row.key, &row.value)?.is_break() {
                 return Ok(());
             }
@@ -273,7 +282,7 @@ impl<'s> Txn<'s> {
         let (locks, tree) = (&self.system.locks, self.system.tree(record.tree));
         // It has the row, and gap locks agree with all that others hold: both are granted.
         let is_ours = tree.look(waiter, &record.key, |now| {
-            let ours = Header::of(now).is_some_and(|now| now.is_of(record.txn, ptr));
+            let ours = header_of(now).is_some_and(|now| now.is_of(record.txn, ptr));
             ours && locks.try_lock(self.request(record.txn, &tree, &record.key, LockMode::Exclusive))
         })?;
         if !is_ours || record.what != What::Added || !self.locks_gaps {
@@ -315,16 +324,36 @@ impl<T> Looked<T> {
 #[derive(Default)]
 struct Row {
     key: Vec<u8>,
+    /// It is to be read yet if it is large.
     value: Vec<u8>,
+    large: bool,
     deleted: bool,
 }
 
 impl Row {
-    fn set(&mut self, key: &[u8], version: &[u8]) {
+    /// Of a version that was seen to have a header.
+    fn set(&mut self, key: &[u8], version: Stored<'_>) {
         key.clone_into(&mut self.key);
-        version[HEADER_BYTES..].clone_into(&mut self.value);
-        self.deleted = Header::of(Some(version)).is_some_and(|header| header.deleted);
+        version.prefix()[HEADER_BYTES..].clone_into(&mut self.value);
+        (self.large, self.deleted) = (version.large, !is_live(&version));
     }
+}
+
+fn header_of(version: Option<Stored<'_>>) -> Option<Header> {
+    Header::of(version.as_ref().map(Stored::prefix))
+}
+
+fn is_live(version: &Stored<'_>) -> bool {
+    Header::of(Some(version.prefix())).is_some_and(|header| !header.deleted)
+}
+
+/// The value of a row that is there, and locked, so that it stays as it is; with no latch held.
+fn read_locked(tree: &Tree, key: &[u8], value: &mut Vec<u8>, waiter: &Waiter) -> Result<()> {
+    if !tree.get(waiter, key, value)? || value.len() < HEADER_BYTES {
+        return Err(bad_version(tree));
+    }
+    value.drain(..HEADER_BYTES);
+    Ok(())
 }
 
 fn is_beyond(key: &[u8], to: Bound<&[u8]>) -> bool {

@@ -9,7 +9,8 @@
 //! A transaction gets an id at its first write. While it is active, its id in a row is its exclusive lock; who runs into
 //! one writes it down as a lock object and queues (`write`, [`crate::lock`]). The row is changed in one mini-transaction
 //! under its leaf's latch, if it is as it was when its undo record was written; if not, all begins again. Nothing is
-//! waited for meanwhile.
+//! waited for meanwhile. A large value is copied: an update writes the version before once more, as undo, before the new
+//! one; what is compared under the latch is the version's header, which lies in the leaf.
 //!
 //! # Unique indexes
 //! An index is a tree of versioned entries; what may be there once is locked in a name space of its own while its entries

@@ -73,7 +73,10 @@ fn purge(system: &TxnSystem, segment: &Segment, oldest: CommitNo, waiter: &Waite
         if !system.table.is_visible(record.txn, oldest) {
             break;
         }
-        if record.deletes && !remove_deleted(system, record, UndoPtr::new(segment.index(), *number), waiter)?
+        // Its beginning says nothing of the row: the whole record is read.
+        if record.deletes
+            && let Some(record) = segment.get(*number, waiter)?
+            && !remove_deleted(system, &record, UndoPtr::new(segment.index(), *number), waiter)?
         {
             break;
         }

@@ -74,15 +74,22 @@ impl TxnSystem {
             let index = u8::try_from(index)
                 .map_err(|_| Error::CorruptUndo { what: "too many segments".to_owned() })?;
             let mut committed = Vec::new();
-            let segment = Segment::open(index, tree, waiter, |number, record| match record.what {
-                What::Commit => committed.push(record.txn),
-                what => {
-                    unfinished.entry(record.txn).or_default().push(UndoPtr::new(index, number));
-                    if what == What::Prepared {
-                        xids.insert(record.txn, record.key);
-                    }
+            let mut prepared = Vec::new();
+            let segment = Segment::open(index, tree, waiter, |number, record| {
+                if record.is_commit() {
+                    committed.push(record.txn);
+                    return;
+                }
+                unfinished.entry(record.txn).or_default().push(UndoPtr::new(index, number));
+                if record.is_prepared() {
+                    prepared.push(number);
                 }
             })?;
+            for number in prepared {
+                if let Some(record) = segment.get(number, waiter)? {
+                    xids.insert(record.txn, record.key);
+                }
+            }
             segments.push(segment);
             committed.iter().for_each(|txn| drop(unfinished.remove(txn)));
         }

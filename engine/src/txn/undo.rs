@@ -21,15 +21,18 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::TxnId;
-use super::version::UndoPtr;
+use super::version::{self, UndoPtr};
 use crate::error::{Error, Result};
 use crate::page::PageNo;
+use crate::page::node::LARGE_PREFIX_BYTES;
 use crate::tree::Tree;
 use crate::wait::Waiter;
 
-/// Bytes of a record besides the row's key and the version before; and the record's own key.
-pub(super) const OVERHEAD_BYTES: usize = HEADER_BYTES + 8;
+/// Bytes of a record besides the row's key and the version before.
+pub(super) const OVERHEAD_BYTES: usize = HEADER_BYTES;
+/// They lie in the leaf, even if the record is large.
 const HEADER_BYTES: usize = 20;
+const _: () = assert!(HEADER_BYTES <= LARGE_PREFIX_BYTES && version::HEADER_BYTES <= LARGE_PREFIX_BYTES);
 const ADDED: u8 = 1;
 const REPLACED: u8 = 2;
 const COMMIT: u8 = 3;
@@ -57,6 +60,47 @@ pub(super) struct Record {
     /// The version that was written deletes the row.
     pub(super) deletes: bool,
     pub(super) what: What,
+}
+
+/// What a record begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RecordHead {
+    pub(super) txn: TxnId,
+    pub(super) tree: PageNo,
+    key_len: usize,
+    /// The version that was written deletes the row.
+    pub(super) deletes: bool,
+    kind: u8,
+}
+
+impl RecordHead {
+    /// From at least the record's first bytes; gives the others, too.
+    pub(super) fn decode(bytes: &[u8]) -> Result<(RecordHead, &[u8])> {
+        let bad = || Error::CorruptUndo { what: format!("a record of {} bytes makes no sense", bytes.len()) };
+        let (head, rest) = bytes.split_at_checked(HEADER_BYTES).ok_or_else(bad)?;
+        let number = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes"));
+        if !(ADDED..=PREPARED).contains(&head[0]) {
+            return Err(bad());
+        }
+        let decoded = RecordHead {
+            txn: TxnId(number(1)),
+            tree: PageNo(number(9)),
+            key_len: usize::from(u16::from_le_bytes([head[17], head[18]])),
+            deletes: head[19] & 1 != 0,
+            kind: head[0],
+        };
+        Ok((decoded, rest))
+    }
+
+    /// The transaction has committed.
+    pub(super) fn is_commit(&self) -> bool {
+        self.kind == COMMIT
+    }
+
+    /// The transaction is prepared.
+    pub(super) fn is_prepared(&self) -> bool {
+        self.kind == PREPARED
+    }
 }
 
 impl Record {
@@ -88,24 +132,16 @@ impl Record {
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Record> {
         let bad = || Error::CorruptUndo { what: format!("a record of {} bytes makes no sense", bytes.len()) };
-        let (head, rest) = bytes.split_at_checked(HEADER_BYTES).ok_or_else(bad)?;
-        let number = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes"));
-        let key_len = usize::from(u16::from_le_bytes([head[17], head[18]]));
-        let (key, before) = rest.split_at_checked(key_len).ok_or_else(bad)?;
-        let what = match head[0] {
+        let (head, rest) = RecordHead::decode(bytes)?;
+        let (key, before) = rest.split_at_checked(head.key_len).ok_or_else(bad)?;
+        let what = match head.kind {
             ADDED => What::Added,
             REPLACED => What::Replaced(before.to_vec()),
             COMMIT => What::Commit,
             PREPARED => What::Prepared,
             _ => return Err(bad()),
         };
-        Ok(Record {
-            txn: TxnId(number(1)),
-            tree: PageNo(number(9)),
-            key: key.to_vec(),
-            deletes: head[19] & 1 != 0,
-            what,
-        })
+        Ok(Record { txn: head.txn, tree: head.tree, key: key.to_vec(), deletes: head.deletes, what })
     }
 }
 
@@ -119,12 +155,12 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// The segment whose records are in `tree`; gives each of them to `each`.
+    /// The segment whose records are in `tree`; gives what each of them begins with to `each`.
     pub(super) fn open(
         index: u8,
         tree: Tree,
         waiter: &Waiter,
-        mut each: impl FnMut(u64, Record),
+        mut each: impl FnMut(u64, RecordHead),
     ) -> Result<Segment> {
         let (mut next, mut records) = (1, 0);
         scan(&tree, waiter, u64::MAX, |number, record| {
@@ -161,8 +197,8 @@ impl Segment {
         Ok(())
     }
 
-    /// The first `max` records.
-    pub(super) fn first(&self, max: u64, waiter: &Waiter) -> Result<Vec<(u64, Record)>> {
+    /// What the first `max` records begin with.
+    pub(super) fn first(&self, max: u64, waiter: &Waiter) -> Result<Vec<(u64, RecordHead)>> {
         let mut records = Vec::new();
         scan(&self.tree, waiter, max, |number, record| records.push((number, record)))?;
         Ok(records)
@@ -173,12 +209,12 @@ impl Segment {
     }
 }
 
-fn scan(tree: &Tree, waiter: &Waiter, max: u64, mut each: impl FnMut(u64, Record)) -> Result<()> {
+fn scan(tree: &Tree, waiter: &Waiter, max: u64, mut each: impl FnMut(u64, RecordHead)) -> Result<()> {
     let (mut left, mut failed) = (max, None);
-    tree.scan(waiter, Bound::Unbounded, Bound::Unbounded, |key, value| {
+    tree.scan_prefixes(waiter, Bound::Unbounded, Bound::Unbounded, |key, value| {
         let number = key.try_into().map(u64::from_be_bytes);
         let number = number.map_err(|_| Error::CorruptUndo { what: "a key has not 8 bytes".to_owned() });
-        match number.and_then(|number| Record::decode(value).map(|record| (number, record))) {
+        match number.and_then(|number| RecordHead::decode(value).map(|(head, _)| (number, head))) {
             Ok((number, record)) => each(number, record),
             Err(error) => failed = Some(error),
         }
@@ -200,7 +236,7 @@ mod tests {
         for what in [What::Added, What::Replaced(b"version".to_vec()), What::Commit, What::Prepared] {
             let record = Record { txn: TxnId(3), tree: PageNo(9), key: b"key".to_vec(), deletes: true, what };
             let bytes = record.encode();
-            assert!(bytes.len() <= OVERHEAD_BYTES - 8 + 3 + 7);
+            assert!(bytes.len() <= OVERHEAD_BYTES + 3 + 7);
             assert_eq!(Record::decode(&bytes).unwrap(), record);
             assert!(matches!(Record::decode(&bytes[..HEADER_BYTES + 2]), Err(Error::CorruptUndo { .. })));
         }

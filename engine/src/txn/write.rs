@@ -7,7 +7,7 @@ use super::version::{HEADER_BYTES, Header};
 use super::{Isolation, Txn, TxnId};
 use crate::error::{Error, Result};
 use crate::lock::{Class, LockError, LockKey, LockMode, Request};
-use crate::tree::Tree;
+use crate::tree::{Tree, VALUE_BYTES_MAX};
 use crate::wait::Waiter;
 
 /// What to do with a row.
@@ -21,12 +21,6 @@ pub(crate) enum Change<'v> {
     Upsert(&'v [u8]),
     /// Remove it, if it is there.
     Delete,
-}
-
-/// The most bytes that key and value of a row may have together, in a tree whose entries have at most `entry_max`: the
-/// version before must fit an undo record.
-pub(crate) fn row_bytes_max(entry_max: usize) -> usize {
-    entry_max - HEADER_BYTES - OVERHEAD_BYTES
 }
 
 /// The newest version of a row, which this transaction may write: nobody else does.
@@ -234,9 +228,13 @@ impl<'s> Txn<'s> {
     }
 }
 
+/// Whether a row of such a size can be: its version must fit the tree, and an undo record.
 pub(super) fn check_size(tree: &Tree, key: &[u8], value: &[u8]) -> Result<()> {
-    let (size, max) = (key.len() + value.len(), row_bytes_max(tree.row_bytes_max()));
-    if size > max { Err(Error::EntryTooLarge { size, max }) } else { Ok(()) }
+    let max = VALUE_BYTES_MAX - HEADER_BYTES - OVERHEAD_BYTES - key.len().min(VALUE_BYTES_MAX / 2);
+    if value.len() > max {
+        return Err(Error::ValueTooLarge { size: value.len(), max });
+    }
+    tree.check_size(key.len(), HEADER_BYTES + value.len())
 }
 
 fn lock_error(error: LockError) -> Error {

@@ -17,6 +17,8 @@ use crate::wait::Waiter;
 /// Rows read at a time: enough that the way down the tree costs little, few enough that a place in admission is not held
 /// for long.
 const BATCH_ROWS: usize = 128;
+/// A batch ends when its rows have as many bytes: some of them are large.
+const BATCH_BYTES: usize = 1 << 20;
 
 /// The rows of a range, as a transaction saw them: [`TypedTable::iter`], [`TypedTable::iter_index`].
 ///
@@ -81,35 +83,42 @@ impl Rows {
         let admission = self.waiter.admission();
         let _place = admission.map(flifo_admission::Session::place).transpose()?;
         let tree = self.database.check_handle(&self.table.open)?;
-        let (mut rows, mut last) = (Vec::new(), Vec::new());
+        let (mut rows, mut last) = (Vec::new(), None);
         self.moment.read(|moment| self.read_rows(moment, tree, &range, &mut rows, &mut last))?;
-        if rows.len() == BATCH_ROWS {
+        if let Some(last) = last {
             self.rest = Some((Bound::Excluded(last), range.1));
         }
         self.batch = rows.into_iter();
         Ok(())
     }
 
-    /// Up to a batch of rows, and the last one's key in the tree that is followed.
+    /// Up to a batch of rows, and the last one's key in the tree that is followed if there may be more.
     fn read_rows(
         &self,
         moment: &Moment<'_, '_>,
         tree: &Tree,
         range: &KeyRange,
         rows: &mut Vec<Row>,
-        last: &mut Vec<u8>,
+        last: &mut Option<Vec<u8>>,
     ) -> Result<()> {
         let typed = &self.table.typed;
         let index = self.index.map(|at| (&typed.schema.indexes()[at], &typed.indexes[at]));
         let (mut key, mut value, mut failed) = (Vec::new(), Vec::new(), None);
+        let mut bytes = 0;
         let followed = index.map_or(tree, |(_, tree)| tree);
         moment.scan(followed, borrowed(range), &self.waiter, |found, found_value| {
             let mut row = || match index {
-                None => Ok(Row::new(&typed.schema, found, found_value)?),
+                None => {
+                    bytes += found_value.len();
+                    Ok(Row::new(&typed.schema, found, found_value)?)
+                }
                 Some((format, _)) => {
                     format.primary_key_into(found, &mut key)?;
                     match moment.get(tree, &key, &mut value, &self.waiter)? {
-                        true => Ok(Row::new(&typed.schema, &key, &value)?),
+                        true => {
+                            bytes += value.len();
+                            Ok(Row::new(&typed.schema, &key, &value)?)
+                        }
                         false => Err(corrupt(format, "there is an entry without a row")),
                     }
                 }
@@ -118,10 +127,10 @@ impl Rows {
                 Ok(row) => rows.push(row),
                 Err(error) => failed = Some(error),
             }
-            if failed.is_none() && rows.len() < BATCH_ROWS {
+            if failed.is_none() && rows.len() < BATCH_ROWS && bytes < BATCH_BYTES {
                 return ControlFlow::Continue(());
             }
-            last.extend_from_slice(found);
+            *last = Some(found.to_vec());
             ControlFlow::Break(())
         })?;
         failed.map_or(Ok(()), Err)

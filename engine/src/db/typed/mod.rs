@@ -156,6 +156,9 @@ struct Scratch {
     old_entry: Vec<u8>,
 }
 
+/// A row's memory is kept for the next one up to this size.
+const KEPT_BYTES: usize = 1 << 20;
+
 thread_local! {
     /// Kept between statements; one that is nested in another's callback finds none and makes its own.
     static SCRATCH: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
@@ -164,6 +167,10 @@ thread_local! {
 fn with_scratch<T>(f: impl FnOnce(&mut Scratch) -> T) -> T {
     let mut scratch = SCRATCH.take().unwrap_or_default();
     let result = f(&mut scratch);
+    // That of a large value is not kept.
+    if scratch.value.capacity() > KEPT_BYTES {
+        scratch.value = Vec::new();
+    }
     SCRATCH.set(Some(scratch));
     result
 }

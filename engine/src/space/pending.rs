@@ -1,0 +1,290 @@
+//! Overflow pages that nothing refers to: while a large value is written, and while it is freed.
+//!
+//! # Protocol
+//! Whoever writes or frees a large value has one of the slots of the pending page, alone. Pages are allocated into the
+//! slot, in the mini-transaction that marks them as in use ([`PendingSlot::reserve`]). Each page that is written goes from
+//! the slot's run to the head of its chain, in the mini-transaction that makes the page ([`PendingSlot::push`]). The
+//! mini-transaction that changes the entry takes the new chain out of the slot and puts the old one in
+//! ([`PendingSlot::put`]). What is in the slot afterwards is freed, in mini-transactions that clear the pages' bits
+//! and take them out of the slot ([`PendingSlot::free_all`]).
+//!
+//! So at any moment each page is free, in a slot, or in use by an entry: a crash leaks none, and nothing is freed twice.
+//! What an error or a crash left in a slot is freed by the slot's next user, or when the database is opened.
+//!
+//! # Waiting
+//! There are as many slots as may be in use at a time; one who finds none waits, with nothing latched. Those who have
+//! one wait for no other, and for no row lock.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use super::{PageAllocator, Run};
+use crate::buffer::{ExclusiveGuard, Mtr, Need, Stop};
+use crate::error::{Error, Result};
+use crate::metrics::WaitReason;
+use crate::page::PageNo;
+use crate::page::bitmap::{bitmap_of, group_pages, is_set};
+use crate::page::op::Op;
+use crate::page::overflow::{OverflowHeader, format_overflow, header_of};
+use crate::page::pending::{self, PENDING_PAGE, PendingChain, SLOTS};
+use crate::wait::Waiter;
+
+/// Pages allocated, or freed, in one mini-transaction.
+const RUN_PAGES: u64 = 64;
+
+/// Which slots are nobody's.
+pub(super) struct FreeSlots {
+    numbers: Mutex<VecDeque<usize>>,
+    given_back: Condvar,
+}
+
+impl Default for FreeSlots {
+    fn default() -> Self {
+        FreeSlots { numbers: Mutex::new((0..SLOTS).collect()), given_back: Condvar::new() }
+    }
+}
+
+impl FreeSlots {
+    fn take(&self, waiter: &Waiter) -> usize {
+        let try_take = || self.numbers.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        try_take().unwrap_or_else(|| {
+            waiter.wait(WaitReason::PageLatch, || {
+                let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+                loop {
+                    match numbers.pop_front() {
+                        Some(number) => return number,
+                        None => {
+                            numbers = self.given_back.wait(numbers).unwrap_or_else(PoisonError::into_inner);
+                        }
+                    }
+                }
+            })
+        })
+    }
+
+    fn give_back(&self, number: usize) {
+        // At the end: one whose pages cannot be freed for now is tried again last.
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner).push_back(number);
+        self.given_back.notify_one();
+    }
+}
+
+/// A slot of the pending page, in the hands of one.
+pub(crate) struct PendingSlot<'a> {
+    alloc: &'a PageAllocator,
+    number: usize,
+    /// What it has on the page, too.
+    chain: PendingChain,
+}
+
+/// Some pages of a chain in a row, and what follows them.
+struct Stretch {
+    run: Run,
+    next: u64,
+}
+
+impl PageAllocator {
+    /// An empty slot. May wait: the caller holds nothing.
+    pub(crate) fn pending_slot(&self, waiter: &Waiter) -> Result<PendingSlot<'_>> {
+        self.open_slot(self.slots.take(waiter), waiter)
+    }
+
+    fn open_slot(&self, number: usize, waiter: &Waiter) -> Result<PendingSlot<'_>> {
+        let mut slot = PendingSlot { alloc: self, number, chain: PendingChain::default() };
+        slot.chain = self.pool.retry(waiter, || {
+            Ok(PendingChain::read(self.pool.optimistic(PENDING_PAGE)?.shared()?.bytes(), number))
+        })?;
+        slot.free_all(waiter)?;
+        Ok(slot)
+    }
+
+    /// Frees what a crash has left. To be called when the database is opened, before anybody uses it. What cannot be
+    /// freed for now stays in its slot.
+    pub(crate) fn free_pending(&self, waiter: &Waiter) -> Result<()> {
+        let left: Vec<usize> = self.pool.retry(waiter, || {
+            let page = self.pool.optimistic(PENDING_PAGE)?.shared()?;
+            let in_use = |&slot: &usize| !PendingChain::read(page.bytes(), slot).is_empty();
+            Ok((0..SLOTS).filter(in_use).collect())
+        })?;
+        for _ in 0..left.last().map_or(0, |last| last + 1) {
+            let number = self.slots.take(waiter);
+            match left.contains(&number) {
+                true => drop(self.open_slot(number, waiter)),
+                false => self.slots.give_back(number),
+            }
+        }
+        Ok(())
+    }
+
+    /// A stamp that no value has had since the database was opened.
+    pub(crate) fn next_stamp(&self) -> u64 {
+        let from = self.pool.log().next().0;
+        let next = |last: u64| (last + 1).max(from);
+        let last =
+            self.last_stamp.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
+        next(last.expect("it is never refused"))
+    }
+
+    /// Makes the pending page of a new tablespace.
+    pub(super) fn add_pending_page(&self, waiter: &Waiter) -> Result<()> {
+        let need = [PENDING_PAGE];
+        self.pool.change(waiter, &Need::nodes(self.pool.page_size(), &need), |mut mtr| {
+            let mut page = mtr.create(PENDING_PAGE)?;
+            mtr.rewrite(&mut page, pending::format_pending);
+            mtr.commit(&mut [&mut page]);
+            Ok(())
+        })
+    }
+}
+
+impl<'a> PendingSlot<'a> {
+    /// The chain's first page and its stamp.
+    pub(crate) fn chain(&self) -> PendingChain {
+        self.chain
+    }
+
+    /// The pending page, latched for [`PendingSlot::put`].
+    pub(crate) fn latch(&self) -> std::result::Result<ExclusiveGuard<'a>, Stop> {
+        self.alloc.pool.optimistic(PENDING_PAGE)?.exclusive()
+    }
+
+    /// Puts `chain` into the slot in the place of what it has, as a part of `mtr`. [`PendingSlot::has_now`] follows when
+    /// that was committed.
+    pub(crate) fn put<'p>(&self, mtr: &mut Mtr<'p>, page: &mut ExclusiveGuard<'p>, chain: &PendingChain) {
+        mtr.apply(page, &Op::Write { at: pending::at(self.number), bytes: &chain.encode() });
+    }
+
+    /// What was put into it.
+    pub(crate) fn has_now(&mut self, chain: PendingChain) {
+        self.chain = chain;
+    }
+
+    /// Begins a chain whose pages bear `stamp`.
+    pub(crate) fn begin(&mut self, stamp: u64) {
+        debug_assert!(self.chain.is_empty());
+        self.chain = PendingChain { stamp, ..PendingChain::default() };
+    }
+
+    /// Allocates up to `pages` pages, at least one, if it has none left.
+    pub(crate) fn reserve(&mut self, pages: u64, waiter: &Waiter) -> Result<()> {
+        if self.chain.run_pages > 0 {
+            return Ok(());
+        }
+        let noted = |run: Run| PendingChain { run: run.first.0, run_pages: run.pages, ..self.chain };
+        let note = |run| Some((self.number, noted(run)));
+        let run = self.alloc.find_run(None, pages.min(RUN_PAGES), waiter, &note)?;
+        self.chain = noted(run);
+        self.alloc.grow(run.first.0 + run.pages, waiter)
+    }
+
+    /// Makes a page of those allocated the first of the chain, with these bytes of the value.
+    pub(crate) fn push(&mut self, owner: PageNo, index: u32, bytes: &[u8], waiter: &Waiter) -> Result<()> {
+        let pool = &self.alloc.pool;
+        // From the run's end, since a value is written from its end: then its pages lie in their order.
+        let run_pages = self.chain.run_pages - 1;
+        let no = PageNo(self.chain.run + run_pages);
+        let header = OverflowHeader { owner, stamp: self.chain.stamp, next: PageNo(self.chain.head), index };
+        let chain = PendingChain { head: no.0, run_pages, ..self.chain };
+        let need = [no];
+        pool.change(waiter, &Need::nodes(pool.page_size(), &need), |mut mtr| {
+            let mut noted = self.latch()?;
+            let mut page = mtr.create(no)?;
+            mtr.rewrite(&mut page, |page| format_overflow(page, no, &header, bytes));
+            self.put(&mut mtr, &mut noted, &chain);
+            mtr.commit(&mut [&mut page, &mut noted]);
+            Ok(())
+        })?;
+        self.chain = chain;
+        Ok(())
+    }
+
+    /// Frees all that the slot has.
+    pub(crate) fn free_all(&mut self, waiter: &Waiter) -> Result<()> {
+        if self.chain.run_pages > 0 {
+            let run = Run { first: PageNo(self.chain.run), pages: self.chain.run_pages };
+            self.free(run, PendingChain { run: 0, run_pages: 0, ..self.chain }, waiter)?;
+        }
+        while self.chain.head != 0 {
+            match self.stretch(waiter) {
+                Ok(Stretch { run, next }) => {
+                    self.free(run, PendingChain { head: next, ..self.chain }, waiter)?
+                }
+                Err(Error::CorruptPage { .. }) => self.abandon(waiter)?,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`PendingSlot::free_all`], for whoever has done what it came for: what cannot be freed now is later.
+    pub(crate) fn finish(mut self, waiter: &Waiter) {
+        let _ = self.free_all(waiter);
+    }
+
+    fn free(&mut self, run: Run, chain: PendingChain, waiter: &Waiter) -> Result<()> {
+        let no = bitmap_of(run.first, self.alloc.pool.page_size());
+        let pages = run.first.0 + 1 - no.0..run.first.0 + 1 - no.0 + run.pages;
+        let in_use = |bitmap: &[u8]| {
+            pages.start > 1
+                && pages.end <= group_pages(self.alloc.pool.page_size())
+                && pages.clone().all(|page| is_set(bitmap, page))
+        };
+        let which = |bitmap: &[u8]| in_use(bitmap).then(|| (pages.clone(), false));
+        let freed = self.alloc.change_bitmap(no, waiter, which, |_| Some((self.number, chain)))?;
+        if freed.is_none() {
+            debug_assert!(false, "{run:?} is in a slot, and free");
+            return self.abandon(waiter);
+        }
+        self.alloc.cursor.fetch_min(run.first.0, Ordering::Relaxed);
+        self.chain = chain;
+        Ok(())
+    }
+
+    /// The pages at the head of the chain that lie in a row.
+    fn stretch(&self, waiter: &Waiter) -> Result<Stretch> {
+        let first = PageNo(self.chain.head);
+        let bitmap = bitmap_of(first, self.alloc.pool.page_size());
+        let mut stretch = Stretch { run: Run { first, pages: 1 }, next: self.next_of(first, waiter)? };
+        while stretch.run.pages < RUN_PAGES && stretch.next == first.0 + stretch.run.pages {
+            let page = PageNo(stretch.next);
+            if bitmap_of(page, self.alloc.pool.page_size()) != bitmap {
+                break;
+            }
+            // What is wrong with it is said when it is the first.
+            let Ok(next) = self.next_of(page, waiter) else { break };
+            (stretch.run.pages, stretch.next) = (stretch.run.pages + 1, next);
+        }
+        Ok(stretch)
+    }
+
+    fn next_of(&self, page: PageNo, waiter: &Waiter) -> Result<u64> {
+        let header = self.alloc.pool.retry(waiter, || {
+            let guard = self.alloc.pool.optimistic(page)?;
+            guard.checked(header_of(guard.node().0))
+        })?;
+        match header {
+            Some(header) if header.stamp == self.chain.stamp => Ok(header.next.0),
+            _ => Err(Error::CorruptPage { page: page.0, what: "it is not the value's".to_owned() }),
+        }
+    }
+
+    /// The pages have rotted, and nobody knows which they are: they stay allocated to nobody.
+    fn abandon(&mut self, waiter: &Waiter) -> Result<()> {
+        let pool = &self.alloc.pool;
+        pool.change(waiter, &Need::records(64), |mut mtr| {
+            let mut page = self.latch()?;
+            self.put(&mut mtr, &mut page, &PendingChain::default());
+            mtr.commit(&mut [&mut page]);
+            Ok(())
+        })?;
+        self.chain = PendingChain::default();
+        Ok(())
+    }
+}
+
+impl Drop for PendingSlot<'_> {
+    fn drop(&mut self) {
+        self.alloc.slots.give_back(self.number);
+    }
+}
