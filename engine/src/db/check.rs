@@ -184,7 +184,7 @@ impl Visit for Walking<'_, '_> {
     fn page(&mut self) {
         let told = &mut *self.told;
         told.pages += 1;
-        if told.pages % PROGRESS_PAGES == 0 {
+        if told.pages.is_multiple_of(PROGRESS_PAGES) {
             (told.progress)(CheckProgress::Checking { pages: told.pages, of: told.of.max(told.pages) });
         }
     }
