@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use super::{BufferPool, Stop};
 use crate::error::{Error, Result};
 use crate::page::op::Op;
-use crate::page::{Lsn, PageNo, lsn};
+use crate::page::{Lsn, PageNo, lsn, verify_content};
 use crate::wait::Waiter;
 
 /// Records on their way to an applier, per applier.
@@ -42,6 +42,7 @@ struct ForPage {
 pub(crate) struct Replay<'p> {
     pool: &'p BufferPool,
     log_end: Lsn,
+    pages_max: u64,
 }
 
 impl BufferPool {
@@ -53,9 +54,10 @@ impl BufferPool {
 }
 
 impl<'p> Replay<'p> {
-    /// For a log that ends at `log_end`. The pool was told of it ([`BufferPool::begin_replay`]).
-    pub(crate) fn new(pool: &'p BufferPool, log_end: Lsn) -> Self {
-        Replay { pool, log_end }
+    /// For a log that ends at `log_end` and can tell of pages below `pages_max`. The pool was told of it
+    /// ([`BufferPool::begin_replay`]).
+    pub(crate) fn new(pool: &'p BufferPool, log_end: Lsn, pages_max: u64) -> Self {
+        Replay { pool, log_end, pages_max }
     }
 
     /// Replays what `frames` gives: it calls its argument with the end and the records of each frame, in order.
@@ -115,6 +117,13 @@ impl<'p> Replay<'p> {
 
     fn apply(&self, of: &ForPage, waiter: &Waiter) -> Result<()> {
         let space = self.pool.space();
+        if of.page.0 >= self.pages_max {
+            let what = format!(
+                "the record that ends at {} is of page {}, which was never allocated",
+                of.end.0, of.page.0
+            );
+            return Err(bad(what));
+        }
         if of.page.0 >= space.pages() {
             space.grow(of.page.0 + 1)?;
         }
@@ -134,7 +143,10 @@ impl<'p> Replay<'p> {
         let mut rest = &of.records[..];
         while !rest.is_empty() {
             let (_, op) = Op::decode(&mut rest, page.len()).expect("it was decoded before");
-            if !op.is_of(of.page) || op.apply(page).is_err() {
+            // The other kinds leave a page sound that was; these bring in bytes that nobody has looked at.
+            let unseen = matches!(op, Op::Image { .. } | Op::Write { .. });
+            let fits = op.is_of(of.page) && op.apply(page).is_ok();
+            if !fits || unseen && verify_content(page).is_err() {
                 self.pool.stop(misfit(of).to_string());
                 return false;
             }

@@ -221,3 +221,35 @@ impl Catalog {
         self.tree.upsert(waiter, &key(PROPERTY, "property", name)?, value).map(drop)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_an_entry_or_refused(
+            kind in proptest::sample::select(b"trupsxyimla\0\xff".to_vec()),
+            name in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..250),
+            value in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..12),
+        ) {
+            match Entry::decode(&[&[kind][..], &name].concat(), &value) {
+                Ok(Entry::Tree { root, .. }) => proptest::prop_assert_eq!(&root.0.to_le_bytes()[..], &value[..]),
+                Ok(Entry::Number { value: number, .. }) => {
+                    proptest::prop_assert_eq!(&number.to_le_bytes()[..], &value[..]);
+                }
+                Ok(Entry::Table { definition, .. }) => {
+                    proptest::prop_assert_eq!(&definition.root.0.to_le_bytes()[..], &value[..8]);
+                }
+                Ok(Entry::Note) => proptest::prop_assert!(ddl::NOTES.contains(&kind)),
+                Ok(Entry::Property) => proptest::prop_assert_eq!(kind, PROPERTY),
+                Err(what) => proptest::prop_assert!(!what.contains('\n'), "{}", what),
+            }
+        }
+    }
+
+    #[test]
+    fn an_entry_without_a_kind_is_refused() {
+        assert!(Entry::decode(b"", b"").is_err());
+    }
+}

@@ -126,7 +126,7 @@ impl<'a> Check<'a> {
 
     /// Checks the catalog, and gives what it has that can be read, in the order of the keys.
     fn entries(&mut self) -> Result<Vec<Entry>> {
-        let (catalog, mut entries) = (self.catalog, Vec::new());
+        let (catalog, waiter, mut entries) = (self.catalog, self.waiter, Vec::new());
         if self.space.catalog_root() == 0 {
             self.told.name = TreeKind::Catalog.to_string();
             let what = "the state blocks do not say where the catalog begins";
@@ -136,9 +136,16 @@ impl<'a> Check<'a> {
         self.tree(TreeKind::Catalog, "", catalog.whole(), &mut |told, page, leaf| {
             let mut value = Vec::new();
             for slot in 0..leaf.slots()? {
+                let (key, stored) = (leaf.key(slot)?, leaf.stored(slot)?);
                 value.clear();
-                leaf.append_value(slot, &mut value)?;
-                match Entry::decode(&leaf.key(slot)?, &value) {
+                value.extend_from_slice(stored.bytes);
+                if stored.large
+                    && let Err(error) = catalog.whole().get(waiter, &key, &mut value)
+                {
+                    told.find(Some(page), &error);
+                    continue;
+                }
+                match Entry::decode(&key, &value) {
                     Ok(entry) => entries.push(entry),
                     Err(what) => told.find(Some(page), &Error::CorruptPage { page: page.0, what }),
                 }

@@ -7,6 +7,8 @@ use crate::buffer::{BufferPool, RecoveryProgress, Replay, doublewrite, redo_byte
 use crate::disk::{Checkpoint, Disk, Tablespace};
 use crate::error::{Error, Result};
 use crate::page::Lsn;
+use crate::page::bitmap::{bitmap_of, group_pages};
+use crate::page::op::Op;
 use crate::redo::{Log, LogFiles, Reader};
 
 /// Threads that change pages while the log is replayed.
@@ -19,6 +21,8 @@ pub(super) struct ToReplay {
     files: LogFiles,
     start: Checkpoint,
     end: Lsn,
+    /// No page from here on can be what it tells of.
+    pages_max: u64,
 }
 
 /// The configuration with which nothing of a database is made anew: log and doublewrite areas as they are.
@@ -61,7 +65,11 @@ pub(super) fn open_log(
         files => files?,
     };
     let mut reader = Reader::new(&files, start, space.epoch(), redo_bytes_max(space.page_size()));
-    while reader.next(|_, _| Ok(()))? {}
+    let mut marked = 0;
+    while reader.next(|_, records| {
+        marked += marked_pages(records, space.page_size());
+        Ok(())
+    })? {}
     let (end, tail) = (reader.end(), reader.tail()?);
     if !space.was_clean() {
         check_end(disk, space, &mut reader)?;
@@ -73,10 +81,31 @@ pub(super) fn open_log(
         doublewrite::repair(disk, space)?;
     }
     space.note_durable_log(end.0);
+    // The files were that long at the checkpoint; what they have grown by since was allocated first, and the log has that.
+    // One group more, for what was being allocated at that moment.
+    let pages_max = (space.pages() + group_pages(space.page_size())).saturating_add(marked);
     let to_replay = (end.0 > start.lsn)
-        .then(|| LogFiles::open(disk, space.database()).map(|files| ToReplay { files, start, end }))
+        .then(|| {
+            LogFiles::open(disk, space.database()).map(|files| ToReplay { files, start, end, pages_max })
+        })
         .transpose()?;
     Ok((Log::new(space, files, config.log_buffer_bytes, end, &tail), to_replay))
+}
+
+/// How many pages the records of a frame may have marked as used.
+fn marked_pages(records: &[u8], page_bytes: usize) -> u64 {
+    let (mut rest, mut pages) = (records, 0);
+    // What cannot be decoded is refused when it is replayed.
+    while !rest.is_empty()
+        && let Ok((page, op)) = Op::decode(&mut rest, page_bytes)
+    {
+        if let Op::Write { bytes, .. } = op
+            && page == bitmap_of(page, page_bytes)
+        {
+            pages += 8 * bytes.len() as u64;
+        }
+    }
+    pages
 }
 
 fn replace_log(
@@ -109,7 +138,7 @@ impl ToReplay {
     pub(super) fn replay(self, pool: &BufferPool, progress: &mut dyn FnMut(RecoveryProgress)) -> Result<()> {
         let total_bytes = self.end.0 - self.start.lsn;
         let mut told = 0;
-        Replay::new(pool, self.end).run(APPLIERS, |each| {
+        Replay::new(pool, self.end, self.pages_max).run(APPLIERS, |each| {
             let mut reader =
                 Reader::new(&self.files, self.start, pool.space().epoch(), redo_bytes_max(pool.page_size()));
             progress(RecoveryProgress { replayed_bytes: 0, total_bytes });

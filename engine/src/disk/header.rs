@@ -120,6 +120,18 @@ mod tests {
     }
 
     proptest! {
+        /// With a checksum that fits: what passes is possible.
+        #[test]
+        fn any_values_are_possible_or_refused(at in 8..48_usize, bytes in proptest::collection::vec(any::<u8>(), 1..9)) {
+            let mut block = header().encode();
+            block.set(at, &bytes);
+            block.seal();
+            if let Ok(header) = Header::decode(&block) {
+                prop_assert!(header.is_possible());
+                prop_assert_eq!(Header::decode(&header.encode()), Ok(header));
+            }
+        }
+
         #[test]
         fn every_flipped_bit_is_noticed(bit in 0..4096usize * 8) {
             let mut block = header().encode();

@@ -243,4 +243,20 @@ mod tests {
         blocks.write(&*file, &state(Condition::Open)).unwrap();
         assert_eq!(condition(&disk), Some(Condition::Open));
     }
+
+    proptest::proptest! {
+        /// With a checksum that fits: a state, or none.
+        #[test]
+        fn any_values_are_a_state_or_none(
+            at in 0..84_usize,
+            bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 1..9),
+        ) {
+            let mut block = encode(7, DATABASE, &state(Condition::Open));
+            block.set(at, &bytes);
+            block.seal();
+            if let Some((sequence, state)) = decode(&block, DATABASE) {
+                proptest::prop_assert_eq!(decode(&encode(sequence, DATABASE, &state), DATABASE), Some((sequence, state)));
+            }
+        }
+    }
 }

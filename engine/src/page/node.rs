@@ -32,7 +32,7 @@
 
 use std::cmp::Ordering;
 
-use super::{AT_FLAGS, AT_LEVEL, Bytes, PageNo, TRAILER_BYTES, Torn};
+use super::{AT_FLAGS, AT_KIND, Bytes, KIND_NODE, PageNo, TRAILER_BYTES, Torn};
 
 pub(crate) const FLAG_NO_UPPER: u16 = 1;
 pub(crate) const AT_SLOTS: usize = 32;
@@ -151,10 +151,13 @@ impl<B: Bytes> Node<B> {
         }
     }
 
-    /// 0 for a leaf.
+    /// 0 for a leaf. It is asked of every node on the way down: a page of another kind is told by that.
     #[inline]
     pub fn level(&self) -> Result<u8, Torn> {
-        self.0.array::<1>(AT_LEVEL).map(|[level]| level)
+        match self.0.array(AT_KIND)? {
+            [KIND_NODE, level] => Ok(level),
+            _ => Err(Torn),
+        }
     }
 
     #[inline]
@@ -305,6 +308,16 @@ impl<B: Bytes> Node<B> {
         let (at, len) = (usize::from(self.0.u16(AT_UPPER)?), usize::from(self.0.u16(AT_UPPER + 2)?));
         self.0.append_to(at, len, out)?;
         Ok(true)
+    }
+
+    /// Replaces `key`, which lies in the node, by the upper fence, where the next node begins; false if there is none. A
+    /// fence that is not beyond the key is [`Torn`]: who goes from node to node by fences gets on, or ends.
+    pub fn go_on(&self, key: &mut Vec<u8>) -> Result<bool, Torn> {
+        let (at, len) = (usize::from(self.0.u16(AT_UPPER)?), usize::from(self.0.u16(AT_UPPER + 2)?));
+        if !self.is_last()? && self.0.compare(at, len, key)? != Ordering::Greater {
+            return Err(Torn);
+        }
+        self.upper_into(key)
     }
 
     /// Both fences, in vectors of their own.

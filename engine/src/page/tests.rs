@@ -40,6 +40,16 @@ fn a_sealed_page_passes() {
     verify(&bitmap, PageNo(1)).unwrap();
 }
 
+/// Or a scan of a damaged tree would come to the same leaf again and again.
+#[test]
+fn a_fence_that_is_not_beyond_the_key_is_no_way_on() {
+    let page = sealed_node(7);
+    let (node, mut key) = (Node(&page[..]), b"key-50".to_vec());
+    assert_eq!(node.go_on(&mut key), Ok(true));
+    assert_eq!(key, b"key-9");
+    assert_eq!(node.go_on(&mut key), Err(Torn));
+}
+
 #[test]
 fn each_bit_counts() {
     let page = sealed_node(7);

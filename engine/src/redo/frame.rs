@@ -112,4 +112,32 @@ mod tests {
             assert!(!matches!(found, Found::Frame { .. }), "bit {bit}");
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_a_frame_or_not(
+            mut bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..120),
+            lsn in 0_u64..1 << 60,
+            length in 0_u32..130,
+            fits in proptest::prelude::any::<bool>(),
+        ) {
+            if bytes.len() >= HEADER_BYTES {
+                bytes[..4].copy_from_slice(&length.to_le_bytes());
+                let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+                let (epoch, behind) = (word(8), word(12));
+                if fits && let Some(payload) = bytes[HEADER_BYTES..].get(..length as usize) {
+                    let sum = checksum(lsn, length, epoch, behind, payload);
+                    bytes[4..8].copy_from_slice(&sum.to_le_bytes());
+                }
+            }
+            match find(lsn, &bytes, 100) {
+                Found::Frame { bytes: whole, durable, payload, .. } => {
+                    proptest::prop_assert!(durable <= lsn && payload.len() <= 100);
+                    proptest::prop_assert!(whole.is_multiple_of(ALIGNMENT_BYTES) && whole > payload.len() as u64);
+                }
+                Found::More(needed) => proptest::prop_assert!(needed > bytes.len()),
+                Found::End => {}
+            }
+        }
+    }
 }

@@ -22,12 +22,12 @@ pub(crate) use check::Reached;
 pub use check::SpaceStats;
 
 use crate::buffer::{BufferPool, ExclusiveGuard, Need, OptimisticGuard, Stop};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::metrics::WaitReason;
-use crate::page::PageNo;
 use crate::page::bitmap::{self, bitmap_of, group_pages};
 use crate::page::op::Op;
 use crate::page::pending::{self as pending_page, PENDING_PAGE, PendingChain};
+use crate::page::{AT_KIND, KIND_BITMAP, PageNo};
 use crate::wait::Waiter;
 use pending::FreeSlots;
 pub(crate) use pending::PendingSlot;
@@ -100,7 +100,10 @@ impl PageAllocator {
         match self.groups.load(Ordering::Acquire) {
             UNKNOWN => {
                 let groups = self.pool.retry(waiter, || {
-                    Ok(bitmap::groups(self.pool.optimistic(PageNo(1))?.shared()?.bytes()))
+                    Ok(bitmap::groups(checked(
+                        PageNo(1),
+                        self.pool.optimistic(PageNo(1))?.shared()?.bytes(),
+                    )?))
                 })?;
                 let raced =
                     self.groups.compare_exchange(UNKNOWN, groups, Ordering::AcqRel, Ordering::Acquire);
@@ -233,10 +236,10 @@ impl PageAllocator {
     ) -> Result<Option<Run>> {
         let base = group * group_pages(self.pool.page_size());
         let which = |bitmap: &[u8]| {
-            let first = bitmap::find_free(bitmap, from)?;
+            let Some(first) = bitmap::find_free(bitmap, from) else { return Ok(None) };
             let end = (first + pages).min(group_pages(self.pool.page_size()));
             let end = (first..end).find(|&page| bitmap::is_set(bitmap, page)).unwrap_or(end);
-            Some((first..end, true))
+            Ok(Some((first..end, true)))
         };
         self.change_bitmap(PageNo(base + 1), waiter, which, note)
     }
@@ -246,12 +249,14 @@ impl PageAllocator {
         &self,
         no: PageNo,
         waiter: &Waiter,
-        which: impl Fn(&[u8]) -> Option<(Range<u64>, bool)>,
+        which: impl Fn(&[u8]) -> Result<Option<(Range<u64>, bool)>>,
         note: impl Fn(Run) -> Option<(usize, PendingChain)>,
     ) -> Result<Option<Run>> {
         self.pool.change(waiter, &Need::nodes(self.pool.page_size(), &[]), |mut mtr| {
             let mut bitmap = self.pool.optimistic(no)?.exclusive()?;
-            let Some((pages, in_use)) = which(bitmap.bytes()) else { return Ok(None) };
+            let Some((pages, in_use)) = which(checked(no, bitmap.bytes())?).map_err(Stop::fail)? else {
+                return Ok(None);
+            };
             let (at, bytes) = bitmap::changed_bytes(bitmap.bytes(), pages.clone(), in_use);
             let run = Run { first: PageNo(no.0 - 1 + pages.start), pages: pages.end - pages.start };
             let Some((slot, chain)) = note(run) else {
@@ -278,8 +283,13 @@ impl PageAllocator {
         let first = run.first.0 + 1 - no.0;
         let which = |bitmap: &[u8]| {
             let pages = first..first + run.pages;
-            debug_assert!(pages.clone().all(|page| bitmap::is_set(bitmap, page)), "{run:?} is freed twice");
-            Some((pages, false))
+            match pages.clone().find(|&page| !bitmap::is_set(bitmap, page)) {
+                None => Ok(Some((pages, false))),
+                Some(page) => {
+                    let what = "it was in use, and its bitmap says that it is free".to_owned();
+                    Err(Error::CorruptPage { page: no.0 - 1 + page, what })
+                }
+            }
         };
         self.change_bitmap(no, waiter, which, |_| None)?;
         self.cursor.fetch_min(run.first.0, Ordering::Relaxed);
@@ -292,7 +302,9 @@ impl PageAllocator {
         (0..self.groups(waiter)?)
             .map(|group| {
                 let no = PageNo(group * group_pages + 1);
-                self.pool.retry(waiter, || Ok(bitmap::count(self.pool.optimistic(no)?.shared()?.bytes())))
+                self.pool.retry(waiter, || {
+                    Ok(bitmap::count(checked(no, self.pool.optimistic(no)?.shared()?.bytes())?))
+                })
             })
             .sum()
     }
@@ -318,13 +330,24 @@ impl PageAllocator {
         })?;
         self.pool.change(waiter, &Need::nodes(self.pool.page_size(), &[]), |mut mtr| {
             let mut first = self.pool.optimistic(PageNo(1))?.exclusive()?;
-            let groups = bitmap::groups(first.bytes()).max(group + 1);
+            let groups = bitmap::groups(checked(PageNo(1), first.bytes())?).max(group + 1);
             mtr.apply(&mut first, &Op::Write { at: bitmap::AT_GROUPS, bytes: &groups.to_le_bytes() });
             mtr.commit(&mut [&mut first]);
             Ok(())
         })?;
         self.groups.store(group + 1, Ordering::Release);
         Ok(())
+    }
+}
+
+/// The page, if it is a bitmap.
+fn checked(no: PageNo, page: &[u8]) -> std::result::Result<&[u8], Stop> {
+    match page[AT_KIND] {
+        KIND_BITMAP => Ok(page),
+        _ => {
+            let what = "it is not a bitmap, and a bitmap belongs there".to_owned();
+            Err(Stop::fail(Error::CorruptPage { page: no.0, what }))
+        }
     }
 }
 

@@ -230,7 +230,7 @@ impl<'a> PendingSlot<'a> {
                 && pages.end <= group_pages(self.alloc.pool.page_size())
                 && pages.clone().all(|page| is_set(bitmap, page))
         };
-        let which = |bitmap: &[u8]| in_use(bitmap).then(|| (pages.clone(), false));
+        let which = |bitmap: &[u8]| Ok(in_use(bitmap).then(|| (pages.clone(), false)));
         let freed = self.alloc.change_bitmap(no, waiter, which, |_| Some((self.number, chain)))?;
         if freed.is_none() {
             debug_assert!(false, "{run:?} is in a slot, and free");

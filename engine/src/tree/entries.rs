@@ -79,6 +79,15 @@ impl Entries {
         Ok(())
     }
 
+    /// What splits and merges rely on, and nobody has looked at since the page was read: keys ascend, within the fences.
+    pub(super) fn check(&self, fences: &Fences) -> Result<(), Torn> {
+        let keys = || (0..self.len()).map(|index| self.key(index));
+        match keys().is_sorted_by(|a, b| a < b) && keys().all(|key| fences.contain(key)) {
+            true => Ok(()),
+            false => Err(Torn),
+        }
+    }
+
     /// Forgets all but the last entry.
     pub(super) fn keep_last(&mut self) {
         let last = self.len() - 1;

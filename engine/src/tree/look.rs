@@ -59,6 +59,7 @@ impl Tree {
         let mut key = Vec::new();
         self.pool.retry(waiter, || {
             // All leaves from the first to the row's: mostly one, rarely two.
+            start.clone_into(&mut key);
             let mut leaves = vec![self.still(start)?];
             let leaf = &leaves[0];
             let (mut slot, found) = leaf.checked(leaf.leaf.node().search(start))?;
@@ -70,7 +71,7 @@ impl Tree {
                     let row = (&key[..], leaf.value(slot)?);
                     return Ok(look.take().expect("it is called once")(Some(row)));
                 }
-                if !leaf.checked(leaf.leaf.node().upper_into(&mut key))? {
+                if !leaf.checked(leaf.leaf.node().go_on(&mut key))? {
                     return Ok(look.take().expect("it is called once")(None));
                 }
                 leaves.push(self.still(&key)?);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::entries::{Entries, NodeKind};
 use super::{Attempt, Tree};
-use crate::buffer::{ExclusiveGuard, Mtr, Need, OptimisticGuard};
+use crate::buffer::{ExclusiveGuard, Mtr, Need, OptimisticGuard, Stop};
 use crate::error::Result;
 use crate::page::edit::NodeMut;
 use crate::page::node::{AT_FIRST_CHILD, CHILD_BYTES, Fences, separator};
@@ -90,6 +90,10 @@ impl Tree {
         let left_index = index.min(slots - 1);
         let other_index = if left_index == index { index + 1 } else { left_index };
         let other = self.pool.child(parent.checked(parent.node().child(other_index))?, &parent)?;
+        // Two of a parent that are one, or not of one level, would be waited for for ever, or taken for what they are not.
+        if other.page() == node.page() || other.checked(other.node().level())? != level {
+            return Err(Stop::corrupt(parent.page()));
+        }
         let (left, right) = if left_index == index { (node, other) } else { (other, node) };
         Ok(Pair {
             parent: parent.exclusive()?,
@@ -103,6 +107,7 @@ impl Tree {
     fn merge<'p>(&'p self, mut mtr: Mtr<'p>, mut pair: Pair<'p>) -> Attempt<Outcome> {
         let entries = pair.entries()?;
         let fences = pair.fences()?;
+        pair.left.checked(entries.check(&fences))?;
         let size = entries.node_bytes(0..entries.len(), &fences);
         if size > self.pool.page_size() / 8 * 7 {
             return self.even_out(mtr, pair, &entries, &fences);
@@ -127,6 +132,9 @@ impl Tree {
         entries: &Entries,
         fences: &Fences,
     ) -> Attempt<Outcome> {
+        if entries.len() < 2 {
+            return Ok(Outcome::Nothing);
+        }
         let at = entries.middle();
         let leaf = pair.level == 0;
         let separator = match leaf {

@@ -38,7 +38,7 @@ pub use large::VALUE_BYTES_MAX;
 pub(crate) use walk::Visit;
 
 use crate::buffer::{BufferPool, ExclusiveGuard, Mtr, Need, Stop};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::page::edit::NodeMut;
 use crate::page::node::{Fences, Stored, entry_bytes_max};
 use crate::page::op::Op;
@@ -50,6 +50,9 @@ use crate::wait::Waiter;
 
 /// Optimistic attempts at reading a leaf before it is latched (shared), so that a reader is not kept off for ever.
 const OPTIMISTIC_ATTEMPTS: u32 = 16;
+
+/// Splits for one row before the tree is taken for damaged: one makes room, unless others were faster to use it.
+const SPLITS_MAX: u32 = 100;
 
 /// A B+tree in a tablespace.
 #[derive(Clone)]
@@ -220,7 +223,7 @@ impl Tree {
         agrees: impl Fn(Option<&[u8]>) -> bool,
     ) -> Result<bool> {
         let agrees = |leaf: &ExclusiveGuard<'_>, slot, found: bool| {
-            Ok(!found && agrees(self.key_from(leaf, slot)?.as_deref()))
+            Ok(!found && agrees(self.key_from(leaf, slot, key)?.as_deref()))
         };
         self.write(waiter, key, value, &agrees).map(|found| found.is_some())
     }
@@ -283,7 +286,7 @@ impl Tree {
         slot: &mut Option<PendingSlot<'a>>,
     ) -> Result<Option<bool>> {
         let need = Need::records(Op::Insert { slot: 0, key, value }.record_bytes() + PENDING_RECORD_BYTES);
-        loop {
+        for _ in 0..SPLITS_MAX {
             let attempt = |mtr| self.try_write(mtr, key, value, agrees, slot.as_ref());
             match self.pool.change(waiter, &need, attempt)? {
                 Written::Done { found, old } => {
@@ -297,6 +300,9 @@ impl Tree {
                 Written::NoSlot => *slot = Some(self.alloc.pending_slot(waiter)?),
             }
         }
+        let leaf = self.pool.retry(waiter, || Ok(self.leaf(key)?.page()))?;
+        let what = "it has no room, however often it is divided".to_owned();
+        Err(Error::CorruptPage { page: leaf.0, what })
     }
 
     fn try_write<'p>(
@@ -409,22 +415,27 @@ impl Tree {
         Ok(Removed::Done { old, underfull: leaf.page() != self.root && self.is_underfull(used) })
     }
 
-    /// The key in that slot of a leaf that is held still; behind its last one, the first key of those that follow.
-    fn key_from(&self, leaf: &ExclusiveGuard<'_>, slot: usize) -> Attempt<Option<Vec<u8>>> {
-        let mut key = Vec::new();
+    /// The key in that slot of a leaf that is held still, where `key` belongs; behind its last one, the first key of those
+    /// that follow.
+    fn key_from(&self, leaf: &ExclusiveGuard<'_>, slot: usize, key: &[u8]) -> Attempt<Option<Vec<u8>>> {
+        let mut key = key.to_vec();
         if slot < leaf.checked(leaf.node().slots())? {
             leaf.checked(leaf.node().key_into(slot, &mut key))?;
             return Ok(Some(key));
         }
-        let mut more = leaf.checked(leaf.node().upper_into(&mut key))?;
+        let mut more = leaf.checked(leaf.node().go_on(&mut key))?;
         while more {
-            let next = self.leaf(&key)?;
+            let next = match self.leaf(&key) {
+                // Its fence is not what its parent says. To wait for it would be to wait for this thread itself.
+                Err(Stop::Latched(page)) if page == leaf.page() => return Err(Stop::corrupt(page)),
+                next => next?,
+            };
             if next.unchecked(next.node().slots())? > 0 {
                 next.unchecked(next.node().key_into(0, &mut key))?;
                 next.validate()?;
                 return Ok(Some(key));
             }
-            more = next.unchecked(next.node().upper_into(&mut key))?;
+            more = next.unchecked(next.node().go_on(&mut key))?;
             next.validate()?;
         }
         Ok(None)

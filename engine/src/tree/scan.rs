@@ -96,7 +96,7 @@ impl Tree {
                 ControlFlow::Break(()) => break,
                 ControlFlow::Continue(()) => after_start = false,
             }
-            if !Node(&leaf[..]).upper_into(start).map_err(|Torn| corrupt(page))? {
+            if !Node(&leaf[..]).go_on(start).map_err(|Torn| corrupt(page))? {
                 break;
             }
         }

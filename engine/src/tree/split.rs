@@ -3,7 +3,7 @@
 use super::entries::{Entries, NodeKind};
 use super::{Attempt, Tree};
 use crate::buffer::{ExclusiveGuard, Mtr, Need, Stop};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::page::edit::NodeMut;
 use crate::page::node::AT_FIRST_CHILD;
 use crate::page::node::{CHILD_BYTES, Fences, separator};
@@ -58,6 +58,9 @@ impl Tree {
         let Some((parent, index)) = path.parent else {
             return self.raise(mtr, node, new);
         };
+        if new == node.page() || new == parent.page() {
+            return Err(marked_free(new));
+        }
         let mut parent = parent.exclusive()?;
         let Some(cut) = self.cut(&node, key, level, new)? else { return Ok(Outcome::Moot) };
         if !parent.checked(parent.node().fits(cut.separator.len(), CHILD_BYTES))? {
@@ -80,6 +83,9 @@ impl Tree {
         if level == u8::MAX {
             return Err(Stop::corrupt(root.page()));
         }
+        if new == root.page() {
+            return Err(marked_free(new));
+        }
         let mut child = mtr.create(new)?;
         mtr.rewrite(&mut child, |page| {
             page.copy_from_slice(root.bytes());
@@ -100,6 +106,10 @@ impl Tree {
             return Ok(None);
         }
         let fences = node.checked(node.node().fences())?;
+        node.checked(entries.check(&fences))?;
+        if !fences.contain(key) {
+            return Err(Stop::corrupt(node.page()));
+        }
         let (at, _) = node.checked(node.node().search(key))?;
         let (last, run) = node.checked(node.node().insert_pattern())?;
         let ascending = run >= ASCENDING_RUN && at == last + 1;
@@ -160,4 +170,10 @@ impl Tree {
             && entries.build(right_range, &kinds[1], &right_fences, &mut right);
         fit.then_some(Cut { left, right, separator })
     }
+}
+
+/// The page for a new node is one that is held: to wait for it would be to wait for this thread itself.
+fn marked_free(page: PageNo) -> Stop {
+    let what = "it is in use, and its bitmap says that it is free".to_owned();
+    Stop::fail(Error::CorruptPage { page: page.0, what })
 }

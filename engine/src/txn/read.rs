@@ -44,6 +44,7 @@ impl<'s> Txn<'s> {
         out: &mut Vec<u8>,
         waiter: &Waiter,
     ) -> Result<bool> {
+        let mut before = None;
         loop {
             if !tree.get(waiter, key, out)? {
                 return Ok(false);
@@ -62,7 +63,9 @@ impl<'s> Txn<'s> {
                     out.clear();
                     return Ok(false);
                 }
-                Found::Changed => {}
+                // A rollback puts the version before in its place first, and removes the record then.
+                Found::Changed if before == Some(header) => return Err(missing(&header)),
+                Found::Changed => before = Some(header),
             }
         }
     }
@@ -162,4 +165,13 @@ impl<'s> Txn<'s> {
 pub(super) fn bad_version(tree: &Tree) -> Error {
     let what = "a row of it does not begin as a version does".to_owned();
     Error::CorruptPage { page: tree.root().0, what }
+}
+
+fn missing(header: &Header) -> Error {
+    let (number, segment) = (header.undo.number(), header.undo.segment());
+    let what = format!(
+        "a version of transaction {} needs record {number} of segment {segment}, or one that it leads to, which is missing",
+        header.txn.0
+    );
+    Error::CorruptUndo { what }
 }

@@ -242,4 +242,15 @@ mod tests {
         }
         assert!(matches!(Record::decode(&[9; 40]), Err(Error::CorruptUndo { .. })));
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_a_record_or_refused(kind in 0_u8..6, rest in proptest::collection::vec(0_u8..30, 0..60)) {
+            let bytes = [&[kind][..], &rest].concat();
+            if let Ok(record) = Record::decode(&bytes) {
+                // What a record does not have is not kept; what it has comes back.
+                proptest::prop_assert_eq!(Record::decode(&record.encode()).unwrap(), record);
+            }
+        }
+    }
 }

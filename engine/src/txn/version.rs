@@ -141,4 +141,16 @@ mod tests {
         bytes[16] = 2;
         assert_eq!(Header::decode(&bytes), Err(BadVersion));
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_a_version_or_refused(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..40)) {
+            if let Ok((header, value)) = Header::decode(&bytes) {
+                let mut again = Vec::new();
+                header.encode(&mut again);
+                again.extend_from_slice(value);
+                proptest::prop_assert_eq!(again, bytes);
+            }
+        }
+    }
 }
