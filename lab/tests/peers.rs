@@ -7,8 +7,12 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use common::{fails, flifo};
 
+/// One at a time: a program that is being written in one thread while another forks cannot be started ("text file busy").
+static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 #[test]
 fn without_the_program_it_says_how_to_build_it() {
+    let _alone = ALONE.lock();
     let temp = tempfile::tempdir().unwrap();
     // A copy by itself: beside the real one somebody may have built the program.
     let alone = temp.path().join("flifo");
@@ -21,6 +25,7 @@ fn without_the_program_it_says_how_to_build_it() {
 
 #[test]
 fn options_and_exit_code_pass_through() {
+    let _alone = ALONE.lock();
     let temp = tempfile::tempdir().unwrap();
     let program = temp.path().join("flifo-peers");
     fs::write(&program, "#!/bin/sh\nprintf '[%s]' \"$@\"\nexit 42\n").unwrap();
