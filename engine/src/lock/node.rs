@@ -77,7 +77,7 @@ impl WaitNode {
     }
 
     /// What its thread does before it sleeps.
-    #[cfg(test)]
+    #[cfg(all(test, not(shuttle)))]
     pub(super) fn fall_asleep(&self) {
         let _ = self.word.compare_exchange(AWAKE, ASLEEP, Ordering::Relaxed, Ordering::Relaxed);
     }

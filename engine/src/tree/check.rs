@@ -48,7 +48,7 @@ impl Visit for First {
 }
 
 impl Tree {
-    /// Reads the whole tree ([`Tree::walk`]); an error is the first damage that was met. Nobody changes the tree meanwhile.
+    /// Reads the whole tree (see `walk`); an error is the first damage that was met. Nobody changes the tree meanwhile.
     pub fn check(&self, waiter: &Waiter) -> Result<TreeStats> {
         self.walk(waiter, &mut Reached::of(self.pool.space().pages()), &mut First)
     }
