@@ -9,7 +9,7 @@
 //! loaded anew, and so is what an older flifo made. A damaged database is an error: the user says what becomes of it.
 //!
 //! Workloads that write change rows, and those stay changed: as after a run of sysbench the table has as many rows
-//! as before, but not the loaded ones. The properties `sum_k` and `changing` are the [ledger](super::ledger)'s.
+//! as before, but not the loaded ones. The properties `sum_k` and `changing` are the `ledger`'s.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
