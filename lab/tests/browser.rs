@@ -13,11 +13,12 @@ use flifo::report::{fixture, html};
 
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
-/// What the fixture's page must show: two workloads with twelve charts each.
-const CHARTS: usize = 2 * 12;
+/// What the fixture's page must show: two workloads with twelve charts each, and one more where a transaction is not a
+/// statement.
+const CHARTS: usize = 2 * 12 + 1;
 /// Lines of a workload: throughput, beside the published, four latencies, switches, W and S, gain, and the
-/// server's and the client's part in three charts of processors.
-const LINES: usize = 2 * (3 + 4 + 4 * 3 + 3 + 4 + 2 + 3 * 2);
+/// server's and the client's part in three charts of processors; and the transactions of one of them.
+const LINES: usize = 2 * (3 + 4 + 4 * 3 + 3 + 4 + 2 + 3 * 2) + 3;
 /// Their points: eleven each, but nobody waits for a wake-up below 8 connections (two W, one bound).
 const POINTS: usize = 11 * LINES - 2 * 3 * 3;
 /// Five parts of the processors' time, for three policies, at eleven numbers of connections.
