@@ -2,13 +2,17 @@
 //!
 //! `cargo bench -p flifo-engine --bench commit` measures in the current directory's file system (`DIR=...` for another),
 //! `ROUNDS` rounds (5) of `SECONDS` each (2). A round is one pass over all cells, so that neighbours pair up; printed are
-//! medians, and the median of the rounds' ratios with the lowest and highest.
+//! medians, and the median of the rounds' ratios with the lowest and highest. `ONLY` keeps the loads whose name it is part
+//! of. `SYNC_US=2000` makes every sync so many microseconds longer, as on a device whose syncs are the limit.
+//! `LOCK_WAITERS` is admission's `lock_waiters_max`.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use flifo_admission::{Admission, Config};
+use flifo_engine::disk::{Disk, DiskFile, DiskLock, FileDisk};
 use flifo_engine::{Database, EngineConfig, Error, FlushLog, Isolation, Table};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
@@ -43,7 +47,9 @@ fn open(dir: &std::path::Path, flush: FlushLog) -> (Database, Table) {
         redo_capacity_bytes: 256 << 20,
         ..EngineConfig::default()
     };
-    let db = Database::create(dir, config).expect("a database");
+    let disk = FileDisk::create(dir, config.direct_io).expect("a directory");
+    let sync = Duration::from_micros(number("SYNC_US", 0));
+    let db = Database::create_on(Arc::new(SlowDisk { disk, sync }), config).expect("a database");
     let table = db.create_table("t").expect("a table");
     let admission = Admission::new(Config::default()).expect("admission");
     let session = db.session(&admission);
@@ -55,6 +61,77 @@ fn open(dir: &std::path::Path, flush: FlushLog) -> (Database, Table) {
         txn.commit().expect("a commit");
     }
     (db, table)
+}
+
+/// A directory of files that takes longer for each sync.
+struct SlowDisk {
+    disk: FileDisk,
+    sync: Duration,
+}
+
+struct SlowFile {
+    file: Box<dyn DiskFile>,
+    sync: Duration,
+}
+
+impl SlowDisk {
+    fn slow(&self, file: Box<dyn DiskFile>) -> Box<dyn DiskFile> {
+        Box::new(SlowFile { file, sync: self.sync })
+    }
+}
+
+impl Disk for SlowDisk {
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        Ok(self.slow(self.disk.open(name)?))
+    }
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        Ok(self.slow(self.disk.create(name)?))
+    }
+    fn open_cached(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        Ok(self.slow(self.disk.open_cached(name)?))
+    }
+    fn create_cached(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        Ok(self.slow(self.disk.create_cached(name)?))
+    }
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.disk.remove(name)
+    }
+    fn names(&self) -> io::Result<Vec<String>> {
+        self.disk.names()
+    }
+    fn sync_directory(&self) -> io::Result<()> {
+        self.disk.sync_directory()
+    }
+    fn lock(&self, name: &str) -> io::Result<Box<dyn DiskLock>> {
+        self.disk.lock(name)
+    }
+    fn path(&self, name: &str) -> String {
+        self.disk.path(name)
+    }
+    fn direct_io(&self) -> bool {
+        self.disk.direct_io()
+    }
+}
+
+impl DiskFile for SlowFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_at(buf, offset)
+    }
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_at(buf, offset)
+    }
+    fn sync(&self) -> io::Result<()> {
+        if !self.sync.is_zero() {
+            std::thread::sleep(self.sync);
+        }
+        self.file.sync()
+    }
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        self.file.allocate(bytes)
+    }
+    fn bytes(&self) -> io::Result<u64> {
+        self.file.bytes()
+    }
 }
 
 /// Commits a second, with so many threads.
