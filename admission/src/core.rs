@@ -13,19 +13,20 @@
 //!   after it finds Q > 0 and looks at the queue.
 //! - *No idle place*: `fifo`, `lifo`, `flifo` and `sleep` give a place back (T - 1) only from a word with
 //!   Q = 0 or T > L. `lease` and `quantum` do so within a lease or quantum while enough others run on
-//!   (`Core::enough`), and hand on all free places after it. `summon` and `broadcast` give it back and wake
+//!   (`Core::enough`) and no holder of locks waits, and hand on all free places after it. `summon` and `broadcast` give it back and wake
 //!   those who may take it. In congestion it is given back while others run, unless a holder of locks waits.
 //! - *Wakes happen after unlocking*, so that the woken thread does not run into the lock.
 //!
 //! Lock order: the queue's lock is the only one here, and nothing is called while it is held.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use crate::Policy;
 use crate::queue::{List, Node, Request};
 use crate::rule::{End, Exit, Passing};
 use crate::state::{Caller, ONE_PENDING, ONE_PLACE, State};
-use crate::sync::{AtomicU64, CacheAligned, Mutex, MutexGuard, Ordering, lock};
+use crate::sync::{AtomicBool, AtomicU64, CacheAligned, Mutex, MutexGuard, Ordering, lock};
 use crate::waiting::Waiting;
 
 /// How a thread came in without queueing.
@@ -76,10 +77,42 @@ pub(crate) struct Terms {
     pub(crate) lock_waiters_max: u32,
 }
 
+/// The queue, locked.
+struct Queue<'a> {
+    waiting: MutexGuard<'a, Waiting>,
+    first_waits: &'a AtomicBool,
+}
+
+impl Deref for Queue<'_> {
+    type Target = Waiting;
+
+    fn deref(&self) -> &Waiting {
+        &self.waiting
+    }
+}
+
+impl DerefMut for Queue<'_> {
+    fn deref_mut(&mut self) -> &mut Waiting {
+        &mut self.waiting
+    }
+}
+
+impl Drop for Queue<'_> {
+    fn drop(&mut self) {
+        // Written only when it changes: every exit reads it while somebody waits.
+        if self.first_waits.load(Ordering::Relaxed) != self.has_first() {
+            self.first_waits.store(self.has_first(), Ordering::Relaxed);
+        }
+    }
+}
+
 pub(crate) struct Core {
     /// See [`crate::state`] for its bits and the invariants between them.
     state: CacheAligned<AtomicU64>,
     waiting: CacheAligned<Mutex<Waiting>>,
+    /// Whether a holder of locks waits, as the queue was when it was unlocked last. An exit that reads it too early gives its place
+    /// back where it should have handed it on, and the next exit mends that.
+    first_waits: AtomicBool,
     /// So many threads inside keep the machine busy: an exit leaves no fewer while others wait.
     processors: u32,
 }
@@ -89,8 +122,13 @@ impl Core {
         Core {
             state: CacheAligned(AtomicU64::new(State::idle(policy, limit).0)),
             waiting: CacheAligned(Mutex::new(Waiting::new())),
+            first_waits: AtomicBool::new(false),
             processors: processors.max(1),
         }
+    }
+
+    fn queue(&self) -> Queue<'_> {
+        Queue { waiting: lock(&self.waiting.0), first_waits: &self.first_waits }
     }
 
     #[inline]
@@ -143,7 +181,7 @@ impl Core {
         (caller, end): (Caller, End),
         queue_limit: u32,
     ) -> (Joined, Wake) {
-        let mut waiting = lock(&self.waiting.0);
+        let mut waiting = self.queue();
         // Acquire: what the canceller did before is visible. Set before the lock is taken to look for the
         // node, so either it is seen here or the canceller finds the node linked.
         if node.cancelled.load(Ordering::Acquire) {
@@ -201,16 +239,20 @@ impl Core {
     }
 
     /// What becomes of the place of a thread that leaves. `GiveBack` is overruled if it would leave too few
-    /// running, or somebody waits too long.
+    /// running, somebody waits too long, or a holder of locks waits: others wait for it.
     fn passing(&self, exit: &Exit<'_>) -> Passing {
         let state = exit.state;
         if !state.exit_looks_at_queue() {
             return Passing::GiveBack;
         }
         let rule = state.policy().rule();
-        let too_few = || state.closed() || state.places() <= self.enough(state.limit());
+        let needed = || {
+            state.closed()
+                || state.places() <= self.enough(state.limit())
+                || self.first_waits.load(Ordering::Relaxed)
+        };
         match rule.at_exit(exit) {
-            Passing::GiveBack if rule.at_rise() == Passing::HandOn && too_few() => Passing::HandOn,
+            Passing::GiveBack if rule.at_rise() == Passing::HandOn && needed() => Passing::HandOn,
             passing => passing,
         }
     }
@@ -223,7 +265,7 @@ impl Core {
 
     #[cold]
     fn leave_under_lock<'a>(&self, exit: &dyn Fn(State) -> Exit<'a>, now_ns: u64) -> (Wake, State) {
-        let mut waiting = lock(&self.waiting.0);
+        let mut waiting = self.queue();
         let mut old = self.state();
         // Asked again: what was true before the lock was taken need not be so now, and P and Q must not
         // pass their bounds.
@@ -370,7 +412,7 @@ impl Core {
     }
 
     fn withdraw_if(&self, node: &Node, still: impl FnOnce() -> bool) -> bool {
-        let mut waiting = lock(&self.waiting.0);
+        let mut waiting = self.queue();
         let removed = still() && waiting.remove(node).is_some();
         if removed {
             self.change(State::unqueued);
@@ -380,7 +422,7 @@ impl Core {
 
     /// Takes those out whose deadline has passed.
     pub(crate) fn withdraw_overdue(&self, now_ns: u64) -> List {
-        let mut waiting = lock(&self.waiting.0);
+        let mut waiting = self.queue();
         let (mut left, mut overdue) = (waiting.take_overdue(now_ns), List::new());
         while let Some(node) = left.pop_front() {
             self.change(State::unqueued);
@@ -392,7 +434,7 @@ impl Core {
     /// Sets policy and limit. Raising the limit wakes as many as now fit; another policy, or no limit,
     /// sends everybody in the queue to ask again.
     pub(crate) fn set_rule(&self, policy: Policy, limit: u32, now_ns: u64) -> (Wake, State) {
-        let mut waiting = lock(&self.waiting.0);
+        let mut waiting = self.queue();
         // Policy and flags change under the lock only, so what is seen now stays so.
         let idle = State::idle(policy, limit);
         if idle.unlimited() || self.state().policy() != policy {
@@ -405,7 +447,7 @@ impl Core {
 
     /// Sets what does not stand in the word.
     pub(crate) fn set_terms(&self, terms: Terms, now_ns: u64) -> Wake {
-        let mut waiting = lock(&self.waiting.0);
+        let mut waiting = self.queue();
         waiting.promote_after_ns = terms.promote_after_ns;
         waiting.tau_ns = terms.tau_ns;
         waiting.lock_waiters_max = terms.lock_waiters_max;
@@ -415,12 +457,12 @@ impl Core {
 
     /// One more tenant; its number.
     pub(crate) fn add_tenant(&self, weight: f64) -> u32 {
-        lock(&self.waiting.0).add_tenant(weight)
+        self.queue().add_tenant(weight)
     }
 
     /// One more, or one less, waits for a row lock.
     pub(crate) fn lock_wait(&self, begins: bool, now_ns: u64) -> Wake {
-        let mut waiting = lock(&self.waiting.0);
+        let mut waiting = self.queue();
         waiting.lock_waiters = match begins {
             true => waiting.lock_waiters + 1,
             false => waiting.lock_waiters.saturating_sub(1),
@@ -428,7 +470,7 @@ impl Core {
         self.note_congestion(&mut waiting, now_ns)
     }
 
-    fn note_congestion(&self, waiting: &mut MutexGuard<'_, Waiting>, now_ns: u64) -> Wake {
+    fn note_congestion(&self, waiting: &mut Waiting, now_ns: u64) -> Wake {
         let congested = waiting.lock_waiters_max != 0 && waiting.lock_waiters >= waiting.lock_waiters_max;
         if self.state().congested() == congested {
             return Wake::Nobody;
@@ -439,7 +481,7 @@ impl Core {
 
     /// Closes the gate to newcomers if the one that waits longest has waited for tau; true while it is closed.
     pub(crate) fn close_gate(&self, now_ns: u64) -> bool {
-        let waiting = lock(&self.waiting.0);
+        let waiting = self.queue();
         if head_is_old(&waiting, now_ns) && !self.state().closed() {
             self.change(|state| state.with_closed(true));
         }
@@ -456,7 +498,7 @@ impl Core {
 
     /// Nothing moves: admits the next past the limit. The stall breaker.
     pub(crate) fn break_stall(&self, now_ns: u64) -> Wake {
-        let mut waiting = lock(&self.waiting.0);
+        let mut waiting = self.queue();
         let mut old = self.state();
         // P < L: if those woken last do not run, one more would not either.
         while old.queued() > 0 && old.pending() < old.limit() {
@@ -474,12 +516,12 @@ impl Core {
 
     /// A number that grows with each session that is served from the queue.
     pub(crate) fn served(&self) -> u64 {
-        lock(&self.waiting.0).served
+        self.queue().served
     }
 
     /// Promotions by age so far, and sessions in row-lock waits now.
     pub(crate) fn promoted_and_lock_waiters(&self) -> (u64, u32) {
-        let waiting = lock(&self.waiting.0);
+        let waiting = self.queue();
         (waiting.promoted, waiting.lock_waiters)
     }
 

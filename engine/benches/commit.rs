@@ -4,7 +4,7 @@
 //! `ROUNDS` rounds (5) of `SECONDS` each (2). A round is one pass over all cells, so that neighbours pair up; printed are
 //! medians, and the median of the rounds' ratios with the lowest and highest. `ONLY` keeps the loads whose name it is part
 //! of. `SYNC_US=2000` makes every sync so many microseconds longer, as on a device whose syncs are the limit.
-//! `LOCK_WAITERS` is admission's `lock_waiters_max`.
+//! `POLICY`, `QUANTUM_US` and `LOCK_WAITERS` (`lock_waiters_max`) are admission's.
 
 use std::io;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
 const ROWS: u64 = 100_000;
+/// `THREADS=1,64` for others.
 const THREADS: [usize; 4] = [1, 16, 256, 1024];
 
 /// What is measured: rows that are updated, and how durable a commit is.
@@ -137,7 +138,14 @@ impl DiskFile for SlowFile {
 /// Commits a second, with so many threads.
 fn run(db: &Database, table: &Table, rows: u64, threads: usize, time: Duration) -> f64 {
     let lock_waiters_max = number("LOCK_WAITERS", 0) as u32;
-    let admission = Admission::new(Config { lock_waiters_max, ..Config::default() }).expect("admission");
+    let defaults = Config::default();
+    let config = Config {
+        policy: std::env::var("POLICY").map_or(defaults.policy, |name| name.parse().expect("a policy")),
+        quantum: Duration::from_micros(number("QUANTUM_US", defaults.quantum.as_micros() as u64)),
+        lock_waiters_max,
+        ..defaults
+    };
+    let admission = Admission::new(config).expect("admission");
     let (stop, commits) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for thread in 0..threads {
@@ -180,29 +188,42 @@ fn main() {
     let (rounds, time) = (number("ROUNDS", 5), Duration::from_secs(number("SECONDS", 2)));
     let home = std::env::var_os("DIR").map_or_else(|| ".".into(), std::path::PathBuf::from);
     let only = std::env::var("ONLY").unwrap_or_default();
+    let numbers = std::env::var("THREADS").map_or(THREADS.to_vec(), |list| {
+        list.split(',').map(|n| n.parse().expect("THREADS is a list of numbers")).collect()
+    });
     for load in LOADS.into_iter().filter(|load| load.name.contains(&only)) {
         let dir = tempfile::tempdir_in(&home).expect("a directory");
         let (db, table) = open(&dir.path().join("db"), load.flush);
-        let mut found: Vec<Vec<f64>> = vec![Vec::new(); THREADS.len()];
+        let mut found: Vec<Vec<f64>> = vec![Vec::new(); numbers.len()];
+        let mut waits = vec![Vec::new(); numbers.len()];
         for _ in 0..rounds {
-            for (threads, found) in THREADS.iter().zip(&mut found) {
+            for ((threads, found), waits) in numbers.iter().zip(&mut found).zip(&mut waits) {
+                let before = db.stats();
                 found.push(run(&db, &table, load.rows, *threads, time));
+                let after = db.stats();
+                let commits = (after.txns.commits - before.txns.commits) as f64;
+                waits.push((after.locks.waits - before.locks.waits) as f64 / commits);
             }
         }
         println!("{}", load.name);
-        for (threads, of) in THREADS.iter().zip(&found) {
+        for ((threads, of), waits) in numbers.iter().zip(&found).zip(waits) {
             let ratios: Vec<f64> = of.iter().zip(&found[0]).map(|(this, one)| this / one).collect();
             let (least, most) = ratios.iter().fold((f64::MAX, 0.0_f64), |(a, b), &r| (a.min(r), b.max(r)));
             println!(
-                "  {threads:>5} threads {:>10.0} commits/s   {:.2} times one thread's ({least:.2} to {most:.2})",
+                "  {threads:>5} threads {:>10.0} commits/s   {:.2} times the first's ({least:.2} to {most:.2}), {:.3} lock waits each",
                 median(of.clone()),
-                median(ratios)
+                median(ratios),
+                median(waits),
             );
         }
         let stats = db.stats();
         println!(
-            "  {} commits in {} syncs, {} hard stops, history {}",
-            stats.txns.commits, stats.redo.syncs, stats.redo.hard_stops, stats.txns.history
+            "  {} commits in {} syncs, {} overtakes of row locks, {} hard stops, history {}",
+            stats.txns.commits,
+            stats.redo.syncs,
+            stats.locks.overtakes,
+            stats.redo.hard_stops,
+            stats.txns.history
         );
         drop(table);
         db.close().expect("a close");

@@ -192,8 +192,8 @@ impl Plain {
         if self.queued() == 0 || places > self.limit {
             return vec![];
         }
-        // Those policies keep the place for threads that come back, but leave enough running.
-        let enough_run = places > self.enough() && !self.closed;
+        // Those policies keep the place for threads that come back, but leave enough running, and no holder of locks waiting.
+        let enough_run = places > self.enough() && !self.closed && !self.has_first();
         let keeps = match self.policy {
             Policy::Lease => !lease_over && enough_run,
             Policy::Quantum => in_quantum && enough_run,

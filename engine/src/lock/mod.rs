@@ -154,6 +154,9 @@ pub struct LockConfig {
     pub owner_slots: usize,
     /// A newcomer that has waited for so long is not overtaken any more.
     pub promote_after: Duration,
+    /// For so long one that was overtaken lets others pass before it insists: long beside two context switches, short
+    /// beside a lock wait that anybody minds.
+    pub turn: Duration,
     /// At so many owners looked at, a search for a deadlock is left to the [`Detector`].
     pub deadlock_steps_max: usize,
 }
@@ -167,6 +170,7 @@ impl Default for LockConfig {
             shards: 256,
             owner_slots: 4096,
             promote_after: Duration::from_millis(100),
+            turn: Duration::from_millis(1),
             deadlock_steps_max: DEADLOCK_STEPS_MAX,
         }
     }
@@ -199,6 +203,7 @@ pub struct LockTable {
     /// All bits but in tests, which want collisions.
     hash_mask: u64,
     promote_after: Duration,
+    turn: Duration,
     deadlock_steps_max: usize,
     /// Waits whose search was too long to be done where they began.
     deferred: Mutex<Vec<(TxnId, WaitRef)>>,
@@ -228,6 +233,7 @@ impl LockTable {
             hasher: foldhash::quality::RandomState::default(),
             hash_mask: u64::MAX,
             promote_after: config.promote_after,
+            turn: config.turn,
             deadlock_steps_max: config.deadlock_steps_max,
             deferred: Mutex::default(),
         }
@@ -405,17 +411,23 @@ impl LockTable {
 
     /// Sleeps until the wait has ended, or ends it at the deadline.
     fn sleep(&self, wait: &Wait, deadline: Option<Instant>) -> Verdict {
+        let mut overtaken = false;
         loop {
-            let verdict = wait.node.sleep(deadline).unwrap_or_else(|| {
+            let verdict = wait.node.sleep(deadline, overtaken).unwrap_or_else(|| {
                 self.end_wait(wait.at, Verdict::TimedOut);
                 // It has ended now: by this, or by another who was faster, and for good.
                 wait.node.verdict().expect("whoever leaves the queue has a verdict")
             });
+            if verdict == Verdict::Granted && !overtaken && !wait.may_be_waited_for {
+                let turn = Instant::now() + self.turn;
+                wait.node.let_pass(deadline.map_or(turn, |deadline| deadline.min(turn)));
+            }
             if verdict != Verdict::Granted || wait.node.accept() {
                 return verdict;
             }
-            // Overtaken. Whoever holds the lock runs, and is soon done.
-            wait.node.linger();
+            overtaken = true;
+            // Whoever holds the lock now runs, and is soon done.
+            wait.node.look_out();
         }
     }
 

@@ -4,11 +4,15 @@
 //! |---|---|---|
 //! | `AWAKE` | its request is queued, its thread still runs | made so |
 //! | `ASLEEP` | its thread sleeps, or is about to: a wake needs the system call | its thread |
+//! | `LETS_PASS` | it was overtaken, and its thread sleeps for a while; a grant does not wake it | its thread; `revoke` |
+//! | `FIRM` | as `ASLEEP`, of one that is not overtaken again | its thread |
 //! | a verdict | the request is no longer queued | whoever took it out, under the shard's mutex |
+//! | `GRANTED_POLITELY` | as `Granted`, and its thread waits a moment for who might overtake it | the same |
+//! | `GRANTED_PASSING` | as `Granted`, of one that lets others pass | the same |
 //! | `ACCEPTED` | it was granted, and its thread runs | its thread |
 //!
-//! Every verdict is final but `Granted`: until its thread accepts it, it can be taken back (`revoke`, under the shard's
-//! mutex), and the request is queued again.
+//! Every verdict is final but a grant of one that was `ASLEEP` or `LETS_PASS`: until its thread accepts it, it can be taken
+//! back (`revoke`, under the shard's mutex), and the request is queued again.
 //!
 //! A futex per node rather than `parking_lot_core`, whose table of all parked threads would be locked once more for
 //! each wake, or `std::thread::park`, whose one token per thread would be taken from others that park this thread:
@@ -24,9 +28,13 @@ use super::sync::{AtomicU32, Ordering};
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
 const ACCEPTED: u32 = 6;
+const LETS_PASS: u32 = 7;
+const GRANTED_POLITELY: u32 = 8;
+const GRANTED_PASSING: u32 = 9;
+const FIRM: u32 = 10;
 
-/// A thread whose grant was taken back as it woke looks for the next one so many times before it sleeps again: about
-/// 20 us, in which whoever overtook it has mostly done.
+/// A thread that was overtaken looks for its grant so many times before it sleeps again: about 20 us, in which whoever
+/// overtook it has mostly done.
 #[cfg(not(shuttle))]
 const LINGER_LOOKS: u32 = 64;
 
@@ -43,8 +51,19 @@ pub(super) enum Verdict {
 impl Verdict {
     fn of(word: u32) -> Option<Verdict> {
         use Verdict::{Cancelled, Deadlock, Granted, TimedOut};
+        if matches!(word, GRANTED_POLITELY | GRANTED_PASSING) {
+            return Some(Granted);
+        }
         [Granted, Deadlock, Cancelled, TimedOut].into_iter().find(|verdict| *verdict as u32 == word)
     }
+}
+
+/// What the thread of a wait that ends does.
+pub(super) struct Sleeper {
+    /// It sleeps until it is woken.
+    pub(super) wake: bool,
+    /// It does not run, and whoever runs may go first.
+    pub(super) may_be_overtaken: bool,
 }
 
 pub(super) struct WaitNode {
@@ -62,43 +81,75 @@ impl WaitNode {
         Verdict::of(self.word.load(Ordering::Acquire))
     }
 
-    /// Sleeps until the wait has ended, or until `deadline`: then `None`, and a verdict may still come.
-    pub(super) fn sleep(&self, deadline: Option<Instant>) -> Option<Verdict> {
+    /// Sleeps until the wait has ended, or until `deadline`: then `None`, and a verdict may still come. One that is `firm`
+    /// is not overtaken.
+    pub(super) fn sleep(&self, deadline: Option<Instant>, firm: bool) -> Option<Verdict> {
+        let asleep = if firm { FIRM } else { ASLEEP };
         loop {
-            // It fails if the verdict is there already.
-            let _ = self.word.compare_exchange(AWAKE, ASLEEP, Ordering::Relaxed, Ordering::Relaxed);
+            self.fall_asleep(asleep);
             if let Some(verdict) = self.verdict() {
                 return Some(verdict);
             }
-            if !self.futex.wait(&self.word, deadline) {
+            if !self.futex.wait(&self.word, asleep, deadline) {
                 return self.verdict();
             }
         }
     }
 
-    /// What its thread does before it sleeps.
-    #[cfg(all(test, not(shuttle)))]
-    pub(super) fn fall_asleep(&self) {
-        let _ = self.word.compare_exchange(AWAKE, ASLEEP, Ordering::Relaxed, Ordering::Relaxed);
+    /// It runs and was granted what it waited for, or overtaken. If somebody passes, or is likely to, it lets them pass until
+    /// `until`, asleep, so that those who run need not stop for it at each turn.
+    pub(super) fn let_pass(&self, until: Instant) {
+        self.linger(|word| word != GRANTED_POLITELY);
+        self.fall_asleep(LETS_PASS);
+        loop {
+            let word = self.word.load(Ordering::Relaxed);
+            if !matches!(word, LETS_PASS | GRANTED_PASSING) || !self.futex.wait(&self.word, word, Some(until))
+            {
+                break;
+            }
+        }
+        self.insist();
+    }
+
+    /// What its thread does before it sleeps, unless there is a verdict already.
+    fn fall_asleep(&self, how: u32) {
+        let _ = self.word.compare_exchange(AWAKE, how, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Its thread runs again after it has let others pass. The next grant is for good.
+    fn insist(&self) {
+        // If it fails there is a verdict.
+        let _ = self.word.compare_exchange(LETS_PASS, AWAKE, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Its thread takes what it was granted, for good; false if that was taken back.
     pub(super) fn accept(&self) -> bool {
-        let granted = Verdict::Granted as u32;
-        self.word.compare_exchange(granted, ACCEPTED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        let accept = |granted| {
+            self.word.compare_exchange(granted, ACCEPTED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        };
+        [Verdict::Granted as u32, GRANTED_POLITELY, GRANTED_PASSING].into_iter().any(accept)
     }
 
-    /// Takes a grant back that was not accepted yet; whether there was one. Its thread was woken, or never slept.
+    /// Takes a grant back that was not accepted yet; whether there was one. Its thread was woken, or never slept, or goes
+    /// on sleeping for its while.
     pub(super) fn revoke(&self) -> bool {
-        let granted = Verdict::Granted as u32;
-        self.word.compare_exchange(granted, AWAKE, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        let revoke = |granted, then| {
+            self.word.compare_exchange(granted, then, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        };
+        revoke(Verdict::Granted as u32, AWAKE)
+            || revoke(GRANTED_POLITELY, LETS_PASS)
+            || revoke(GRANTED_PASSING, LETS_PASS)
     }
 
-    /// Looks for a verdict for a while, without sleep.
+    /// Looks for its grant for a moment, without sleep.
+    pub(super) fn look_out(&self) {
+        self.linger(|word| Verdict::of(word).is_some());
+    }
+
     #[cfg(not(shuttle))]
-    pub(super) fn linger(&self) {
+    fn linger(&self, is_over: impl Fn(u32) -> bool) {
         for _ in 0..LINGER_LOOKS {
-            if self.verdict().is_some() {
+            if is_over(self.word.load(Ordering::Relaxed)) {
                 return;
             }
             (0..8).for_each(|_| std::hint::spin_loop());
@@ -106,14 +157,50 @@ impl WaitNode {
     }
 
     #[cfg(shuttle)]
-    pub(super) fn linger(&self) {}
+    fn linger(&self, _is_over: impl Fn(u32) -> bool) {}
 
-    /// Ends the wait; whether its thread sleeps and must be woken.
-    fn end(&self, verdict: Verdict) -> bool {
-        // Release: its thread sees what the one before it did under the lock.
-        let before = self.word.swap(verdict as u32, Ordering::AcqRel);
-        debug_assert!(Verdict::of(before).is_none(), "a wait ends once");
-        before == ASLEEP
+    /// Ends the wait. A grant of one that sleeps is a polite one if others are likely to overtake it.
+    fn end(&self, verdict: Verdict, polite: bool) -> Sleeper {
+        let mut before = self.word.load(Ordering::Relaxed);
+        loop {
+            debug_assert!(Verdict::of(before).is_none(), "a wait ends once");
+            let after = match (verdict, before) {
+                (Verdict::Granted, LETS_PASS) => GRANTED_PASSING,
+                (Verdict::Granted, ASLEEP) if polite => GRANTED_POLITELY,
+                _ => verdict as u32,
+            };
+            // Release: its thread sees what the one before it did under the lock.
+            match self.word.compare_exchange_weak(before, after, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => {
+                    let sleeps = matches!(before, ASLEEP | FIRM | LETS_PASS);
+                    return Sleeper {
+                        wake: sleeps && after != GRANTED_PASSING,
+                        may_be_overtaken: sleeps && before != FIRM,
+                    };
+                }
+                Err(now) => before = now,
+            }
+        }
+    }
+}
+
+/// The thread's part of a wait, for tests that have none.
+#[cfg(all(test, not(shuttle)))]
+impl WaitNode {
+    pub(super) fn begin_sleep(&self, firm: bool) {
+        self.fall_asleep(if firm { FIRM } else { ASLEEP });
+    }
+
+    pub(super) fn begin_to_let_pass(&self) {
+        self.fall_asleep(LETS_PASS);
+    }
+
+    pub(super) fn end_to_let_pass(&self) {
+        self.insist();
+    }
+
+    pub(super) fn lets_pass(&self) -> bool {
+        self.word.load(Ordering::Relaxed) == LETS_PASS
     }
 }
 
@@ -123,13 +210,22 @@ impl WaitNode {
 pub(super) struct Wakes(SmallVec<[Arc<WaitNode>; 4]>);
 
 impl Wakes {
-    /// Ends a wait; its thread is woken later, if it sleeps: whether it does.
-    pub(super) fn end(&mut self, node: &Arc<WaitNode>, verdict: Verdict) -> bool {
-        let asleep = node.end(verdict);
-        if asleep {
+    /// Ends a wait; its thread is woken later, if it sleeps.
+    pub(super) fn end(&mut self, node: &Arc<WaitNode>, verdict: Verdict) -> Sleeper {
+        self.push(node, node.end(verdict, false))
+    }
+
+    /// Ends a wait with a grant; its thread is woken later, if it sleeps, and waits a moment for who might overtake it, if it
+    /// is to be `polite`.
+    pub(super) fn grant(&mut self, node: &Arc<WaitNode>, polite: bool) -> Sleeper {
+        self.push(node, node.end(Verdict::Granted, polite))
+    }
+
+    fn push(&mut self, node: &Arc<WaitNode>, sleeper: Sleeper) -> Sleeper {
+        if sleeper.wake {
             self.0.push(Arc::clone(node));
         }
-        asleep
+        sleeper
     }
 
     /// Wakes those that sleep. The caller holds no mutex of this room.
@@ -149,8 +245,8 @@ impl Futex {
         Futex
     }
 
-    /// Sleeps while the word is `ASLEEP`; may return early. False once the deadline has passed.
-    fn wait(&self, word: &AtomicU32, deadline: Option<Instant>) -> bool {
+    /// Sleeps while the word is `asleep`; may return early. False once the deadline has passed.
+    fn wait(&self, word: &AtomicU32, asleep: u32, deadline: Option<Instant>) -> bool {
         use rustix::thread::futex;
         let mut timeout = None;
         if let Some(deadline) = deadline {
@@ -159,7 +255,7 @@ impl Futex {
             timeout = Some(futex::Timespec { tv_sec, tv_nsec: left.subsec_nanos().into() });
         }
         // Whatever else it says (the word has changed, a signal) means: look at the word again.
-        futex::wait(word, futex::Flags::PRIVATE, ASLEEP, timeout.as_ref()) != Err(rustix::io::Errno::TIMEDOUT)
+        futex::wait(word, futex::Flags::PRIVATE, asleep, timeout.as_ref()) != Err(rustix::io::Errno::TIMEDOUT)
     }
 
     fn wake(&self, word: &AtomicU32) {
@@ -181,12 +277,12 @@ impl Futex {
         Futex { mutex: super::sync::Mutex::new(()), changed: super::sync::Condvar::new() }
     }
 
-    fn wait(&self, word: &AtomicU32, deadline: Option<Instant>) -> bool {
+    fn wait(&self, word: &AtomicU32, asleep: u32, deadline: Option<Instant>) -> bool {
         if deadline.is_some() {
             return false;
         }
         let guard = super::sync::lock(&self.mutex);
-        if word.load(Ordering::Acquire) == ASLEEP {
+        if word.load(Ordering::Acquire) == asleep {
             drop(self.changed.wait(guard).unwrap());
         }
         true

@@ -10,15 +10,24 @@
 //! Who is granted a lock after a wait has to be woken, and until it runs the lock would serve nobody: with many waiters
 //! each change of a row would cost a wake-up. So, as FLIFO does at the door, whoever runs and asks for the lock
 //! exclusively meanwhile takes it over (`overtake`), and the one that was granted it goes back to the head of the queue.
-//! Once that thread runs, its grant is for good: nobody is overtaken for longer than it takes to wake up.
+//!
+//! With two processors the one that was overtaken would run a few changes later, take the lock, and make the other one sleep:
+//! two context switches for a handful of changes. So it lets others pass for a while, [`LockConfig::turn`](super::LockConfig),
+//! asleep: they take the lock over from it without a system call. And where others came in the moment after the lock was
+//! handed over before (`is_passed`), the next one that wakes up waits for such a moment (`linger`), lets them pass if they
+//! come, and goes on at once if not. After its turn it insists: its next grant is for good. Who holds other locks does
+//! not let anybody pass, since others may wait for it. So a waiter is overtaken for no longer than it takes to wake up,
+//! a moment, and a turn.
 //!
 //! - `unaccepted` is the only holder, holds [`Parts::EXCLUSIVE`] and nothing else, and had nothing before.
+
+use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
 use super::TxnId;
 use super::mode::Parts;
-use super::node::Verdict;
+use super::node::{Sleeper, Verdict};
 use super::queue::{Queue, Waiting};
 
 /// An owner and what it holds.
@@ -112,6 +121,9 @@ impl Holders {
     }
 }
 
+/// Who comes so soon after the lock was handed to one that slept would have overtaken it if it had waited a moment.
+const SOON: Duration = Duration::from_micros(50);
+
 /// Who was overtaken: it waits again.
 pub(super) struct Overtaken {
     pub(super) owner: TxnId,
@@ -127,8 +139,12 @@ pub(super) struct LockObject {
     /// `None`: the supremum.
     pub(super) key: Option<Box<[u8]>>,
     pub(super) holders: Holders,
-    /// The holder, as it waited, if its thread was asleep when it was granted the lock.
+    /// The holder, as it waited, if its thread was asleep when it was granted the lock, and does not insist.
     unaccepted: Option<Box<Waiting>>,
+    /// When it was handed to one that slept.
+    handed_at: Option<Instant>,
+    /// Others come soon after that.
+    is_passed: bool,
     /// Most locks are never waited for. Invariant: not an empty queue.
     queue: Option<Box<Queue>>,
 }
@@ -142,6 +158,8 @@ impl LockObject {
             key: key.map(Into::into),
             holders: Holders::default(),
             unaccepted: None,
+            handed_at: None,
+            is_passed: false,
             queue: None,
         }
     }
@@ -162,14 +180,20 @@ impl LockObject {
 
     /// `owner` holds nothing any more; whether it did.
     pub(super) fn let_go(&mut self, owner: TxnId) -> bool {
-        self.unaccepted = None;
+        // It ran undisturbed: nobody came while it waited for them.
+        self.is_passed &= self.unaccepted.take().is_none();
         self.holders.remove(owner)
     }
 
     /// Whether a request that asks for `parts`, and whose owner holds nothing, may take the lock over.
     pub(super) fn may_overtake(&self, parts: Parts) -> bool {
-        let asleep = |waiting: &Waiting| waiting.node.verdict() == Some(Verdict::Granted);
-        parts.has(Parts::EXCLUSIVE) && self.unaccepted.as_deref().is_some_and(asleep)
+        let has_not_run = |waiting: &Waiting| waiting.node.verdict() == Some(Verdict::Granted);
+        parts.has(Parts::EXCLUSIVE) && self.unaccepted.as_deref().is_some_and(has_not_run)
+    }
+
+    /// Somebody has to wait.
+    pub(super) fn note_arrival(&mut self, now: Instant) {
+        self.is_passed |= self.handed_at.take().is_some_and(|at| now.saturating_duration_since(at) < SOON);
     }
 
     /// Takes the lock away from its holder, which has not run since it was granted it, and queues that one at the head
@@ -179,6 +203,7 @@ impl LockObject {
         if !waiting.node.revoke() {
             return None;
         }
+        self.is_passed = true;
         let overtaken = Overtaken { owner: waiting.owner, wait_id: waiting.wait_id };
         self.holders.remove(waiting.owner);
         self.join(0, *waiting);
@@ -212,9 +237,9 @@ impl LockObject {
     }
 
     /// Grants all that need not wait any more, in the order of the queue: one pass, which ends as soon as nobody
-    /// behind can be granted anything. `granted` is told the request, and whether its owner held nothing before; it says
-    /// whether its thread sleeps.
-    pub(super) fn grant(&mut self, mut granted: impl FnMut(&Waiting, bool) -> bool) {
+    /// behind can be granted anything. `granted` is told the request, and whether its owner held nothing before, and
+    /// whether others are likely to overtake it; it says what its thread does.
+    pub(super) fn grant(&mut self, mut granted: impl FnMut(&Waiting, bool, bool) -> Sleeper) {
         let Some(queue) = &mut self.queue else { return };
         let mut ahead = Parts::NONE;
         let mut index = 0;
@@ -229,8 +254,9 @@ impl LockObject {
             let next = queue.remove(index).expect("it was just looked at");
             let alone = self.holders.is_empty() && next.parts == Parts::EXCLUSIVE;
             let new = self.holders.add(next.owner, next.parts);
-            let asleep = granted(&next, new);
-            self.unaccepted = (alone && asleep).then(|| Box::new(next));
+            let sleeper = granted(&next, new, alone && self.is_passed);
+            self.handed_at = (alone && sleeper.wake).then(Instant::now);
+            self.unaccepted = (alone && sleeper.may_be_overtaken).then(|| Box::new(next));
         }
         self.drop_empty_queue();
     }

@@ -52,8 +52,18 @@ pub(super) struct PlainWait {
     pub(super) first: bool,
     pub(super) since: u64,
     pub(super) weight: u64,
-    /// Its thread sleeps.
-    pub(super) asleep: bool,
+    pub(super) thread: Thread,
+}
+
+/// What the thread of one that waits does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Thread {
+    Runs,
+    Sleeps,
+    /// It was overtaken, and sleeps for a while.
+    LetsPass,
+    /// It sleeps, and is not overtaken.
+    Insists,
 }
 
 #[derive(Debug, Default)]
@@ -137,7 +147,8 @@ impl Plain {
         }
         let index = lock.place(need, held, ask.first, now, self.promote_after);
         let first = ask.first || held != Need::default();
-        let wait = PlainWait { owner: ask.owner, need, first, since: now, weight: ask.weight, asleep: false };
+        let wait =
+            PlainWait { owner: ask.owner, need, first, since: now, weight: ask.weight, thread: Thread::Runs };
         lock.queue.insert(index, wait);
         if lock.edges(index).is_empty() {
             lock.queue.remove(index);
@@ -152,7 +163,11 @@ impl Plain {
             lock.queue.remove(index);
             lock.held.remove(&overtaken.owner);
             self.overtaken.push(overtaken.owner);
-            lock.queue.insert(0, PlainWait { asleep: false, ..overtaken });
+            let woke = overtaken.thread == Thread::Sleeps;
+            lock.queue.insert(
+                0,
+                PlainWait { thread: if woke { Thread::Runs } else { Thread::LetsPass }, ..overtaken },
+            );
             lock.hold(ask.owner, need);
             return Told::AtOnce;
         }
@@ -199,9 +214,11 @@ impl Plain {
         ended
     }
 
-    pub(super) fn fall_asleep(&mut self, owner: Id) {
+    /// The thread of `owner`, which waits, does `then` if it does `now`.
+    pub(super) fn thread(&mut self, owner: Id, now: Thread, then: Thread) {
         let queues = self.locks.values_mut().flat_map(|lock| &mut lock.queue);
-        queues.filter(|wait| wait.owner == owner).for_each(|wait| wait.asleep = true);
+        let does = |wait: &&mut PlainWait| wait.owner == owner && wait.thread == now;
+        queues.filter(does).for_each(|wait| wait.thread = then);
     }
 
     /// What `owner` was granted is for good; whether that was in doubt.
@@ -253,7 +270,8 @@ impl Plain {
                 let alone = lock.held.is_empty() && wait.need == EXCLUSIVE;
                 lock.hold(wait.owner, wait.need);
                 self.granted.push(wait.owner);
-                lock.unaccepted = (alone && wait.asleep).then_some(wait);
+                let may_be_overtaken = matches!(wait.thread, Thread::Sleeps | Thread::LetsPass);
+                lock.unaccepted = (alone && may_be_overtaken).then_some(wait);
             }
         }
         self.tidy();

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::deadlock::{Found, Waits};
 use super::mode::Parts;
 use super::node::Verdict;
-use super::plain::{Ask, Id, Key, Need, Plain, Told};
+use super::plain::{Ask, Id, Key, Need, Plain, Thread, Told};
 use super::sync::lock;
 use super::{Begun, Class, Granted, LockConfig, LockKey, LockMode, LockTable, Request, TxnId, Wait};
 
@@ -52,6 +52,18 @@ enum Step {
     Sleep {
         who: Id,
     },
+    /// The same, and it is not to be overtaken.
+    Insist {
+        who: Id,
+    },
+    /// Its thread lets others pass, if it waits.
+    LetPass {
+        who: Id,
+    },
+    /// It has done so long enough.
+    EndToLetPass {
+        who: Id,
+    },
     /// Its thread runs, if it was granted what it waited for.
     Accept {
         who: Id,
@@ -77,6 +89,9 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (who(), prop::sample::select(&[Verdict::Cancelled, Verdict::TimedOut][..]))
             .prop_map(|(who, verdict)| Step::EndWait { who, verdict }),
         8 => who().prop_map(|who| Step::Sleep { who }),
+        1 => who().prop_map(|who| Step::Insist { who }),
+        2 => who().prop_map(|who| Step::LetPass { who }),
+        2 => who().prop_map(|who| Step::EndToLetPass { who }),
         1 => who().prop_map(|who| Step::Accept { who }),
         2 => (0..30u64).prop_map(|ns| Step::TimePasses { ns }),
     ]
@@ -112,7 +127,8 @@ fn need_of(parts: Parts) -> Need {
 impl World {
     fn new(shards: usize, hash_mask: u64, deadlock_steps_max: usize) -> Self {
         let promote_after = Duration::from_nanos(PROMOTE_AFTER_NS);
-        let config = LockConfig { shards, owner_slots: 4, promote_after, deadlock_steps_max };
+        let config =
+            LockConfig { shards, owner_slots: 4, promote_after, deadlock_steps_max, ..LockConfig::default() };
         World {
             table: LockTable { hash_mask, ..LockTable::new(config) },
             plain: Plain { promote_after: PROMOTE_AFTER_NS, ..Plain::default() },
@@ -151,8 +167,26 @@ impl World {
             Step::ReleaseAll { who } if !self.waits.contains_key(&who) => self.release_all(who)?,
             Step::Sleep { who } => {
                 if let Some(wait) = self.waits.get(&who) {
-                    wait.node.fall_asleep();
-                    self.plain.fall_asleep(who);
+                    wait.node.begin_sleep(false);
+                    self.plain.thread(who, Thread::Runs, Thread::Sleeps);
+                }
+            }
+            Step::Insist { who } => {
+                if let Some(wait) = self.waits.get(&who) {
+                    wait.node.begin_sleep(true);
+                    self.plain.thread(who, Thread::Runs, Thread::Insists);
+                }
+            }
+            Step::LetPass { who } => {
+                if let Some(wait) = self.waits.get(&who) {
+                    wait.node.begin_to_let_pass();
+                    self.plain.thread(who, Thread::Runs, Thread::LetsPass);
+                }
+            }
+            Step::EndToLetPass { who } => {
+                if let Some(wait) = self.waits.get(&who) {
+                    wait.node.end_to_let_pass();
+                    self.plain.thread(who, Thread::LetsPass, Thread::Runs);
                 }
             }
             Step::Accept { who } => self.accept(who)?,
@@ -268,9 +302,13 @@ impl World {
             prop_assert_eq!(wait.as_ref().and_then(|wait| wait.node.verdict()), Some(Verdict::Granted));
             self.granted.extend(wait.map(|wait| (id, wait)));
         }
-        for id in self.plain.overtaken.drain(..) {
+        for id in std::mem::take(&mut self.plain.overtaken) {
             let wait = self.granted.remove(&id);
             prop_assert!(wait.is_some(), "{id} was overtaken, and had accepted its grant");
+            // It was woken, unless it lets others pass.
+            let passing = wait.as_ref().is_some_and(|wait| wait.node.lets_pass());
+            let then = if passing { Thread::LetsPass } else { Thread::Runs };
+            self.plain.thread(id, Thread::Sleeps, then);
             self.waits.extend(wait.map(|wait| (id, wait)));
         }
         prop_assert!(self.waits.values().all(|wait| wait.node.verdict().is_none()));

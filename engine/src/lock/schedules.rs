@@ -66,6 +66,7 @@ fn everything() {
         owner_slots: 2,
         promote_after: [Duration::ZERO, Duration::MAX][any(2) as usize],
         deadlock_steps_max: steps_max,
+        ..LockConfig::default()
     };
     let table = Arc::new(LockTable::new(config));
     let rows: Arc<[AtomicI64; ROWS]> = Arc::default();

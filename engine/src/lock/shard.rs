@@ -96,9 +96,10 @@ impl Shard {
         let Some(object) = self.objects.find(asked.hash, |object| asked.is_of(object)) else { return true };
         let held = object.holders.of(asked.owner);
         let missing = asked.parts.missing(held);
+        // Overtaking first: who waits is not looked at for that.
         missing.is_none()
-            || object.may_have(asked.owner, missing, place(object, asked, missing, held, patience))
             || held.is_none() && object.may_overtake(missing)
+            || object.may_have(asked.owner, missing, place(object, asked, missing, held, patience))
     }
 
     /// As [`Self::would_grant`]; but what can only be had from one who has not run since it was granted it is taken.
@@ -127,16 +128,7 @@ impl Shard {
             self.stats.granted_at_once += 1;
             return Answer::Granted(Granted::AlreadyHeld);
         }
-        let index = place(object, asked, missing, held, patience);
         let lock = LockRef { hash: object.hash, id: object.id };
-        if object.may_have(asked.owner, missing, index) {
-            if object.hold(asked.owner, missing) {
-                owners.add(asked.owner, lock);
-                self.stats.locks += 1;
-            }
-            self.stats.granted_at_once += 1;
-            return Answer::Granted(Granted::AtOnce);
-        }
         if held.is_none()
             && object.may_overtake(missing)
             && let Some(overtaken) = object.overtake()
@@ -149,10 +141,20 @@ impl Shard {
             self.stats.granted_at_once += 1;
             return Answer::Granted(Granted::AtOnce);
         }
+        let index = place(object, asked, missing, held, patience);
+        if object.may_have(asked.owner, missing, index) {
+            if object.hold(asked.owner, missing) {
+                owners.add(asked.owner, lock);
+                self.stats.locks += 1;
+            }
+            self.stats.granted_at_once += 1;
+            return Answer::Granted(Granted::AtOnce);
+        }
         if !patience.may_wait {
             self.stats.refused += 1;
             return Answer::Refused;
         }
+        object.note_arrival((patience.now)());
         let goes_before_others = object.queue().is_some_and(|queue| index < queue.len());
         let node = WaitNode::new();
         object.join(
@@ -274,12 +276,12 @@ impl Shard {
     fn grant(&mut self, at: LockRef, owners: &Owners, wakes: &mut Wakes) {
         let Some(object) = self.objects.find_mut(at.hash, |object| object.id == at.id) else { return };
         let stats = &mut self.stats;
-        object.grant(|waiting, new| {
+        object.grant(|waiting, new, polite| {
             stats.waiting -= 1;
             stats.locks += u64::from(new);
             // Before the verdict: its thread may release all it has as soon as it sees that.
             owners.end_wait(waiting.owner, new.then_some(at));
-            wakes.end(&waiting.node, Verdict::Granted)
+            wakes.grant(&waiting.node, polite)
         });
         self.drop_unused(at);
     }

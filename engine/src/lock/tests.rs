@@ -98,7 +98,7 @@ fn who_runs_overtakes_one_that_has_not_woken_up() {
     bench.granted(1, b"a", LockMode::Exclusive);
     let (sleeper, next) =
         (bench.waits(2, b"a", LockMode::Exclusive), bench.waits(3, b"a", LockMode::Exclusive));
-    sleeper.node.fall_asleep();
+    sleeper.node.begin_sleep(false);
     bench.table.release_all(TxnId(1));
     assert!(is(&sleeper, Verdict::Granted));
     let reader =
@@ -119,11 +119,50 @@ fn who_runs_overtakes_one_that_has_not_woken_up() {
 }
 
 #[test]
+fn who_was_overtaken_lets_others_pass_and_then_insists() {
+    let bench = Bench::new();
+    bench.granted(1, b"a", LockMode::Exclusive);
+    let sleeper = bench.waits(2, b"a", LockMode::Exclusive);
+    let runs = |owner| bench.table.claim(&Request::new(TxnId(owner), key(b"a"), LockMode::Exclusive));
+    sleeper.node.begin_sleep(false);
+    bench.table.release_all(TxnId(1));
+    assert!(runs(3) && !sleeper.node.accept());
+    sleeper.node.begin_to_let_pass();
+    for owner in 4..8 {
+        bench.table.release_all(TxnId(owner - 1));
+        assert!(is(&sleeper, Verdict::Granted));
+        assert!(runs(owner) && still(&sleeper), "it lets {owner} pass");
+    }
+    sleeper.node.end_to_let_pass();
+    sleeper.node.begin_sleep(true);
+    bench.table.release_all(TxnId(7));
+    assert!(is(&sleeper, Verdict::Granted) && !runs(8), "it is not overtaken again");
+    assert!(sleeper.node.accept());
+    assert_eq!(bench.table.stats().overtakes, 5);
+    bench.drained(1..=8);
+}
+
+#[test]
+fn who_lets_others_pass_takes_a_lock_that_is_left_to_it() {
+    let bench = Bench::new();
+    bench.granted(1, b"a", LockMode::Exclusive);
+    let sleeper = bench.waits(2, b"a", LockMode::Exclusive);
+    sleeper.node.begin_sleep(false);
+    bench.table.release_all(TxnId(1));
+    assert!(bench.table.claim(&Request::new(TxnId(3), key(b"a"), LockMode::Exclusive)));
+    sleeper.node.begin_to_let_pass();
+    bench.table.release_all(TxnId(3));
+    sleeper.node.end_to_let_pass();
+    assert!(is(&sleeper, Verdict::Granted) && sleeper.node.accept());
+    bench.drained(1..=3);
+}
+
+#[test]
 fn nobody_is_overtaken_after_it_has_accepted() {
     let bench = Bench::new();
     bench.granted(1, b"a", LockMode::Exclusive);
     let sleeper = bench.waits(2, b"a", LockMode::Exclusive);
-    sleeper.node.fall_asleep();
+    sleeper.node.begin_sleep(false);
     bench.table.release_all(TxnId(1));
     assert!(sleeper.node.accept());
     assert!(!bench.table.claim(&Request::new(TxnId(3), key(b"a"), LockMode::Exclusive)));
