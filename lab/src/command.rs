@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::error::Error;
+use crate::error::{EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, Error};
 use crate::target;
 
 /// How a command ended that did not fail.
@@ -14,6 +14,17 @@ pub enum Ended {
     Interrupted,
     /// The files of a database are damaged, as was told.
     DamageFound,
+}
+
+impl Ended {
+    /// What the process says of it.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Ended::Done => EXIT_OK,
+            Ended::Interrupted => EXIT_INTERRUPTED,
+            Ended::DamageFound => EXIT_FAILURE,
+        }
+    }
 }
 
 /// As it was typed, but for passwords.

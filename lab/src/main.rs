@@ -7,7 +7,7 @@ use flifo::bench::{self, args::BenchCommand};
 use flifo::cli::{Cli, Command, ParseOutcome};
 use flifo::command::Ended;
 use flifo::database;
-use flifo::error::{EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, Error};
+use flifo::error::{EXIT_OK, Error};
 use flifo::experiment::{self, args::ExperimentCommand};
 use flifo::interrupt;
 use flifo::iobench;
@@ -17,9 +17,7 @@ use flifo::sweep;
 fn main() -> ExitCode {
     let code = match Cli::parse_args() {
         Ok(cli) => match run(&cli.command) {
-            Ok(Ended::Done) => EXIT_OK,
-            Ok(Ended::Interrupted) => EXIT_INTERRUPTED,
-            Ok(Ended::DamageFound) => EXIT_FAILURE,
+            Ok(ended) => ended.exit_code(),
             Err(error) => tell(&error),
         },
         Err(ParseOutcome::Help(help)) => {

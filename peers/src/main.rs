@@ -29,15 +29,12 @@ use std::io::Write as _;
 use std::process::exit;
 
 use clap::Parser as _;
-use flifo::command::Ended;
-use flifo::error::{EXIT_INTERRUPTED, EXIT_OK};
 use flifo::interrupt;
 
 fn main() {
     let args = args::Args::parse();
     let code = match interrupt::install().and_then(|()| run::run(&args)) {
-        Ok(Ended::Done) => EXIT_OK,
-        Ok(Ended::Interrupted) => EXIT_INTERRUPTED,
+        Ok(ended) => ended.exit_code(),
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "flifo-peers: {error}");
             error.exit_code()
