@@ -158,6 +158,31 @@ fn who_lets_others_pass_takes_a_lock_that_is_left_to_it() {
 }
 
 #[test]
+fn where_others_come_soon_the_next_lets_them_pass_at_once() {
+    let bench = Bench::new();
+    let exclusive = |owner| Request::new(TxnId(owner), key(b"a"), LockMode::Exclusive);
+    bench.granted(1, b"a", LockMode::Exclusive);
+    let sleepers: Vec<_> = (2..=4).map(|owner| bench.waits(owner, b"a", LockMode::Exclusive)).collect();
+    sleepers.iter().for_each(|sleeper| sleeper.node.begin_sleep(false));
+    bench.table.release_all(TxnId(1));
+    assert!(
+        bench.table.claim(&exclusive(5)) && !sleepers[0].node.lets_pass(),
+        "nothing was known of the lock"
+    );
+    bench.table.release_all(TxnId(5));
+    assert!(sleepers[0].node.accept());
+    bench.table.release_all(TxnId(2));
+    assert!(bench.table.claim(&exclusive(6)) && sleepers[1].node.lets_pass(), "it needs not run for that");
+    bench.table.release_all(TxnId(6));
+    assert!(is(&sleepers[1], Verdict::Granted) && sleepers[1].node.accept());
+    // Nobody came.
+    bench.table.release_all(TxnId(3));
+    assert!(is(&sleepers[2], Verdict::Granted));
+    assert!(bench.table.claim(&exclusive(7)) && !sleepers[2].node.lets_pass());
+    bench.drained(1..=7);
+}
+
+#[test]
 fn nobody_is_overtaken_after_it_has_accepted() {
     let bench = Bench::new();
     bench.granted(1, b"a", LockMode::Exclusive);
