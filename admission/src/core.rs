@@ -13,7 +13,7 @@
 //!   after it finds Q > 0 and looks at the queue.
 //! - *No idle place*: `fifo`, `lifo`, `flifo` and `sleep` give a place back (T - 1) only from a word with
 //!   Q = 0 or T > L. `lease` and `quantum` do so within a lease or quantum while enough others run on
-//!   (`Core::enough`) and no holder of locks waits, and hand on all free places after it. `summon` and `broadcast` give it back and wake
+//!   (`Core::enough`) and no holder of locks waits for one that is none, and hand on all free places after it. `summon` and `broadcast` give it back and wake
 //!   those who may take it. In congestion it is given back while others run, unless a holder of locks waits.
 //! - *Wakes happen after unlocking*, so that the woken thread does not run into the lock.
 //!
@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use crate::Policy;
 use crate::queue::{List, Node, Request};
-use crate::rule::{End, Exit, Passing};
+use crate::rule::{End, Exit, Leaver, Passing};
 use crate::state::{Caller, ONE_PENDING, ONE_PLACE, State};
 use crate::sync::{AtomicBool, AtomicU64, CacheAligned, Mutex, MutexGuard, Ordering, lock};
 use crate::waiting::Waiting;
@@ -223,11 +223,11 @@ impl Core {
     /// Leaves while somebody waits: hands the place on as the policy says, or gives it back.
     pub(crate) fn leave_and_wake(
         &self,
-        in_quantum: bool,
+        leaver: Leaver,
         lease_over: &dyn Fn() -> bool,
         now_ns: &dyn Fn() -> u64,
     ) -> (Wake, State) {
-        let exit = |state| Exit { state, in_quantum, lease_over };
+        let exit = |state| Exit { state, leaver, lease_over };
         let mut old = self.state();
         while self.passing(&exit(old)) == Passing::GiveBack {
             match self.swap(old, old.left()) {
@@ -239,7 +239,8 @@ impl Core {
     }
 
     /// What becomes of the place of a thread that leaves. `GiveBack` is overruled if it would leave too few
-    /// running, somebody waits too long, or a holder of locks waits: others wait for it.
+    /// running, somebody waits too long, or a holder of locks waits, since others wait for it; but one that holds locks itself
+    /// goes on with its turn.
     fn passing(&self, exit: &Exit<'_>) -> Passing {
         let state = exit.state;
         if !state.exit_looks_at_queue() {
@@ -249,7 +250,7 @@ impl Core {
         let needed = || {
             state.closed()
                 || state.places() <= self.enough(state.limit())
-                || self.first_waits.load(Ordering::Relaxed)
+                || !exit.leaver.holds_locks && self.first_waits.load(Ordering::Relaxed)
         };
         match rule.at_exit(exit) {
             Passing::GiveBack if rule.at_rise() == Passing::HandOn && needed() => Passing::HandOn,

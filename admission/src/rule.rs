@@ -11,10 +11,18 @@ use crate::state::{Gate, State};
 pub(crate) struct Exit<'a> {
     /// The word before the exit.
     pub(crate) state: State,
-    /// The session comes back at once, and its quantum is not used up.
-    pub(crate) in_quantum: bool,
+    pub(crate) leaver: Leaver,
     /// Whether the lease of those inside has run out: asked at most once, since asking renews it.
     pub(crate) lease_over: &'a dyn Fn() -> bool,
+}
+
+/// The session that leaves.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Leaver {
+    /// It comes back at once, and its quantum is not used up.
+    pub(crate) in_quantum: bool,
+    /// Others may wait for its locks, so it had better come back.
+    pub(crate) holds_locks: bool,
 }
 
 /// What becomes of a place that somebody leaves, or that is free, while others wait.
@@ -174,6 +182,6 @@ impl Rule for Quantum {
     }
 
     fn at_exit(&self, exit: &Exit<'_>) -> Passing {
-        if exit.in_quantum { Passing::GiveBack } else { Passing::HandOn }
+        if exit.leaver.in_quantum { Passing::GiveBack } else { Passing::HandOn }
     }
 }

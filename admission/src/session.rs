@@ -10,6 +10,7 @@ use crate::asking::Asking;
 use crate::core::Entered;
 use crate::metrics::{Counters, SAMPLE_EVERY, add};
 use crate::queue::Node;
+use crate::rule::Leaver;
 use crate::state::{Caller, State};
 use crate::turn::Turn;
 use crate::waits::Waits;
@@ -181,7 +182,8 @@ impl Session {
         &self.admission
     }
 
-    /// Says whether it holds locks for which others may wait. It counts from its next entry.
+    /// Says whether it holds locks for which others may wait. It counts from its next entry, and at its next exit: one that
+    /// holds locks goes on with its turn, others make room for those who do.
     pub fn set_class(&self, class: Class) {
         self.class.set(class);
     }
@@ -377,6 +379,7 @@ impl Session {
         let now_ns = || admission.metrics.now_ns();
         let by_turns = !for_good && self.last_seen.get().policy() == Policy::Quantum;
         let in_quantum = by_turns && self.turn.leave(now_ns(), admission.settings.quantum_ns());
+        let leaver = Leaver { in_quantum, holds_locks: self.class.get() == Class::First };
         // Asking whether the lease is over begins the next one, so it is asked once for an exit.
         let lease_over = Cell::new(None);
         let lease_over = || {
@@ -385,7 +388,7 @@ impl Session {
             lease_over.set(Some(over));
             over
         };
-        let (wake, state) = admission.core.leave_and_wake(in_quantum, &lease_over, &now_ns);
+        let (wake, state) = admission.core.leave_and_wake(leaver, &lease_over, &now_ns);
         self.last_seen.set(state);
         admission.wake(wake, Some(&self.counters));
     }

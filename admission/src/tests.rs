@@ -10,6 +10,7 @@ use std::thread;
 
 use crate::queue::Request;
 use crate::rule::End;
+use crate::rule::Leaver;
 use crate::state::Caller;
 use crate::{Admission, Config, Policy, Session, Snapshot, WaitKind, WaitMask};
 
@@ -118,7 +119,9 @@ fn flifo_lets_a_newcomer_in_exactly_while_a_woken_thread_is_pending() {
     let request = Request { first: false, tenant: 0, queued_at_ns: 0, deadline_ns: Request::NEVER };
     assert!(matches!(core.join(&node, request, (Caller::NEWCOMER, End::Back), 0).0, Joined::Queued(_)));
     assert!(core.try_leave(core.state()).is_none());
-    let (Wake::Granted(mut woken), _) = core.leave_and_wake(false, &|| false, &|| 0) else {
+    let (Wake::Granted(mut woken), _) =
+        core.leave_and_wake(Leaver { in_quantum: false, holds_locks: false }, &|| false, &|| 0)
+    else {
         panic!("the head must be woken")
     };
     assert!(woken.pop_front().is_some_and(|woken| Arc::ptr_eq(&woken, &node)));

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use crate::Policy;
 use crate::queue::Request;
 use crate::rule::End;
+use crate::rule::Leaver;
 use crate::state::Caller;
 
 /// A client's number.
@@ -186,17 +187,18 @@ impl Plain {
         (Joined::Queued, self.offer_free_places(request.queued_at_ns))
     }
 
-    pub(super) fn exit(&mut self, in_quantum: bool, lease_over: bool, now_ns: u64) -> Tellings {
+    pub(super) fn exit(&mut self, leaver: Leaver, lease_over: bool, now_ns: u64) -> Tellings {
         let places = self.places;
         self.places -= 1;
         if self.queued() == 0 || places > self.limit {
             return vec![];
         }
-        // Those policies keep the place for threads that come back, but leave enough running, and no holder of locks waiting.
-        let enough_run = places > self.enough() && !self.closed && !self.has_first();
+        // Those policies keep the place for threads that come back, but leave enough running, and no holder of locks
+        // waiting for one that is none.
+        let enough_run = places > self.enough() && !self.closed && (leaver.holds_locks || !self.has_first());
         let keeps = match self.policy {
             Policy::Lease => !lease_over && enough_run,
-            Policy::Quantum => in_quantum && enough_run,
+            Policy::Quantum => leaver.in_quantum && enough_run,
             Policy::Summon => self.pending >= self.limit,
             _ => false,
         };

@@ -11,6 +11,7 @@ use crate::Policy;
 use crate::core::{self, Core, Terms, Wake};
 use crate::queue::{List, Node, Request};
 use crate::rule::End;
+use crate::rule::Leaver;
 use crate::state::Caller;
 use crate::sync::Ordering;
 
@@ -354,15 +355,17 @@ impl World {
         self.clients[id].at = Where::Outside;
         // As a session does: only exits that look at the queue use the quantum.
         if self.core.try_leave(self.core.state()).is_some() {
-            let told = self.plain.exit(true, lease_over, self.now_ns);
+            let leaver = Leaver { in_quantum: true, holds_locks: false };
+            let told = self.plain.exit(leaver, lease_over, self.now_ns);
             prop_assert_eq!(told, vec![], "somebody was to be woken");
             return Ok(());
         }
         let left = self.clients[id].quantum_left.saturating_sub(1);
         self.clients[id].quantum_left = left;
         let now_ns = self.now_ns;
-        let (wake, _) = self.core.leave_and_wake(left != 0, &|| lease_over, &|| now_ns);
-        let told = self.plain.exit(left != 0, lease_over, now_ns);
+        let leaver = Leaver { in_quantum: left != 0, holds_locks: self.clients[id].first };
+        let (wake, _) = self.core.leave_and_wake(leaver, &|| lease_over, &|| now_ns);
+        let told = self.plain.exit(leaver, lease_over, now_ns);
         self.tell(wake, &told)
     }
 

@@ -10,6 +10,7 @@ use super::{assert_drained, until_queued};
 use crate::core::{Core, Joined, Wake};
 use crate::queue::{Node, Request};
 use crate::rule::End;
+use crate::rule::Leaver;
 use crate::state::{Caller, LIMIT_MAX};
 use crate::{Config, Policy, Refused};
 
@@ -28,7 +29,8 @@ fn as_many_can_be_pending_as_two_policies_wake() {
     let nodes: Vec<_> = (0..2 * LIMIT_MAX).map(|_| Node::new()).collect();
     let (summoned, granted) = nodes.split_at(LIMIT_MAX as usize);
     let fill = || while core.try_enter(core.state(), Caller::NEWCOMER).is_some() {};
-    let leave = || drop(core.leave_and_wake(false, &|| true, &|| 0));
+    let leave =
+        || drop(core.leave_and_wake(Leaver { in_quantum: false, holds_locks: false }, &|| true, &|| 0));
     fill();
     summoned.iter().for_each(|node| join(&core, node));
     for _ in summoned {

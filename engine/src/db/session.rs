@@ -64,7 +64,7 @@ impl Session {
     /// Enters admission, as one of the first class if others may wait for what its transaction holds. Within a
     /// statement it takes a ticket of the statement's place, which is not left before the statement's end.
     pub(super) fn enter(&self, holds_locks: bool) -> Result<Option<Place<'_>>> {
-        self.admission().set_class(if holds_locks { Class::First } else { Class::Normal });
+        self.note_locks(holds_locks);
         if self.in_statement.get() {
             self.take_ticket()?;
             return Ok(None);
@@ -74,8 +74,14 @@ impl Session {
 
     /// As [`Session::statement`], of a transaction of this session.
     pub(super) fn statement_of(&self, holds_locks: bool) -> Result<Statement<'_>> {
-        self.admission().set_class(if holds_locks { Class::First } else { Class::Normal });
+        self.note_locks(holds_locks);
         self.statement()
+    }
+
+    /// Says whether others may wait for what its transaction holds: of the first class it goes before others, and the others
+    /// make room for it.
+    pub(super) fn note_locks(&self, holds_locks: bool) {
+        self.admission().set_class(if holds_locks { Class::First } else { Class::Normal });
     }
 
     /// Takes a ticket; out of tickets it asks again.

@@ -157,7 +157,9 @@ impl<'a> Transaction<'a> {
         let session = self.session;
         let _place = session.enter(self.txn.has_written())?;
         let (database, waiter) = (session.database(), session.waiter());
-        match self.txn.commit(waiter)? {
+        let wrote = self.txn.commit(waiter)?;
+        session.note_locks(false);
+        match wrote {
             true => database.make_durable(waiter),
             false => Ok(()),
         }
@@ -213,7 +215,10 @@ impl<'a> Transaction<'a> {
             database.hold_back(waiter);
         }
         let tree = database.check_handle(open)?;
-        f(&mut self.txn, tree, waiter)
+        let done = f(&mut self.txn, tree, waiter);
+        // As it leaves.
+        session.note_locks(self.txn.has_written());
+        done
     }
 }
 
