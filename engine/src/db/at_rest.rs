@@ -1,10 +1,19 @@
-//! What can be told of a database that nobody has open, without opening it.
+//! A database that nobody has open: its check, and what can be told of it without opening it.
+
+use std::path::Path;
+use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::catalog::Catalog;
+use super::check::{Check, CheckProgress};
+use super::database::open_directory;
+use super::{CheckReport, Database, EngineConfig, opening};
 use crate::disk::{Disk, FORMAT_VERSION, Tablespace};
 use crate::error::{Error, Result};
+use crate::page::PageNo;
 use crate::redo::LogFiles;
+use crate::wait::Waiter;
 
 /// A database that nobody has open.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,5 +70,48 @@ impl AtRest {
             redo_files: redo_files.iter().map(|name| disk.path(name)).collect(),
             redo_capacity_bytes,
         })
+    }
+}
+
+impl Database {
+    /// Checks the database in `dir`, which nobody has open: see [`Database::check`]. What is damaged so that the database
+    /// cannot be opened is checked as far as it goes; what keeps the check from beginning is an error, of which
+    /// [`Error::is_damage`] says whether it is the files'.
+    ///
+    /// A database that was closed is not changed. One that was not is recovered first, and closed afterwards; transactions
+    /// that were cut off are rolled back by the next open.
+    pub fn check_in(
+        dir: impl AsRef<Path>,
+        config: EngineConfig,
+        progress: &mut dyn FnMut(CheckProgress),
+    ) -> Result<CheckReport> {
+        Self::check_on(Arc::new(open_directory(dir.as_ref(), &config)?), config, progress)
+    }
+
+    /// As [`Database::check_in`], on any [`Disk`].
+    pub fn check_on(
+        disk: Arc<dyn Disk>,
+        config: EngineConfig,
+        progress: &mut dyn FnMut(CheckProgress),
+    ) -> Result<CheckReport> {
+        config.check()?;
+        let space = Arc::new(Tablespace::open(&*disk)?);
+        let was_clean = space.was_clean();
+        let config = opening::as_found(&*disk, &space, config);
+        let mut tell = |recovery| progress(CheckProgress::Recovering(recovery));
+        let (running, waits) = Self::recover(&*disk, space, &config, &mut tell)?;
+        let waiter = Waiter::background().recording(&waits);
+        let catalog = Catalog::open(&running.pool, PageNo(running.space.catalog_root()));
+        let report = Check::run(&running.pool, &catalog, &waiter, progress)?;
+        if !was_clean {
+            running.make_clean(&waiter)?;
+        }
+        Ok(report)
+    }
+
+    /// What is known of the database in `dir`, which nobody has open, without opening it: nothing is changed, and nothing
+    /// recovered.
+    pub fn at_rest(dir: impl AsRef<Path>) -> Result<AtRest> {
+        AtRest::look(&open_directory(dir.as_ref(), &EngineConfig::default())?)
     }
 }

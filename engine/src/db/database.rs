@@ -14,7 +14,7 @@ use super::config::FlushLog;
 use super::opening::{self, ToReplay};
 use super::tree::OpenTree;
 use super::typed::{self, OpenTyped};
-use super::{AtRest, CheckReport, EngineConfig, EngineStats, Session, Tree};
+use super::{CheckReport, EngineConfig, EngineStats, Session, Tree};
 use crate::buffer::{BufferPool, PoolConfig, RecoveryProgress, doublewrite};
 use crate::disk::{Disk, FileDisk, Tablespace};
 use crate::error::{Error, Result};
@@ -91,9 +91,9 @@ pub(super) struct Inner {
 }
 
 /// The pool with the background at work; ends it, and lets go of the files.
-struct Running {
-    pool: Arc<BufferPool>,
-    space: Arc<Tablespace>,
+pub(super) struct Running {
+    pub(super) pool: Arc<BufferPool>,
+    pub(super) space: Arc<Tablespace>,
 }
 
 impl Running {
@@ -125,7 +125,7 @@ impl Running {
     }
 
     /// Writes all changed pages, syncs, and marks the database clean. The caller lets no change in meanwhile.
-    fn make_clean(&self, waiter: &Waiter) -> Result<()> {
+    pub(super) fn make_clean(&self, waiter: &Waiter) -> Result<()> {
         self.pool.flush_all(waiter)?;
         waiter.wait(WaitReason::DiskSync, || self.log().make_checkpoint(self.log().next(), true))
     }
@@ -232,7 +232,7 @@ impl Database {
     }
 
     /// The pool of a database, whose pages fit together.
-    fn recover(
+    pub(super) fn recover(
         disk: &dyn Disk,
         space: Arc<Tablespace>,
         config: &EngineConfig,
@@ -246,47 +246,6 @@ impl Database {
             replayed.inspect_err(|error| running.pool.stop(error.to_string()))?;
         }
         Ok((running, waits))
-    }
-
-    /// Checks the database in `dir`, which nobody has open: see [`Database::check`]. What is damaged so that the database
-    /// cannot be opened is checked as far as it goes; what keeps the check from beginning is an error, of which
-    /// [`Error::is_damage`] says whether it is the files'.
-    ///
-    /// A database that was closed is not changed. One that was not is recovered first, and closed afterwards; transactions
-    /// that were cut off are rolled back by the next open.
-    pub fn check_in(
-        dir: impl AsRef<Path>,
-        config: EngineConfig,
-        progress: &mut dyn FnMut(CheckProgress),
-    ) -> Result<CheckReport> {
-        Self::check_on(Arc::new(open_directory(dir.as_ref(), &config)?), config, progress)
-    }
-
-    /// As [`Database::check_in`], on any [`Disk`].
-    pub fn check_on(
-        disk: Arc<dyn Disk>,
-        config: EngineConfig,
-        progress: &mut dyn FnMut(CheckProgress),
-    ) -> Result<CheckReport> {
-        config.check()?;
-        let space = Arc::new(Tablespace::open(&*disk)?);
-        let was_clean = space.was_clean();
-        let config = opening::as_found(&*disk, &space, config);
-        let mut tell = |recovery| progress(CheckProgress::Recovering(recovery));
-        let (running, waits) = Self::recover(&*disk, space, &config, &mut tell)?;
-        let waiter = Waiter::background().recording(&waits);
-        let catalog = Catalog::open(&running.pool, PageNo(running.space.catalog_root()));
-        let report = Check::run(&running.pool, &catalog, &waiter, progress)?;
-        if !was_clean {
-            running.make_clean(&waiter)?;
-        }
-        Ok(report)
-    }
-
-    /// What is known of the database in `dir`, which nobody has open, without opening it: nothing is changed, and nothing
-    /// recovered.
-    pub fn at_rest(dir: impl AsRef<Path>) -> Result<AtRest> {
-        AtRest::look(&open_directory(dir.as_ref(), &EngineConfig::default())?)
     }
 
     fn assemble(
@@ -475,7 +434,7 @@ fn open_transactions(
     Ok(txns)
 }
 
-fn open_directory(dir: &Path, config: &EngineConfig) -> Result<FileDisk> {
+pub(super) fn open_directory(dir: &Path, config: &EngineConfig) -> Result<FileDisk> {
     FileDisk::open(dir, config.direct_io).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => Error::NoDatabase { path: dir.display().to_string() },
         io::ErrorKind::NotADirectory => not_a_directory(dir),
