@@ -144,6 +144,13 @@ pub struct SweepArgs {
     #[arg(help_heading = "What is measured", long, value_name = "N", value_parser = tickets, default_value = "500")]
     pub tickets: u32,
 
+    /// Microseconds that a connection may keep coming back before it queues (policy quantum)
+    ///
+    /// Longer: fewer connections are warm at a time, and less work is lost to switches; the others wait longer. Over
+    /// sockets a turn shorter than a round trip is none.
+    #[arg(help_heading = "What is measured", long, value_name = "US", default_value = "50", value_parser = clap::value_parser!(u64).range(1..=1_000_000), conflicts_with = "target")]
+    pub quantum: u64,
+
     /// What the connections ask for, a list of point-select, read-only, read-write, update-index, update-non-index,
     /// hot-rows-N, and without --target also insert, ycsb-a to ycsb-f
     ///

@@ -29,6 +29,7 @@ fn the_command_line() {
         (&["--concurrency", "0"], "--policy none"),
         (&["--concurrency", "40000"], "a limit must be a number from 1 to"),
         (&["--tickets", "0"], "tickets"),
+        (&["--quantum", "0"], "1..=1000000"),
         (&["--time", "0"], "0.05"),
         (&["--time", "nan"], "0.05"),
         (&["--rounds", "0"], "rounds"),

@@ -108,10 +108,17 @@ impl Doublewrite {
         &mut self.batch.bytes_mut()[at..at + self.page_bytes]
     }
 
-    /// The pages of the batch, and their bytes.
-    pub(super) fn pages(&self) -> impl Iterator<Item = (PageNo, &[u8])> {
-        let bytes = self.batch.bytes()[HEADER_BYTES..].chunks_exact(self.page_bytes);
-        self.pages.iter().copied().zip(bytes)
+    /// The pages of the batch, those that follow each other in a stripe in one piece: the first one's number, and the bytes.
+    pub(super) fn runs(&self) -> impl Iterator<Item = (PageNo, &[u8])> {
+        let follows = |before: &PageNo, page: &PageNo| {
+            page.0 == before.0 + 1 && !page.0.is_multiple_of(Tablespace::STRIPE_PAGES)
+        };
+        let mut bytes = &self.batch.bytes()[HEADER_BYTES..];
+        self.pages.chunk_by(follows).map(move |run| {
+            let (of_run, rest) = bytes.split_at(run.len() * self.page_bytes);
+            bytes = rest;
+            (run[0], of_run)
+        })
     }
 
     /// Makes the batch durable here. From then on it may be written to its places.
@@ -240,6 +247,34 @@ fn newest_copies(segment: &[u8], space: &Tablespace, copies: &mut BTreeMap<PageN
         let newer = known < lsn(bytes);
         if newer && verify(bytes, page).is_ok() {
             copies.insert(page, (lsn(bytes), bytes.to_vec()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::MemoryDisk;
+
+    #[test]
+    fn pages_in_a_row_are_one_piece_up_to_the_end_of_their_stripe() {
+        let disk = MemoryDisk::default();
+        let space = Tablespace::create(&disk, 2, 4096).unwrap();
+        space.grow(200).unwrap();
+        let mut doublewrite = Doublewrite::open(&disk, &space, 0, true).unwrap();
+        doublewrite.begin();
+        for page in [3, 62, 63, 64, 65, 66, 128] {
+            doublewrite.push(PageNo(page)).fill(page as u8);
+        }
+        for (first, bytes) in doublewrite.runs() {
+            space.write(first.0, bytes).unwrap();
+        }
+        let runs: Vec<_> = doublewrite.runs().map(|(first, bytes)| (first.0, bytes.len() / 4096)).collect();
+        assert_eq!(runs, [(3, 1), (62, 2), (64, 3), (128, 1)]);
+        let mut buffer = AlignedBuffer::new(4096);
+        for page in [3, 62, 63, 64, 65, 66, 128] {
+            space.read(page, buffer.bytes_mut()).unwrap();
+            assert!(buffer.bytes().iter().all(|&byte| byte == page as u8), "{page}");
         }
     }
 }

@@ -115,8 +115,8 @@ impl BufferPool {
 
     fn write_twice(&self, doublewrite: &mut Doublewrite) -> Result<()> {
         doublewrite.write(self.space())?;
-        for (page, bytes) in doublewrite.pages() {
-            self.space().write(page.0, bytes)?;
+        for (first, bytes) in doublewrite.runs() {
+            self.space().write(first.0, bytes)?;
         }
         doublewrite.end(self.space());
         Ok(())

@@ -134,9 +134,11 @@ impl Tablespace {
         })
     }
 
-    /// Writes page `page`. Durable only after [`Tablespace::sync`].
+    /// Writes the pages from `page` on, all of one stripe. Durable only after [`Tablespace::sync`].
     pub fn write(&self, page: u64, buf: &[u8]) -> Result<()> {
-        assert_eq!(buf.len(), self.page_size);
+        let pages = (buf.len() / self.page_size) as u64;
+        assert!(pages > 0 && buf.len().is_multiple_of(self.page_size), "whole pages");
+        assert!(page % Self::STRIPE_PAGES + pages <= Self::STRIPE_PAGES, "pages of one stripe");
         self.with_files(|files| {
             let (index, offset) = self.place(page)?;
             let _writing = self.writing.read().unwrap_or_else(PoisonError::into_inner);

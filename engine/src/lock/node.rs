@@ -9,7 +9,7 @@
 //! | a verdict | the request is no longer queued | whoever took it out, under the shard's mutex |
 //! | `GRANTED_POLITELY` | as `Granted`, and its thread waits a moment for who might overtake it | the same |
 //! | `GRANTED_PASSING` | as `Granted`, of one that lets others pass | the same |
-//! | `ACCEPTED` | it was granted, and its thread runs | its thread |
+//! | `ACCEPTED` | it was granted, and its thread runs, with its place | its thread |
 //!
 //! Every verdict is final but a grant of one that was `ASLEEP` or `LETS_PASS`: until its thread accepts it, it can be taken
 //! back (`revoke`, under the shard's mutex), and the request is queued again.
@@ -148,12 +148,7 @@ impl WaitNode {
 
     #[cfg(not(shuttle))]
     fn linger(&self, is_over: impl Fn(u32) -> bool) {
-        for _ in 0..LINGER_LOOKS {
-            if is_over(self.word.load(Ordering::Relaxed)) {
-                return;
-            }
-            (0..8).for_each(|_| std::hint::spin_loop());
-        }
+        crate::wait::look_out(LINGER_LOOKS, || is_over(self.word.load(Ordering::Relaxed)));
     }
 
     #[cfg(shuttle)]

@@ -7,9 +7,10 @@
 //! - there is a holder. (Who waits waits for a holder in the end: the first in the queue for nobody else.)
 //!
 //! # Overtaking
-//! Who is granted a lock after a wait has to be woken, and until it runs the lock would serve nobody: with many waiters
-//! each change of a row would cost a wake-up. So, as FLIFO does at the door, whoever runs and asks for the lock
-//! exclusively meanwhile takes it over (`overtake`), and the one that was granted it goes back to the head of the queue.
+//! Who is granted a lock after a wait has to be woken, and to get its place in admission back, and until it runs the lock
+//! would serve nobody: with many waiters each change of a row would cost a wake-up. So, as FLIFO does at the door, whoever
+//! runs and asks for the lock exclusively meanwhile takes it over (`overtake`), and the one that was granted it goes back
+//! to the head of the queue.
 //!
 //! With two processors the one that was overtaken would run a few changes later, take the lock, and make the other one sleep:
 //! two context switches for a handful of changes. So it lets others pass for a while, [`LockConfig::turn`](super::LockConfig),

@@ -31,8 +31,9 @@ use crate::page::Lsn;
 
 const MAGIC: [u8; 8] = *b"flifoRL\x1a";
 const HEADER_BYTES: u64 = BLOCK_BYTES;
-/// Written at a time when a segment is made.
-const ZEROS_BYTES: usize = 1 << 20;
+/// Written at a time when a segment is made. As much becomes one folio of the page cache, on file systems that have large ones,
+/// and a later write of one block goes through all blocks of its folio.
+const ZEROS_BYTES: usize = 64 << 10;
 
 /// The segments of one log.
 pub(crate) struct LogFiles {

@@ -14,7 +14,7 @@
 //! 3. **Write** (`writer.rs`): whoever leads takes the complete frames off the ring, in order, and writes them in
 //!    blocks of 4 KiB; the last block is written again with each batch that ends in it, with the same bytes and more.
 //! 4. **Commit** ([`Log::make_durable`], nothing held, outside of admission): one thread leads, writes and syncs for all
-//!    that wait; the others park until their LSN is durable. The first left over leads next.
+//!    that wait; the others park until their LSN is durable. The first left over leads next (`stage.rs`).
 //!
 //! # Room
 //! ```text
@@ -38,13 +38,15 @@
 //! opening that wrote it, which never decreases along the stream and is durable before the first write.
 //!
 //! # Lock order
-//! The checkpoint's lock before the writer's lock and the tablespace's. The writer's is held during writes and syncs, and
-//! taken with no latch held. The ring has no lock.
+//! The checkpoint's lock before the writer's locks and the tablespace's. Of the writer's, that of the syncs is held during
+//! a sync, and before that of the writes, which is held during a write; both are taken with no latch held. The ring has no
+//! lock.
 
 mod files;
 mod frame;
 mod reader;
 mod ring;
+mod stage;
 mod writer;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};

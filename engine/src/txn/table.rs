@@ -18,12 +18,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::TxnId;
 use crate::error::{Error, Result};
+use crate::wait::look_out;
 
 /// Transactions from the oldest one that somebody cannot see yet to the newest: 8 MiB, touched as it is needed.
 const SLOTS: u64 = 1 << 20;
 /// Ids reserved at a time.
 pub(super) const RESERVED_IDS: u64 = 1 << 16;
 const SHARDS: usize = 16;
+/// See [`TxnTable::ends_soon`]: about 10 us.
+const END_LOOKS: u32 = 32;
 
 /// A commit's number. What committed up to a snapshot's is visible to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -142,6 +145,11 @@ impl TxnTable {
 
     pub(super) fn is_active(&self, txn: TxnId) -> bool {
         self.commit_of(txn).is_none()
+    }
+
+    /// Looks for the transaction's end for a moment; whether it came.
+    pub(super) fn ends_soon(&self, txn: TxnId) -> bool {
+        look_out(END_LOOKS, || !self.is_active(txn))
     }
 
     pub(super) fn is_visible(&self, txn: TxnId, snapshot: CommitNo) -> bool {

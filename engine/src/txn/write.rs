@@ -183,6 +183,9 @@ impl<'s> Txn<'s> {
     /// Waits for the writer whose id is in the row, if it is still active.
     pub(super) fn wait_for(&self, writer: TxnId, request: Request<'_>, waiter: &Waiter) -> Result<()> {
         let (locks, table) = (&self.system.locks, &self.system.table);
+        if table.ends_soon(writer) {
+            return Ok(());
+        }
         match locks.make_explicit(writer, request.key, || table.is_active(writer)) {
             true => self.queue(request, waiter),
             false => Ok(()),

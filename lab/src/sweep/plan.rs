@@ -64,6 +64,8 @@ pub struct Plan {
     pub settings: Vec<Setting>,
     /// Engine entries on one place.
     pub tickets: u32,
+    /// A session's turn under `quantum`.
+    pub quantum: Duration,
     /// Rounds.
     pub rounds: u32,
     /// Measured per step.
@@ -116,6 +118,7 @@ impl Plan {
             workloads: without_repeats(&args.workload),
             settings: settings(&args.policy, &args.concurrency, &args.leave_on_read),
             tickets: args.tickets,
+            quantum: Duration::from_micros(args.quantum),
             rounds: args.rounds,
             time,
             settle,
@@ -183,6 +186,7 @@ impl Plan {
             policy: setting.policy,
             thread_concurrency: setting.concurrency,
             concurrency_tickets: self.tickets,
+            quantum: self.quantum,
             wait_mask: if setting.leave_on_read { all } else { all.without(WaitKind::Disk) },
             ..Config::default()
         }

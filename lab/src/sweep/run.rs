@@ -214,6 +214,7 @@ fn settings(args: &SweepArgs, plan: &Plan, data: &Prepared) -> Settings {
         range_size: plan.range_size.into(),
         read_write_range_size: plan.range_of(Workload::ReadWrite).into(),
         statement_work_us: plan.statement_work_us.into(),
+        quantum_us: plan.quantum.as_micros() as u64,
         seed: args.seed,
         rounds: plan.rounds,
         round_s: plan.time.as_secs_f64(),
