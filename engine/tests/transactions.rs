@@ -331,6 +331,22 @@ fn every_snapshot_has_all_the_money() {
     assert_eq!((stats.txns.active, stats.locks.locks, stats.redo.hard_stops), (0, 0, 0));
 }
 
+/// The caller can keep its own threads from a table, but not purge, which frees its pages.
+#[test]
+fn a_table_is_checked_while_purge_empties_it() {
+    let (db, table) = database();
+    let session = session(&db);
+    let mut txn = session.begin(ReadCommitted);
+    (0..5000_u64).for_each(|row| assert!(txn.insert(&table, &row.to_be_bytes(), &[1; 100]).unwrap()));
+    (0..5000_u64).for_each(|row| assert!(txn.delete(&table, &row.to_be_bytes()).unwrap()));
+    txn.commit().unwrap();
+    while db.check_table(&table).unwrap().rows > 0 {
+        // A turn for purge.
+        std::thread::sleep(Duration::from_millis(3));
+    }
+    assert_eq!(db.lost_pages().unwrap(), 0);
+}
+
 /// Power cuts in the middle of transfers: no money is lost or made, and each acknowledged commit is there.
 #[test]
 fn a_crash_leaves_whole_transactions() {

@@ -296,7 +296,8 @@ impl Database {
         self.inner.catalog.names(&self.inner.waiter(), Kind::Tree)
     }
 
-    /// Reads the whole tree and checks the order of its rows, how its pages hang together, and every checksum.
+    /// Reads the whole tree and checks the order of its rows, how its pages hang together, and every checksum. Nobody
+    /// changes the tree meanwhile.
     pub fn check_tree(&self, tree: &Tree) -> Result<TreeStats> {
         self.inner.tree(tree)?.check(&self.inner.waiter())
     }

@@ -69,18 +69,22 @@ impl Database {
         self.inner.catalog.names(&self.inner.waiter(), Kind::Table)
     }
 
-    /// As [`Database::check_tree`], of a table. Rows are counted with those that are deleted and not purged yet.
+    /// As [`Database::check_tree`], of a table; purge is held up. Rows are counted with those that are deleted and not
+    /// purged yet.
     pub fn check_table(&self, table: &Table) -> Result<TreeStats> {
-        self.inner.check_handle(&table.open)?.check(&self.inner.waiter())
+        let waiter = self.inner.waiter();
+        let _no_purge = self.inner.txns().pause_purge(&waiter);
+        self.inner.check_handle(&table.open)?.check(&waiter)
     }
 
     /// How many pages are allocated to nobody: neither to the catalog, nor to a tree, a table, an index or a rollback
     /// segment. A crash in the middle of a split or a bulk load leaves some; they are no harm, but room. Reads all
-    /// trees, which nobody changes meanwhile.
+    /// trees, which nobody changes meanwhile; purge is held up.
     pub fn lost_pages(&self) -> Result<u64> {
         self.inner.check_open()?;
         let waiter = self.inner.waiter();
         let _trees = self.inner.trees(&waiter);
+        let _no_purge = self.inner.txns().pause_purge(&waiter);
         self.inner.catalog.lost_pages(&waiter)
     }
 

@@ -14,11 +14,13 @@ use crate::wait::Waiter;
 impl Database {
     /// Checks a table: its trees as [`Database::check_tree`] does, and, as `txn` sees them, that every row has its entry
     /// in every index, that every entry has its row, and that no unique index has a duplicate; how many rows there are.
-    /// Nobody changes the table meanwhile.
+    /// Nobody changes the table meanwhile; purge is held up while the trees are checked.
     pub fn check_typed_table(&self, table: &TypedTable, txn: &mut Transaction<'_>) -> Result<u64> {
         let waiter = self.inner.waiter();
+        let no_purge = self.inner.txns().pause_purge(&waiter);
         self.inner.check_handle(&table.open)?.check(&waiter)?;
         table.typed.indexes.iter().try_for_each(|tree| tree.check(&waiter).map(drop))?;
+        drop(no_purge);
         txn.read_in(&table.open, |txn, tree, waiter| {
             let moment = txn.moment()?;
             let rows = check_rows(table, tree, &moment, waiter)?;
