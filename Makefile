@@ -41,7 +41,7 @@ models: ## the protocols of scheduler, redo log and row locks: every interleavin
 	$(SHUTTLE) models
 	$(LOOM_C) models
 	$(LOOM_E) redo::ring::models
-	$(SHUTTLE_E) lock::schedules
+	$(SHUTTLE_E) schedules
 
 miri: ## the scheduler's tests in an interpreter that finds undefined behaviour (needs nightly's miri)
 	@if $(CARGO) +nightly miri --version >/dev/null 2>&1; then \

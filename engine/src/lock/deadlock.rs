@@ -15,6 +15,10 @@
 //! An owner without a lock who joins a queue at its end is waited for by nobody, and need not search. (Should another
 //! make an implicit lock of it explicit at that moment, the other will wait, and search.)
 //!
+//! A writer that has passed somebody (`object`) is waited for by those in the queue, and nobody sees it until its lock is made
+//! explicit. All edges that come then lead to that writer, so the search begins there. Whoever was passed looks at the row
+//! after its turn at the latest, and finds the writer.
+//!
 //! # Why none is invented
 //! A search looks at one shard after the other, while the others change. What it finds is looked at again with all
 //! shards of the circle locked, in the order of their numbers, and the victim chosen and taken out of its queue
@@ -75,7 +79,7 @@ impl LockTable {
     }
 
     /// Ends all circles through `start`, or leaves that to the detector.
-    fn end_circles(&self, start: Waits, steps_max: usize) {
+    pub(super) fn end_circles(&self, start: Waits, steps_max: usize) {
         for _ in 0..ROUNDS_MAX {
             match self.search(start, steps_max) {
                 Found::Nothing => return,

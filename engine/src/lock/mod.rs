@@ -58,9 +58,10 @@ pub use stats::LockStats;
 
 use crate::metrics::WaitReason;
 use crate::wait::{Waiter, look_out};
+use deadlock::Waits;
 use node::{Verdict, WaitNode, Wakes};
 use owners::{Owners, WaitRef};
-use shard::{Answer, Asked, Patience, Shard};
+use shard::{Answer, Asked, Explicit, Patience, Shard};
 use sync::{CacheAligned, Mutex, MutexGuard, lock};
 
 /// A transaction's id. Younger transactions have higher ones.
@@ -103,6 +104,9 @@ pub struct Request<'a> {
     /// What its owner would lose if it were a deadlock's victim, beside its locks: rows written, say. The victim is
     /// the one with the least of both together.
     pub weight: u64,
+    /// It had the lock, and found the row changed by one that had passed it: it goes before newcomers, and is not passed
+    /// again.
+    pub insists: bool,
     /// Whoever cancels sets this first and calls [`LockTable::cancel`] then. It is looked at when the request has
     /// begun to wait, so that no cancel is lost between the two.
     pub killed: Option<&'a AtomicBool>,
@@ -111,7 +115,8 @@ pub struct Request<'a> {
 impl<'a> Request<'a> {
     /// A newcomer's request, without a timeout.
     pub fn new(owner: TxnId, key: LockKey<'a>, mode: LockMode) -> Self {
-        Request { owner, key, mode, class: Class::Newcomer, timeout: None, weight: 0, killed: None }
+        let (class, timeout, killed) = (Class::Newcomer, None, None);
+        Request { owner, key, mode, class, timeout, weight: 0, insists: false, killed }
     }
 }
 
@@ -267,7 +272,8 @@ impl LockTable {
 
     /// As [`LockTable::lock`], but takes nothing if nobody is in the way ([`Granted::AtOnce`]). For who holds no latch of
     /// the row, where a writer without a lock object may have come since it was looked at: the caller looks again, and
-    /// takes the lock under the latch. After a wait the lock is held: since the request was queued, no writer could come.
+    /// takes the lock under the latch. After a wait the lock is held, and yet the caller looks again, too: a writer may have
+    /// passed (`object`). If that one is active, the caller waits for it, and [`insists`](Request::insists).
     pub fn queue(&self, request: Request<'_>, waiter: &Waiter) -> Result<Granted, LockError> {
         match self.would_grant_soon(&request) {
             true => Ok(Granted::AtOnce),
@@ -286,7 +292,7 @@ impl LockTable {
             self.end_wait(wait.at, Verdict::Cancelled);
         }
         self.look_for_deadlock(&wait);
-        let mut overtaken = false;
+        let mut overtaken = request.insists;
         loop {
             let soon = Instant::now() + KEEPS_PLACE;
             let verdict = waiter.wait_inside_first(
@@ -309,7 +315,7 @@ impl LockTable {
 
     /// Whether a writer that holds the row's page latch, and finds the row free of others' implicit locks, may write. It
     /// needs no lock object then: its id in the row is its lock. (It gets one where it overtakes another that was granted
-    /// the lock and has not run since.)
+    /// the lock, has not run since, and does not let others pass yet.)
     pub fn claim(&self, request: &Request<'_>) -> bool {
         let asked = self.asked(request);
         let patience = Patience { may_wait: false, ..self.patience(request, &Instant::now) };
@@ -328,12 +334,24 @@ impl LockTable {
     }
 
     /// Writes down an implicit lock: gives `owner`, whose id the caller found in the row, an exclusive lock of the
-    /// record, so that there is something to wait for. Whether `owner` holds it now; if not, it has ended.
+    /// record, so that there is something to wait for. Whether `owner` holds it now; if not, it has ended. Whom it had
+    /// passed gives way.
     ///
     /// `is_active` says whether the owner still is active. It is called under mutexes of this room, so it reads an
     /// atomic and no more. An owner that ends becomes inactive for it first, and calls [`LockTable::release_all`]
     /// then: no lock is made that nobody releases.
     pub fn make_explicit(&self, owner: TxnId, key: LockKey<'_>, is_active: impl FnOnce() -> bool) -> bool {
+        let explicit = self.write_down(owner, key, is_active);
+        if explicit == Explicit::HeldInstead
+            && let Some(at) = self.owners.waiting(owner)
+        {
+            self.end_circles(Waits { owner, at }, self.deadlock_steps_max);
+        }
+        explicit != Explicit::Ended
+    }
+
+    /// All of [`Self::make_explicit`] but the search for deadlocks.
+    fn write_down(&self, owner: TxnId, key: LockKey<'_>, is_active: impl FnOnce() -> bool) -> Explicit {
         let asked = self.asked(&Request::new(owner, key, LockMode::Exclusive));
         self.shard(asked.hash).make_explicit(&asked, &self.owners, is_active)
     }
@@ -402,7 +420,7 @@ impl LockTable {
             tree,
             key,
             parts: if key.is_none() { parts.at_supremum() } else { parts },
-            first: request.class == Class::First,
+            first: request.insists || request.class == Class::First,
             weight: request.weight,
         }
     }

@@ -86,6 +86,8 @@ impl WaitNode {
     pub(super) fn sleep(&self, deadline: Option<Instant>, firm: bool) -> Option<Verdict> {
         let asleep = if firm { FIRM } else { ASLEEP };
         loop {
+            // A polite grant may have been taken back meanwhile.
+            self.insist();
             self.fall_asleep(asleep);
             if let Some(verdict) = self.verdict() {
                 return Some(verdict);
@@ -139,6 +141,18 @@ impl WaitNode {
         revoke(Verdict::Granted as u32, AWAKE)
             || revoke(GRANTED_POLITELY, LETS_PASS)
             || revoke(GRANTED_PASSING, LETS_PASS)
+    }
+
+    /// Whether its thread lets others pass with its grant, asleep: who runs may go first. One that was to wait a moment for
+    /// somebody who passes has found that one.
+    pub(super) fn lets_others_pass(&self) -> bool {
+        let passing = self.word.compare_exchange(
+            GRANTED_POLITELY,
+            GRANTED_PASSING,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        matches!(passing, Ok(_) | Err(GRANTED_PASSING))
     }
 
     /// Looks for its grant for a moment, without sleep.

@@ -14,13 +14,19 @@
 //!
 //! With two processors the one that was overtaken would run a few changes later, take the lock, and make the other one sleep:
 //! two context switches for a handful of changes. So it lets others pass for a while, [`LockConfig::turn`](super::LockConfig),
-//! asleep: they take the lock over from it without a system call. And where others came in the moment after the lock was
-//! handed over before (`is_passed`), the next one that wakes up waits for such a moment (`linger`), lets them pass if they
-//! come, and goes on at once if not. After its turn it insists: its next grant is for good. Who holds other locks does
-//! not let anybody pass, since others may wait for it. So a waiter is overtaken for no longer than it takes to wake up,
-//! a moment, and a turn.
+//! asleep. And where others came in the moment after the lock was handed over before (`is_passed`), the next one that wakes
+//! up waits for such a moment (`linger`), lets them pass if they come, and goes on at once if not. After its turn it
+//! insists: its next grant is for good. Who holds other locks does not let anybody pass, since others may wait for it. So
+//! a waiter is overtaken for no longer than it takes to wake up, a moment, and a turn.
 //!
 //! - `unaccepted` is the only holder, holds [`Parts::EXCLUSIVE`] and nothing else, and had nothing before.
+//!
+//! # Passing
+//! A writer that passes one who lets it (`pass`) changes nothing here: as always its id in the row is its lock, and the one
+//! it passed goes on having the lock object. That one looks at the row again before it uses its lock, under the latch of the
+//! row's leaf, and so does everybody: a writer whose id is there comes first. If it is to be waited for, its lock is made
+//! explicit, and the one that was passed, which cannot have used the lock, gives way (`give_way`): it goes back
+//! to the head of the queue; or, if its thread runs by now, it will ask again, and insist.
 
 use std::time::{Duration, Instant};
 
@@ -131,6 +137,14 @@ pub(super) struct Overtaken {
     pub(super) wait_id: u64,
 }
 
+/// Who was passed, and has the lock no longer.
+pub(super) enum Passed {
+    /// It sleeps, and is at the head of the queue.
+    Waits(Overtaken),
+    /// It runs, and finds out.
+    Runs(TxnId),
+}
+
 /// The lock of one key. It exists while somebody holds it.
 pub(super) struct LockObject {
     /// Tells it from every other lock that ever was in this shard, one of the same key included.
@@ -146,6 +160,8 @@ pub(super) struct LockObject {
     handed_at: Option<Instant>,
     /// Others come soon after that.
     is_passed: bool,
+    /// Others went before the one that has it, since it let them pass.
+    was_passed: bool,
     /// Most locks are never waited for. Invariant: not an empty queue.
     queue: Option<Box<Queue>>,
 }
@@ -161,6 +177,7 @@ impl LockObject {
             unaccepted: None,
             handed_at: None,
             is_passed: false,
+            was_passed: false,
             queue: None,
         }
     }
@@ -181,8 +198,8 @@ impl LockObject {
 
     /// `owner` holds nothing any more; whether it did.
     pub(super) fn let_go(&mut self, owner: TxnId) -> bool {
-        // It ran undisturbed: nobody came while it waited for them.
-        self.is_passed &= self.unaccepted.take().is_none();
+        let ran_undisturbed = self.unaccepted.take().is_some() && !self.was_passed;
+        self.is_passed &= !ran_undisturbed;
         self.holders.remove(owner)
     }
 
@@ -190,6 +207,25 @@ impl LockObject {
     pub(super) fn may_overtake(&self, parts: Parts) -> bool {
         let has_not_run = |waiting: &Waiting| waiting.node.verdict() == Some(Verdict::Granted);
         parts.has(Parts::EXCLUSIVE) && self.unaccepted.as_deref().is_some_and(has_not_run)
+    }
+
+    /// Lets a writer that asks for `parts`, and that has nothing, go before the holder; false if that one does not let it.
+    pub(super) fn pass(&mut self, parts: Parts) -> bool {
+        let passes = parts.has(Parts::EXCLUSIVE)
+            && self.unaccepted.as_deref().is_some_and(|waiting| waiting.node.lets_others_pass());
+        self.is_passed |= passes;
+        self.was_passed |= passes;
+        passes
+    }
+
+    /// Takes the lock away from who has it exclusively, for a writer that has passed it; who that was, if there is one.
+    pub(super) fn give_way(&mut self) -> Option<Passed> {
+        let passed = self.holders.iter().find(|holder| holder.parts.has(Parts::EXCLUSIVE))?.owner;
+        if let Some(overtaken) = self.overtake() {
+            return Some(Passed::Waits(overtaken));
+        }
+        self.holders.remove(passed);
+        Some(Passed::Runs(passed))
     }
 
     /// Somebody has to wait.
@@ -205,6 +241,7 @@ impl LockObject {
             return None;
         }
         self.is_passed = true;
+        self.was_passed = true;
         let overtaken = Overtaken { owner: waiting.owner, wait_id: waiting.wait_id };
         self.holders.remove(waiting.owner);
         self.join(0, *waiting);
@@ -257,6 +294,8 @@ impl LockObject {
             let new = self.holders.add(next.owner, next.parts);
             let sleeper = granted(&next, new, alone && self.is_passed);
             self.handed_at = (alone && sleeper.wake).then(Instant::now);
+            // One that sleeps on lets others pass: it is the one that had it before them.
+            self.was_passed &= sleeper.may_be_overtaken && !sleeper.wake;
             self.unaccepted = (alone && sleeper.may_be_overtaken).then(|| Box::new(next));
         }
         self.drop_empty_queue();

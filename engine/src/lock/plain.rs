@@ -94,6 +94,16 @@ impl PlainLock {
         }
     }
 
+    /// It goes back to the head of the queue; who that is.
+    fn overtake(&mut self, overtaken: PlainWait) -> Id {
+        let owner = overtaken.owner;
+        self.held.remove(&owner);
+        let woke = overtaken.thread == Thread::Sleeps;
+        let thread = if woke { Thread::Runs } else { Thread::LetsPass };
+        self.queue.insert(0, PlainWait { thread, ..overtaken });
+        owner
+    }
+
     /// Where a request belongs, in the words of the rule.
     fn place(&self, need: Need, held: Need, first: bool, now: u64, promote_after: u64) -> usize {
         if !first && held == Need::default() {
@@ -161,13 +171,7 @@ impl Plain {
             && let Some(overtaken) = lock.unaccepted.take()
         {
             lock.queue.remove(index);
-            lock.held.remove(&overtaken.owner);
-            self.overtaken.push(overtaken.owner);
-            let woke = overtaken.thread == Thread::Sleeps;
-            lock.queue.insert(
-                0,
-                PlainWait { thread: if woke { Thread::Runs } else { Thread::LetsPass }, ..overtaken },
-            );
+            self.overtaken.push(lock.overtake(overtaken));
             lock.hold(ask.owner, need);
             return Told::AtOnce;
         }
@@ -180,9 +184,15 @@ impl Plain {
 
     pub(super) fn make_explicit(&mut self, owner: Id, key: Key) {
         let lock = self.locks.entry(key).or_default();
-        if lock.held.get(&owner).is_none_or(|held| held.record < 2) {
-            lock.hold(owner, EXCLUSIVE);
+        if lock.held.get(&owner).is_some_and(|held| held.record == 2) {
+            return;
         }
+        // Who was passed gives way: to the head of the queue, or for good.
+        if let Some(overtaken) = lock.unaccepted.take() {
+            self.overtaken.push(lock.overtake(overtaken));
+        }
+        lock.held.retain(|_, held| held.record < 2);
+        lock.hold(owner, EXCLUSIVE);
     }
 
     /// Whether `owner` may have an implicit lock: nobody else holds any part of the record.

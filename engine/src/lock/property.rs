@@ -12,6 +12,7 @@ use super::deadlock::{Found, Waits};
 use super::mode::Parts;
 use super::node::Verdict;
 use super::plain::{Ask, Id, Key, Need, Plain, Thread, Told};
+use super::shard::Explicit;
 use super::sync::lock;
 use super::{Begun, Class, Granted, LockConfig, LockKey, LockMode, LockTable, Request, TxnId, Wait};
 
@@ -36,6 +37,11 @@ enum Step {
         who: Id,
         key: Key,
         active: bool,
+    },
+    /// It is going to write the row.
+    Claim {
+        who: Id,
+        key: Key,
     },
     Release {
         who: Id,
@@ -84,6 +90,7 @@ fn step() -> impl Strategy<Value = Step> {
         ),
         2 => (who(), key(), prop::bool::weighted(0.8))
             .prop_map(|(who, key, active)| Step::MakeExplicit { who, key, active }),
+        6 => (who(), key()).prop_map(|(who, key)| Step::Claim { who, key }),
         2 => (who(), key()).prop_map(|(who, key)| Step::Release { who, key }),
         4 => who().prop_map(|who| Step::ReleaseAll { who }),
         3 => (who(), prop::sample::select(&[Verdict::Cancelled, Verdict::TimedOut][..]))
@@ -106,6 +113,8 @@ struct World {
     waits: BTreeMap<Id, Wait>,
     /// Granted, and the thread has not run since.
     granted: BTreeMap<Id, Wait>,
+    /// The active writers that have passed others, and whom.
+    passed: BTreeMap<Key, (Id, Id)>,
     begun: Instant,
     now_ns: u64,
 }
@@ -134,13 +143,18 @@ impl World {
             plain: Plain { promote_after: PROMOTE_AFTER_NS, ..Plain::default() },
             waits: BTreeMap::new(),
             granted: BTreeMap::new(),
+            passed: BTreeMap::new(),
             begun: Instant::now(),
             now_ns: 0,
         }
     }
 
     fn take(&mut self, step: &Step) -> Checked {
-        if let Step::Ask { who, .. } | Step::Release { who, .. } | Step::ReleaseAll { who } = *step {
+        if let Step::Ask { who, .. }
+        | Step::Claim { who, .. }
+        | Step::Release { who, .. }
+        | Step::ReleaseAll { who } = *step
+        {
             self.accept(who)?;
         }
         match *step {
@@ -152,13 +166,11 @@ impl World {
                 let need = Need::of(mode, NAMES[key].1.is_none());
                 self.ask(&request, &Ask { owner: who, key, need, first, may_wait, weight })?;
             }
-            Step::MakeExplicit { who, key, active } if self.plain.may_have_implicit(who, key) => {
-                let had = self.table.holds(TxnId(who), key_of(key), LockMode::Exclusive);
-                let made = self.table.make_explicit(TxnId(who), key_of(key), || active);
-                prop_assert_eq!(made, active || had);
-                if made {
-                    self.plain.make_explicit(who, key);
-                }
+            Step::MakeExplicit { who, key, active } if self.may_have_implicit(who, key) => {
+                self.make_explicit(who, key, active)?;
+            }
+            Step::Claim { who, key } if !self.waits.contains_key(&who) && NAMES[key].1.is_some() => {
+                self.claim(who, key)?;
             }
             Step::Release { who, key } if !self.waits.contains_key(&who) => {
                 let released = self.table.release(TxnId(who), key_of(key));
@@ -209,6 +221,55 @@ impl World {
             }
             Step::TimePasses { ns } => self.now_ns += ns,
             _ => {}
+        }
+        Ok(())
+    }
+
+    /// The writer that has passed another that has the lock still; or anyone, if nobody has any part of the record.
+    fn may_have_implicit(&self, who: Id, key: Key) -> bool {
+        match self.passed.get(&key) {
+            Some(&(writer, _)) => writer == who,
+            None => self.plain.may_have_implicit(who, key),
+        }
+    }
+
+    fn make_explicit(&mut self, who: Id, key: Key, active: bool) -> Checked {
+        let had = self.table.holds(TxnId(who), key_of(key), LockMode::Exclusive);
+        let passes = self.passed.contains_key(&key);
+        let made = self.table.write_down(TxnId(who), key_of(key), || active);
+        prop_assert_eq!(made != Explicit::Ended, active || had);
+        if made == Explicit::Ended {
+            return Ok(());
+        }
+        prop_assert_eq!(made == Explicit::HeldInstead, passes);
+        self.passed.remove(&key);
+        self.plain.make_explicit(who, key);
+        self.compare()?;
+        match self.waits.get(&who).map(|wait| wait.at) {
+            Some(at) => self.end_circles(Waits { owner: TxnId(who), at }, made == Explicit::HeldInstead),
+            None => Ok(()),
+        }
+    }
+
+    fn claim(&mut self, who: Id, key: Key) -> Checked {
+        if self.passed.contains_key(&key) {
+            // Its id is in the row, and everybody sees it.
+            return Ok(());
+        }
+        let request = Request::new(TxnId(who), key_of(key), LockMode::Exclusive);
+        let lock = self.plain.locks.get(&key);
+        let unaccepted = lock.and_then(|lock| lock.unaccepted.as_ref()).map(|wait| wait.owner);
+        let passes = unaccepted.filter(|holder| self.granted[holder].node.lets_others_pass());
+        if let Some(holder) = passes {
+            prop_assert!(self.table.claim(&request));
+            self.passed.insert(key, (who, holder));
+        } else if unaccepted.is_some() {
+            prop_assert!(self.table.claim(&request));
+            let need = Need::of(LockMode::Exclusive, false);
+            let ask = Ask { owner: who, key, need, first: false, may_wait: false, weight: 0 };
+            prop_assert_eq!(self.plain.ask(&ask, self.now_ns), Told::AtOnce);
+        } else {
+            prop_assert_eq!(self.table.claim(&request), self.table.would_grant(&request));
         }
         Ok(())
     }
@@ -288,6 +349,7 @@ impl World {
     }
 
     fn release_all(&mut self, who: Id) -> Checked {
+        self.passed.retain(|_, (writer, _)| *writer != who);
         let keys = self.plain.keys_of(who);
         // In the order of the table, since a lock released late keeps others waiting.
         prop_assert_eq!(self.table.release_all(TxnId(who)), keys.len());
@@ -308,10 +370,14 @@ impl World {
             // It was woken, unless it lets others pass.
             let passing = wait.as_ref().is_some_and(|wait| wait.node.lets_pass());
             let then = if passing { Thread::LetsPass } else { Thread::Runs };
-            self.plain.thread(id, Thread::Sleeps, then);
+            self.plain.thread(id, Thread::Runs, then);
             self.waits.extend(wait.map(|wait| (id, wait)));
         }
         prop_assert!(self.waits.values().all(|wait| wait.node.verdict().is_none()));
+        // Who has let go of a lock is not to give way any more.
+        self.passed.retain(|key, (_, holder)| {
+            self.plain.locks.get(key).is_some_and(|lock| lock.held.contains_key(holder))
+        });
         let mut locks = 0;
         let mut objects = 0;
         for shard in &self.table.shards {

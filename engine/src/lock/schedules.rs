@@ -1,5 +1,5 @@
 //! A few threads in random and in adversarial (PCT) schedules (shuttle): locks, deadlocks, cancels and timeouts at
-//! once. Shuttle itself finds those who wait for ever.
+//! once; and writers that have no lock objects, with readers that have. Shuttle itself finds those who wait for ever.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -102,23 +102,128 @@ fn everything() {
     assert!(table.shards.iter().all(|shard| lock(&shard.0).objects().next().is_none()));
 }
 
+/// A row as the rooms above keep it: under its latch, who wrote it last.
+type Row = sync::Mutex<Option<TxnId>>;
+
+/// Writers whose ids in the rows are their locks, and readers with lock objects, by the protocol of the rooms above.
+struct Rows {
+    table: LockTable,
+    rows: [Row; ROWS],
+    /// By id.
+    active: [sync::AtomicU32; 2 * THREADS as usize],
+}
+
+impl Rows {
+    fn is_active(&self, owner: TxnId) -> bool {
+        self.active[owner.0 as usize].load(Ordering::SeqCst) == 1
+    }
+
+    /// Locks a row, to write it or to read it; who wrote it last then.
+    fn take(&self, owner: TxnId, row: usize, writes: bool) -> Result<Option<TxnId>, LockError> {
+        let name = [row as u8];
+        let mode = if writes { LockMode::Exclusive } else { LockMode::Shared };
+        let mut request = Request::new(owner, LockKey { tree: 0, key: Some(&name) }, mode);
+        loop {
+            let mut latched = lock(&self.rows[row]);
+            let writer = latched.filter(|&writer| writer != owner && self.is_active(writer));
+            if writer.is_none() {
+                let is_own = *latched == Some(owner);
+                let has = match writes {
+                    true => is_own || self.table.claim(&request),
+                    false => {
+                        self.table.try_lock(request)
+                            || is_own
+                                && self.table.make_explicit(owner, request.key, || true)
+                                && self.table.try_lock(request)
+                    }
+                };
+                if has {
+                    if writes {
+                        *latched = Some(owner);
+                    }
+                    return Ok(*latched);
+                }
+                assert!(!is_own, "nobody is in the way of who has written a row");
+            }
+            drop(latched);
+            if writer
+                .is_none_or(|writer| self.table.make_explicit(writer, request.key, || self.is_active(writer)))
+            {
+                request.insists |= self.table.queue(request, &Waiter::background())? == Granted::AfterWait;
+            }
+        }
+    }
+
+    fn transaction(&self, owner: TxnId) {
+        self.active[owner.0 as usize].store(1, Ordering::SeqCst);
+        let mut taken = [None; ROWS];
+        for _ in 0..2 {
+            let row = any(ROWS as u64) as usize;
+            match self.take(owner, row, any(3) > 0) {
+                Ok(writer) => taken[row] = Some(writer),
+                Err(error) => {
+                    assert_eq!(error, LockError::Deadlock);
+                    break;
+                }
+            }
+            thread::yield_now();
+        }
+        for (row, taken) in self.rows.iter().zip(taken) {
+            assert!(
+                taken.is_none_or(|writer| *lock(row) == writer),
+                "somebody wrote what {owner:?} had locked"
+            );
+        }
+        self.active[owner.0 as usize].store(0, Ordering::SeqCst);
+        self.table.release_all(owner);
+    }
+}
+
+fn writers_and_readers() {
+    let config = LockConfig {
+        shards: 2,
+        owner_slots: 2,
+        promote_after: [Duration::ZERO, Duration::MAX][any(2) as usize],
+        ..LockConfig::default()
+    };
+    let table = LockTable::new(config);
+    let rows = std::array::from_fn(|_| sync::Mutex::new(None));
+    let active = std::array::from_fn(|_| sync::AtomicU32::new(0));
+    let rows = Arc::new(Rows { table, rows, active });
+    let threads: Vec<_> = (0..THREADS)
+        .map(|n| {
+            let rows = Arc::clone(&rows);
+            thread::spawn(move || {
+                rows.transaction(TxnId(n));
+                rows.transaction(TxnId(n + THREADS));
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let stats = rows.table.stats();
+    assert_eq!((stats.locks, stats.waiting), (0, 0));
+    assert!(rows.table.owners.is_empty());
+}
+
 /// FLIFO_MODEL_ITERATIONS asks for more schedules.
 fn iterations() -> usize {
     std::env::var("FLIFO_MODEL_ITERATIONS").map_or(2000, |n| n.parse().expect("a number of schedules"))
 }
 
-fn explore(scheduler: impl Scheduler + 'static) {
-    Runner::new(scheduler, shuttle::Config::new()).run(everything);
+fn explore(scheduler: impl Scheduler + 'static, model: fn()) {
+    Runner::new(scheduler, shuttle::Config::new()).run(model);
 }
 
 #[test]
 fn random_schedules() {
-    explore(RandomScheduler::new(iterations()));
+    explore(RandomScheduler::new(iterations()), everything);
+    explore(RandomScheduler::new(iterations()), writers_and_readers);
 }
 
 #[test]
 fn adversarial_schedules() {
     for depth in [2, 3, 5] {
-        explore(PctScheduler::new(depth, iterations() / 3));
+        explore(PctScheduler::new(depth, iterations() / 3), everything);
+        explore(PctScheduler::new(depth, iterations() / 3), writers_and_readers);
     }
 }

@@ -10,7 +10,7 @@ use hashbrown::HashTable;
 
 use super::mode::Parts;
 use super::node::{Verdict, WaitNode, Wakes};
-use super::object::LockObject;
+use super::object::{LockObject, Overtaken, Passed};
 use super::owners::{LockRef, Owners, WaitRef};
 use super::queue::Waiting;
 use super::stats::LockStats;
@@ -46,6 +46,17 @@ pub(super) enum Answer {
         /// Others may wait for its owner: it holds locks, or went before somebody. Otherwise there is no deadlock.
         may_be_waited_for: bool,
     },
+}
+
+/// What became of an implicit lock.
+#[derive(PartialEq, Eq)]
+pub(super) enum Explicit {
+    /// Its owner is not active.
+    Ended,
+    /// There is a lock object that says so.
+    Held,
+    /// The same, and whom its owner had passed has it no longer: others wait for its owner now that did not before.
+    HeldInstead,
 }
 
 /// How a request may wait.
@@ -102,16 +113,22 @@ impl Shard {
             || object.may_have(asked.owner, missing, place(object, asked, missing, held, patience))
     }
 
-    /// As [`Self::would_grant`]; but what can only be had from one who has not run since it was granted it is taken.
+    /// As [`Self::would_grant`]; but what can only be had from one who has not run since it was granted it is taken, unless
+    /// that one lets others pass.
     pub(super) fn claim(&mut self, asked: &Asked<'_>, patience: &Patience<'_>, owners: &Owners) -> bool {
-        let object = self.objects.find(asked.hash, |object| asked.is_of(object));
-        let may_overtake = |object: &LockObject| {
-            object.holders.of(asked.owner).is_none() && object.may_overtake(asked.parts)
+        let Some(object) = self.objects.find_mut(asked.hash, |object| asked.is_of(object)) else {
+            return true;
         };
-        match object.is_some_and(may_overtake) {
-            true => matches!(self.ask(asked, patience, owners), Answer::Granted(_)),
-            false => self.would_grant(asked, patience),
+        if object.holders.of(asked.owner).is_none() {
+            if object.pass(asked.parts) {
+                self.stats.overtakes += 1;
+                return true;
+            }
+            if object.may_overtake(asked.parts) {
+                return matches!(self.ask(asked, patience, owners), Answer::Granted(_));
+            }
         }
+        self.would_grant(asked, patience)
     }
 
     /// Grants the request, or refuses it, or lets it join the queue.
@@ -192,36 +209,49 @@ impl Shard {
         self.stats.locks += 1;
     }
 
-    /// Gives `asked.owner` what it asks for, which nobody can hold, if it `is_active`. Whether it holds it now.
+    /// Gives `asked.owner`, which has written the row, what it asks for, if it `is_active`.
     pub(super) fn make_explicit(
         &mut self,
         asked: &Asked<'_>,
         owners: &Owners,
         is_active: impl FnOnce() -> bool,
-    ) -> bool {
+    ) -> Explicit {
         let fresh_id = self.new_id();
         let Some(object) = self.objects.find_mut(asked.hash, |object| asked.is_of(object)) else {
             let made = owners.add_if(asked.owner, LockRef { hash: asked.hash, id: fresh_id }, is_active);
             if made {
                 self.insert(fresh_id, asked);
                 self.stats.made_explicit += 1;
+                return Explicit::Held;
             }
-            return made;
+            return Explicit::Ended;
         };
         let held = object.holders.of(asked.owner);
         if asked.parts.missing(held).is_none() {
-            return true;
+            return Explicit::Held;
         }
         // It goes before all who wait: it was there before them, only that nobody had written it down.
+        let at = LockRef { hash: object.hash, id: object.id };
         let made = match held.is_none() {
-            true => owners.add_if(asked.owner, LockRef { hash: object.hash, id: object.id }, is_active),
+            true => owners.add_if(asked.owner, at, is_active),
             false => is_active(),
         };
-        if made {
-            self.stats.locks += u64::from(object.hold(asked.owner, asked.parts));
-            self.stats.made_explicit += 1;
+        if !made {
+            return Explicit::Ended;
         }
-        made
+        let passed = object.give_way();
+        self.stats.locks -= u64::from(passed.is_some());
+        match &passed {
+            Some(Passed::Waits(Overtaken { owner, wait_id })) => {
+                owners.wait_again(*owner, WaitRef { lock: at, wait_id: *wait_id });
+                self.stats.waiting += 1;
+            }
+            Some(Passed::Runs(owner)) => owners.remove(*owner, at),
+            None => {}
+        }
+        self.stats.locks += u64::from(object.hold(asked.owner, asked.parts));
+        self.stats.made_explicit += 1;
+        if passed.is_some() { Explicit::HeldInstead } else { Explicit::Held }
     }
 
     /// The owner holds nothing of this lock any more, and is not in its own list (`owners`) either.

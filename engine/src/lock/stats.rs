@@ -13,7 +13,8 @@ pub struct LockStats {
     pub granted_at_once: u64,
     /// Requests that began to wait.
     pub waits: u64,
-    /// Grants taken over by a request that ran, while the one that was granted had not woken up.
+    /// Grants taken over by a request that ran, or passed by one, while the one that was granted had not woken up, or slept
+    /// to let others pass.
     pub overtakes: u64,
     /// Requests without leave to wait (a timeout of zero) that would have had to.
     pub refused: u64,

@@ -128,18 +128,72 @@ fn who_was_overtaken_lets_others_pass_and_then_insists() {
     bench.table.release_all(TxnId(1));
     assert!(runs(3) && !sleeper.node.accept());
     sleeper.node.begin_to_let_pass();
+    bench.table.release_all(TxnId(3));
     for owner in 4..8 {
-        bench.table.release_all(TxnId(owner - 1));
-        assert!(is(&sleeper, Verdict::Granted));
-        assert!(runs(owner) && still(&sleeper), "it lets {owner} pass");
+        assert!(is(&sleeper, Verdict::Granted) && runs(owner), "it lets {owner} pass");
+        assert_eq!(bench.table.release_all(TxnId(owner)), 0, "its id in the row is all it has");
     }
     sleeper.node.end_to_let_pass();
-    sleeper.node.begin_sleep(true);
-    bench.table.release_all(TxnId(7));
-    assert!(is(&sleeper, Verdict::Granted) && !runs(8), "it is not overtaken again");
-    assert!(sleeper.node.accept());
+    assert!(sleeper.node.accept() && !runs(8), "it is not passed again");
     assert_eq!(bench.table.stats().overtakes, 5);
     bench.drained(1..=8);
+}
+
+/// 2 lets others pass on `a`, and 3 does.
+fn passed() -> (Bench, Wait) {
+    let bench = Bench::new();
+    bench.granted(1, b"a", LockMode::Exclusive);
+    let sleeper = bench.waits(2, b"a", LockMode::Exclusive);
+    sleeper.node.begin_to_let_pass();
+    bench.table.release_all(TxnId(1));
+    assert!(is(&sleeper, Verdict::Granted));
+    assert!(bench.table.claim(&Request::new(TxnId(3), key(b"a"), LockMode::Exclusive)));
+    assert!(!bench.table.holds(TxnId(3), key(b"a"), LockMode::Exclusive));
+    (bench, sleeper)
+}
+
+#[test]
+fn who_is_passed_waits_again_once_others_wait_for_the_writer() {
+    let (bench, sleeper) = passed();
+    assert!(bench.table.make_explicit(TxnId(3), key(b"a"), || true));
+    assert!(bench.table.holds(TxnId(3), key(b"a"), LockMode::Exclusive) && sleeper.node.lets_pass());
+    let late = bench.waits(4, b"a", LockMode::Exclusive);
+    bench.table.release_all(TxnId(3));
+    assert!(is(&sleeper, Verdict::Granted) && still(&late), "it is the first still");
+    bench.drained(1..=4);
+}
+
+#[test]
+fn who_was_passed_and_runs_gives_way_and_insists() {
+    let (bench, sleeper) = passed();
+    assert!(sleeper.node.accept());
+    let newcomer = bench.waits(4, b"a", LockMode::Exclusive);
+    assert!(!bench.table.make_explicit(TxnId(3), key(b"a"), || false), "it has ended");
+    assert!(bench.table.holds(TxnId(2), key(b"a"), LockMode::Exclusive));
+    assert!(bench.table.make_explicit(TxnId(3), key(b"a"), || true));
+    assert!(bench.table.holds(TxnId(3), key(b"a"), LockMode::Exclusive));
+    assert!(!bench.table.holds(TxnId(2), key(b"a"), LockMode::Exclusive));
+    let request = Request { insists: true, ..Request::new(TxnId(2), key(b"a"), LockMode::Exclusive) };
+    let Begun::Waits(again) = bench.ask(&request) else { panic!("it has to wait") };
+    again.node.begin_sleep(true);
+    bench.table.release_all(TxnId(3));
+    assert!(is(&again, Verdict::Granted) && still(&newcomer), "it goes before newcomers");
+    assert!(!bench.table.claim(&Request::new(TxnId(5), key(b"a"), LockMode::Exclusive)));
+    bench.drained(1..=5);
+}
+
+#[test]
+fn a_deadlock_with_a_writer_that_has_passed_is_found_when_it_is_written_down() {
+    let (bench, sleeper) = passed();
+    bench.granted(5, b"b", LockMode::Exclusive);
+    let writer = bench.waits_as(3, b"b", LockMode::Exclusive, Class::First);
+    let other = bench.waits(5, b"a", LockMode::Shared);
+    assert!(still(&writer) && still(&other), "nobody knows of the writer yet");
+    assert!(sleeper.node.accept());
+    assert!(bench.table.make_explicit(TxnId(3), key(b"a"), || true));
+    assert_eq!(bench.deadlocks(), 1);
+    assert!(is(&writer, Verdict::Deadlock) || is(&other, Verdict::Deadlock));
+    bench.drained(1..=5);
 }
 
 #[test]
@@ -172,14 +226,17 @@ fn where_others_come_soon_the_next_lets_them_pass_at_once() {
     bench.table.release_all(TxnId(5));
     assert!(sleepers[0].node.accept());
     bench.table.release_all(TxnId(2));
-    assert!(bench.table.claim(&exclusive(6)) && sleepers[1].node.lets_pass(), "it needs not run for that");
-    bench.table.release_all(TxnId(6));
-    assert!(is(&sleepers[1], Verdict::Granted) && sleepers[1].node.accept());
-    // Nobody came.
+    assert!(bench.table.claim(&exclusive(6)), "it is the one that is waited for");
+    assert_eq!(bench.table.release_all(TxnId(6)), 0);
+    assert!(sleepers[1].node.accept());
     bench.table.release_all(TxnId(3));
-    assert!(is(&sleepers[2], Verdict::Granted));
-    assert!(bench.table.claim(&exclusive(7)) && !sleepers[2].node.lets_pass());
-    bench.drained(1..=7);
+    // Nobody comes now.
+    assert!(is(&sleepers[2], Verdict::Granted) && sleepers[2].node.accept());
+    let last = bench.waits(8, b"a", LockMode::Exclusive);
+    last.node.begin_sleep(false);
+    bench.table.release_all(TxnId(4));
+    assert!(bench.table.claim(&exclusive(7)) && bench.table.release_all(TxnId(7)) == 1, "it was taken over");
+    bench.drained(1..=8);
 }
 
 #[test]

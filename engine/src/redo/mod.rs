@@ -44,6 +44,7 @@
 
 mod files;
 mod frame;
+mod lot;
 mod reader;
 mod ring;
 mod stage;

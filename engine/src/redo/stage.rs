@@ -9,13 +9,23 @@
 //! # No lost wake-up
 //! `leading` is set under the lock and cleared before the leader looks for the parked. A thread parks only
 //! if, under the parking lot's own lock, it sees `leading` and not yet its LSN: then the leader's search comes
-//! later, and finds it.
+//! later, and finds it. Whoever is woken to lead does, or finds that another has, who looks for the parked in turn; or
+//! that the log has stopped: then it wakes all.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+#[cfg(not(shuttle))]
+use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+use std::sync::{OnceLock, PoisonError, TryLockError};
 
-use parking_lot_core::{DEFAULT_UNPARK_TOKEN, FilterOp, ParkToken};
+#[cfg(shuttle)]
+use shuttle::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
 
+use super::lot::Lot;
 use super::stopped;
 use crate::error::Result;
 use crate::page::Lsn;
@@ -32,6 +42,7 @@ pub(super) struct Stage<T> {
     reached: AtomicU64,
     /// So often a follower looks for its LSN before it parks.
     looks: u32,
+    followers: Lot,
 }
 
 impl<T> Stage<T> {
@@ -42,6 +53,7 @@ impl<T> Stage<T> {
             leading: AtomicBool::new(false),
             reached: AtomicU64::new(reached.0),
             looks,
+            followers: Lot::new(),
         }
     }
 
@@ -69,7 +81,11 @@ impl<T> Stage<T> {
 
     /// Leads once, or waits for one who leads, or for `lsn`. What stops the leader stops the log.
     pub(super) fn step(&self, lsn: Lsn, stop: &Stop, lead: impl Fn(&mut T) -> Result<()>) -> Result<()> {
-        check(stop)?;
+        if let Err(error) = check(stop) {
+            // It may have been woken to lead, and another stage's leader stopped the log.
+            self.wake(stop);
+            return Err(error);
+        }
         let Some(mut state) = self.try_lead() else {
             self.follow(lsn, stop);
             return Ok(());
@@ -98,40 +114,121 @@ impl<T> Stage<T> {
     /// wake-up, to sleep would leave the stage to nobody for as long, and cost the leader the system call.
     fn follow(&self, lsn: Lsn, stop: &Stop) {
         let waits = || self.leading.load(Ordering::SeqCst) && self.reached() < lsn;
-        if look_out(self.looks, || !waits()) {
-            return;
-        }
-        let still = || waits() && stop.get().is_none();
-        // SAFETY: the address is this stage's, which nothing else parks on; the callbacks neither panic nor park.
-        unsafe {
-            parking_lot_core::park(self.key(), still, || {}, |_, _| {}, ParkToken(lsn.0 as usize), None);
+        if !look_out(self.looks, || !waits()) {
+            self.followers.park(lsn, || waits() && stop.get().is_none());
         }
         // The lock is let go of a moment after `leading` is cleared.
-        std::hint::spin_loop();
+        super::lot::pause();
     }
 
     /// Wakes those who have what they want, and one who has not, to lead; all if the log has stopped.
     pub(super) fn wake(&self, stop: &Stop) {
         let all = stop.get().is_some();
         let mut leader = false;
-        let wake = |ParkToken(lsn)| {
-            let next_leader = !all && self.reached().0 < lsn as u64;
+        self.followers.wake(|lsn| {
+            let next_leader = !all && self.reached() < lsn;
             if next_leader && leader {
-                return FilterOp::Skip;
+                return false;
             }
             leader |= next_leader;
-            FilterOp::Unpark
-        };
-        // SAFETY: the address is this stage's; the callbacks neither panic nor park.
-        unsafe { parking_lot_core::unpark_filter(self.key(), wake, |_| DEFAULT_UNPARK_TOKEN) };
-    }
-
-    fn key(&self) -> usize {
-        std::ptr::from_ref(&self.reached).addr()
+            true
+        });
     }
 }
 
 /// An error if the log has stopped.
 pub(super) fn check(stop: &Stop) -> Result<()> {
     stop.get().map_or(Ok(()), |what| Err(stopped(what)))
+}
+
+/// Random and adversarial schedules of both stages: nobody waits for ever, and nobody returns too early.
+#[cfg(all(test, shuttle))]
+mod schedules {
+    use std::sync::Arc;
+
+    use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+    use shuttle::{Runner, rand::Rng, thread};
+
+    use super::*;
+
+    const THREADS: usize = 4;
+
+    /// As the writer has them.
+    struct Log {
+        appended: AtomicU64,
+        writing: Stage<()>,
+        syncing: Stage<()>,
+        stop: Stop,
+        fails: bool,
+    }
+
+    impl Log {
+        fn write(&self) -> Result<()> {
+            let appended = self.appended.load(Ordering::SeqCst);
+            thread::yield_now();
+            if self.fails && appended > 2 {
+                return Err(stopped("the disk is gone"));
+            }
+            self.writing.advance(Lsn(appended));
+            Ok(())
+        }
+
+        fn sync(&self, lsn: Lsn) -> Result<()> {
+            self.writing.step(lsn, &self.stop, |()| self.write())?;
+            self.writing.reach(lsn, &self.stop, |()| self.write())?;
+            let written = self.writing.reached();
+            thread::yield_now();
+            self.syncing.advance(written);
+            Ok(())
+        }
+
+        fn commit(&self) {
+            let lsn = Lsn(self.appended.fetch_add(1, Ordering::SeqCst) + 1);
+            let (stage, reached) = match shuttle::rand::thread_rng().gen_bool(0.5) {
+                true => (&self.writing, self.writing.reach(lsn, &self.stop, |()| self.write())),
+                false => (&self.syncing, self.syncing.reach(lsn, &self.stop, |()| self.sync(lsn))),
+            };
+            match reached {
+                Ok(()) => assert!(stage.reached() >= lsn),
+                Err(_) => assert!(self.fails),
+            }
+            assert!(self.syncing.reached() <= self.writing.reached());
+        }
+    }
+
+    fn commits(fails: bool) {
+        let log = Arc::new(Log {
+            appended: AtomicU64::new(0),
+            writing: Stage::new(Lsn(0), 1, ()),
+            syncing: Stage::new(Lsn(0), 0, ()),
+            stop: Stop::new(),
+            fails,
+        });
+        let threads: Vec<_> = (0..THREADS)
+            .map(|_| {
+                let log = Arc::clone(&log);
+                thread::spawn(move || (0..2).for_each(|_| log.commit()))
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+
+    /// FLIFO_MODEL_ITERATIONS asks for more schedules.
+    fn iterations() -> usize {
+        std::env::var("FLIFO_MODEL_ITERATIONS").map_or(2000, |n| n.parse().expect("a number of schedules"))
+    }
+
+    fn explore(scheduler: impl Scheduler + 'static, fails: bool) {
+        Runner::new(scheduler, shuttle::Config::new()).run(move || commits(fails));
+    }
+
+    #[test]
+    fn nobody_waits_for_ever() {
+        for fails in [false, true] {
+            explore(RandomScheduler::new(iterations()), fails);
+            [2, 3, 5]
+                .into_iter()
+                .for_each(|depth| explore(PctScheduler::new(depth, iterations() / 3), fails));
+        }
+    }
 }

@@ -6,6 +6,9 @@
 //! at the queue, under the latch, before it writes. So two that exclude each other never hold a row both. Who has to
 //! wait drops the latch, queues ([`LockTable::queue`](crate::lock::LockTable::queue)), and looks again.
 //!
+//! A writer may have passed one that has the lock object (`lock`): its id in the row counts, and the other gives way. So
+//! whoever has waited for a lock looks at the row again before it relies on it.
+//!
 //! A key that has no row is locked like one that has. A large value is read when its row is locked and the latch dropped:
 //! nobody changes it any more.
 //!
@@ -130,7 +133,7 @@ impl<'s> Txn<'s> {
         then: impl FnOnce(Option<Stored<'_>>) -> T,
     ) -> Result<T> {
         let (id, snapshot) = (self.writing()?.id, self.write_snapshot());
-        let request = self.request(id, tree, key, mode);
+        let mut request = self.request(id, tree, key, mode);
         let mut then = Some(then);
         loop {
             let looked =
@@ -138,7 +141,7 @@ impl<'s> Txn<'s> {
                     Looked::Locked(()) => Looked::Locked(then.take().expect("it is locked once")(version)),
                     other => other.without(),
                 })?;
-            if let Some(locked) = self.locked_or_wait(looked, request, tree, waiter)? {
+            if let Some(locked) = self.locked_or_wait(looked, &mut request, tree, waiter)? {
                 return Ok(locked);
             }
         }
@@ -151,8 +154,10 @@ impl<'s> Txn<'s> {
         version: Option<Stored<'_>>,
         snapshot: Option<CommitNo>,
     ) -> Looked<()> {
+        let mut is_own = false;
         if let Some(version) = version {
             let Ok((header, _)) = Header::decode(version.prefix()) else { return Looked::Bad };
+            is_own = header.txn == request.owner;
             if let Some(writer) = self.active_writer(request.owner, &header) {
                 return Looked::WrittenBy(writer);
             }
@@ -160,7 +165,10 @@ impl<'s> Txn<'s> {
                 return Looked::Conflict;
             }
         }
-        match self.system.locks.try_lock(request) {
+        let locks = &self.system.locks;
+        // Who stands in the way of the row's own writer was passed.
+        let gives_way = || is_own && locks.make_explicit(request.owner, request.key, || true);
+        match locks.try_lock(request) || gives_way() && locks.try_lock(request) {
             true => Looked::Locked(()),
             false => Looked::MustQueue,
         }
@@ -170,7 +178,7 @@ impl<'s> Txn<'s> {
     fn locked_or_wait<T>(
         &self,
         looked: Looked<T>,
-        request: Request<'_>,
+        request: &mut Request<'_>,
         tree: &Tree,
         waiter: &Waiter,
     ) -> Result<Option<T>> {
@@ -240,8 +248,9 @@ impl<'s> Txn<'s> {
                 }
             })?;
             // As a reader, whatever it is for: the writer's end decides whether the row is there to carry a gap lock.
-            let request = self.request_of(id, lock_key(tree, waits_at.as_deref()), LockMode::NextKeyShared);
-            if let Some(found) = self.locked_or_wait(looked, request, tree, waiter)? {
+            let mut request =
+                self.request_of(id, lock_key(tree, waits_at.as_deref()), LockMode::NextKeyShared);
+            if let Some(found) = self.locked_or_wait(looked, &mut request, tree, waiter)? {
                 return Ok(found);
             }
         }
@@ -270,8 +279,8 @@ impl<'s> Txn<'s> {
             may
         })?;
         if let Some(next) = refused_at.into_inner() {
-            let into_gap = self.request_of(id, lock_key(tree, next.as_deref()), LockMode::InsertIntention);
-            self.queue(into_gap, waiter)?;
+            let key = lock_key(tree, next.as_deref());
+            self.queue(&mut self.request_of(id, key, LockMode::InsertIntention), waiter)?;
         }
         Ok(added)
     }
@@ -280,10 +289,10 @@ impl<'s> Txn<'s> {
     /// goes, the transaction's gap locks there go on, on the row that comes after it.
     pub(super) fn keep_locks(&self, ptr: UndoPtr, record: &Record, waiter: &Waiter) -> Result<()> {
         let (locks, tree) = (&self.system.locks, self.system.tree(record.tree));
-        // It has the row, and gap locks agree with all that others hold: both are granted.
+        // It has the row, whoever it has passed, and gap locks agree with all that others hold: both are granted.
         let is_ours = tree.look(waiter, &record.key, |now| {
             let ours = header_of(now).is_some_and(|now| now.is_of(record.txn, ptr));
-            ours && locks.try_lock(self.request(record.txn, &tree, &record.key, LockMode::Exclusive))
+            ours && locks.make_explicit(record.txn, lock_key(&tree, Some(&record.key)), || true)
         })?;
         if !is_ours || record.what != What::Added || !self.locks_gaps {
             return Ok(());

@@ -55,7 +55,11 @@ impl Txn<'_> {
                         if !held {
                             txn.system.locks.release(id, key);
                         }
-                        txn.wait_for(writer, txn.request(id, tree, &entry, LockMode::Exclusive), waiter)?;
+                        txn.wait_for(
+                            writer,
+                            &mut txn.request(id, tree, &entry, LockMode::Exclusive),
+                            waiter,
+                        )?;
                     }
                 }
             }

@@ -6,7 +6,7 @@ use super::undo::{OVERHEAD_BYTES, Record, What};
 use super::version::{HEADER_BYTES, Header};
 use super::{Isolation, Txn, TxnId};
 use crate::error::{Error, Result};
-use crate::lock::{Class, LockError, LockKey, LockMode, Request};
+use crate::lock::{Class, Granted, LockError, LockKey, LockMode, Request};
 use crate::tree::{Tree, VALUE_BYTES_MAX};
 use crate::wait::Waiter;
 
@@ -121,10 +121,11 @@ impl<'s> Txn<'s> {
             true => self.add_in_gap(tree, key, &version, id, waiter)?,
             false => {
                 let request = self.request(id, tree, key, LockMode::Exclusive);
+                let is_own = before.is_some_and(|before| before.txn == id);
                 tree.put_if(waiter, key, &version, |now| {
                     Header::of(now) == before
                         && !(adds && self.system.gaps.any())
-                        && self.system.locks.claim(&request)
+                        && (is_own || self.system.locks.claim(&request))
                 })?
             }
         };
@@ -140,25 +141,27 @@ impl<'s> Txn<'s> {
     pub(super) fn newest(&mut self, tree: &Tree, key: &[u8], waiter: &Waiter) -> Result<Newest> {
         let mut bytes = Vec::new();
         let snapshot = self.write_snapshot();
+        let id = self.writing()?.id;
+        let mut request = self.request(id, tree, key, LockMode::Exclusive);
         loop {
             let found = tree.get(waiter, key, &mut bytes)?;
             let header = match found {
                 true => Some(Header::decode(&bytes).map_err(|_| bad_version(tree))?.0),
                 false => None,
             };
-            let id = self.writing()?.id;
-            let request = self.request(id, tree, key, LockMode::Exclusive);
             if let Some(header) = header {
                 if let Some(writer) = self.active_writer(id, &header) {
-                    self.wait_for(writer, request, waiter)?;
+                    self.wait_for(writer, &mut request, waiter)?;
                     continue;
                 }
                 if self.is_conflict(id, &header, snapshot) {
                     return Err(Error::WriteConflict);
                 }
             }
-            if !self.system.locks.would_grant(&request) {
-                self.queue(request, waiter)?;
+            // Its id in the row is its lock, whoever else waits for the row, or was passed.
+            let is_own = header.is_some_and(|header| header.txn == id);
+            if !is_own && !self.system.locks.would_grant(&request) {
+                self.queue(&mut request, waiter)?;
                 continue;
             }
             return Ok(Newest { bytes: found.then_some(bytes), header });
@@ -181,7 +184,7 @@ impl<'s> Txn<'s> {
     }
 
     /// Waits for the writer whose id is in the row, if it is still active.
-    pub(super) fn wait_for(&self, writer: TxnId, request: Request<'_>, waiter: &Waiter) -> Result<()> {
+    pub(super) fn wait_for(&self, writer: TxnId, request: &mut Request<'_>, waiter: &Waiter) -> Result<()> {
         let (locks, table) = (&self.system.locks, &self.system.table);
         if table.ends_soon(writer) {
             return Ok(());
@@ -192,9 +195,12 @@ impl<'s> Txn<'s> {
         }
     }
 
-    /// Waits for those who are in the way, if there are any.
-    pub(super) fn queue(&self, request: Request<'_>, waiter: &Waiter) -> Result<()> {
-        self.system.locks.queue(request, waiter).map(drop).map_err(lock_error)
+    /// Waits for those who are in the way, if there are any. The caller looks at the row again; if it has to ask once more
+    /// after a wait, then with more right.
+    pub(super) fn queue(&self, request: &mut Request<'_>, waiter: &Waiter) -> Result<()> {
+        let granted = self.system.locks.queue(*request, waiter).map_err(lock_error)?;
+        request.insists |= granted == Granted::AfterWait;
+        Ok(())
     }
 
     /// Takes a lock that nobody can have but as a lock object.
