@@ -99,7 +99,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => who().prop_map(|who| Step::Insist { who }),
         2 => who().prop_map(|who| Step::LetPass { who }),
         2 => who().prop_map(|who| Step::EndToLetPass { who }),
-        1 => who().prop_map(|who| Step::Accept { who }),
+        3 => who().prop_map(|who| Step::Accept { who }),
         2 => (0..30u64).prop_map(|ns| Step::TimePasses { ns }),
     ]
 }
@@ -166,8 +166,12 @@ impl World {
                 let need = Need::of(mode, NAMES[key].1.is_none());
                 self.ask(&request, &Ask { owner: who, key, need, first, may_wait, weight })?;
             }
-            Step::MakeExplicit { who, key, active } if self.may_have_implicit(who, key) => {
-                self.make_explicit(who, key, active)?;
+            Step::MakeExplicit { who, key, active } => {
+                // Where there is one that has passed, it is that one.
+                let writer = self.passed.get(&key).map(|&(writer, _)| writer);
+                if writer.is_some() || self.plain.may_have_implicit(who, key) {
+                    self.make_explicit(writer.unwrap_or(who), key, active)?;
+                }
             }
             Step::Claim { who, key } if !self.waits.contains_key(&who) && NAMES[key].1.is_some() => {
                 self.claim(who, key)?;
@@ -223,14 +227,6 @@ impl World {
             _ => {}
         }
         Ok(())
-    }
-
-    /// The writer that has passed another that has the lock still; or anyone, if nobody has any part of the record.
-    fn may_have_implicit(&self, who: Id, key: Key) -> bool {
-        match self.passed.get(&key) {
-            Some(&(writer, _)) => writer == who,
-            None => self.plain.may_have_implicit(who, key),
-        }
     }
 
     fn make_explicit(&mut self, who: Id, key: Key, active: bool) -> Checked {
