@@ -159,8 +159,8 @@ pub struct LockConfig {
     pub owner_slots: usize,
     /// A newcomer that has waited for so long is not overtaken any more.
     pub promote_after: Duration,
-    /// For so long one that was overtaken lets others pass before it insists: long beside two context switches, short
-    /// beside a lock wait that anybody minds.
+    /// For so long one that was overtaken lets others pass, if they come, before it insists: long beside two context
+    /// switches, short beside a lock wait that anybody minds.
     pub turn: Duration,
     /// At so many owners looked at, a search for a deadlock is left to the [`Detector`].
     pub deadlock_steps_max: usize,
@@ -175,7 +175,7 @@ impl Default for LockConfig {
             shards: 256,
             owner_slots: 4096,
             promote_after: Duration::from_millis(100),
-            turn: Duration::from_millis(1),
+            turn: Duration::from_millis(3),
             deadlock_steps_max: DEADLOCK_STEPS_MAX,
         }
     }
@@ -189,6 +189,9 @@ const GRANT_LOOKS: u32 = if cfg!(shuttle) { 1 } else { 16 };
 /// with 1024 threads and 100 hot rows all stood there in the end, and up to two of five commits were hand-overs to one that had
 /// to wake up. Longer, and those would miss the place who have what everybody waits for.
 const KEEPS_PLACE: Duration = Duration::from_micros(100);
+
+/// Who lets others pass does so for no longer than this without anybody coming.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// All row locks of a database.
 ///
@@ -467,7 +470,7 @@ impl LockTable {
         });
         if verdict == Verdict::Granted && !overtaken && !wait.may_be_waited_for {
             let turn = Instant::now() + self.turn;
-            wait.node.let_pass(deadline.map_or(turn, |deadline| deadline.min(turn)));
+            wait.node.let_pass(deadline.map_or(turn, |deadline| deadline.min(turn)), PAUSE);
         }
         verdict
     }

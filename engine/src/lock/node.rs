@@ -19,7 +19,7 @@
 //! whoever is granted a lock is known, so there is nothing to look up.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
@@ -68,12 +68,14 @@ pub(super) struct Sleeper {
 
 pub(super) struct WaitNode {
     word: AtomicU32,
+    /// How many went before it while it was granted the lock.
+    passed: AtomicU32,
     futex: Futex,
 }
 
 impl WaitNode {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(WaitNode { word: AtomicU32::new(AWAKE), futex: Futex::new() })
+        Arc::new(WaitNode { word: AtomicU32::new(AWAKE), passed: AtomicU32::new(0), futex: Futex::new() })
     }
 
     /// How the wait ended, if it did.
@@ -99,16 +101,25 @@ impl WaitNode {
     }
 
     /// It runs and was granted what it waited for, or overtaken. If somebody passes, or is likely to, it lets them pass until
-    /// `until`, asleep, so that those who run need not stop for it at each turn.
-    pub(super) fn let_pass(&self, until: Instant) {
+    /// `until`, asleep, so that those who run need not stop for it at each turn; but not for longer than `pause` after the
+    /// last one has come.
+    pub(super) fn let_pass(&self, until: Instant, pause: Duration) {
         self.linger(|word| word != GRANTED_POLITELY);
         self.fall_asleep(LETS_PASS);
+        let (mut passed, mut awake_at) = (None, Instant::now());
         loop {
             let word = self.word.load(Ordering::Relaxed);
-            if !matches!(word, LETS_PASS | GRANTED_PASSING) || !self.futex.wait(&self.word, word, Some(until))
-            {
+            if !matches!(word, LETS_PASS | GRANTED_PASSING) {
                 break;
             }
+            if awake_at <= Instant::now() {
+                let before = passed.replace(self.passed.load(Ordering::Relaxed));
+                if awake_at >= until || (word == GRANTED_PASSING && before == passed) {
+                    break;
+                }
+                awake_at = until.min(awake_at + pause);
+            }
+            self.futex.wait(&self.word, word, Some(awake_at));
         }
         self.insist();
     }
@@ -135,6 +146,7 @@ impl WaitNode {
     /// Takes a grant back that was not accepted yet; whether there was one. Its thread was woken, or never slept, or goes
     /// on sleeping for its while.
     pub(super) fn revoke(&self) -> bool {
+        self.passed.fetch_add(1, Ordering::Relaxed);
         let revoke = |granted, then| {
             self.word.compare_exchange(granted, then, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         };
@@ -152,7 +164,11 @@ impl WaitNode {
             Ordering::AcqRel,
             Ordering::Acquire,
         );
-        matches!(passing, Ok(_) | Err(GRANTED_PASSING))
+        let lets_pass = matches!(passing, Ok(_) | Err(GRANTED_PASSING));
+        if lets_pass {
+            self.passed.fetch_add(1, Ordering::Relaxed);
+        }
+        lets_pass
     }
 
     /// Looks for its grant for a moment, without sleep.

@@ -65,6 +65,8 @@ fn everything() {
         shards: 2,
         owner_slots: 2,
         promote_after: [Duration::ZERO, Duration::MAX][any(2) as usize],
+        // No time passes here.
+        turn: Duration::ZERO,
         deadlock_steps_max: steps_max,
         ..LockConfig::default()
     };
@@ -184,6 +186,8 @@ fn writers_and_readers() {
         shards: 2,
         owner_slots: 2,
         promote_after: [Duration::ZERO, Duration::MAX][any(2) as usize],
+        // No time passes here.
+        turn: Duration::ZERO,
         ..LockConfig::default()
     };
     let table = LockTable::new(config);
