@@ -118,7 +118,8 @@ impl Tree {
             return Ok(Outcome::Nothing);
         }
         let mut merged = vec![0; self.pool.page_size()];
-        let kind = self.kind(&pair.left, pair.level, first_child(&pair.left));
+        let (no, first_child) = (pair.left.page(), first_child(&pair.left));
+        let kind = NodeKind { no, owner: self.root, level: pair.level, first_child };
         if !entries.build(0..entries.len(), &kind, &fences, &mut merged) {
             return Ok(Outcome::Nothing);
         }
@@ -127,10 +128,6 @@ impl Tree {
         retire(&mut mtr, &mut pair.right);
         mtr.commit(&mut [&mut pair.parent, &mut pair.left, &mut pair.right]);
         Ok(Outcome::Merged(pair.right.page()))
-    }
-
-    fn kind(&self, page: &ExclusiveGuard<'_>, level: u8, first_child: PageNo) -> NodeKind {
-        NodeKind { no: page.page(), owner: self.root, level, first_child }
     }
 }
 
