@@ -48,10 +48,13 @@ miri: ## the scheduler's tests in an interpreter that finds undefined behaviour 
 	MIRIFLAGS="-Zmiri-permissive-provenance" $(CARGO) +nightly miri test -p flifo-admission --lib --target-dir target/miri -- --skip auto::; \
 	else echo "miri: skipped, it is not installed (rustup toolchain install nightly --component miri)"; fi
 
-soak: ## ten minutes of the scheduler, or SOAK_SECONDS of it; kills and power cuts of the engine, many of them
+soak: ## ten minutes of the scheduler, or SOAK_SECONDS; kills and power cuts of the engine, many of them; as long 1,024 connections to it, and a check
 	$(CARGO) run --release -p flifo-admission --example soak
 	FLIFO_KILLS=200 $(CARGO) test --release -p flifo-engine --test kill
 	FLIFO_SEEDS=$(or $(SEEDS),2000) $(CARGO) test --release -p flifo-engine --test power
+	$(CARGO) run --release -- sweep --policy flifo --threads 1024 --workload read-write,hot-rows-100,update-index,ycsb-f \
+	  --buffer-pool 300M --rounds 1 --time $$(($(or $(SOAK_SECONDS),600) / 4)) --data $(TARGET_DIR)/soak --html $(TARGET_DIR)/soak.html
+	$(CARGO) run --release -- check $(TARGET_DIR)/soak/sbtest
 
 lint: deny ## formatting, clippy, documentation links
 	$(CARGO) fmt --check
