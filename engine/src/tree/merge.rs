@@ -1,15 +1,13 @@
-//! Merging underfull nodes with their neighbours.
-//!
-//! Nodes are merged where they fit into one, and else left alone, as InnoDB does it: to even two nodes out logs both of them
-//! whole. So a tree that loses its rows from one end, as undo does, logs little more than what it still has of
-//! each leaf when that is merged with the nearly empty one before it.
+//! Merging underfull nodes with their neighbours, or evening them out.
+
+use std::ops::Range;
 
 use super::entries::{Entries, NodeKind};
 use super::{Attempt, Tree};
 use crate::buffer::{ExclusiveGuard, Mtr, Need, OptimisticGuard, Stop};
 use crate::error::Result;
 use crate::page::edit::NodeMut;
-use crate::page::node::{AT_FIRST_CHILD, CHILD_BYTES, Fences};
+use crate::page::node::{AT_FIRST_CHILD, CHILD_BYTES, Fences, separator};
 use crate::page::op::Op;
 use crate::page::{AT_OWNER, PageNo, read_u64};
 use crate::wait::Waiter;
@@ -19,6 +17,8 @@ enum Outcome {
     Nothing,
     /// The node has no neighbour under the same parent; perhaps the parent has.
     Alone,
+    /// Two nodes were evened out.
+    Evened,
     /// Two nodes became one; this page is free.
     Merged(PageNo),
 }
@@ -41,7 +41,7 @@ impl Tree {
             match self.pool.change(waiter, &need, |mtr| self.try_merge(mtr, key, level))? {
                 Outcome::Merged(page) => self.alloc.free(page, waiter)?,
                 Outcome::Alone => {}
-                Outcome::Nothing => break,
+                Outcome::Evened | Outcome::Nothing => break,
             }
         }
         while let Some(page) = self.pool.change(waiter, &need, |mtr| self.try_collapse(mtr))? {
@@ -67,59 +67,53 @@ impl Tree {
     fn try_merge<'p>(&'p self, mtr: Mtr<'p>, key: &[u8], level: u8) -> Attempt<Outcome> {
         let Some(path) = self.path(key, level)? else { return Ok(Outcome::Nothing) };
         let Some((parent, index)) = path.parent else { return Ok(Outcome::Nothing) };
-        let used_bytes = path.node.checked(path.node.node().used_bytes())?;
-        if !self.is_underfull(used_bytes) {
+        if !self.is_underfull(path.node.checked(path.node.node().used_bytes())?) {
             return Ok(Outcome::Nothing);
         }
         let slots = parent.checked(parent.node().slots())?;
         if slots == 0 {
             return Ok(Outcome::Alone);
         }
-        for other_index in [index + 1, index.wrapping_sub(1)].into_iter().filter(|&other| other <= slots) {
-            let other = self.neighbour(&path.node, &parent, other_index, level)?;
-            let other_bytes = other.checked(other.node().used_bytes())?;
-            if self.is_worth_merging(used_bytes + other_bytes) {
-                let slot = index.min(other_index);
-                let (left, right) = if slot == index { (path.node, other) } else { (other, path.node) };
-                let (parent, left, right) = (parent.exclusive()?, left.exclusive()?, right.exclusive()?);
-                return self.merge(mtr, Pair { parent, slot, left, right, level });
-            }
-        }
-        Ok(Outcome::Nothing)
+        let pair = self.latch_pair(path.node, parent, index, slots, level)?;
+        self.merge(mtr, pair)
     }
 
-    /// The node's neighbour under the same parent.
-    fn neighbour<'p>(
+    /// The node together with its right neighbour, or with the left if it is the last.
+    fn latch_pair<'p>(
         &'p self,
-        node: &OptimisticGuard<'p>,
-        parent: &OptimisticGuard<'p>,
+        node: OptimisticGuard<'p>,
+        parent: OptimisticGuard<'p>,
         index: usize,
+        slots: usize,
         level: u8,
-    ) -> Attempt<OptimisticGuard<'p>> {
-        let other = self.pool.child(parent.checked(parent.node().child(index))?, parent)?;
+    ) -> Attempt<Pair<'p>> {
+        let left_index = index.min(slots - 1);
+        let other_index = if left_index == index { index + 1 } else { left_index };
+        let other = self.pool.child(parent.checked(parent.node().child(other_index))?, &parent)?;
         // Two of a parent that are one, or not of one level, would be waited for for ever, or taken for what they are not.
         if other.page() == node.page() || other.checked(other.node().level())? != level {
             return Err(Stop::corrupt(parent.page()));
         }
-        Ok(other)
-    }
-
-    /// Whether a node of so many bytes has some room left.
-    fn is_worth_merging(&self, bytes: usize) -> bool {
-        bytes <= self.pool.page_size() / 8 * 7
+        let (left, right) = if left_index == index { (node, other) } else { (other, node) };
+        Ok(Pair {
+            parent: parent.exclusive()?,
+            slot: left_index,
+            left: left.exclusive()?,
+            right: right.exclusive()?,
+            level,
+        })
     }
 
     fn merge<'p>(&'p self, mut mtr: Mtr<'p>, mut pair: Pair<'p>) -> Attempt<Outcome> {
         let entries = pair.entries()?;
         let fences = pair.fences()?;
         pair.left.checked(entries.check(&fences))?;
-        // With the longer prefix of narrower fences they took less.
-        if !self.is_worth_merging(entries.node_bytes(0..entries.len(), &fences)) {
-            return Ok(Outcome::Nothing);
+        let size = entries.node_bytes(0..entries.len(), &fences);
+        if size > self.pool.page_size() / 8 * 7 {
+            return self.even_out(mtr, pair, &entries, &fences);
         }
         let mut merged = vec![0; self.pool.page_size()];
-        let (no, first_child) = (pair.left.page(), first_child(&pair.left));
-        let kind = NodeKind { no, owner: self.root, level: pair.level, first_child };
+        let kind = self.kind(&pair.left, pair.level, first_child(&pair.left));
         if !entries.build(0..entries.len(), &kind, &fences, &mut merged) {
             return Ok(Outcome::Nothing);
         }
@@ -128,6 +122,61 @@ impl Tree {
         retire(&mut mtr, &mut pair.right);
         mtr.commit(&mut [&mut pair.parent, &mut pair.left, &mut pair.right]);
         Ok(Outcome::Merged(pair.right.page()))
+    }
+
+    /// Gives both nodes about the same.
+    fn even_out<'p>(
+        &'p self,
+        mut mtr: Mtr<'p>,
+        mut pair: Pair<'p>,
+        entries: &Entries,
+        fences: &Fences,
+    ) -> Attempt<Outcome> {
+        if entries.len() < 2 {
+            return Ok(Outcome::Nothing);
+        }
+        let at = entries.middle();
+        let leaf = pair.level == 0;
+        let separator = match leaf {
+            true => separator(entries.key(at - 1), entries.key(at)).to_vec(),
+            false => entries.key(at).to_vec(),
+        };
+        let room = pair.parent.node().free_bytes().and_then(|free| {
+            let node = pair.parent.node();
+            let old_len = node.key(pair.slot)?.len();
+            Ok(separator.len() <= old_len || separator.len() - old_len + 8 <= free)
+        });
+        if !pair.parent.checked(room)? {
+            return Ok(Outcome::Nothing);
+        }
+        let left_fences = Fences { lower: fences.lower.clone(), upper: Some(separator.clone()) };
+        let right_fences = Fences { lower: separator.clone(), upper: fences.upper.clone() };
+        let right_first = if leaf { PageNo(0) } else { entries.child(at) };
+        let kinds = [
+            self.kind(&pair.left, pair.level, first_child(&pair.left)),
+            self.kind(&pair.right, pair.level, right_first),
+        ];
+        let ranges: [Range<usize>; 2] = [0..at, at + usize::from(!leaf)..entries.len()];
+        let mut pages = [vec![0; self.pool.page_size()], vec![0; self.pool.page_size()]];
+        for (index, fences) in [left_fences, right_fences].iter().enumerate() {
+            if !entries.build(ranges[index].clone(), &kinds[index], fences, &mut pages[index]) {
+                return Ok(Outcome::Nothing);
+            }
+        }
+        mtr.rewrite(&mut pair.left, |page| page.copy_from_slice(&pages[0]));
+        mtr.rewrite(&mut pair.right, |page| page.copy_from_slice(&pages[1]));
+        let right_no = pair.right.page().0.to_le_bytes();
+        mtr.apply(&mut pair.parent, &Op::Remove { slot: pair.slot });
+        mtr.apply(
+            &mut pair.parent,
+            &Op::Insert { slot: pair.slot, key: &separator, value: (&right_no).into() },
+        );
+        mtr.commit(&mut [&mut pair.parent, &mut pair.left, &mut pair.right]);
+        Ok(Outcome::Evened)
+    }
+
+    fn kind(&self, page: &ExclusiveGuard<'_>, level: u8, first_child: PageNo) -> NodeKind {
+        NodeKind { no: page.page(), owner: self.root, level, first_child }
     }
 }
 

@@ -11,7 +11,7 @@
 //! A node has the keys in `[lower fence, upper fence)`, its own copies of both, and no pointers to its neighbours: a scan
 //! copies a leaf, gives its rows out with nothing held, and goes on at the upper fence. A node that has no room is split
 //! (its parent first, if that has none for the separator); a root that has no room gets a child with all it has. A
-//! node under a quarter full is merged with a neighbour that it fits into one with; a root with one child takes its place.
+//! node under a quarter full is merged with a neighbour, or evened out with it; a root with one child takes its place.
 //!
 //! Values over a quarter of a page lie in overflow pages, but for their first bytes (`large`).
 //!

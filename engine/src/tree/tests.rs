@@ -229,29 +229,6 @@ fn ascending_inserts_fill_their_pages() {
     assert!(fill > 0.9, "{fill}");
 }
 
-/// As undo does it: rows come at one end and go at the other.
-#[test]
-fn a_queue_of_rows_logs_each_leaf_about_once() {
-    let f = fixture(256, 2);
-    let (alive, row_bytes) = (1000, 94);
-    let mut begin = 0;
-    for id in 0..10_000_u32 {
-        assert!(f.tree.insert(&f.waiter, &id.to_be_bytes(), &[1; 90]).unwrap());
-        if id >= alive {
-            assert!(f.tree.delete(&f.waiter, &(id - alive).to_be_bytes()).unwrap());
-        }
-        if id == 2 * alive {
-            begin = f.pool.log().next().0;
-        }
-    }
-    let logged = (f.pool.log().next().0 - begin) / (10_000 - 2 * u64::from(alive));
-    // The row as it comes and as it goes, with what a frame and a record take; its leaf's image when that is split, and the
-    // quarter of it when it is merged.
-    assert!(logged < 4 * row_bytes, "{logged} bytes a row");
-    let stats = f.tree.check(&f.waiter).unwrap();
-    assert!(stats.leaf_pages < 2 * 1000 * 102 / 4096, "{stats:?}");
-}
-
 /// Threads on a pool of a tenth of the data, each with keys of its own and some that all share.
 #[test]
 fn many_threads_on_a_small_pool() {
