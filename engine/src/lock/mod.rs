@@ -104,8 +104,7 @@ pub struct Request<'a> {
     /// What its owner would lose if it were a deadlock's victim, beside its locks: rows written, say. The victim is
     /// the one with the least of both together.
     pub weight: u64,
-    /// It had the lock, and found the row changed by one that had passed it: it goes before newcomers, and is not passed
-    /// again.
+    /// It has waited once and has to ask again, for a writer had passed it: it goes before newcomers, and is not passed again.
     pub insists: bool,
     /// Whoever cancels sets this first and calls [`LockTable::cancel`] then. It is looked at when the request has
     /// begun to wait, so that no cancel is lost between the two.
