@@ -27,6 +27,8 @@ pub mod metrics;
 pub mod page;
 pub mod redo;
 pub mod row;
+#[cfg(all(test, shuttle))]
+mod schedules;
 pub mod space;
 mod sync;
 pub mod tree;

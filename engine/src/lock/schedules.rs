@@ -4,10 +4,10 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use shuttle::rand::{Rng, thread_rng};
-use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
-use shuttle::{Runner, thread};
+use shuttle::thread;
 
 use super::*;
+use crate::schedules::{adversarial, random};
 
 const THREADS: u64 = 4;
 const ROWS: usize = 2;
@@ -209,25 +209,14 @@ fn writers_and_readers() {
     assert!(rows.table.owners.is_empty());
 }
 
-/// FLIFO_MODEL_ITERATIONS asks for more schedules.
-fn iterations() -> usize {
-    std::env::var("FLIFO_MODEL_ITERATIONS").map_or(2000, |n| n.parse().expect("a number of schedules"))
-}
-
-fn explore(scheduler: impl Scheduler + 'static, model: fn()) {
-    Runner::new(scheduler, shuttle::Config::new()).run(model);
-}
-
 #[test]
 fn random_schedules() {
-    explore(RandomScheduler::new(iterations()), everything);
-    explore(RandomScheduler::new(iterations()), writers_and_readers);
+    random(everything);
+    random(writers_and_readers);
 }
 
 #[test]
 fn adversarial_schedules() {
-    for depth in [2, 3, 5] {
-        explore(PctScheduler::new(depth, iterations() / 3), everything);
-        explore(PctScheduler::new(depth, iterations() / 3), writers_and_readers);
-    }
+    adversarial(everything);
+    adversarial(writers_and_readers);
 }

@@ -146,10 +146,10 @@ pub(super) fn check(stop: &Stop) -> Result<()> {
 mod schedules {
     use std::sync::Arc;
 
-    use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
-    use shuttle::{Runner, rand::Rng, thread};
+    use shuttle::{rand::Rng, thread};
 
     use super::*;
+    use crate::schedules::{adversarial, random};
 
     const THREADS: usize = 4;
 
@@ -213,22 +213,11 @@ mod schedules {
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     }
 
-    /// FLIFO_MODEL_ITERATIONS asks for more schedules.
-    fn iterations() -> usize {
-        std::env::var("FLIFO_MODEL_ITERATIONS").map_or(2000, |n| n.parse().expect("a number of schedules"))
-    }
-
-    fn explore(scheduler: impl Scheduler + 'static, fails: bool) {
-        Runner::new(scheduler, shuttle::Config::new()).run(move || commits(fails));
-    }
-
     #[test]
     fn nobody_waits_for_ever() {
         for fails in [false, true] {
-            explore(RandomScheduler::new(iterations()), fails);
-            [2, 3, 5]
-                .into_iter()
-                .for_each(|depth| explore(PctScheduler::new(depth, iterations() / 3), fails));
+            random(move || commits(fails));
+            adversarial(move || commits(fails));
         }
     }
 }
