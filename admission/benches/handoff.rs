@@ -93,6 +93,11 @@ impl LetGo {
         self.0.store(epoch.elapsed().as_nanos() as u64, Ordering::Relaxed);
     }
 
+    /// Whether the other has not got it: it had not begun to wait, and is still about to.
+    fn missed(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+
     /// Time since then, and 1; twice 0 if this entry was nobody's gift.
     fn since(&self, epoch: Instant) -> (u64, u64) {
         match self.0.swap(0, Ordering::Relaxed) {
@@ -112,8 +117,9 @@ impl Asks {
         self.0.store(true, Ordering::Release);
     }
 
-    fn wait(&self) {
-        while !self.0.swap(false, Ordering::Acquire) {
+    /// Waits for that, unless it is so still.
+    fn wait(&self, let_go: &LetGo) {
+        while !let_go.missed() && !self.0.swap(false, Ordering::Acquire) {
             thread::yield_now();
         }
     }
@@ -140,7 +146,7 @@ fn run<B: Baton>(sides: [B; 2], processors: [usize; 2], trips: u64) -> Block {
                     second.give();
                     return way;
                 }
-                asks[0].wait();
+                asks[0].wait(&let_go[1]);
                 let_go[1].now(epoch);
                 second.give();
             }
@@ -148,7 +154,7 @@ fn run<B: Baton>(sides: [B; 2], processors: [usize; 2], trips: u64) -> Block {
         pin(processors[0]);
         let mut way = (0, 0);
         let trip = |way: &mut (u64, u64)| {
-            asks[1].wait();
+            asks[1].wait(&let_go[0]);
             let_go[0].now(epoch);
             first.give();
             asks[0].now();
@@ -163,7 +169,7 @@ fn run<B: Baton>(sides: [B; 2], processors: [usize; 2], trips: u64) -> Block {
         let elapsed_ns = begun.elapsed().as_nanos() as f64;
         // Between being about to ask and asking lie some nanoseconds: what falls there is no hand-off.
         let handed = first.handed().zip(handed).map_or(2 * trips, |(after, before)| after - before);
-        asks[1].wait();
+        asks[1].wait(&let_go[0]);
         is_over.store(true, Ordering::Relaxed);
         first.give();
         let there = other.join().expect("it does not panic");

@@ -265,11 +265,16 @@ impl Admission {
 
     /// Wakes whom a step of the core said. `counters` are the caller's, if it is a session.
     pub(crate) fn wake(&self, wake: Wake, counters: Option<&Counters>) {
+        self.wake_at(wake, counters, || self.metrics.now_ns());
+    }
+
+    /// As [`Admission::wake`]; `now_ns` says when that is, and is asked only if somebody is woken.
+    pub(crate) fn wake_at(&self, wake: Wake, counters: Option<&Counters>, now_ns: impl FnOnce() -> u64) {
         match wake {
             Wake::Nobody => {}
             Wake::Granted(mut list) => {
                 self.metrics.saw_pending(self.core.state());
-                let now_ns = self.metrics.now_ns();
+                let now_ns = now_ns();
                 while let Some(node) = list.pop_front() {
                     if let Some(counters) = counters {
                         add(&counters.handed_on, 1);
@@ -280,7 +285,7 @@ impl Admission {
                 }
             }
             Wake::Summoned(mut list) => {
-                let now_ns = self.metrics.now_ns();
+                let now_ns = now_ns();
                 while let Some(node) = list.pop_front() {
                     node.granted_at_ns.store(now_ns, Ordering::Relaxed);
                     node.parker.wake(Verdict::Summoned);

@@ -135,7 +135,9 @@ impl Asking {
         metrics.queued(now_ns.saturating_sub(self.queued_at_ns));
         add(&session.counters.entered_from_queue, 1);
         session.turn.begin(now_ns);
-        session.admission.overtaking.served();
+        if state.policy() == Policy::Quantum {
+            session.admission.overtaking.served();
+        }
         if session.node.cancelled.load(Ordering::Acquire) {
             session.give_place_on(state);
             return self.refuse(session, Refused::Cancelled);

@@ -70,10 +70,11 @@ impl Parker {
 
     /// Sleeps until a verdict is there, or until `deadline`: then `None`, and a verdict may still come.
     pub(crate) fn park(&self, deadline: Option<Instant>) -> Option<Verdict> {
-        // Acquire on failure, too: the verdict may be there already. Both fail if it was PARKED already.
-        // TASK: a task's entry was dropped, and its session waits for the verdict that is on its way.
-        for before in [WAITING, TASK] {
-            let _ = self.word.compare_exchange(before, PARKED, Ordering::Acquire, Ordering::Acquire);
+        // Acquire on failure, too: the verdict may be there already. It fails if it was PARKED already.
+        let parked = self.word.compare_exchange(WAITING, PARKED, Ordering::Acquire, Ordering::Acquire);
+        if parked == Err(TASK) {
+            // A task's entry was dropped, and its session waits for the verdict that is on its way.
+            let _ = self.word.compare_exchange(TASK, PARKED, Ordering::Acquire, Ordering::Acquire);
         }
         loop {
             if let Some(verdict) = self.verdict() {

@@ -1,7 +1,7 @@
 //! A connection's handle: tickets and places on the fast path. What happens when there is no place is in
 //! [`crate::asking`], waits are in [`crate::waits`].
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -376,7 +376,9 @@ impl Session {
     #[cold]
     fn leave_and_wake(&self, for_good: bool) {
         let admission = &*self.admission;
-        let now_ns = || admission.metrics.now_ns();
+        // Read once at most: from here to the wake-up is less time than a reading costs.
+        let clock_ns = OnceCell::new();
+        let now_ns = || *clock_ns.get_or_init(|| admission.metrics.now_ns());
         let by_turns = !for_good && self.last_seen.get().policy() == Policy::Quantum;
         let in_quantum = by_turns && self.turn.leave(now_ns(), admission.settings.quantum_ns());
         let leaver = Leaver { in_quantum, holds_locks: self.class.get() == Class::First };
@@ -390,7 +392,7 @@ impl Session {
         };
         let (wake, state) = admission.core.leave_and_wake(leaver, &lease_over, &now_ns);
         self.last_seen.set(state);
-        admission.wake(wake, Some(&self.counters));
+        admission.wake_at(wake, Some(&self.counters), now_ns);
     }
 
     #[inline]
