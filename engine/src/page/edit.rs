@@ -185,6 +185,40 @@ impl<'p> NodeMut<'p> {
         }
     }
 
+    /// Keeps the entries before slot `slot`, and ends at `upper` from now on. False, and nothing changed, if that is no part
+    /// of the node, or does not fit since the fence is longer than the one before.
+    pub fn cut(&mut self, slot: usize, upper: &[u8]) -> Result<bool, Torn> {
+        let page_bytes = self.0.len();
+        let mut copy = [0; super::PAGE_BYTES_MAX];
+        let copy = &mut copy[..page_bytes];
+        copy.copy_from_slice(self.0);
+        let (old, mut key) = (Node(&*copy), Vec::new());
+        let before = old.fences()?;
+        let fences = Fences { lower: before.lower, upper: Some(upper.to_vec()) };
+        let shorter = before.upper.is_none_or(|before| *upper <= *before);
+        if slot > old.slots()? || *fences.lower >= *upper || !shorter {
+            return Ok(false);
+        }
+        let mut bytes = fixed_bytes(&fences);
+        for index in 0..slot {
+            old.key_into(index, &mut key)?;
+            if !fences.contain(&key) {
+                return Ok(false);
+            }
+            bytes += entry_bytes(fences.prefix_len(), key.len(), old.stored(index)?.len());
+        }
+        if bytes > page_bytes {
+            return Ok(false);
+        }
+        let mut node = NodeMut::new(self.0).reformat(old.level()?, &fences);
+        node.set_first_child(PageNo(read_u64(copy, AT_FIRST_CHILD)));
+        for index in 0..slot {
+            old.key_into(index, &mut key)?;
+            node.push(&key, old.stored(index)?);
+        }
+        Ok(true)
+    }
+
     /// Moves the live entries together, so that all free bytes lie between slots and heap.
     fn compact(&mut self) {
         let page_bytes = self.0.len();

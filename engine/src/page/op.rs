@@ -7,12 +7,12 @@
 //! ```text
 //! offset size
 //!      0    8  page number
-//!      8    1  kind: 1 insert, 2 replace, 3 remove, 4 write, 5 image
+//!      8    1  kind: 1 insert, 2 replace, 3 remove, 4 write, 5 image, 6 cut
 //!      9    1  0
-//!     10    2  a: insert, replace, remove: slot; write: offset; image: offset of the hole
-//!     12    2  b: insert: length of the key; image: length of the hole
-//!     14    2  c: length of the value (bit 15: it is large) or of the bytes; image: 0
-//!     16       insert: key, value; replace: value; write: bytes; image: the page without the hole
+//!     10    2  a: insert, replace, remove, cut: slot; write: offset; image: offset of the hole
+//!     12    2  b: insert: length of the key; cut: of the fence; image: length of the hole
+//!     14    2  c: length of the value (bit 15: it is large) or of the bytes; cut, image: 0
+//!     16       insert: key, value; replace: value; write: bytes; image: the page without the hole; cut: fence
 //! ```
 //! An image leaves out the unused middle of a node, or end of an overflow page (the hole), which is zero when the page is
 //! made from it.
@@ -34,6 +34,7 @@ const REPLACE: u8 = 2;
 const REMOVE: u8 = 3;
 const WRITE: u8 = 4;
 const IMAGE: u8 = 5;
+const CUT: u8 = 6;
 
 /// A change of one page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +59,13 @@ pub enum Op<'b> {
     Remove {
         /// Where it was.
         slot: usize,
+    },
+    /// A node without its entries from a slot on: it ends at another fence.
+    Cut {
+        /// The first slot that goes.
+        slot: usize,
+        /// The upper fence from now on.
+        upper: &'b [u8],
     },
     /// Some bytes of any page, from its owner on.
     Write {
@@ -98,6 +106,7 @@ impl<'b> Op<'b> {
                 Op::Insert { key, value, .. } => key.len() + value.len(),
                 Op::Replace { value, .. } => value.len(),
                 Op::Remove { .. } => 0,
+                Op::Cut { upper, .. } => upper.len(),
                 Op::Write { bytes, .. } => bytes.len(),
                 Op::Image { head, tail } => head.len() + tail.len(),
             }
@@ -113,6 +122,7 @@ impl<'b> Op<'b> {
                 (REPLACE, slot, 0, value.length_field().into(), [value.bytes, &[]])
             }
             Op::Remove { slot } => (REMOVE, slot, 0, 0, [&[], &[]]),
+            Op::Cut { slot, upper } => (CUT, slot, upper.len(), 0, [upper, &[]]),
             Op::Write { at, bytes } => (WRITE, at, 0, bytes.len(), [bytes, &[]]),
             Op::Image { head, tail } => {
                 (IMAGE, head.len(), page_bytes - head.len() - tail.len(), 0, [head, tail])
@@ -136,6 +146,7 @@ impl<'b> Op<'b> {
             REPLACE => (value_len, 0),
             WRITE => (c, 0),
             REMOVE => (0, 0),
+            CUT => (b, 0),
             IMAGE => (a, page_bytes.checked_sub(a + b).ok_or(BadRecord)?),
             _ => return Err(BadRecord),
         };
@@ -145,6 +156,7 @@ impl<'b> Op<'b> {
             INSERT => Op::Insert { slot: a, key: first, value: Stored { bytes: second, large } },
             REPLACE => Op::Replace { slot: a, value: Stored { bytes: first, large } },
             REMOVE => Op::Remove { slot: a },
+            CUT => Op::Cut { slot: a, upper: first },
             WRITE => Op::Write { at: a, bytes: first },
             _ => Op::Image { head: first, tail: second },
         };
@@ -193,6 +205,7 @@ impl<'b> Op<'b> {
                     .and_then(|key| NodeMut::new(page).replace(slot, &key, value).ok())
             }
             Op::Remove { slot } => (slot < slots(Node(&*page))).then(|| NodeMut::new(page).remove(slot)),
+            Op::Cut { slot, upper } => (NodeMut::new(page).cut(slot, upper) == Ok(true)).then_some(()),
         }
         .ok_or(BadRecord)
     }
@@ -254,6 +267,7 @@ mod tests {
             Op::Insert { slot: 3, key: b"key", value: Stored { bytes: &[7; LARGE_BYTES], large: true } },
             Op::Replace { slot: 1, value: Stored { bytes: &[7; LARGE_BYTES], large: true } },
             Op::Remove { slot: 2 },
+            Op::Cut { slot: 1, upper: b"m" },
             Op::Write { at: 64, bytes: &[1, 2, 3] },
             Op::image(&page),
         ];
@@ -283,6 +297,26 @@ mod tests {
     }
 
     #[test]
+    fn a_cut_keeps_what_lies_before_it() {
+        let mut page = node();
+        let keys = [&b"share-a"[..], b"share-b", b"share-c", b"tail"];
+        for (slot, key) in keys.into_iter().enumerate() {
+            Op::Insert { slot, key, value: (&[slot as u8; 30]).into() }.apply(&mut page).unwrap();
+        }
+        Op::Cut { slot: 4, upper: b"u" }.apply(&mut page).unwrap();
+        Op::Cut { slot: 2, upper: b"share-c" }.apply(&mut page).unwrap();
+        let kept = Node(&page[..]);
+        assert_eq!(kept.fences().unwrap(), Fences { lower: Vec::new(), upper: Some(b"share-c".to_vec()) });
+        assert_eq!([kept.key(0), kept.key(1)], [Ok(b"share-a".to_vec()), Ok(b"share-b".to_vec())]);
+        assert_eq!((kept.slots(), kept.stored(1).unwrap().bytes), (Ok(2), &[1; 30][..]));
+        assert!(super::super::verify_content(&page).is_ok());
+        // A key that stays lies beyond the fence; the fence lies beyond the one before.
+        for upper in [&b"share-b"[..], b"share-d"] {
+            assert_eq!(Op::Cut { slot: 2, upper }.apply(&mut page), Err(BadRecord));
+        }
+    }
+
+    #[test]
     fn records_that_do_not_fit_change_nothing() {
         let before = node();
         let large = [0; 5000];
@@ -292,6 +326,9 @@ mod tests {
             Op::Replace { slot: 0, value: b"x".into() },
             Op::Insert { slot: 0, key: b"key", value: Stored { bytes: &[7; LARGE_BYTES - 1], large: true } },
             Op::Remove { slot: 0 },
+            Op::Cut { slot: 1, upper: b"m" },
+            Op::Cut { slot: 0, upper: b"" },
+            Op::Cut { slot: 0, upper: &large },
             Op::Write { at: 8, bytes: &[1] },
             Op::Write { at: 4088, bytes: &[1] },
             Op::Image { head: &large, tail: &[] },
@@ -309,7 +346,7 @@ mod tests {
         #[test]
         fn mutated_records_leave_a_sound_page_sound(
             changes in proptest::collection::vec((0_usize..60, proptest::prelude::any::<u8>()), 1..4),
-            which in 0_usize..3,
+            which in 0_usize..4,
         ) {
             let mut page = node();
             for (slot, key) in [b"alpha", b"gamma", b"omega"].into_iter().enumerate() {
@@ -319,6 +356,7 @@ mod tests {
                 Op::Insert { slot: 1, key: b"beta", value: b"another"[..].into() },
                 Op::Replace { slot: 2, value: b"longer than before"[..].into() },
                 Op::Remove { slot: 0 },
+                Op::Cut { slot: 2, upper: b"gz" },
             ];
             let mut bytes = Vec::new();
             ops[which].encode(PageNo(7), 4096, &mut bytes);

@@ -22,6 +22,7 @@ struct Ends {
 }
 
 /// What a node is, besides its entries.
+#[derive(Clone, Copy)]
 pub(super) struct NodeKind {
     pub(super) no: PageNo,
     pub(super) owner: PageNo,

@@ -36,18 +36,27 @@ struct Pair<'p> {
 impl Tree {
     /// Merges what is underfull on the way to `key`, from the leaf upwards.
     pub(super) fn shrink(&self, waiter: &Waiter, key: &[u8]) -> Result<()> {
+        self.shrink_from(waiter, key, 0).map(drop)
+    }
+
+    /// The same, from the node of that level upwards; whether anything came of it.
+    pub(super) fn shrink_from(&self, waiter: &Waiter, key: &[u8], lowest: u8) -> Result<bool> {
         let need = Need::nodes(self.pool.page_size(), &[]);
-        for level in 0..u8::MAX {
+        let mut changed = false;
+        for level in lowest..u8::MAX {
             match self.pool.change(waiter, &need, |mtr| self.try_merge(mtr, key, level))? {
                 Outcome::Merged(page) => self.alloc.free(page, waiter)?,
-                Outcome::Alone => {}
-                Outcome::Evened | Outcome::Nothing => break,
+                Outcome::Alone => continue,
+                Outcome::Evened => return Ok(true),
+                Outcome::Nothing => break,
             }
+            changed = true;
         }
         while let Some(page) = self.pool.change(waiter, &need, |mtr| self.try_collapse(mtr))? {
             self.alloc.free(page, waiter)?;
+            changed = true;
         }
-        Ok(())
+        Ok(changed)
     }
 
     /// A root with one child becomes what the child is; the child's page, which is free then.
@@ -206,6 +215,6 @@ fn first_child(page: &ExclusiveGuard<'_>) -> PageNo {
 }
 
 /// Marks a page that is no longer part of the tree as changed, so that nobody who read it before goes on with it.
-fn retire<'p>(mtr: &mut Mtr<'p>, page: &mut ExclusiveGuard<'p>) {
+pub(super) fn retire<'p>(mtr: &mut Mtr<'p>, page: &mut ExclusiveGuard<'p>) {
     mtr.apply(page, &Op::Write { at: AT_OWNER, bytes: &0_u64.to_le_bytes() });
 }

@@ -22,6 +22,7 @@ mod bulk;
 mod check;
 mod descend;
 mod entries;
+mod front;
 mod large;
 mod life;
 mod look;

@@ -4,11 +4,10 @@ use super::entries::{Entries, NodeKind};
 use super::{Attempt, Tree};
 use crate::buffer::{ExclusiveGuard, Mtr, Need, Stop};
 use crate::error::{Error, Result};
+use crate::page::PageNo;
 use crate::page::edit::NodeMut;
-use crate::page::node::AT_FIRST_CHILD;
 use crate::page::node::{CHILD_BYTES, Fences, separator};
 use crate::page::op::Op;
-use crate::page::{PageNo, read_u64};
 use crate::wait::Waiter;
 
 /// Inserts in a row that each came right after the one before, from which on more of them are expected.
@@ -26,7 +25,9 @@ enum Outcome {
 
 /// Where a node is to be cut.
 struct Cut {
-    left: Vec<u8>,
+    /// Entries that stay.
+    left: usize,
+    /// The new node.
     right: Vec<u8>,
     separator: Vec<u8>,
 }
@@ -69,7 +70,7 @@ impl Tree {
         // From here on nothing fails.
         let mut right = mtr.create(new)?;
         mtr.rewrite(&mut right, |page| page.copy_from_slice(&cut.right));
-        mtr.rewrite(&mut node, |page| page.copy_from_slice(&cut.left));
+        mtr.apply(&mut node, &Op::Cut { slot: cut.left, upper: &cut.separator });
         let child = new.0.to_le_bytes();
         let separator = Op::Insert { slot: index, key: &cut.separator, value: (&child).into() };
         mtr.apply(&mut parent, &separator);
@@ -113,18 +114,12 @@ impl Tree {
         let (at, _) = node.checked(node.node().search(key))?;
         let (last, run) = node.checked(node.node().insert_pattern())?;
         let ascending = run >= ASCENDING_RUN && at == last + 1;
-        let first_child = PageNo(read_u64(node.bytes(), AT_FIRST_CHILD));
-        let kinds = [(node.page(), first_child), (new, PageNo(0))].map(|(no, first_child)| NodeKind {
-            no,
-            owner: self.root,
-            level,
-            first_child,
-        });
+        let kind = NodeKind { no: new, owner: self.root, level, first_child: PageNo(0) };
         let middle = entries.middle();
         let cuts = [ascending.then_some((at, key)), Some((middle, entries.key(middle)))];
         let cut = cuts.into_iter().flatten().find_map(|(at, right_key)| match level {
-            0 => self.cut_leaf(&entries, &fences, &kinds, at, right_key),
-            _ => self.cut_inner(&entries, &fences, &kinds, at.min(entries.len() - 1)),
+            0 => self.cut_leaf(&entries, &fences, kind, at, right_key),
+            _ => self.cut_inner(&entries, &fences, kind, at.min(entries.len() - 1)),
         });
         Ok(cut)
     }
@@ -134,40 +129,34 @@ impl Tree {
         &self,
         entries: &Entries,
         fences: &Fences,
-        kinds: &[NodeKind; 2],
+        right: NodeKind,
         at: usize,
         right_key: &[u8],
     ) -> Option<Cut> {
         let separator = separator(entries.key(at.checked_sub(1)?), right_key).to_vec();
-        self.build_both(entries, fences, kinds, [0..at, at..entries.len()], separator)
+        self.build(entries, fences, right, [at, at], separator)
     }
 
     /// Entry `at` goes up: its key as separator, its child as the right node's first.
-    fn cut_inner(
-        &self,
-        entries: &Entries,
-        fences: &Fences,
-        [left, right]: &[NodeKind; 2],
-        at: usize,
-    ) -> Option<Cut> {
-        let kinds = [NodeKind { ..*left }, NodeKind { first_child: entries.child(at), ..*right }];
-        let separator = entries.key(at).to_vec();
-        self.build_both(entries, fences, &kinds, [0..at, at + 1..entries.len()], separator)
+    fn cut_inner(&self, entries: &Entries, fences: &Fences, right: NodeKind, at: usize) -> Option<Cut> {
+        let right = NodeKind { first_child: entries.child(at), ..right };
+        self.build(entries, fences, right, [at, at + 1], entries.key(at).to_vec())
     }
 
-    fn build_both(
+    /// `left` entries stay, those from `begin` on are the right node's; `None` if either does not fit.
+    fn build(
         &self,
         entries: &Entries,
         fences: &Fences,
-        kinds: &[NodeKind; 2],
-        [left_range, right_range]: [std::ops::Range<usize>; 2],
+        kind: NodeKind,
+        [left, begin]: [usize; 2],
         separator: Vec<u8>,
     ) -> Option<Cut> {
         let left_fences = Fences { lower: fences.lower.clone(), upper: Some(separator.clone()) };
         let right_fences = Fences { lower: separator.clone(), upper: fences.upper.clone() };
-        let (mut left, mut right) = (vec![0; self.pool.page_size()], vec![0; self.pool.page_size()]);
-        let fit = entries.build(left_range, &kinds[0], &left_fences, &mut left)
-            && entries.build(right_range, &kinds[1], &right_fences, &mut right);
+        let mut right = vec![0; self.pool.page_size()];
+        let fit = entries.node_bytes(0..left, &left_fences) <= right.len()
+            && entries.build(begin..entries.len(), &kind, &right_fences, &mut right);
         fit.then_some(Cut { left, right, separator })
     }
 }

@@ -1,3 +1,4 @@
+mod front;
 mod large;
 
 use super::*;
@@ -66,6 +67,7 @@ enum Op {
     Upsert(Vec<u8>, Vec<u8>),
     Delete(Vec<u8>),
     DeleteRange(Vec<u8>, usize),
+    DropFront(Vec<u8>),
     Get(Vec<u8>),
     Scan(Vec<u8>, Vec<u8>, bool),
     InsertRow(u16, usize),
@@ -96,6 +98,7 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (key(), value()).prop_map(|(key, value)| Op::Upsert(key, value)),
         4 => key().prop_map(Op::Delete),
         1 => (key(), 1..80_usize).prop_map(|(key, rows)| Op::DeleteRange(key, rows)),
+        1 => key().prop_map(Op::DropFront),
         2 => key().prop_map(Op::Get),
         1 => (key(), key(), any::<bool>()).prop_map(|(from, to, excluded)| Op::Scan(from, to, excluded)),
         2 => (any::<u16>(), 1..60_usize).prop_map(|(first, rows)| Op::InsertRow(first, rows)),
@@ -126,6 +129,13 @@ fn apply(f: &Fixture, model: &mut BTreeMap<Vec<u8>, Vec<u8>>, op: Op) {
                 assert!(tree.delete(waiter, &key).unwrap());
                 model.remove(&key);
             }
+        }
+        Op::DropFront(end) => {
+            let dropped = front::drop_front(f, &end);
+            let gone: Vec<_> = model.keys().take(dropped).cloned().collect();
+            assert!(gone.iter().all(|key| *key < end));
+            gone.iter().for_each(|key| drop(model.remove(key)));
+            assert!(model.keys().all(|key| *key < end) <= model.is_empty(), "a leaf without any that stays");
         }
         Op::Get(key) => {
             let mut out = vec![1];

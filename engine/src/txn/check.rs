@@ -1,7 +1,7 @@
 //! Whether undo records and versions are what they should be, and every version's chain is there.
 //!
-//! Which records must be there follows from what purge does: it removes a segment's records in their order, the commit's
-//! last. So of a transaction with a record left, only those are gone that lie before the segment's first one; of one
+//! Which records must be there follows from what purge does: it removes a segment's records in their order, some at a time, the
+//! commit's last. So of a transaction with a record left, only those are gone that lie before the segment's first one; of one
 //! without any, all may be. (The numbers of a segment begin anew when it was empty at an opening, so a record of another
 //! transaction may have the number of one that was purged.)
 

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::wait::Waiter;
 
 /// Undo records of a segment that are looked at in one step.
-const BATCH_RECORDS: u64 = 256;
+const BATCH_RECORDS: usize = 256;
 /// It looks around this often when there was nothing to do.
 const ROUND: Duration = Duration::from_millis(20);
 
@@ -67,8 +67,8 @@ pub(super) fn purge_all(system: &TxnSystem, waiter: &Waiter) -> Result<bool> {
 
 /// Purges the records at the segment's beginning that every snapshot sees the newer versions of.
 fn purge(system: &TxnSystem, segment: &Segment, oldest: CommitNo, waiter: &Waiter) -> Result<bool> {
-    let records = segment.first(BATCH_RECORDS, waiter)?;
-    let mut purged = 0;
+    let records = segment.first(BATCH_RECORDS as u64, waiter)?;
+    let mut done = 0;
     for (number, record) in &records {
         if !system.table.is_visible(record.txn, oldest) {
             break;
@@ -80,11 +80,16 @@ fn purge(system: &TxnSystem, segment: &Segment, oldest: CommitNo, waiter: &Waite
         {
             break;
         }
-        segment.remove(*number, waiter)?;
-        purged += 1;
+        done += 1;
     }
-    system.purged.fetch_add(purged, Ordering::Relaxed);
-    Ok(purged == BATCH_RECORDS)
+    let done_to = records[..done].last().map(|(last, _)| last + 1);
+    // Some that it was done with before, and what they shared a page with was rolled back since.
+    let left_over = || (records.is_empty() && segment.records() > 0).then(|| segment.purged());
+    if let Some(end) = done_to.or_else(left_over) {
+        let removed = |records| _ = system.purged.fetch_add(records, Ordering::Relaxed);
+        segment.purge_to(end, waiter, removed)?;
+    }
+    Ok(done == BATCH_RECORDS)
 }
 
 /// If the deletion is the row's newest version still, nobody sees another, and the row goes. False if it has to stay for

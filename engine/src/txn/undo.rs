@@ -17,8 +17,9 @@
 //! ```
 //! The trees are logged like all others, so recovery has their records back before it looks at them.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::{Bound, ControlFlow, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::TxnId;
 use super::version::{self, UndoPtr};
@@ -149,9 +150,18 @@ impl Record {
 pub(super) struct Segment {
     index: u8,
     tree: Tree,
-    next: AtomicU64,
+    numbers: Mutex<Numbers>,
     /// Records that are there: the history's length.
     records: AtomicU64,
+}
+
+/// The numbers of a segment's records.
+struct Numbers {
+    next: u64,
+    /// Of records that are being written.
+    under_way: Vec<u64>,
+    /// Purge is done with all records before this one; some may be there still.
+    purged: u64,
 }
 
 impl Segment {
@@ -163,11 +173,12 @@ impl Segment {
         mut each: impl FnMut(u64, RecordHead),
     ) -> Result<Segment> {
         let (mut next, mut records) = (1, 0);
-        scan(&tree, waiter, u64::MAX, |number, record| {
+        scan(&tree, waiter, 0..u64::MAX, u64::MAX, |number, record| {
             (next, records) = (number + 1, records + 1);
             each(number, record);
         })?;
-        Ok(Segment { index, tree, next: AtomicU64::new(next), records: AtomicU64::new(records) })
+        let numbers = Numbers { next, under_way: Vec::new(), purged: 0 };
+        Ok(Segment { index, tree, numbers: Mutex::new(numbers), records: AtomicU64::new(records) })
     }
 
     pub(super) fn index(&self) -> u8 {
@@ -175,10 +186,22 @@ impl Segment {
     }
 
     pub(super) fn append(&self, record: &Record, waiter: &Waiter) -> Result<UndoPtr> {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let number = {
+            let mut numbers = self.numbers();
+            let number = numbers.next;
+            numbers.next += 1;
+            numbers.under_way.push(number);
+            number
+        };
         self.records.fetch_add(1, Ordering::Relaxed);
-        self.tree.insert(waiter, &number.to_be_bytes(), &record.encode())?;
-        Ok(UndoPtr::new(self.index, number))
+        let written = self.tree.insert(waiter, &number.to_be_bytes(), &record.encode());
+        self.numbers().under_way.retain(|&other| other != number);
+        written.map(|_| UndoPtr::new(self.index, number))
+    }
+
+    /// Nothing is waited for while it is locked.
+    fn numbers(&self) -> MutexGuard<'_, Numbers> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The record; `None` if it was purged, or its transaction rolled back.
@@ -197,11 +220,32 @@ impl Segment {
         Ok(())
     }
 
-    /// What the first `max` records begin with.
+    /// What the first `max` records begin with that purge is not done with. A record that is being written may come to lie
+    /// before others that are there: these others are left out.
     pub(super) fn first(&self, max: u64, waiter: &Waiter) -> Result<Vec<(u64, RecordHead)>> {
+        let (purged, end) = {
+            let numbers = self.numbers();
+            (numbers.purged, numbers.under_way.iter().copied().min().unwrap_or(numbers.next))
+        };
         let mut records = Vec::new();
-        scan(&self.tree, waiter, max, |number, record| records.push((number, record)))?;
+        scan(&self.tree, waiter, purged..end, max, |number, record| records.push((number, record)))?;
         Ok(records)
+    }
+
+    /// Purge is done with all records before this one.
+    pub(super) fn purged(&self) -> u64 {
+        self.numbers().purged
+    }
+
+    /// Purge is done with all records before `end`. Removes those whose page holds no other, and tells `removed` how many.
+    pub(super) fn purge_to(&self, end: u64, waiter: &Waiter, mut removed: impl FnMut(u64)) -> Result<()> {
+        self.tree.drop_front(waiter, &end.to_be_bytes(), |records| {
+            self.records.fetch_sub(records, Ordering::Relaxed);
+            removed(records);
+        })?;
+        // Not before: what an error left there is looked at again.
+        self.numbers().purged = end;
+        Ok(())
     }
 
     pub(super) fn records(&self) -> u64 {
@@ -209,9 +253,17 @@ impl Segment {
     }
 }
 
-fn scan(tree: &Tree, waiter: &Waiter, max: u64, mut each: impl FnMut(u64, RecordHead)) -> Result<()> {
+/// Gives what the first `max` records with these numbers begin with to `each`.
+fn scan(
+    tree: &Tree,
+    waiter: &Waiter,
+    numbers: Range<u64>,
+    max: u64,
+    mut each: impl FnMut(u64, RecordHead),
+) -> Result<()> {
     let (mut left, mut failed) = (max, None);
-    tree.scan_prefixes(waiter, Bound::Unbounded, Bound::Unbounded, |key, value| {
+    let (from, to) = (numbers.start.to_be_bytes(), numbers.end.to_be_bytes());
+    tree.scan_prefixes(waiter, Bound::Included(&from), Bound::Excluded(&to), |key, value| {
         let number = key.try_into().map(u64::from_be_bytes);
         let number = number.map_err(|_| Error::CorruptUndo { what: "a key has not 8 bytes".to_owned() });
         match number.and_then(|number| RecordHead::decode(value).map(|(head, _)| (number, head))) {
