@@ -4,7 +4,7 @@
 //! `ROUNDS` rounds (5) of `SECONDS` each (2). A round is one pass over all cells, so that neighbours pair up; printed are
 //! medians, and the median of the rounds' ratios with the lowest and highest. `ONLY` keeps the loads whose name it is part
 //! of. `SYNC_US=2000` makes every sync so many microseconds longer, as on a device whose syncs are the limit.
-//! `POLICY`, `QUANTUM_US` and `LOCK_WAITERS` (`lock_waiters_max`) are admission's.
+//! `POLICY`, `QUANTUM_US`, `LIMIT` (`thread_concurrency`) and `LOCK_WAITERS` (`lock_waiters_max`) are admission's.
 
 use std::io;
 use std::sync::Arc;
@@ -143,6 +143,7 @@ fn run(db: &Database, table: &Table, rows: u64, threads: usize, time: Duration) 
         policy: std::env::var("POLICY").map_or(defaults.policy, |name| name.parse().expect("a policy")),
         quantum: Duration::from_micros(number("QUANTUM_US", defaults.quantum.as_micros() as u64)),
         lock_waiters_max,
+        thread_concurrency: number("LIMIT", defaults.thread_concurrency.into()) as u32,
         ..defaults
     };
     let admission = Admission::new(config).expect("admission");

@@ -1,6 +1,7 @@
 //! Purge: removes what no snapshot can ask for any more; before that, after a crash, rolls back what was cut off.
 
 use std::cell::Cell;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -67,12 +68,20 @@ pub(super) fn purge_all(system: &TxnSystem, waiter: &Waiter) -> Result<bool> {
 
 /// Purges the records at the segment's beginning that every snapshot sees the newer versions of.
 fn purge(system: &TxnSystem, segment: &Segment, oldest: CommitNo, waiter: &Waiter) -> Result<bool> {
-    let records = segment.first(BATCH_RECORDS as u64, waiter)?;
+    let (mut records, mut blocked) = (Vec::new(), false);
+    segment.read(waiter, |number, record| {
+        blocked = !system.table.is_visible(record.txn, oldest);
+        if blocked {
+            return ControlFlow::Break(());
+        }
+        records.push((number, record));
+        match records.len() < BATCH_RECORDS {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    })?;
     let mut done = 0;
     for (number, record) in &records {
-        if !system.table.is_visible(record.txn, oldest) {
-            break;
-        }
         // Its beginning says nothing of the row: the whole record is read.
         if record.deletes
             && let Some(record) = segment.get(*number, waiter)?
@@ -84,7 +93,7 @@ fn purge(system: &TxnSystem, segment: &Segment, oldest: CommitNo, waiter: &Waite
     }
     let done_to = records[..done].last().map(|(last, _)| last + 1);
     // Some that it was done with before, and what they shared a page with was rolled back since.
-    let left_over = || (records.is_empty() && segment.records() > 0).then(|| segment.purged());
+    let left_over = || (records.is_empty() && !blocked && segment.records() > 0).then(|| segment.purged());
     if let Some(end) = done_to.or_else(left_over) {
         let removed = |records| _ = system.purged.fetch_add(records, Ordering::Relaxed);
         segment.purge_to(end, waiter, removed)?;

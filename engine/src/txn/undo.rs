@@ -173,9 +173,10 @@ impl Segment {
         mut each: impl FnMut(u64, RecordHead),
     ) -> Result<Segment> {
         let (mut next, mut records) = (1, 0);
-        scan(&tree, waiter, 0..u64::MAX, u64::MAX, |number, record| {
+        scan(&tree, waiter, 0..u64::MAX, |number, record| {
             (next, records) = (number + 1, records + 1);
             each(number, record);
+            ControlFlow::Continue(())
         })?;
         let numbers = Numbers { next, under_way: Vec::new(), purged: 0 };
         Ok(Segment { index, tree, numbers: Mutex::new(numbers), records: AtomicU64::new(records) })
@@ -220,16 +221,18 @@ impl Segment {
         Ok(())
     }
 
-    /// What the first `max` records begin with that purge is not done with. A record that is being written may come to lie
-    /// before others that are there: these others are left out.
-    pub(super) fn first(&self, max: u64, waiter: &Waiter) -> Result<Vec<(u64, RecordHead)>> {
+    /// Gives to `each` what the records begin with that purge is not done with, in their order, until it breaks. A record
+    /// that is being written may come to lie before others that are there: these others are left out.
+    pub(super) fn read(
+        &self,
+        waiter: &Waiter,
+        each: impl FnMut(u64, RecordHead) -> ControlFlow<()>,
+    ) -> Result<()> {
         let (purged, end) = {
             let numbers = self.numbers();
             (numbers.purged, numbers.under_way.iter().copied().min().unwrap_or(numbers.next))
         };
-        let mut records = Vec::new();
-        scan(&self.tree, waiter, purged..end, max, |number, record| records.push((number, record)))?;
-        Ok(records)
+        scan(&self.tree, waiter, purged..end, each)
     }
 
     /// Purge is done with all records before this one.
@@ -253,27 +256,24 @@ impl Segment {
     }
 }
 
-/// Gives what the first `max` records with these numbers begin with to `each`.
+/// Gives what the records with these numbers begin with to `each`, until it breaks.
 fn scan(
     tree: &Tree,
     waiter: &Waiter,
     numbers: Range<u64>,
-    max: u64,
-    mut each: impl FnMut(u64, RecordHead),
+    mut each: impl FnMut(u64, RecordHead) -> ControlFlow<()>,
 ) -> Result<()> {
-    let (mut left, mut failed) = (max, None);
+    let mut failed = None;
     let (from, to) = (numbers.start.to_be_bytes(), numbers.end.to_be_bytes());
     tree.scan_prefixes(waiter, Bound::Included(&from), Bound::Excluded(&to), |key, value| {
         let number = key.try_into().map(u64::from_be_bytes);
         let number = number.map_err(|_| Error::CorruptUndo { what: "a key has not 8 bytes".to_owned() });
         match number.and_then(|number| RecordHead::decode(value).map(|(head, _)| (number, head))) {
             Ok((number, record)) => each(number, record),
-            Err(error) => failed = Some(error),
-        }
-        left -= 1;
-        match left == 0 || failed.is_some() {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
         }
     })?;
     failed.map_or(Ok(()), Err)
