@@ -1,6 +1,6 @@
 //! Reads of a frame that another thread may be changing: the only place where that happens.
 //!
-//! All reads are volatile, so the compiler neither repeats one nor believes that two of the same bytes agree. They
+//! All reads are volatile, or the processor's copying of strings, so the compiler neither repeats one nor believes that two of the same bytes agree. They
 //! stay within the frame, whose memory is mapped as long as the pool lives, so the worst they give is nonsense:
 //! bytes of two versions, or of another page. Nothing that was read may be *used* before the reader has
 //! validated the page's version: until then it only decides where in the same frame to read next.
@@ -53,12 +53,30 @@ const BLOCK_BYTES: usize = 64;
 /// was not used lately comes from memory whole.
 const AHEAD_BYTES: usize = 1024;
 
+/// From here on the processor's own copying is faster than word by word, which takes a cycle each.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+const STRING_BYTES: usize = 1024;
+
 /// Copies without the compiler's assumption that nobody else writes to `from`.
 ///
 /// # Safety
 /// `from` is readable and `to` writable for `len` bytes; they do not overlap.
 #[inline]
 unsafe fn copy_racy(from: *const u8, to: *mut u8, len: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if len >= STRING_BYTES {
+        // SAFETY: reads and writes what the caller vouches for; the direction flag is clear, as everywhere. The fence: a
+        // string's loads are in no order, and the version is to be read after all of them.
+        unsafe {
+            std::arch::asm!(
+                "rep movsb",
+                "lfence",
+                inout("rcx") len => _, inout("rsi") from => _, inout("rdi") to => _,
+                options(nostack, preserves_flags)
+            );
+        }
+        return;
+    }
     let mut done = 0;
     while done + BLOCK_BYTES <= len {
         if done + AHEAD_BYTES < len {

@@ -337,6 +337,13 @@ impl<B: Bytes> Node<B> {
         Ok(heap.checked_sub(fences + dead).ok_or(Torn)? + self.slots()? * SLOT_BYTES)
     }
 
+    /// Where the unused middle between slots and heap begins and ends.
+    pub(crate) fn hole(&self) -> Result<(usize, usize), Torn> {
+        let begin = NODE_HEADER_BYTES + self.slots()? * SLOT_BYTES;
+        let end = usize::from(self.0.u16(AT_HEAP_BEGIN)?);
+        if begin <= end && end <= self.0.bytes() { Ok((begin, end)) } else { Err(Torn) }
+    }
+
     /// Bytes that one more entry may take, its slot included; some of them only after compaction.
     pub fn free_bytes(&self) -> Result<usize, Torn> {
         let heap_begin = usize::from(self.0.u16(AT_HEAP_BEGIN)?);

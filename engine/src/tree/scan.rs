@@ -1,10 +1,11 @@
 //! Range scans.
 
 use std::cell::Cell;
-use std::ops::{Bound, ControlFlow};
+use std::ops::{Bound, ControlFlow, Range};
 
 use super::large::Suspect;
 use super::{Attempt, Tree};
+use crate::buffer::OptimisticGuard;
 use crate::error::{Error, Result};
 use crate::page::node::{Node, Stored};
 use crate::page::{Bytes, PageNo, Torn};
@@ -15,6 +16,7 @@ use crate::wait::Waiter;
 struct Scratch {
     leaf: Vec<u8>,
     start: Vec<u8>,
+    next: Vec<u8>,
     key: Vec<u8>,
     large: Vec<u8>,
 }
@@ -83,35 +85,49 @@ impl Tree {
         to: Bound<&[u8]>,
         mut each: impl FnMut(&[u8], Stored<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        let Scratch { leaf, start, key, .. } = scratch;
+        let Scratch { leaf, start, next, key, .. } = scratch;
         start.clear();
         let mut after_start = matches!(from, Bound::Excluded(_));
         if let Bound::Included(from) | Bound::Excluded(from) = from {
             start.extend_from_slice(from);
         }
+        let mut ahead: Option<OptimisticGuard<'_>> = None;
         while !is_beyond(start, to) {
-            let page = self.pool.retry(waiter, || self.copy_leaf(start, leaf))?;
-            let given = give_rows(Node(&leaf[..]), start, after_start, to, key, &mut each);
-            match given.map_err(|Torn| corrupt(page))?? {
-                ControlFlow::Break(()) => break,
-                ControlFlow::Continue(()) => after_start = false,
+            // What was found ahead is still the leaf of `start` if it has not changed since.
+            let copied = ahead.take().and_then(|found| copy_leaf(&found, leaf).ok());
+            let page = match copied {
+                Some(page) => page,
+                None => self.pool.retry(waiter, || copy_leaf(&self.leaf(start)?, leaf))?,
+            };
+            let node = Node(&leaf[..]);
+            let (rows, last) = rows(node, start, after_start, to).map_err(|Torn| corrupt(page))?;
+            next.clone_from(start);
+            let more = !last && node.go_on(next).map_err(|Torn| corrupt(page))?;
+            if more {
+                // One that is not in memory is read when its time has come.
+                ahead = self.leaf(next).ok();
             }
-            if !Node(&leaf[..]).go_on(start).map_err(|Torn| corrupt(page))? {
+            let given = give_rows(node, rows, ahead.as_ref(), key, &mut each);
+            if given.map_err(|Torn| corrupt(page))??.is_break() || !more {
                 break;
             }
+            std::mem::swap(start, next);
+            after_start = false;
         }
         Ok(())
     }
+}
 
-    /// Copies the leaf where `key` is or belongs.
-    fn copy_leaf(&self, key: &[u8], copy: &mut Vec<u8>) -> Attempt<PageNo> {
-        let leaf = self.leaf(key)?;
-        copy.clear();
-        let racy = leaf.node().0;
-        leaf.unchecked(racy.append_to(0, racy.bytes(), copy))?;
-        leaf.validate()?;
-        Ok(leaf.page())
-    }
+/// Copies a leaf, but for its unused middle.
+fn copy_leaf(leaf: &OptimisticGuard<'_>, copy: &mut Vec<u8>) -> Attempt<PageNo> {
+    copy.clear();
+    let racy = leaf.node().0;
+    let (begin, end) = leaf.unchecked(leaf.node().hole())?;
+    leaf.unchecked(racy.append_to(0, begin, copy))?;
+    copy.resize(end, 0);
+    leaf.unchecked(racy.append_to(end, racy.bytes() - end, copy))?;
+    leaf.validate()?;
+    Ok(leaf.page())
 }
 
 fn corrupt(page: PageNo) -> Error {
@@ -127,22 +143,36 @@ fn is_beyond(start: &[u8], to: Bound<&[u8]>) -> bool {
     }
 }
 
-/// The rows of one leaf that are within the bounds.
-fn give_rows(
+/// Which rows of a leaf are within the bounds, and whether the range ends there.
+fn rows(
     node: Node<&[u8]>,
     start: &[u8],
     after_start: bool,
     to: Bound<&[u8]>,
-    key: &mut Vec<u8>,
-    each: &mut impl FnMut(&[u8], Stored<'_>) -> Result<ControlFlow<()>>,
-) -> std::result::Result<Result<ControlFlow<()>>, Torn> {
+) -> std::result::Result<(Range<usize>, bool), Torn> {
     let (first, found) = node.search(start)?;
     let first = first + usize::from(found && after_start);
     let (end, last) = end_of_rows(node, to)?;
+    Ok((first..end, last))
+}
+
+/// Gives rows of a leaf, and asks meanwhile for the cache lines of the one that comes next: a leaf that was not used
+/// lately comes from memory, which takes about as long as to give the rows of one.
+fn give_rows(
+    node: Node<&[u8]>,
+    rows: Range<usize>,
+    ahead: Option<&OptimisticGuard<'_>>,
+    key: &mut Vec<u8>,
+    each: &mut impl FnMut(&[u8], Stored<'_>) -> Result<ControlFlow<()>>,
+) -> std::result::Result<Result<ControlFlow<()>>, Torn> {
     key.clear();
     node.append_prefix(key)?;
     let prefix_len = key.len();
-    for slot in first..end {
+    let step = node.0.len().div_ceil(rows.len().max(1));
+    for (at, slot) in (0..).step_by(step).zip(rows) {
+        if let Some(ahead) = ahead {
+            ahead.prefetch(at, step);
+        }
         key.truncate(prefix_len);
         node.append_suffix(slot, key)?;
         match each(key, node.stored(slot)?) {
@@ -150,7 +180,7 @@ fn give_rows(
             ended => return Ok(ended),
         }
     }
-    Ok(Ok(if last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }))
+    Ok(Ok(ControlFlow::Continue(())))
 }
 
 /// Where the rows within the bound end in a leaf, and whether the range ends there.

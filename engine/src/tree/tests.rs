@@ -428,3 +428,34 @@ fn a_scan_holds_nothing_while_it_gives_rows() {
         .unwrap();
     assert_eq!(seen, 300);
 }
+
+/// The leaf that a scan has found ahead is split, merged or emptied before the scan comes to it.
+#[test]
+fn a_scan_sees_what_became_of_the_rows_ahead() {
+    let f = fixture(64, 2);
+    for id in 0..2000_u32 {
+        f.tree.insert(&f.waiter, &(2 * id).to_be_bytes(), &[1; 100]).unwrap();
+    }
+    let (mut seen, mut changed) = (Vec::new(), Vec::new());
+    f.tree
+        .scan(&f.waiter, Bound::Unbounded, Bound::Unbounded, |key, _| {
+            let id = u32::from_be_bytes(key.try_into().unwrap());
+            seen.push(id);
+            // Far enough not to be in this leaf, of some 37 rows.
+            if id % 200 == 0 && id < 3600 {
+                changed.push(id + 100..id + 200);
+                for id in id + 100..id + 200 {
+                    match id % 2 {
+                        0 => drop(f.tree.delete(&f.waiter, &id.to_be_bytes()).unwrap()),
+                        _ => drop(f.tree.insert(&f.waiter, &id.to_be_bytes(), &[2; 150]).unwrap()),
+                    }
+                }
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert!(changed.len() > 10);
+    let is_there = |id: &u32| changed.iter().any(|range| range.contains(id)) == (id % 2 == 1);
+    assert!((0..4000).filter(is_there).eq(seen));
+    f.check_against(&f.rows(Bound::Unbounded, Bound::Unbounded).into_iter().collect());
+}
