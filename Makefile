@@ -45,7 +45,7 @@ models: ## the protocols of scheduler, redo log and row locks: every interleavin
 
 miri: ## the scheduler's tests in an interpreter that finds undefined behaviour (needs nightly's miri)
 	@if $(CARGO) +nightly miri --version >/dev/null 2>&1; then \
-	MIRIFLAGS="-Zmiri-permissive-provenance" $(CARGO) +nightly miri test -p flifo-admission --lib --target-dir target/miri -- --skip auto::; \
+	MIRIFLAGS="-Zmiri-permissive-provenance" $(CARGO) +nightly miri test -p flifo-admission --lib --target-dir target/miri -- --skip auto:: --skip a_limit_that_finds_itself; \
 	else echo "miri: skipped, it is not installed (rustup toolchain install nightly --component miri)"; fi
 
 soak: ## ten minutes of the scheduler, or SOAK_SECONDS; kills and power cuts of the engine, many of them; as long 1,024 connections to it, and a check

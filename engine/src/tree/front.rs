@@ -1,8 +1,8 @@
 //! Taking a tree's first rows away, a leaf at a time: for trees that are queues, as those of undo records are.
 //!
-//! A tree that loses its rows one by one in their order has a first leaf that is forever underfull: it is evened out with
-//! the next one, two images in the log, as soon as that one is empty it begins again. Here the first leaf stays, empty, and
-//! takes over what the next one was for, as soon as that can be emptied as a whole: three small records.
+//! Rows that are removed one by one, in their order, leave a first leaf that is underfull again and again; each time it is
+//! evened out with the next one, with two images in the log. Here the first leaf stays, empty, and takes the next one's place
+//! as soon as that may be emptied as a whole: three small records.
 
 use std::ops::{Bound, ControlFlow};
 
