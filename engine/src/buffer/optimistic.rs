@@ -1,7 +1,7 @@
 //! Reads of a frame that another thread may be changing: the only place where that happens.
 //!
-//! All reads are volatile, or the processor's copying of strings, so the compiler neither repeats one nor believes that two of the same bytes agree. They
-//! stay within the frame, whose memory is mapped as long as the pool lives, so the worst they give is nonsense:
+//! All reads are volatile, or the processor's copying of strings, so the compiler neither repeats one nor believes that
+//! two of the same bytes agree. They stay within the frame, whose memory is mapped as long as the pool lives, so the worst they give is nonsense:
 //! bytes of two versions, or of another page. Nothing that was read may be *used* before the reader has
 //! validated the page's version: until then it only decides where in the same frame to read next.
 //!
@@ -47,13 +47,10 @@ impl<'p> Racy<'p> {
     }
 }
 
-/// Copied at a time: a cache line.
+/// Words copied without a look at the end: the compiler does not unroll volatile reads by itself.
 const BLOCK_BYTES: usize = 64;
-/// Asked for ahead of the copy. The processor's own prefetching ends at every 4 KiB, and a page of 16 KiB that
-/// was not used lately comes from memory whole.
-const AHEAD_BYTES: usize = 1024;
 
-/// From here on the processor's own copying is faster than word by word, which takes a cycle each.
+/// Copied from here on as a string: of a page of 16 KiB that is much faster than word by word, of little it is slower.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const STRING_BYTES: usize = 1024;
 
@@ -79,9 +76,6 @@ unsafe fn copy_racy(from: *const u8, to: *mut u8, len: usize) {
     }
     let mut done = 0;
     while done + BLOCK_BYTES <= len {
-        if done + AHEAD_BYTES < len {
-            prefetch_line(from.wrapping_add(done + AHEAD_BYTES));
-        }
         for word in (done..done + BLOCK_BYTES).step_by(8) {
             // SAFETY: the eight bytes lie within what the caller vouches for.
             unsafe { copy_word(from.add(word), to.add(word)) };

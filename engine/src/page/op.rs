@@ -18,10 +18,7 @@
 //! made from it.
 
 use super::edit::NodeMut;
-use super::node::{
-    AT_HEAP_BEGIN, AT_SLOTS, LARGE_BYTES, NODE_HEADER_BYTES, Node, SLOT_BYTES, Stored, VALUE_IS_LARGE,
-    VALUE_LENGTH,
-};
+use super::node::{LARGE_BYTES, Node, Stored, VALUE_IS_LARGE, VALUE_LENGTH};
 use super::overflow;
 use super::{
     AT_KIND, AT_LEVEL, AT_OWNER, AT_PAGE_NO, COMMON_HEADER_BYTES, KIND_NODE, KIND_OVERFLOW, PageNo,
@@ -229,11 +226,9 @@ fn hole(page: &[u8]) -> (usize, usize) {
         let length = overflow::length(page).unwrap_or(overflow::bytes_per_page(page.len()));
         return (overflow::AT_BYTES + length, page.len() - TRAILER_BYTES);
     }
-    let begin = NODE_HEADER_BYTES + usize::from(read_u16(page, AT_SLOTS)) * SLOT_BYTES;
-    let end = usize::from(read_u16(page, AT_HEAP_BEGIN));
-    match page[AT_KIND] == KIND_NODE && begin < end && end <= page.len() {
-        true => (begin, end),
-        false => (page.len(), page.len()),
+    match Node(page).hole() {
+        Ok((begin, end)) if page[AT_KIND] == KIND_NODE && begin < end => (begin, end),
+        _ => (page.len(), page.len()),
     }
 }
 
