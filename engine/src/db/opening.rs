@@ -70,7 +70,7 @@ pub(super) fn open_log(
         marked += marked_pages(records, space.page_size());
         Ok(())
     })? {}
-    let (end, tail) = (reader.end(), reader.tail()?);
+    let end = reader.end();
     if !space.was_clean() {
         check_end(disk, space, &mut reader)?;
     }
@@ -89,7 +89,7 @@ pub(super) fn open_log(
             LogFiles::open(disk, space.database()).map(|files| ToReplay { files, start, end, pages_max })
         })
         .transpose()?;
-    Ok((Log::new(space, files, config.log_buffer_bytes, end, &tail), to_replay))
+    Ok((Log::new(space, files, config.log_buffer_bytes, end), to_replay))
 }
 
 /// How many pages the records of a frame may have marked as used.

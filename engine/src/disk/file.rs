@@ -55,7 +55,8 @@ impl FileDisk {
             }
             self.direct_io.store(false, Ordering::Relaxed);
         }
-        self.open_cached(name)
+        let cached = FileAccess { direct: false, ..FileAccess::default() };
+        Ok(Box::new(RealFile::open(&path, cached)?))
     }
 
     fn make(&self, name: &str) -> io::Result<()> {
@@ -75,7 +76,7 @@ impl Disk for FileDisk {
     }
 
     fn open_cached(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        let cached = FileAccess { direct: false, ..FileAccess::default() };
+        let cached = FileAccess { direct: false, alignment_bytes: 1, ..FileAccess::default() };
         Ok(Box::new(RealFile::open(&self.directory.join(name), cached)?))
     }
 

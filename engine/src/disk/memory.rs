@@ -16,7 +16,7 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
 
 use rustix::io::Errno;
 
-use super::{Disk, DiskFile, DiskLock, assert_aligned};
+use super::{ALIGNMENT_BYTES, Disk, DiskFile, DiskLock, assert_aligned};
 
 const SECTOR_BYTES: usize = 512;
 
@@ -245,8 +245,28 @@ impl MemoryDisk {
         lock(&self.shared.plan).faults.push(fault);
     }
 
-    fn file(&self, content: &Content) -> Box<dyn DiskFile> {
-        Box::new(MemoryFile { shared: Arc::clone(&self.shared), content: Arc::clone(content) })
+    fn open_for(&self, name: &str, alignment_bytes: usize) -> io::Result<Box<dyn DiskFile>> {
+        self.shared.call(DiskCall::Open)?;
+        let directory = lock(&self.shared.directory);
+        let content = directory.files.get(name).ok_or(io::ErrorKind::NotFound)?;
+        Ok(self.file(content, alignment_bytes))
+    }
+
+    fn create_for(&self, name: &str, alignment_bytes: usize) -> io::Result<Box<dyn DiskFile>> {
+        self.shared.call(DiskCall::Create)?;
+        let mut directory = lock(&self.shared.directory);
+        if directory.files.contains_key(name) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let content = Content::default();
+        directory.files.insert(name.to_owned(), Arc::clone(&content));
+        directory.unsynced.insert(name.to_owned());
+        Ok(self.file(&content, alignment_bytes))
+    }
+
+    fn file(&self, content: &Content, alignment_bytes: usize) -> Box<dyn DiskFile> {
+        let (shared, content) = (Arc::clone(&self.shared), Arc::clone(content));
+        Box::new(MemoryFile { shared, content, alignment_bytes })
     }
 }
 
@@ -280,10 +300,14 @@ impl Change {
             }
             Change::Write { offset, bytes } => {
                 let fate = random.below(3);
-                for (index, sector) in bytes.chunks(SECTOR_BYTES).enumerate() {
+                let mut done = 0;
+                while done < bytes.len() {
+                    let at = offset + done;
+                    let part = (SECTOR_BYTES - at % SECTOR_BYTES).min(bytes.len() - done);
                     if fate == 0 || (fate == 1 && random.below(2) == 0) {
-                        write_into(durable, offset + index * SECTOR_BYTES, sector);
+                        write_into(durable, at, &bytes[done..done + part]);
                     }
+                    done += part;
                 }
             }
         }
@@ -313,21 +337,19 @@ fn write_into(content: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
 
 impl Disk for MemoryDisk {
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        self.shared.call(DiskCall::Open)?;
-        let directory = lock(&self.shared.directory);
-        directory.files.get(name).map(|content| self.file(content)).ok_or(io::ErrorKind::NotFound.into())
+        self.open_for(name, ALIGNMENT_BYTES)
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        self.shared.call(DiskCall::Create)?;
-        let mut directory = lock(&self.shared.directory);
-        if directory.files.contains_key(name) {
-            return Err(io::ErrorKind::AlreadyExists.into());
-        }
-        let content = Content::default();
-        directory.files.insert(name.to_owned(), Arc::clone(&content));
-        directory.unsynced.insert(name.to_owned());
-        Ok(self.file(&content))
+        self.create_for(name, ALIGNMENT_BYTES)
+    }
+
+    fn open_cached(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        self.open_for(name, 1)
+    }
+
+    fn create_cached(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        self.create_for(name, 1)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -381,6 +403,7 @@ impl Drop for MemoryLock {
 struct MemoryFile {
     shared: Arc<Shared>,
     content: Content,
+    alignment_bytes: usize,
 }
 
 impl MemoryFile {
@@ -403,7 +426,7 @@ impl MemoryFile {
 
 impl DiskFile for MemoryFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        assert_aligned(buf, offset);
+        assert_aligned(self.alignment_bytes, buf, offset);
         self.sleep(|plan| plan.read_latency);
         self.shared.call(DiskCall::Read)?;
         let content = self.content.read().unwrap_or_else(PoisonError::into_inner);
@@ -414,11 +437,11 @@ impl DiskFile for MemoryFile {
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        assert_aligned(buf, offset);
+        assert_aligned(self.alignment_bytes, buf, offset);
         self.sleep(|plan| plan.write_latency);
         let called = self.shared.call(DiskCall::Write);
         // A write that fails has done any part of its work.
-        let done = if called.is_ok() { buf.len() } else { torn(&self.shared, buf.len()) };
+        let done = if called.is_ok() { buf.len() } else { torn(&self.shared, buf.len(), offset) };
         self.change(Change::Write { offset: offset as usize, bytes: buf[..done].to_vec() });
         called
     }
@@ -450,9 +473,11 @@ impl DiskFile for MemoryFile {
 }
 
 /// How many bytes of a failed write were written all the same.
-fn torn(shared: &Shared, bytes: usize) -> usize {
-    let sectors = (bytes / SECTOR_BYTES) as u64;
-    lock(&shared.plan).random.below(sectors + 1) as usize * SECTOR_BYTES
+fn torn(shared: &Shared, bytes: usize, offset: u64) -> usize {
+    let before = offset as usize % SECTOR_BYTES;
+    let sectors = (before + bytes) / SECTOR_BYTES;
+    let whole = lock(&shared.plan).random.below(sectors as u64 + 1) as usize;
+    (whole * SECTOR_BYTES).saturating_sub(before)
 }
 
 #[cfg(test)]

@@ -41,14 +41,10 @@ pub trait Disk: Send + Sync + 'static {
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
     /// Makes the file `name`, empty; fails with `AlreadyExists` if it is there.
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
-    /// As [`Disk::open`], but through the operating system's page cache, where there is a choice.
-    fn open_cached(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        self.open(name)
-    }
-    /// As [`Disk::create`], but through the operating system's page cache, where there is a choice.
-    fn create_cached(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        self.create(name)
-    }
+    /// As [`Disk::open`], but through the operating system's page cache; transfers need not be aligned.
+    fn open_cached(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
+    /// As [`Disk::create`], but opened as [`Disk::open_cached`] does.
+    fn create_cached(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
     /// Deletes the file `name`.
     fn remove(&self, name: &str) -> io::Result<()>;
     /// The names of everything in the directory, in no order.
@@ -64,8 +60,8 @@ pub trait Disk: Send + Sync + 'static {
     fn direct_io(&self) -> bool;
 }
 
-/// One file. Offsets, lengths and buffer addresses are multiples of [`ALIGNMENT_BYTES`], or the call panics (of a
-/// [`RealFile`] that was opened for smaller ones, of those).
+/// One file. Offsets, lengths and buffer addresses are multiples of [`ALIGNMENT_BYTES`], or the call panics; of one that
+/// was opened through the page cache, any.
 pub trait DiskFile: Send + Sync {
     /// Fills `buf` from `offset`; a file that ends before is `UnexpectedEof`.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
@@ -84,12 +80,7 @@ pub trait DiskLock: Send + Sync {}
 
 /// Both kinds of disk ask this of every transfer, so that tests in memory find what O_DIRECT would refuse.
 #[track_caller]
-fn assert_aligned(buf: &[u8], offset: u64) {
-    assert_aligned_to(ALIGNMENT_BYTES, buf, offset);
-}
-
-#[track_caller]
-fn assert_aligned_to(alignment_bytes: usize, buf: &[u8], offset: u64) {
+fn assert_aligned(alignment_bytes: usize, buf: &[u8], offset: u64) {
     let address = buf.as_ptr().addr();
     let all = address as u64 | buf.len() as u64 | offset;
     assert!(

@@ -10,7 +10,7 @@ use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::block::Block;
-use super::{ALIGNMENT_BYTES, DiskFile, assert_aligned_to};
+use super::{ALIGNMENT_BYTES, DiskFile, assert_aligned};
 
 /// How a [`RealFile`] is opened. The default is the engine's: read and written past the page cache, durable by
 /// [`DiskFile::sync`].
@@ -22,7 +22,7 @@ pub struct FileAccess {
     pub direct: bool,
     /// Every write is durable when it returns (O_DSYNC).
     pub write_through: bool,
-    /// What offsets, lengths and buffer addresses are multiples of, a power of two.
+    /// What offsets, lengths and buffer addresses are multiples of, a power of two; 1 for any, if not `direct`.
     pub alignment_bytes: usize,
 }
 
@@ -81,7 +81,7 @@ impl AsFd for RealFile {
 
 impl DiskFile for RealFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        assert_aligned_to(self.alignment_bytes, buf, offset);
+        assert_aligned(self.alignment_bytes, buf, offset);
         let mut done = 0;
         while done < buf.len() {
             match self.file.read_at(&mut buf[done..], offset + done as u64) {
@@ -97,7 +97,7 @@ impl DiskFile for RealFile {
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        assert_aligned_to(self.alignment_bytes, buf, offset);
+        assert_aligned(self.alignment_bytes, buf, offset);
         let mut done = 0;
         while done < buf.len() {
             match self.file.write_at(&buf[done..], offset + done as u64) {

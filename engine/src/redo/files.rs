@@ -120,9 +120,9 @@ impl LogFiles {
         self.segment_bytes * u64::from(SEGMENTS)
     }
 
-    /// Writes whole blocks at `lsn`, which is a multiple of a block.
-    pub(super) fn write(&self, lsn: u64, bytes: &[u8]) -> Result<()> {
-        self.each_part(lsn, bytes.len(), |file, path, offset, range| {
+    /// Writes at `lsn`.
+    pub(super) fn write(&self, lsn: Lsn, bytes: &[u8]) -> Result<()> {
+        self.each_part(lsn.0, bytes.len(), |file, path, offset, range| {
             file.write_at(&bytes[range], offset)
                 .map_err(|source| Error::from_io("cannot write", path, source))
         })
@@ -158,7 +158,7 @@ impl LogFiles {
             let part = (to.0.next_multiple_of(BLOCK_BYTES) - at).min(buffer.bytes().len() as u64);
             let bytes = &mut buffer.bytes_mut()[..part as usize];
             self.read(at, bytes)?;
-            self.write(at, bytes)?;
+            self.write(Lsn(at), bytes)?;
             at += part;
         }
         self.sync(from, to)

@@ -11,8 +11,8 @@
 //! 2. **Append** (`Promise::append`, latches held): one `fetch_add` gives the frame its place; the records are
 //!    copied into the ring (`ring.rs`); the header word, stored last, says that the frame is complete. Frames become
 //!    complete in any order.
-//! 3. **Write** (`writer.rs`): whoever leads takes the complete frames off the ring, in order, and writes them in
-//!    blocks of 4 KiB; the last block is written again with each batch that ends in it, with the same bytes and more.
+//! 3. **Write** (`writer.rs`): whoever leads takes the complete frames off the ring, in order, and writes them.
+//!    A block of 4 KiB that is begun is written whole, with zeros behind the last frame.
 //! 4. **Commit** ([`Log::make_durable`], nothing held, outside of admission): one thread leads, writes and syncs for all
 //!    that wait; the others park until their LSN is durable. The first left over leads next (`stage.rs`).
 //!
@@ -23,7 +23,7 @@
 //!       needed by recovery                 ring   not yet appended                  would be overwritten
 //! ```
 //! `promised = next + the promises that are out`, and a promise is given only if `promised` stays within both the
-//! files and the ring. The last block is written whole, so in the files the room begins with the block that the checkpoint
+//! files and the ring. A block that is begun is written whole, so in the files the room begins with the block that the checkpoint
 //! lies in. So an append can never overrun either, whatever the number of threads: that is the margin theorem
 //! (asserted in `append`). Promises that had to wait for a checkpoint are counted ([`RedoStats::hard_stops`]);
 //! back-pressure long before is the business of the rooms above ([`Log::checkpoint_age_share`]).
@@ -70,7 +70,7 @@ use writer::Writer;
 
 /// Files of the log.
 pub const SEGMENTS: u32 = 4;
-/// What is written at a time, at least.
+/// What is written of the files at least, and what the operating system's page cache has for a page, at least.
 pub(crate) const BLOCK_BYTES: u64 = 4096;
 /// Where the log of a new database begins: 0 means "never changed".
 pub(crate) const LSN_START: Lsn = Lsn(BLOCK_BYTES);
@@ -103,7 +103,7 @@ pub struct RedoStats {
     pub capacity_bytes: u64,
     /// Batches written.
     pub writes: u64,
-    /// Bytes written, blocks that were written again included.
+    /// Bytes written, zeros behind the last frame of a block included.
     pub written_bytes: u64,
     /// Syncs.
     pub syncs: u64,
@@ -154,27 +154,18 @@ impl Log {
         }
         let files = LogFiles::create(disk, space.database(), capacity_bytes)?;
         let end = space.checkpoint().lsn;
-        // What lay before in the block is needed by nobody.
-        let tail = vec![0; (end % BLOCK_BYTES) as usize];
-        Ok(Log::new(space, files, buffer_bytes, Lsn(end), &tail))
+        Ok(Log::new(space, files, buffer_bytes, Lsn(end)))
     }
 
-    /// The log in `files`, of the database in `space`, whose state says where recovery begins. It ends at `end`; the
-    /// block that `end` lies in holds `tail` up to there.
-    pub(crate) fn new(
-        space: &Arc<Tablespace>,
-        files: LogFiles,
-        buffer_bytes: u64,
-        end: Lsn,
-        tail: &[u8],
-    ) -> Arc<Log> {
+    /// The log in `files`, of the database in `space`, whose state says where recovery begins. It ends at `end`.
+    pub(crate) fn new(space: &Arc<Tablespace>, files: LogFiles, buffer_bytes: u64, end: Lsn) -> Arc<Log> {
         let checkpoint = space.checkpoint();
         assert!(checkpoint.lsn <= end.0 && end.0.is_multiple_of(frame::ALIGNMENT_BYTES));
         Arc::new(Log {
             space: Arc::clone(space),
             ring: Ring::new(buffer_bytes, end, space.epoch()),
             capacity_bytes: files.capacity_bytes(),
-            writer: Writer::new(files, end, tail),
+            writer: Writer::new(files, end),
             begun: end,
             epoch_before: checkpoint.epoch,
             checkpoint: AtomicU64::new(checkpoint.lsn),

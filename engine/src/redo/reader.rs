@@ -96,14 +96,6 @@ impl<'f> Reader<'f> {
         Ok(Lsn(durable))
     }
 
-    /// What the block holds in which the stream ends, up to there.
-    pub(crate) fn tail(&mut self) -> Result<Vec<u8>> {
-        let block = self.at / BLOCK_BYTES * BLOCK_BYTES;
-        let mut buffer = AlignedBuffer::new(BLOCK_BYTES as usize);
-        self.files.read(block, buffer.bytes_mut())?;
-        Ok(buffer.bytes()[..(self.at - block) as usize].to_vec())
-    }
-
     fn read_more(&mut self) -> Result<()> {
         let used = ((self.at - self.bytes_at) / BLOCK_BYTES * BLOCK_BYTES) as usize;
         self.bytes.drain(..used.min(self.bytes.len()));
