@@ -43,6 +43,7 @@ mod moment;
 mod prepared;
 mod purge;
 mod read;
+mod segments;
 mod system;
 mod table;
 mod transaction;

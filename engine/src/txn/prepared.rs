@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::system::Unfinished;
-use super::undo::{Record, Segment};
+use super::undo::Record;
 use super::{Txn, TxnSystem};
 use crate::error::{Error, Result};
 use crate::wait::Waiter;
@@ -104,7 +104,11 @@ impl TxnSystem {
     /// Commits a prepared transaction. As with [`Txn::commit`], it is durable when the redo log is.
     pub(crate) fn commit_prepared(&self, xid: &[u8], waiter: &Waiter) -> Result<()> {
         self.finish(xid, |system, unfinished| {
-            system.segment_of(unfinished)?.append(&Record::commit(unfinished.txn), waiter)?;
+            let last = unfinished.undo.last();
+            let last = last.ok_or_else(|| Error::CorruptUndo {
+                what: "a prepared transaction has no records".to_owned(),
+            })?;
+            system.segment(*last)?.append(&Record::commit(unfinished.txn), waiter)?;
             system.commits.fetch_add(1, Ordering::Relaxed);
             Ok(())
         })
@@ -127,13 +131,8 @@ impl TxnSystem {
             self.prepared.put(xid, unfinished);
             return Err(error);
         }
-        self.end(unfinished.txn, unfinished.locks_gaps);
+        self.end_unfinished(unfinished);
         self.prepared.forget(xid);
         Ok(())
-    }
-
-    fn segment_of(&self, unfinished: &Unfinished) -> Result<&Segment> {
-        let last = unfinished.undo.last().and_then(|ptr| self.segments.get(ptr.segment()));
-        last.ok_or_else(|| Error::CorruptUndo { what: "a prepared transaction has no segment".to_owned() })
     }
 }

@@ -47,7 +47,7 @@ impl Purger {
                 self.system.leave_unfinished(unfinished);
                 return Err(error);
             }
-            self.system.end(unfinished.txn, unfinished.locks_gaps);
+            self.system.end_unfinished(unfinished);
             self.system.rollbacks.fetch_add(1, Ordering::Relaxed);
             return Ok(true);
         }
@@ -60,7 +60,7 @@ pub(super) fn purge_all(system: &TxnSystem, waiter: &Waiter) -> Result<bool> {
     let oldest = system.table.oldest_snapshot();
     system.table.settle(oldest);
     let mut more = false;
-    for segment in &system.segments {
+    for segment in system.segments.iter().filter(|segment| segment.records() > 0) {
         more |= purge(system, segment, oldest, waiter)?;
     }
     Ok(more)
@@ -93,7 +93,7 @@ fn purge(system: &TxnSystem, segment: &Segment, oldest: CommitNo, waiter: &Waite
     }
     let done_to = records[..done].last().map(|(last, _)| last + 1);
     // Some that it was done with before, and what they shared a page with was rolled back since.
-    let left_over = || (records.is_empty() && !blocked && segment.records() > 0).then(|| segment.purged());
+    let left_over = || (records.is_empty() && !blocked).then(|| segment.purged());
     if let Some(end) = done_to.or_else(left_over) {
         let removed = |records| _ = system.purged.fetch_add(records, Ordering::Relaxed);
         segment.purge_to(end, waiter, removed)?;

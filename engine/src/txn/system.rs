@@ -1,12 +1,13 @@
 //! What all transactions of a database share, and how it is found again after a crash.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use super::locking::Gaps;
 use super::prepared::Prepared;
+use super::segments::Segments;
 use super::table::TxnTable;
 use super::undo::{Record, Segment, What};
 use super::version::{Header, UndoPtr};
@@ -40,12 +41,11 @@ pub(crate) struct TxnSystem {
     pub(super) table: TxnTable,
     pub(super) locks: Arc<LockTable>,
     pub(super) gaps: Gaps,
-    pub(super) segments: Vec<Segment>,
+    pub(super) segments: Segments,
     pub(super) lock_wait_timeout: Duration,
     pool: Arc<BufferPool>,
     alloc: Arc<PageAllocator>,
     reserve: Reserve,
-    turn: AtomicUsize,
     /// Held by the background's step, and by who wants it to stand still.
     purging: Mutex<()>,
     /// Those that a crash, or an error, cut off, with their records.
@@ -56,7 +56,7 @@ pub(crate) struct TxnSystem {
     pub(super) purged: AtomicU64,
 }
 
-/// A transaction without a commit, and its undo records, the oldest first.
+/// A transaction without a commit, and its undo records, the oldest first. It uses the segment that they are in.
 pub(super) struct Unfinished {
     pub(super) txn: TxnId,
     pub(super) undo: Vec<UndoPtr>,
@@ -97,8 +97,10 @@ impl TxnSystem {
         if active.last().is_some_and(|&last| last >= config.next) {
             return Err(Error::CorruptUndo { what: "a record's transaction was never begun".to_owned() });
         }
+        let segments = Segments::new(segments);
         let (mut in_doubt, mut losers) = (Vec::new(), VecDeque::new());
         for (txn, undo) in unfinished {
+            undo.last().iter().for_each(|last| segments.begin_use(last.segment()));
             let unfinished = Unfinished { txn, undo, locks_gaps: false };
             match xids.remove(&txn) {
                 Some(xid) => in_doubt.push((xid, unfinished)),
@@ -114,7 +116,6 @@ impl TxnSystem {
             pool: config.pool,
             alloc: config.alloc,
             reserve: config.reserve,
-            turn: AtomicUsize::new(0),
             purging: Mutex::default(),
             unfinished: Mutex::new(losers),
             prepared: Prepared::new(in_doubt),
@@ -128,21 +129,19 @@ impl TxnSystem {
         self.table.begin(&self.reserve)
     }
 
-    /// A segment for a new transaction: all by turns.
-    pub(super) fn segment(&self) -> &Segment {
-        &self.segments[self.turn.fetch_add(1, Ordering::Relaxed) % self.segments.len()]
-    }
-
     pub(super) fn tree(&self, root: PageNo) -> Tree {
         Tree::open(&self.pool, &self.alloc, root)
     }
 
     /// The undo record; `None` if it was purged, or its transaction rolled back.
     pub(super) fn undo(&self, ptr: UndoPtr, waiter: &Waiter) -> Result<Option<Record>> {
-        match self.segments.get(ptr.segment()) {
-            Some(segment) => segment.get(ptr.number(), waiter),
-            None => Err(Error::CorruptUndo { what: format!("there is no segment {}", ptr.segment()) }),
-        }
+        self.segment(ptr)?.get(ptr.number(), waiter)
+    }
+
+    /// The one that the record is in.
+    pub(super) fn segment(&self, ptr: UndoPtr) -> Result<&Segment> {
+        let segment = self.segments.get(ptr.segment());
+        segment.ok_or_else(|| Error::CorruptUndo { what: format!("there is no segment {}", ptr.segment()) })
     }
 
     /// Puts the version before in place again, if the record's change was made, and removes the record.
@@ -155,7 +154,7 @@ impl TxnSystem {
             What::Replaced(before) => drop(tree.put_if(waiter, &record.key, before, ours)?),
             What::Commit | What::Prepared => {}
         }
-        self.segments[ptr.segment()].remove(ptr.number(), waiter)
+        self.segment(ptr)?.remove(ptr.number(), waiter)
     }
 
     /// The transaction has ended, and none of its versions is in doubt.
@@ -166,6 +165,14 @@ impl TxnSystem {
         if locks_gaps {
             self.gaps.leave();
         }
+    }
+
+    /// As [`TxnSystem::end`], of one that was unfinished.
+    pub(super) fn end_unfinished(&self, unfinished: Unfinished) {
+        if let Some(last) = unfinished.undo.last() {
+            self.segments.end_use(last.segment());
+        }
+        self.end(unfinished.txn, unfinished.locks_gaps);
     }
 
     /// One that a crash, or an error, cut off and that nobody has taken on yet.

@@ -2,9 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
+use super::segments::SegmentUse;
 use super::system::Unfinished;
 use super::table::{CommitNo, Snapshot};
-use super::undo::{Record, Segment, What};
+use super::undo::{Record, What};
 use super::version::UndoPtr;
 use super::{Isolation, TxnId, TxnSystem};
 use crate::error::{Error, Result};
@@ -25,7 +26,7 @@ pub(crate) struct Txn<'s> {
 /// What a transaction has from its first write on.
 pub(super) struct Writing<'s> {
     pub(super) id: TxnId,
-    pub(super) segment: &'s Segment,
+    pub(super) segment: SegmentUse<'s>,
     /// Its records, the oldest first.
     pub(super) undo: Vec<UndoPtr>,
 }
@@ -87,7 +88,7 @@ impl<'s> Txn<'s> {
 
     pub(super) fn writing(&mut self) -> Result<&mut Writing<'s>> {
         if self.writing.is_none() {
-            let (id, segment) = (self.system.begin()?, self.system.segment());
+            let (id, segment) = (self.system.begin()?, self.system.segments.take());
             self.writing = Some(Writing { id, segment, undo: Vec::new() });
         }
         Ok(self.writing.as_mut().expect("there is one now"))
@@ -183,7 +184,11 @@ impl<'s> Txn<'s> {
 
     /// Ends it for its owner; all that it holds goes over to the one who finishes it.
     pub(super) fn detach(&mut self) -> Unfinished {
-        let Writing { id, undo, .. } = self.writing.take().expect("it has written");
+        let Writing { id, segment, undo } = self.writing.take().expect("it has written");
+        if !undo.is_empty() {
+            // It ends with `TxnSystem::end_unfinished`.
+            std::mem::forget(segment);
+        }
         self.snapshot = None;
         self.ended = true;
         Unfinished { txn: id, undo, locks_gaps: self.locks_gaps }

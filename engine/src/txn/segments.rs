@@ -1,0 +1,118 @@
+//! Which rollback segment a transaction takes.
+//!
+//! A free one of those that belong to the processor it runs on, always in the same order: so the next transaction finds the
+//! last leaf of its undo, and the segment's counters, in that processor's cache, whichever of a thousand sessions it is of. (By
+//! turns, as in InnoDB, every transaction would fetch them from where the one before it ran.) One that waits, or is
+//! idle, keeps its segment, and others take the next: so those that end soon are not behind its records when purge comes.
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use super::undo::Segment;
+
+/// So many of a processor's segments are looked at.
+const LOOKS: usize = 8;
+
+/// The rollback segments of a database.
+pub(super) struct Segments<S = Segment> {
+    list: Box<[Used<S>]>,
+    processors: usize,
+    turn: AtomicUsize,
+}
+
+/// On cache lines of its own, beside another processor's.
+#[repr(align(128))]
+struct Used<S> {
+    /// Transactions that have not ended and write here: a hint. Two may have the same one.
+    users: AtomicU32,
+    segment: S,
+}
+
+/// A segment that a transaction uses; its drop ends that.
+pub(super) struct SegmentUse<'s, S = Segment>(&'s Used<S>);
+
+impl<S> Segments<S> {
+    pub(super) fn new(segments: Vec<S>) -> Self {
+        let used = |segment| Used { users: AtomicU32::new(0), segment };
+        Segments {
+            list: segments.into_iter().map(used).collect(),
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            turn: AtomicUsize::new(0),
+        }
+    }
+
+    /// For a new transaction.
+    pub(super) fn take(&self) -> SegmentUse<'_, S> {
+        let processor = rustix::thread::sched_getcpu() % self.processors.min(self.list.len());
+        let own = self.list.iter().skip(processor).step_by(self.processors).take(LOOKS);
+        let free = own.into_iter().find(|used| used.users.load(Ordering::Relaxed) == 0);
+        // Many wait, or are idle.
+        let taken =
+            free.unwrap_or_else(|| &self.list[self.turn.fetch_add(1, Ordering::Relaxed) % self.list.len()]);
+        taken.users.fetch_add(1, Ordering::Relaxed);
+        SegmentUse(taken)
+    }
+
+    /// One that was found, or left, unfinished goes on using this segment, until [`Segments::end_use`].
+    pub(super) fn begin_use(&self, index: usize) {
+        self.list[index].users.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn end_use(&self, index: usize) {
+        self.list[index].users.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn get(&self, index: usize) -> Option<&S> {
+        self.list.get(index).map(|used| &used.segment)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &S> {
+        self.list.iter().map(|used| &used.segment)
+    }
+}
+
+impl<S> Deref for SegmentUse<'_, S> {
+    type Target = S;
+
+    fn deref(&self) -> &S {
+        &self.0.segment
+    }
+}
+
+impl<S> Drop for SegmentUse<'_, S> {
+    fn drop(&mut self) {
+        self.0.users.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn users<S>(segments: &Segments<S>) -> u32 {
+        segments.list.iter().map(|used| used.users.load(Ordering::Relaxed)).sum()
+    }
+
+    #[test]
+    fn one_that_goes_on_has_its_segment_to_itself() {
+        let segments = Segments::new((0..16 * 128).collect());
+        let idle = segments.take();
+        for _ in 0..100 {
+            assert_ne!(*segments.take(), *idle);
+        }
+        segments.begin_use(7);
+        assert_eq!(users(&segments), 2);
+        segments.end_use(7);
+        drop(idle);
+        assert_eq!(users(&segments), 0);
+    }
+
+    #[test]
+    fn where_all_are_used_all_are_shared() {
+        let segments = Segments::new(vec!["the only one"]);
+        let held: Vec<_> = (0..20).map(|_| segments.take()).collect();
+        assert_eq!(users(&segments), 20);
+        drop(held);
+        assert_eq!(users(&segments), 0);
+    }
+}
