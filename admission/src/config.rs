@@ -196,8 +196,10 @@ pub struct Config {
     /// pile up on the disks than they do well with. 0: any number.
     pub io_depth: u32,
     /// When so many sessions wait for row locks, only sessions of [`crate::Class::First`] are let in, and
-    /// of the others one at a time: the search for deadlocks costs more the longer the lock queues are.
-    /// 0: any number.
+    /// of the others one at a time: where everybody comes to stand in a lock's queue, each commit is a hand-over
+    /// to one that has to wake up, and the search for deadlocks costs more the longer the queues are. Those that
+    /// call [`crate::Session::wait_is_long`] do not count. 0: any number. Half as many as there are processors
+    /// unless set.
     pub lock_waiters_max: u32,
     /// Sessions in the queue at a time; one more is refused with [`crate::Refused::QueueFull`]. 0: any
     /// number.
@@ -276,7 +278,7 @@ impl Default for Config {
             concurrency_tickets: 5000,
             wait_mask: WaitMask::ALL,
             io_depth: 0,
-            lock_waiters_max: 0,
+            lock_waiters_max: (processors() / 2).max(1),
             queue_limit: 0,
             queue_timeout: None,
             tau: None,

@@ -83,7 +83,8 @@
 //! # Who goes first
 //!
 //! A session that holds locks others may wait for is of [`Class::First`] ([`Session::set_class`]) and goes
-//! before the others, which are promoted by age. [`Config::lock_waiters_max`] bounds the pile-up on hot rows.
+//! before the others, which are promoted by age. [`Config::lock_waiters_max`] bounds the pile-up on hot rows, but for
+//! waits of which the session says that they are long ([`Session::wait_is_long`]).
 //! [`Admission::tenant`] gives groups of sessions shares by weight.
 //!
 //! # Timeouts, bounds, cancellation

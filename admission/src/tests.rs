@@ -157,6 +157,31 @@ fn a_wait_gives_the_place_up_and_its_end_never_blocks() {
 }
 
 #[test]
+fn a_long_wait_for_a_row_lock_keeps_nobody_out() {
+    let config = Config {
+        policy: Policy::Flifo,
+        thread_concurrency: 2,
+        lock_waiters_max: 1,
+        stall_after: None,
+        ..Config::default()
+    };
+    let admission = Admission::new(config).unwrap();
+    let (waits, runs, comes) = (admission.session(), admission.session(), admission.session());
+    waits.enter().unwrap();
+    waits.wait_begin(WaitKind::RowLock);
+    runs.enter().unwrap();
+    let soon = std::time::Instant::now() + std::time::Duration::from_millis(20);
+    assert_eq!(comes.enter_until(soon), Err(crate::Refused::Timeout), "one at a time");
+    waits.wait_is_long();
+    waits.wait_is_long();
+    assert_eq!(admission.snapshot().lock_waiters, 0);
+    comes.enter().unwrap();
+    waits.wait_end(WaitKind::RowLock);
+    [&waits, &runs, &comes].map(Session::exit);
+    assert_drained(&admission.snapshot());
+}
+
+#[test]
 fn a_wait_outside_the_mask_keeps_the_place() {
     let admission = Admission::new(Config {
         thread_concurrency: 1,

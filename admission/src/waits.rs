@@ -15,11 +15,18 @@ pub(crate) struct Waits {
     outermost: Cell<Option<(WaitKind, u64)>>,
     /// While `Held::Waiting`: the kind and depth of the wait that gave up the place.
     left: Cell<Option<(WaitKind, u32)>>,
+    /// It is one of those that [`crate::Config::lock_waiters_max`] bounds.
+    counted: Cell<bool>,
 }
 
 impl Waits {
     pub(crate) fn new() -> Self {
-        Waits { depth: Cell::new(0), outermost: Cell::new(None), left: Cell::new(None) }
+        Waits {
+            depth: Cell::new(0),
+            outermost: Cell::new(None),
+            left: Cell::new(None),
+            counted: Cell::new(false),
+        }
     }
 }
 
@@ -35,6 +42,7 @@ impl Session {
         }
         if self.is_inside() && self.admission.settings.wait_mask().contains(kind) && self.may_give_up(kind) {
             if kind == WaitKind::RowLock {
+                self.waits.counted.set(true);
                 self.count_lock_wait(true);
             }
             self.leave_for_good();
@@ -67,6 +75,16 @@ impl Session {
         let state = self.queue_ahead()?;
         self.has_place(state);
         Ok(())
+    }
+
+    /// The wait for a row lock that goes on does not count for [`crate::Config::lock_waiters_max`] any more: its
+    /// holder takes its time, or the session stands behind others that wait for the same lock. So the bound is on how many
+    /// locks are handed from one to the next right now, and neither one row that everybody wants nor a holder that
+    /// sits idle keeps the others out.
+    pub fn wait_is_long(&self) {
+        if self.waits.counted.replace(false) {
+            self.count_lock_wait(false);
+        }
     }
 
     /// Waits begun and not ended.
@@ -120,7 +138,7 @@ impl Session {
     fn uncount(&self, kind: WaitKind) {
         match kind {
             WaitKind::Disk => _ = self.admission.disk_waits.fetch_sub(1, Ordering::Relaxed),
-            WaitKind::RowLock => self.count_lock_wait(false),
+            WaitKind::RowLock => self.wait_is_long(),
             _ => {}
         }
     }

@@ -4,7 +4,7 @@
 //! `ROUNDS` rounds (5) of `SECONDS` each (2). A round is one pass over all cells, so that neighbours pair up; printed are
 //! medians, and the median of the rounds' ratios with the lowest and highest. `ONLY` keeps the loads whose name it is part
 //! of. `SYNC_US=2000` makes every sync so many microseconds longer, as on a device whose syncs are the limit.
-//! `POLICY`, `QUANTUM_US`, `LIMIT` (`thread_concurrency`) and `LOCK_WAITERS` (`lock_waiters_max`) are admission's.
+//! With `READS=1` a row is read for update first. `POLICY`, `QUANTUM_US`, `LIMIT` (`thread_concurrency`) and `LOCK_WAITERS` (`lock_waiters_max`) are admission's.
 
 use std::io;
 use std::sync::Arc;
@@ -137,12 +137,12 @@ impl DiskFile for SlowFile {
 
 /// Commits a second, with so many threads.
 fn run(db: &Database, table: &Table, rows: u64, threads: usize, time: Duration) -> f64 {
-    let lock_waiters_max = number("LOCK_WAITERS", 0) as u32;
+    let reads = number("READS", 0) != 0;
     let defaults = Config::default();
     let config = Config {
         policy: std::env::var("POLICY").map_or(defaults.policy, |name| name.parse().expect("a policy")),
         quantum: Duration::from_micros(number("QUANTUM_US", defaults.quantum.as_micros() as u64)),
-        lock_waiters_max,
+        lock_waiters_max: number("LOCK_WAITERS", defaults.lock_waiters_max.into()) as u32,
         thread_concurrency: number("LIMIT", defaults.thread_concurrency.into()) as u32,
         ..defaults
     };
@@ -156,10 +156,13 @@ fn run(db: &Database, table: &Table, rows: u64, threads: usize, time: Duration) 
                 .spawn_scoped(scope, move || {
                     let session = db.session(&admission);
                     let mut random = SplitMix64::seed_from_u64(thread as u64);
+                    let mut value = Vec::new();
                     while !stop.load(Ordering::Relaxed) {
                         let row = random.next_u64() % rows;
                         let mut txn = session.begin(Isolation::ReadCommitted);
-                        match txn.update(table, &row.to_be_bytes(), &[random.next_u64() as u8; 100]) {
+                        let key = row.to_be_bytes();
+                        let read = if reads { txn.get_for_update(table, &key, &mut value) } else { Ok(true) };
+                        match read.and_then(|_| txn.update(table, &key, &[random.next_u64() as u8; 100])) {
                             Ok(_) => txn.commit().expect("a commit"),
                             Err(Error::Deadlock) => continue,
                             Err(error) => panic!("{error}"),

@@ -41,26 +41,28 @@ impl Waiter {
 
     /// Runs `f`, which waits. The caller holds no latch.
     pub fn wait<T>(&self, reason: WaitReason, f: impl FnOnce() -> T) -> T {
-        self.wait_inside_first(reason, || None, f)
+        self.wait_in_two(reason, || None, f)
     }
 
-    /// As [`Waiter::wait`], for what may be over soon: runs `inside` with the thread's place kept, and gives it up for
-    /// `outside` only if that comes to nothing. It is one wait.
-    pub(crate) fn wait_inside_first<T>(
+    /// As [`Waiter::wait`], for what is mostly over soon: if `briefly` comes to nothing, admission is told that the wait is a
+    /// long one ([`Session::wait_is_long`]), and it goes on with `at_length`. It is one wait.
+    pub(crate) fn wait_in_two<T>(
         &self,
         reason: WaitReason,
-        inside: impl FnOnce() -> Option<T>,
-        outside: impl FnOnce() -> T,
+        briefly: impl FnOnce() -> Option<T>,
+        at_length: impl FnOnce() -> T,
     ) -> T {
         debug_assert_eq!(
             crate::buffer::latch::held(),
             0,
             "a thread waits ({reason:?}) while it holds a latch"
         );
-        let mut waiting = Waiting { waiter: self, reason, left: None, begun: Instant::now() };
-        inside().unwrap_or_else(|| {
-            waiting.leave();
-            outside()
+        let waiting = Waiting::begin(self, reason);
+        briefly().unwrap_or_else(|| {
+            if let Some((session, _)) = waiting.left {
+                session.wait_is_long();
+            }
+            at_length()
         })
     }
 }
@@ -100,13 +102,14 @@ struct Waiting<'a> {
     begun: Instant,
 }
 
-impl Waiting<'_> {
+impl<'a> Waiting<'a> {
     /// Gives up the place, if the reason says so.
-    fn leave(&mut self) {
-        self.left = self.waiter.admission.as_ref().zip(admission_kind(self.reason));
-        if let Some((session, kind)) = self.left {
+    fn begin(waiter: &'a Waiter, reason: WaitReason) -> Self {
+        let left = waiter.admission.as_ref().zip(admission_kind(reason));
+        if let Some((session, kind)) = left {
             session.wait_begin(kind);
         }
+        Waiting { waiter, reason, left, begun: Instant::now() }
     }
 }
 
@@ -145,16 +148,16 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_is_over_soon_keeps_the_place() {
-        let config = flifo_admission::Config { thread_concurrency: 1, ..flifo_admission::Config::default() };
+    fn a_long_wait_for_a_row_lock_does_not_count_for_their_bound() {
+        let config = flifo_admission::Config::default();
         let admission = flifo_admission::Admission::new(config).unwrap();
         let waits = Waits::new();
         let waiter = Waiter::session(admission.session()).recording(&waits);
         let _place = waiter.admission().unwrap().place().unwrap();
-        let inside = || admission.snapshot().inside;
-        let soon = waiter.wait_inside_first(WaitReason::RowLock, || Some(inside()), || unreachable!());
-        let late = waiter.wait_inside_first(WaitReason::RowLock, || None, inside);
-        assert_eq!((soon, late, inside()), (1, 0, 1));
+        let lock_waiters = || admission.snapshot().lock_waiters;
+        let soon = waiter.wait_in_two(WaitReason::RowLock, || Some(lock_waiters()), || unreachable!());
+        let late = waiter.wait_in_two(WaitReason::RowLock, || None, lock_waiters);
+        assert_eq!((soon, late, lock_waiters()), (1, 0, 0));
         assert_eq!(waits.snapshot().count(WaitReason::RowLock), 2);
     }
 

@@ -183,11 +183,9 @@ impl Default for LockConfig {
 /// So often [`LockTable::queue`] looks before it queues: some microseconds.
 const GRANT_LOOKS: u32 = if cfg!(shuttle) { 1 } else { 16 };
 
-/// For so long a thread that waits for a row lock keeps its place in admission, asleep: about what a woken thread needs
-/// until it runs. If it gave the place up at once, the one that came in for it would soon stand in a row's queue as well;
-/// with 1024 threads and 100 hot rows all stood there in the end, and up to two of five commits were hand-overs to one that had
-/// to wake up. Longer, and those would miss the place who have what everybody waits for.
-const KEEPS_PLACE: Duration = Duration::from_micros(100);
+/// For so long the first that waits for a lock counts for admission's bound on them: long beside hand-overs to threads that
+/// have to wake up, which it keeps rare, short beside a holder that waits for its user.
+const COUNTS: Duration = Duration::from_millis(10);
 
 /// Who lets others pass does so for no longer than this without anybody coming.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -231,6 +229,7 @@ struct Wait {
     at: WaitRef,
     node: Arc<WaitNode>,
     may_be_waited_for: bool,
+    is_behind: bool,
 }
 
 enum Begun {
@@ -296,12 +295,15 @@ impl LockTable {
         self.look_for_deadlock(&wait);
         let mut overtaken = request.insists;
         loop {
-            let soon = Instant::now() + KEEPS_PLACE;
-            let verdict = waiter.wait_inside_first(
-                WaitReason::RowLock,
-                || wait.node.sleep(Some(deadline.map_or(soon, |deadline| deadline.min(soon))), overtaken),
-                || self.sleep(&wait, deadline, overtaken),
-            );
+            let soon = Instant::now() + COUNTS;
+            let soon = deadline.map_or(soon, |deadline| deadline.min(soon));
+            let polite = |verdict| self.let_pass(&wait, verdict, deadline, overtaken);
+            let briefly = || match wait.is_behind {
+                true => None,
+                false => wait.node.sleep(Some(soon), overtaken).map(polite),
+            };
+            let at_length = || polite(self.sleep(&wait, deadline, overtaken));
+            let verdict = waiter.wait_in_two(WaitReason::RowLock, briefly, at_length);
             match verdict {
                 // With its place back, not before: others go first as long as it has none.
                 Verdict::Granted if wait.node.accept() => return Ok(Granted::AfterWait),
@@ -453,8 +455,8 @@ impl LockTable {
         match answer {
             Answer::Granted(granted) => Begun::Granted(granted),
             Answer::Refused => Begun::Refused,
-            Answer::Waits { node, at, may_be_waited_for } => {
-                Begun::Waits(Wait { owner: request.owner, at, node, may_be_waited_for })
+            Answer::Waits { node, at, may_be_waited_for, is_behind } => {
+                Begun::Waits(Wait { owner: request.owner, at, node, may_be_waited_for, is_behind })
             }
         }
     }
@@ -462,11 +464,15 @@ impl LockTable {
     /// Sleeps until the wait has ended, or ends it at the deadline. A grant is to be accepted yet, and may have been taken
     /// back.
     fn sleep(&self, wait: &Wait, deadline: Option<Instant>, overtaken: bool) -> Verdict {
-        let verdict = wait.node.sleep(deadline, overtaken).unwrap_or_else(|| {
+        wait.node.sleep(deadline, overtaken).unwrap_or_else(|| {
             self.end_wait(wait.at, Verdict::TimedOut);
             // It has ended now: by this, or by another who was faster, and for good.
             wait.node.verdict().expect("whoever leaves the queue has a verdict")
-        });
+        })
+    }
+
+    /// One that was granted the lock, and for which nobody waits, lets others pass for a turn, if they come.
+    fn let_pass(&self, wait: &Wait, verdict: Verdict, deadline: Option<Instant>, overtaken: bool) -> Verdict {
         if verdict == Verdict::Granted && !overtaken && !wait.may_be_waited_for {
             let turn = Instant::now() + self.turn;
             wait.node.let_pass(deadline.map_or(turn, |deadline| deadline.min(turn)), PAUSE);

@@ -45,6 +45,8 @@ pub(super) enum Answer {
         at: WaitRef,
         /// Others may wait for its owner: it holds locks, or went before somebody. Otherwise there is no deadlock.
         may_be_waited_for: bool,
+        /// Others wait for the lock already.
+        is_behind: bool,
     },
 }
 
@@ -172,6 +174,7 @@ impl Shard {
             return Answer::Refused;
         }
         object.note_arrival((patience.now)());
+        let is_behind = object.queue().is_some();
         let goes_before_others = object.queue().is_some_and(|queue| index < queue.len());
         let node = WaitNode::new();
         object.join(
@@ -190,7 +193,7 @@ impl Shard {
         self.stats.waiting += 1;
         let at = WaitRef { lock, wait_id: fresh_id };
         let locks = owners.begin_wait(asked.owner, at);
-        Answer::Waits { node, at, may_be_waited_for: locks > 0 || goes_before_others }
+        Answer::Waits { node, at, may_be_waited_for: locks > 0 || goes_before_others, is_behind }
     }
 
     /// The first lock of a key.

@@ -197,6 +197,36 @@ fn a_crowd_at_one_row_is_served_in_order() {
     assert_drained(&table);
 }
 
+/// A crowd at one row, whose holder takes its time, keeps nobody out of admission.
+#[test]
+fn those_who_wait_behind_others_or_for_long_do_not_count_for_the_bound() {
+    let admission = flifo_admission::Admission::new(flifo_admission::Config::default()).unwrap();
+    let table = Arc::new(LockTable::new(LockConfig::default()));
+    let key = LockKey { tree: 1, key: Some(b"a") };
+    table.lock(Request::new(TxnId(0), key, LockMode::Exclusive), &Waiter::background()).unwrap();
+    let threads: Vec<_> = (1..=20)
+        .map(|id| {
+            let (table, waiter) = (Arc::clone(&table), Waiter::session(admission.session()));
+            thread::spawn(move || {
+                let _place = waiter.admission().unwrap().place().unwrap();
+                table.lock(Request::new(TxnId(id), key, LockMode::Exclusive), &waiter).unwrap();
+                table.release_all(TxnId(id));
+            })
+        })
+        .collect();
+    while table.stats().waiting < 20 {
+        thread::yield_now();
+    }
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while admission.snapshot().lock_waiters > 0 {
+        assert!(std::time::Instant::now() < deadline, "its wait is a long one");
+        thread::sleep(Duration::from_millis(1));
+    }
+    table.release_all(TxnId(0));
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_drained(&table);
+}
+
 /// One place for all: the holder could never release if those who wait kept theirs.
 #[test]
 fn a_wait_gives_up_its_place_in_admission() {
