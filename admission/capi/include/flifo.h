@@ -302,8 +302,8 @@ typedef struct {
    */
   uint32_t io_depth;
   /**
-   * When so many sessions wait for row locks, only sessions of the first class are let in, and of the others
-   * one at a time; 0: any number.
+   * When so many sessions wait for row locks, but for those that call `flifo_wait_is_long`, only sessions of the
+   * first class are let in, and of the others one at a time; 0: any number. Half the processors unless set.
    */
   uint32_t lock_waiters_max;
   /**
@@ -737,6 +737,14 @@ flifo_status_t flifo_is_inside(flifo_session_t session);
  */
 flifo_status_t flifo_wait_begin(flifo_session_t session,
                                 int kind);
+
+/**
+ * The wait for a row lock that goes on is a long one: the session stands behind others that wait for the same
+ * lock, or its holder takes its time. It does not count for lock_waiters_max any more.
+ *
+ * Returns `FLIFO_NO_WAIT`, and does nothing, without a `flifo_wait_begin` before.
+ */
+flifo_status_t flifo_wait_is_long(flifo_session_t session);
 
 /**
  * Ends a wait. Never blocks, since the caller may hold latches: if the wait gave up the place, this forces its

@@ -181,6 +181,21 @@ pub extern "C" fn flifo_wait_begin(session: flifo_session_t, kind: c_int) -> fli
     })
 }
 
+/// The wait for a row lock that goes on is a long one: the session stands behind others that wait for the same
+/// lock, or its holder takes its time. It does not count for lock_waiters_max any more.
+///
+/// Returns `FLIFO_NO_WAIT`, and does nothing, without a `flifo_wait_begin` before.
+#[unsafe(no_mangle)]
+pub extern "C" fn flifo_wait_is_long(session: flifo_session_t) -> flifo_status_t {
+    call(session, false, |guest| match guest.session.wait_depth() {
+        0 => FLIFO_NO_WAIT,
+        _ => {
+            guest.session.wait_is_long();
+            FLIFO_OK
+        }
+    })
+}
+
 /// Ends a wait. Never blocks, since the caller may hold latches: if the wait gave up the place, this forces its
 /// way back in past the limit, with one ticket. Exits repay the overshoot.
 ///

@@ -153,7 +153,10 @@ static void out_of_order(void)
   GIVES(FLIFO_OK, flifo_enter_until(session, UINT64_MAX));
 
   /* The statement is killed within its wait: it leaves, and the end of the wait brings nothing back. */
+  GIVES(FLIFO_NO_WAIT, flifo_wait_is_long(session));
   GIVES(FLIFO_OK, flifo_wait_begin(session, FLIFO_WAIT_ROW_LOCK));
+  GIVES(FLIFO_OK, flifo_wait_is_long(session));
+  GIVES(FLIFO_OK, flifo_wait_is_long(session));
   GIVES(FLIFO_NOT_INSIDE, flifo_is_inside(session));
   GIVES(FLIFO_OK, flifo_exit(session));
   GIVES(FLIFO_NOT_INSIDE, flifo_exit(session));

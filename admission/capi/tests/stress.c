@@ -87,6 +87,9 @@ static void one_shared(int n, unsigned random)
     break;
   case 2:
     may(flifo_wait_begin(session, (int)(random / 8 % FLIFO_WAIT_KINDS)), "wait_begin");
+    if (random / 64 % 2) {
+      may(flifo_wait_is_long(session), "wait_is_long");
+    }
     break;
   case 3:
     may(flifo_wait_end(session, FLIFO_WAIT_USER), "wait_end");

@@ -49,6 +49,10 @@ fn statement(session: &Session) -> Result<(), Refused> {
             thread::yield_now();
             session.wait_end(WaitKind::User);
         }
+        if any(2) == 0 {
+            thread::yield_now();
+            session.wait_is_long();
+        }
         match any(3) {
             0 => session.wait_end_may_queue(kind)?,
             1 => session.wait_end(kind),
