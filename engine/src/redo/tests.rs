@@ -60,6 +60,30 @@ fn payload(number: u64) -> Vec<u8> {
 }
 
 #[test]
+fn a_block_is_written_whole_when_it_is_begun_and_then_what_is_new() {
+    let disk = MemoryDisk::default();
+    let log = create(&disk);
+    let (mut from, mut begun) = (log.next().0, 0);
+    for n in 0..20 {
+        let before = log.stats().written_bytes;
+        let to = append(&log, &payload(n)).unwrap();
+        log.make_durable(to, Durability::Written, &Waiter::background()).unwrap();
+        let written = log.stats().written_bytes - before;
+        let begins = from.div_ceil(BLOCK_BYTES) < to.0.div_ceil(BLOCK_BYTES);
+        begun += u64::from(begins);
+        let end = if begins { to.0.next_multiple_of(BLOCK_BYTES) } else { to.0 };
+        assert_eq!(written, end - from, "from {from} to {to:?}");
+        from = to.0;
+    }
+    assert!(begun >= 2, "{begun} blocks begun");
+    let (block, mut bytes) = (from / BLOCK_BYTES * BLOCK_BYTES, vec![0xee; BLOCK_BYTES as usize]);
+    disk.open_cached("redo0.flifo").unwrap().read_at(&mut bytes, BLOCK_BYTES + block).unwrap();
+    assert!(bytes[(from - block) as usize..].iter().all(|&byte| byte == 0), "zeros behind the end");
+    drop(log);
+    assert_eq!(reopen(&disk).1.len(), 20);
+}
+
+#[test]
 fn what_is_durable_is_read_again_after_a_power_cut() {
     for seed in 0..50 {
         let disk = MemoryDisk::with_power_cuts(seed);
