@@ -434,7 +434,7 @@ typedef struct {
    */
   uint32_t queued;
   /**
-   * Sessions now in waits for row locks that gave up their places.
+   * Sessions now in waits for row locks that gave up their places, but for those whose wait is a long one.
    */
   uint32_t lock_waiters;
   /**

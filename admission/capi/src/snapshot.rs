@@ -52,7 +52,7 @@ pub struct flifo_snapshot_t {
     pub pending: u32,
     /// Threads queued now.
     pub queued: u32,
-    /// Sessions now in waits for row locks that gave up their places.
+    /// Sessions now in waits for row locks that gave up their places, but for those whose wait is a long one.
     pub lock_waiters: u32,
     /// Sessions now in waits for disks that gave up their places.
     pub disk_waits: u32,

@@ -42,7 +42,7 @@ pub struct Snapshot {
     pub stalls_broken: u64,
     /// Sessions that went before the first class because of their age.
     pub promoted: u64,
-    /// Sessions now in waits for row locks that gave up their places.
+    /// Sessions now in waits for row locks that gave up their places, but for those whose wait is a long one.
     pub lock_waiters: u32,
     /// Sessions now in waits for disks that gave up their places.
     pub disk_waits: u32,

@@ -61,7 +61,7 @@ pub trait Disk: Send + Sync + 'static {
 }
 
 /// One file. Offsets, lengths and buffer addresses are multiples of [`ALIGNMENT_BYTES`], or the call panics; of one that
-/// was opened through the page cache, any.
+/// was opened through the page cache, any (of a [`RealFile`], of what [`FileAccess`] says).
 pub trait DiskFile: Send + Sync {
     /// Fills `buf` from `offset`; a file that ends before is `UnexpectedEof`.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;

@@ -44,8 +44,8 @@ impl<S> Segments<S> {
     /// For a new transaction.
     pub(super) fn take(&self) -> SegmentUse<'_, S> {
         let processor = rustix::thread::sched_getcpu() % self.processors.min(self.list.len());
-        let own = self.list.iter().skip(processor).step_by(self.processors).take(LOOKS);
-        let free = own.into_iter().find(|used| used.users.load(Ordering::Relaxed) == 0);
+        let mut own = self.list.iter().skip(processor).step_by(self.processors).take(LOOKS);
+        let free = own.find(|used| used.users.load(Ordering::Relaxed) == 0);
         // Many wait, or are idle.
         let taken =
             free.unwrap_or_else(|| &self.list[self.turn.fetch_add(1, Ordering::Relaxed) % self.list.len()]);
