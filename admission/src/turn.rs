@@ -4,6 +4,9 @@
 //! in: its exits give the place back without waking anybody, since it is about to take it again. When the
 //! quantum is over, its exit hands the place on, and its next entry goes to the tail of the queue.
 //!
+//! A wait that gives the place up, as for a disk, is no time of the turn: others have the place meanwhile. Else a statement that
+//! reads from a disk would use up a turn, and queue each time.
+//!
 //! A session that was away for a quantum or longer, with its client or at its own work, is a newcomer: it
 //! may overtake while woken threads do not run yet, as under `flifo`, and its exit hands its place on, since
 //! it will not be back soon.
@@ -75,6 +78,13 @@ impl Turn {
         comes_back
     }
 
+    /// It gave its place up for a wait of so long: others ran meanwhile, so that is no time of its turn.
+    pub(crate) fn pause(&self, ns: u64) {
+        if let Phase::In(since_ns) = self.phase.get() {
+            self.phase.set(Phase::In(since_ns.saturating_add(ns)));
+        }
+    }
+
     /// The rest of its turn is lost, and it overtakes nobody.
     pub(crate) fn forfeit(&self) {
         self.phase.set(Phase::Waits);
@@ -112,6 +122,19 @@ mod tests {
             assert!(!turn.leave(now_ns + 20, QUANTUM_NS));
             assert!(turn.may_overtake(|| now_ns + 1000, QUANTUM_NS));
         }
+    }
+
+    #[test]
+    fn a_wait_without_the_place_is_no_time_of_the_turn() {
+        let turn = Turn::new();
+        turn.begin(0);
+        assert!(!turn.leave(20, QUANTUM_NS) && !turn.may_overtake(|| 21, QUANTUM_NS));
+        turn.begin(1000);
+        turn.pause(5000);
+        assert!(turn.leave(6090, QUANTUM_NS), "90 of 100 used");
+        assert!(!turn.leave(6100, QUANTUM_NS));
+        turn.pause(5000);
+        assert!(!turn.may_overtake(|| 6101, QUANTUM_NS), "its turn is over, whatever it waits for");
     }
 
     #[test]

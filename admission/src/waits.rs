@@ -97,16 +97,19 @@ impl Session {
         let depth = self.waits.depth.get();
         let Some(depth_left) = depth.checked_sub(1) else { return false };
         self.waits.depth.set(depth_left);
+        let mut waited_ns = 0;
         if depth_left == 0
             && let Some((kind, began_ns)) = self.waits.outermost.take()
         {
             let metrics = &self.admission.metrics;
-            metrics.waited(kind, metrics.now_ns().saturating_sub(began_ns));
+            waited_ns = metrics.now_ns().saturating_sub(began_ns);
+            metrics.waited(kind, waited_ns);
         }
         match self.waits.left.get() {
             Some((kind, at)) if at == depth && self.place.get() == Held::Waiting => {
                 self.waits.left.set(None);
                 self.uncount(kind);
+                self.turn.pause(waited_ns);
                 true
             }
             _ => false,

@@ -87,9 +87,10 @@ pub struct AdmissionArgs {
     #[arg(help_heading = "What is measured", long, value_name = "N", default_value = "1")]
     pub seed: u64,
 
-    /// Sessions that wait for row locks before our policies admit fewer; 0: any number
-    #[arg(help_heading = "What is measured", long, value_name = "N", default_value = "0")]
-    pub lock_waiters: u32,
+    /// Sessions that wait for row locks before our policies admit fewer; 0: any number [default: half the
+    /// processors, as the scheduler's]
+    #[arg(help_heading = "What is measured", long, value_name = "N")]
+    pub lock_waiters: Option<u32>,
 
     /// Microseconds that a thread may keep coming back before it queues (policy quantum)
     #[arg(help_heading = "What is measured", long, value_name = "US", default_value = "50", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use flifo_admission::Policy;
+use flifo_admission::{Config, Policy};
 
 use super::args::{AdmissionArgs, expand};
 use super::limiter::{Contender, Peer};
@@ -102,7 +102,7 @@ impl Plan {
             settle: (time / 4).clamp(Duration::from_millis(50), Duration::from_millis(500)),
             search: SEARCH,
             seed: args.seed,
-            lock_waiters_max: args.lock_waiters,
+            lock_waiters_max: args.lock_waiters.unwrap_or_else(|| Config::default().lock_waiters_max),
             quantum: Duration::from_micros(args.quantum),
             overtakes_max: args.overtakes,
             verify: args.verify,
