@@ -217,8 +217,9 @@ pub struct Config {
     /// After so long in the queue a session of [`crate::Class::Normal`] is promoted past the first class,
     /// with every fourth place at the most.
     pub promote_after: Duration,
-    /// How long a session may keep coming back before it goes to the queue's tail, and how long it must have
-    /// been away to be a newcomer ([`Policy::Quantum`]). Longer: fewer switches, and longer waits.
+    /// How long a session may keep coming back before it goes to the queue's tail, waits that gave its place up left
+    /// out, and how long it must have been away to be a newcomer ([`Policy::Quantum`]). Longer: fewer switches, and
+    /// longer waits.
     pub quantum: Duration,
     /// Newcomers that may overtake the queue for each session that is served from it ([`Policy::Quantum`]): its
     /// wait is at most so much longer than in order, plus one. 0: any number. Holders of locks are not counted.

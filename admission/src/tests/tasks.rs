@@ -4,8 +4,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use super::assert_drained;
+use crate::config::processors;
 use crate::{Admission, Class, Config, Enter, Policy, Refused, Session, WaitKind};
 
 /// A waker that counts.
@@ -246,6 +248,49 @@ fn a_leaked_entry_is_cleaned_up_when_its_session_enters_or_ends() {
             drop(next);
         }
     }
+}
+
+#[test]
+fn a_wait_for_a_disk_takes_nothing_from_a_turn() {
+    const QUANTUM: Duration = Duration::from_millis(200);
+    // One more than processors: an exit within a turn may give its place back.
+    let limit = processors() + 1;
+    let config = Config {
+        policy: Policy::Quantum,
+        thread_concurrency: limit,
+        quantum: QUANTUM,
+        stall_after: None,
+        ..Config::default()
+    };
+    let admission = admission_with(config);
+    let _others: Vec<_> = (2..limit).map(|_| inside(&admission)).collect();
+    let (holder, mut session) = (inside(&admission), inside(&admission));
+    let [mut first, mut second, mut third, mut fourth] = std::array::from_fn(|_| admission.session());
+    let mut first_enters = Box::pin(first.enter_async());
+    let mut second_enters = Box::pin(second.enter_async());
+    assert!(!is_in(first_enters.as_mut()) && !is_in(second_enters.as_mut()));
+    session.exit();
+    assert!(is_in(first_enters.as_mut()), "nothing is known of it yet, so it handed on");
+    let mut comes_back = Box::pin(session.enter_async());
+    assert!(!is_in(comes_back.as_mut()), "it comes back at once, and queues");
+    holder.exit();
+    assert!(is_in(second_enters.as_mut()));
+    drop((first_enters, second_enters));
+    first.exit();
+    assert!(is_in(comes_back.as_mut()), "its turn begins");
+    drop(comes_back);
+    let mut third_enters = Box::pin(third.enter_async());
+    assert!(!is_in(third_enters.as_mut()));
+    session.wait_begin(WaitKind::Disk);
+    assert!(is_in(third_enters.as_mut()), "the place is handed on for the time of the wait");
+    let mut fourth_enters = Box::pin(fourth.enter_async());
+    assert!(!is_in(fourth_enters.as_mut()));
+    std::thread::sleep(QUANTUM);
+    session.wait_end(WaitKind::Disk);
+    second.exit(); // Repays what the wait's end has taken past the limit.
+    session.exit();
+    assert!(!is_in(fourth_enters.as_mut()), "its turn goes on, so it gave its place back");
+    assert!(session.try_enter());
 }
 
 #[test]
