@@ -30,6 +30,9 @@ pub fn run(mut plan: Plan, command_line: String) -> Result<Results> {
     if plan.pool_follows_data {
         plan.settings.buffer_pool_bytes = (dataset.bytes / 10).max(POOL_BYTES_MIN);
     }
+    for contestant in &plan.contestants {
+        say(&format!("{}: {}", contestant.name, contestant.described()));
+    }
     let mut servers = start(&plan, &dataset)?;
     let mariadb_version = match servers.first_mut() {
         Some(server) => server.version()?,
@@ -51,7 +54,7 @@ pub fn run(mut plan: Plan, command_line: String) -> Result<Results> {
         cells: Vec::new(),
         notes: Vec::new(),
     };
-    measure(&plan, &mut servers, &mut results);
+    measure(&plan, &dataset, servers, &mut results);
     results.interrupted = interrupt::is_asked();
     results.elapsed_s = begun.elapsed().as_secs_f64();
     Ok(results)
@@ -61,7 +64,6 @@ fn start(plan: &Plan, dataset: &Dataset) -> Result<Vec<Running>> {
     let warm = plan.what != What::SmallPool;
     let mut servers = Vec::new();
     for contestant in &plan.contestants {
-        say(&format!("starting {}: {}", contestant.name, contestant.described()));
         let server = Running::start(contestant, dataset, &plan.settings, warm);
         servers.push(server.map_err(Error::of(&contestant.name))?);
         if interrupt::is_asked() {
@@ -71,10 +73,26 @@ fn start(plan: &Plan, dataset: &Dataset) -> Result<Vec<Running>> {
     Ok(servers)
 }
 
-fn measure(plan: &Plan, servers: &mut [Running], results: &mut Results) {
+/// Each round has servers of its own. A process keeps the memory that it was given, and with it luck in how near and how
+/// whole that is: it would be a contestant's for all rounds, and look like its merit.
+fn measure(plan: &Plan, dataset: &Dataset, mut servers: Vec<Running>, results: &mut Results) {
     let cells = plan.cells();
     let mut progress = Progress::new(plan, cells.len() * servers.len());
     for round in 0..plan.rounds {
+        if round > 0 {
+            // Their memory is free before the next ones take theirs.
+            servers.clear();
+            match start(plan, dataset) {
+                Ok(started) => servers = started,
+                Err(Error::Interrupted) => return,
+                Err(error) => {
+                    let note = format!("round {}: {error}", round + 1);
+                    say(&note);
+                    results.notes.push(note);
+                    return;
+                }
+            }
+        }
         for &(workload, connections) in &cells {
             for server in servers.iter_mut() {
                 let measured = server.measure(round, workload, connections, &plan.settings);
