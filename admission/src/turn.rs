@@ -4,8 +4,8 @@
 //! in: its exits give the place back without waking anybody, since it is about to take it again. When the
 //! quantum is over, its exit hands the place on, and its next entry goes to the tail of the queue.
 //!
-//! A wait that gives the place up, as for a disk, is no time of the turn: others have the place meanwhile. Else a statement that
-//! reads from a disk would use up a turn, and queue each time.
+//! A wait that gives the place up, as for a disk, is no time of the turn: others have the place meanwhile. Else a
+//! statement that reads from a disk would use up a turn, and queue each time.
 //!
 //! A session that was away for a quantum or longer, with its client or at its own work, is a newcomer: it
 //! may overtake while woken threads do not run yet, as under `flifo`, and its exit hands its place on, since
@@ -20,7 +20,7 @@ enum Phase {
     /// It overtakes nobody: it is new, so that connections that come and go cannot starve the queue, or
     /// others waited when its tickets ran out.
     Waits,
-    /// Its turn began then, ns.
+    /// Its turn began then, ns; later by what it waited without its place.
     In(u64),
     /// It left at the end of a turn then, ns.
     Away(u64),

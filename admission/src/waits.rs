@@ -97,6 +97,7 @@ impl Session {
         let depth = self.waits.depth.get();
         let Some(depth_left) = depth.checked_sub(1) else { return false };
         self.waits.depth.set(depth_left);
+        // Of a wait within a wait that kept the place, no time is known: it counts as time inside.
         let mut waited_ns = 0;
         if depth_left == 0
             && let Some((kind, began_ns)) = self.waits.outermost.take()

@@ -43,7 +43,7 @@ Exit codes:
 
 /// A stock MariaDB beside one with the flifo plugin and one with a pool of threads, loaded by sysbench.
 ///
-/// Every contestant has a server of its own, on a copy of the same tables; those that are not measured are
+/// Every contestant has a server of its own, new for each round, on a copy of the same tables; those that are not measured are
 /// stopped. A round is one pass over all cells, contestants taking turns (A B C A B C). Throughput is what the
 /// server itself counts, over a steady window.
 #[derive(Debug, Parser)]

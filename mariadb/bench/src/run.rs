@@ -31,7 +31,7 @@ pub fn run(mut plan: Plan, command_line: String) -> Result<Results> {
         plan.settings.buffer_pool_bytes = (dataset.bytes / 10).max(POOL_BYTES_MIN);
     }
     for contestant in &plan.contestants {
-        say(&format!("{}: {}", contestant.name, contestant.described()));
+        say(&format!("starting {}: {}", contestant.name, contestant.described()));
     }
     let mut servers = start(&plan, &dataset)?;
     let mariadb_version = match servers.first_mut() {
@@ -80,6 +80,7 @@ fn measure(plan: &Plan, dataset: &Dataset, mut servers: Vec<Running>, results: &
     let mut progress = Progress::new(plan, cells.len() * servers.len());
     for round in 0..plan.rounds {
         if round > 0 {
+            say(&format!("round {}/{}: new servers", round + 1, plan.rounds));
             // Their memory is free before the next ones take theirs.
             servers.clear();
             match start(plan, dataset) {

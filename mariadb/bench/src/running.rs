@@ -1,4 +1,4 @@
-//! A contestant's server: started on a copy of the data, measured, and stopped between its cells.
+//! A contestant's server of a round: started on a copy of the data, measured, and stopped between its cells.
 //!
 //! Between its cells a server is stopped by a signal, so that what it does when idle (writing pages, purging,
 //! watching) takes nothing from the one that is measured. It goes on where it was: each pays for its own work.
