@@ -5,6 +5,8 @@ use std::str::FromStr;
 use flifo_mariadb::{Options, Plugin};
 use serde::Serialize;
 
+use crate::running::Start;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -26,8 +28,25 @@ pub struct Contestant {
 }
 
 impl Contestant {
+    /// A thread per connection, and nothing else.
+    pub(crate) fn stock() -> Contestant {
+        Contestant { name: "stock".into(), kind: Kind::Stock, settings: Vec::new() }
+    }
+
+    /// Whether a running server can become it: see [`Running::turn_into`](crate::running::Running::turn_into).
+    pub(crate) fn can_be_turned_into(&self) -> bool {
+        match self.kind {
+            Kind::Stock => self.settings.is_empty(),
+            Kind::Plugin => self.settings.iter().all(|(name, _)| name.starts_with("flifo_")),
+            Kind::Pool => false,
+        }
+    }
+
     /// The server it runs, on top of what all have.
-    pub(crate) fn options(&self, common: Options) -> Options {
+    pub(crate) fn options(&self, common: Options, how: Start) -> Options {
+        if how == Start::ToBeChanged {
+            return common.plugin(Plugin::AtHand);
+        }
         let options = match self.kind {
             Kind::Stock => common,
             Kind::Plugin => common.plugin(Plugin::Loaded),

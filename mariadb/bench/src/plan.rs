@@ -43,8 +43,8 @@ Exit codes:
 
 /// A stock MariaDB beside one with the flifo plugin and one with a pool of threads, loaded by sysbench.
 ///
-/// Every contestant has a server of its own, new for each round, on a copy of the same tables; those that are not measured are
-/// stopped. A round is one pass over all cells, contestants taking turns (A B C A B C). Throughput is what the
+/// Every contestant has a server of its own (but with --one-server), new for each round, on a copy of the same tables;
+/// those that are not measured are stopped. A round is one pass over all cells, contestants taking turns (A B C A B C). Throughput is what the
 /// server itself counts, over a steady window.
 #[derive(Debug, Parser)]
 #[command(name = "flifo-mariadb-bench", version, after_help = EXAMPLES)]
@@ -69,6 +69,11 @@ pub struct Cli {
     /// Only these contestants, a list of names; the first stock one is what others are compared with
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     pub only: Vec<String>,
+
+    /// One server for all contestants of a round, into which the plugin is installed for its cells and removed for
+    /// others: leaves out what two processes differ by. Not for a pool of threads
+    #[arg(long)]
+    pub one_server: bool,
 
     /// Rounds, of which medians are shown [default: 5; overhead 11; with --quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -127,6 +132,7 @@ pub struct Plan {
     pub workloads: Vec<Workload>,
     pub connections: Vec<u32>,
     pub contestants: Vec<Contestant>,
+    pub one_server: bool,
     pub rounds: u32,
     pub settings: Settings,
     /// Whether the buffer pool's size is to follow from the data's.
@@ -148,6 +154,7 @@ impl Plan {
             workloads: or(&cli.workload, || workloads(cli.what)),
             connections: or(&cli.connections, || connections(cli)),
             contestants: contestants(cli)?,
+            one_server: cli.one_server,
             rounds: cli.rounds.unwrap_or(rounds),
             settings: Settings {
                 rows,
@@ -206,6 +213,13 @@ fn contestants(cli: &Cli) -> Result<Vec<Contestant>> {
         return Err(Error::Usage(format!("--only: there is no contestant {unknown:?}")));
     }
     contestants.retain(|contestant| cli.only.is_empty() || cli.only.contains(&contestant.name));
+    if let Some(other) = contestants.iter().find(|c| cli.one_server && !c.can_be_turned_into()) {
+        return Err(Error::Usage(format!(
+            "--one-server: {:?} needs a server of its own ({}); leave it out with --only",
+            other.name,
+            other.described()
+        )));
+    }
     Ok(contestants)
 }
 
@@ -256,6 +270,7 @@ mod tests {
     fn other_figures_have_other_defaults() {
         let overhead = plan("overhead").unwrap();
         assert_eq!((overhead.connections.as_slice(), overhead.rounds), ([1].as_slice(), 11));
+        assert!(plan("overhead --one-server --contestant p=plugin:flifo_policy=fifo").unwrap().one_server);
         let small = plan("small-pool --rounds 2").unwrap();
         assert_eq!((small.connections.as_slice(), small.rounds), ([64].as_slice(), 2));
         assert!(small.pool_follows_data && !plan("small-pool --buffer-pool 1G").unwrap().pool_follows_data);
@@ -264,6 +279,8 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         for (arguments, said) in [
+            ("--one-server", "\"pool\" needs a server of its own"),
+            ("--one-server --only x --contestant x=plugin:port=1", "port=1"),
             ("--only fast", "there is no contestant \"fast\""),
             ("--time 4 --skip 4", "--skip leaves nothing"),
             ("--contestant x=y", "none of stock, plugin, pool"),

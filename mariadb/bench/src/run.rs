@@ -11,7 +11,7 @@ use flifo::sampler::Machine;
 use crate::dataset::{Dataset, dataset};
 use crate::plan::{Plan, What};
 use crate::results::{Results, SCHEMA};
-use crate::running::Running;
+use crate::running::{Measured, Running, Start};
 use crate::sysbench;
 use crate::workload::Workload;
 use crate::{Error, Result};
@@ -62,9 +62,10 @@ pub fn run(mut plan: Plan, command_line: String) -> Result<Results> {
 
 fn start(plan: &Plan, dataset: &Dataset) -> Result<Vec<Running>> {
     let warm = plan.what != What::SmallPool;
+    let (how, most) = if plan.one_server { (Start::ToBeChanged, 1) } else { (Start::AsItStays, usize::MAX) };
     let mut servers = Vec::new();
-    for contestant in &plan.contestants {
-        let server = Running::start(contestant, dataset, &plan.settings, warm);
+    for contestant in plan.contestants.iter().take(most) {
+        let server = Running::start(contestant, dataset, &plan.settings, how, warm);
         servers.push(server.map_err(Error::of(&contestant.name))?);
         if interrupt::is_asked() {
             return Err(Error::Interrupted);
@@ -77,7 +78,7 @@ fn start(plan: &Plan, dataset: &Dataset) -> Result<Vec<Running>> {
 /// whole that is: it would be a contestant's for all rounds, and look like its merit.
 fn measure(plan: &Plan, dataset: &Dataset, mut servers: Vec<Running>, results: &mut Results) {
     let cells = plan.cells();
-    let mut progress = Progress::new(plan, cells.len() * servers.len());
+    let mut progress = Progress::new(plan, cells.len() * plan.contestants.len());
     for round in 0..plan.rounds {
         if round > 0 {
             say(&format!("round {}/{}: new servers", round + 1, plan.rounds));
@@ -95,9 +96,13 @@ fn measure(plan: &Plan, dataset: &Dataset, mut servers: Vec<Running>, results: &
             }
         }
         for &(workload, connections) in &cells {
-            for server in servers.iter_mut() {
-                let measured = server.measure(round, workload, connections, &plan.settings);
-                let cell = (workload, connections, server.name.as_str());
+            for (at, contestant) in plan.contestants.iter().enumerate() {
+                let server = &mut servers[if plan.one_server { 0 } else { at }];
+                let measured = match server.turn_into(contestant) {
+                    Ok(()) => server.measure(round, workload, connections, &plan.settings),
+                    Err(error) => Measured { figures: Err(error), notes: Vec::new() },
+                };
+                let cell = (workload, connections, contestant.name.as_str());
                 if matches!(measured.figures, Err(Error::Interrupted)) {
                     return;
                 }
@@ -113,8 +118,12 @@ fn measure(plan: &Plan, dataset: &Dataset, mut servers: Vec<Running>, results: &
                 }
                 for note in notes {
                     say(&note);
-                    let place =
-                        format!("{}, {connections}, {}, round {}", workload.name(), server.name, round + 1);
+                    let place = format!(
+                        "{}, {connections}, {}, round {}",
+                        workload.name(),
+                        contestant.name,
+                        round + 1
+                    );
                     results.notes.push(format!("{place}: {note}"));
                 }
                 if interrupt::is_asked() {

@@ -1,4 +1,4 @@
-//! A contestant's server of a round: started on a copy of the data, measured, and stopped between its cells.
+//! A server of a round: started on a copy of the data, measured, and stopped between its cells.
 //!
 //! Between its cells a server is stopped by a signal, so that what it does when idle (writing pages, purging,
 //! watching) takes nothing from the one that is measured. It goes on where it was: each pays for its own work.
@@ -29,9 +29,18 @@ const QUIET_LOOK: Duration = Duration::from_millis(200);
 /// The administrator's connections: ours and the private server's own.
 const OURS: u64 = 2;
 
+/// How a server meets its contestants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// It is the contestant's.
+    AsItStays,
+    /// It is stock, and becomes others by turns: see [`Running::turn_into`].
+    ToBeChanged,
+}
+
 pub(crate) struct Running {
-    pub(crate) name: String,
-    kind: Kind,
+    /// What it is now.
+    contestant: Contestant,
     admin: Conn,
     server: PrivateServer,
 }
@@ -48,13 +57,14 @@ impl Running {
         contestant: &Contestant,
         dataset: &Dataset,
         settings: &Settings,
+        how: Start,
         warm: bool,
     ) -> Result<Running> {
         // Its data are thrown away: it need not write its pages at the end.
-        let options = contestant.options(settings.options().set("innodb-fast-shutdown", 2));
+        let options = contestant.options(settings.options().set("innodb-fast-shutdown", 2), how);
         let server = PrivateServer::start(options.data(&dataset.directory))?;
         let mut admin = server.connect()?;
-        if contestant.kind == Kind::Plugin {
+        if contestant.kind == Kind::Plugin && how == Start::AsItStays {
             require_plugin(&server, &mut admin)?;
         }
         // Administrators bypass admission; in a pool of threads this goes before the others.
@@ -69,9 +79,49 @@ impl Running {
             admin.query_drop(format!("SELECT SUM(LENGTH(c)) FROM {}.sbtest1", workload::BIG))?;
             admin.query_drop(format!("SELECT SUM(k) FROM {}.sbtest1 FORCE INDEX (k_1)", workload::BIG))?;
         }
-        let running = Running { name: contestant.name.clone(), kind: contestant.kind, admin, server };
+        let mut running = Running { contestant: contestant.clone(), admin, server };
+        if how == Start::ToBeChanged {
+            running.contestant = Contestant::stock();
+        }
         running.signal(Signal::STOP);
         Ok(running)
+    }
+
+    /// Makes another contestant of it, which is stock or has the plugin, without a restart. The plugin's settings go
+    /// with it, and come back as they are by default.
+    pub(crate) fn turn_into(&mut self, contestant: &Contestant) -> Result<()> {
+        if self.contestant == *contestant {
+            return Ok(());
+        }
+        self.signal(Signal::CONT);
+        let changed = self.change_plugin(contestant);
+        self.signal(Signal::STOP);
+        changed.map(|()| self.contestant = contestant.clone())
+    }
+
+    fn change_plugin(&mut self, contestant: &Contestant) -> Result<()> {
+        if self.contestant.kind == Kind::Plugin {
+            self.admin.query_drop("UNINSTALL SONAME 'flifo'")?;
+            // Until then it is not gone, and what comes next not what it says.
+            self.contestant = Contestant::stock();
+            let found = "SELECT COUNT(*) FROM information_schema.PLUGINS WHERE PLUGIN_NAME = 'flifo'";
+            let mut looks = 0;
+            while self.admin.query_first(found)?.is_none_or(|left: u32| left > 0) {
+                looks += 1;
+                if looks == QUIET_LOOKS {
+                    return Err(Error::StillThere);
+                }
+                sleep_until(clock::now_ns() + clock::ns(QUIET_LOOK))?;
+            }
+        }
+        if contestant.kind == Kind::Plugin {
+            self.admin.query_drop("INSTALL SONAME 'flifo'")?;
+            for (name, value) in &contestant.settings {
+                let value = if value.parse::<i64>().is_ok() { value.clone() } else { format!("'{value}'") };
+                self.admin.query_drop(format!("SET GLOBAL {name} = {value}"))?;
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn version(&mut self) -> Result<String> {
@@ -174,7 +224,7 @@ impl Running {
                 ));
             }
         }
-        if self.kind == Kind::Plugin {
+        if self.contestant.kind == Kind::Plugin {
             let left = |name: &str| reading.get(name).unwrap_or(0);
             let (inside, pending, queued) =
                 (left("FLIFO_INSIDE"), left("FLIFO_PENDING"), left("FLIFO_QUEUED"));

@@ -77,6 +77,37 @@ fn three_contestants_are_measured_and_shown() {
     assert!(!text.contains("please report"), "{text}");
 }
 
+/// The plugin comes and goes, with each contestant's settings and no others.
+#[test]
+fn one_server_is_all_contestants_by_turns() {
+    let temp = tempfile::tempdir().unwrap();
+    let files = tempfile::tempdir().unwrap();
+    let json = files.path().join("o.json");
+    let arguments = format!(
+        "overhead --workload point-select,hot-rows-100 --rounds 1 --one-server --json {} \
+         --contestant three=plugin:flifo_thread_concurrency=3,flifo_wait_mask=DISK,SLEEP \
+         --contestant off=plugin:flifo_thread_concurrency=0",
+        json.display(),
+    );
+    let output = bench(&temp, &arguments).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert_nothing_left(&temp);
+    let results: Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
+    let cells = results["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 8, "{}", said(&output));
+    for cell in cells {
+        let limit = cell["rounds"][0]["plugin"]["flifo_thread_concurrency"].as_u64();
+        match cell["contestant"].as_str().unwrap() {
+            "stock" => assert_eq!(limit, None, "{cell}"),
+            "off" => assert_eq!(limit, Some(0), "{cell}"),
+            "three" => assert_eq!(limit, Some(3), "{cell}"),
+            // Two places a processor: its own again.
+            _ => assert!(limit.is_some_and(|limit| limit > 0 && limit % 2 == 0), "{cell}"),
+        }
+    }
+    assert!(!said(&output).contains("please report"), "{}", said(&output));
+}
+
 #[test]
 fn ctrl_c_keeps_what_was_measured_and_ends_everything() {
     let temp = tempfile::tempdir().unwrap();
