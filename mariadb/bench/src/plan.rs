@@ -33,7 +33,8 @@ const EXAMPLES: &str = "Examples:
   flifo-mariadb-bench --workload point-select --connections 1024 \\
       --contestant four=plugin:flifo_thread_concurrency=4 --contestant fifo=plugin:flifo_policy=fifo
       Settings beside each other in one run
-  flifo-mariadb-bench overhead
+  flifo-mariadb-bench overhead --one-server
+      What the plugin costs one connection, in one process that has it by turns
 
 Exit codes:
   0    done
