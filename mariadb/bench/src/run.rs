@@ -31,7 +31,7 @@ pub fn run(mut plan: Plan, command_line: String) -> Result<Results> {
         plan.settings.buffer_pool_bytes = (dataset.bytes / 10).max(POOL_BYTES_MIN);
     }
     for contestant in &plan.contestants {
-        say(&format!("starting {}: {}", contestant.name, contestant.described()));
+        say(&format!("{}: {}", contestant.name, contestant.described()));
     }
     let mut servers = start(&plan, &dataset)?;
     let mariadb_version = match servers.first_mut() {
@@ -65,6 +65,8 @@ fn start(plan: &Plan, dataset: &Dataset) -> Result<Vec<Running>> {
     let (how, most) = if plan.one_server { (Start::ToBeChanged, 1) } else { (Start::AsItStays, usize::MAX) };
     let mut servers = Vec::new();
     for contestant in plan.contestants.iter().take(most) {
+        let whose = if plan.one_server { "all" } else { contestant.name.as_str() };
+        say(&format!("starting a server for {whose}, on a copy of the data"));
         let server = Running::start(contestant, dataset, &plan.settings, how, warm);
         servers.push(server.map_err(Error::of(&contestant.name))?);
         if interrupt::is_asked() {
