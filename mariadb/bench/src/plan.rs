@@ -72,7 +72,8 @@ pub struct Cli {
     pub only: Vec<String>,
 
     /// One server for all contestants of a round, into which the plugin is installed for its cells and removed for
-    /// others: leaves out what two processes differ by. Not for a pool of threads
+    /// others: leaves out what two processes differ by. Each second round has the other order, so take an even number
+    /// of them. Not for a pool of threads
     #[arg(long)]
     pub one_server: bool,
 

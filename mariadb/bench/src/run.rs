@@ -98,7 +98,12 @@ fn measure(plan: &Plan, dataset: &Dataset, mut servers: Vec<Running>, results: &
             }
         }
         for &(workload, connections) in &cells {
-            for (at, contestant) in plan.contestants.iter().enumerate() {
+            let mut turns: Vec<_> = plan.contestants.iter().enumerate().collect();
+            if plan.one_server && round % 2 == 1 {
+                // Who comes later writes out what the one before has left.
+                turns.reverse();
+            }
+            for (at, contestant) in turns {
                 let server = &mut servers[if plan.one_server { 0 } else { at }];
                 let measured = match server.turn_into(contestant) {
                     Ok(()) => server.measure(round, workload, connections, &plan.settings),
