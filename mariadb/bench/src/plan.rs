@@ -45,8 +45,8 @@ Exit codes:
 /// A stock MariaDB beside one with the flifo plugin and one with a pool of threads, loaded by sysbench.
 ///
 /// Every contestant has a server of its own (but with --one-server), new for each round, on a copy of the same tables;
-/// those that are not measured are stopped. A round is one pass over all cells, contestants taking turns (A B C A B C). Throughput is what the
-/// server itself counts, over a steady window.
+/// those that are not measured are stopped. A round is one pass over all cells, contestants taking turns (A B C, C B A).
+/// Throughput is what the server itself counts, over a steady window.
 #[derive(Debug, Parser)]
 #[command(name = "flifo-mariadb-bench", version, after_help = EXAMPLES)]
 pub struct Cli {
@@ -72,8 +72,8 @@ pub struct Cli {
     pub only: Vec<String>,
 
     /// One server for all contestants of a round, into which the plugin is installed for its cells and removed for
-    /// others: leaves out what two processes differ by. Each second round has the other order, so take an even number
-    /// of them. Not for a pool of threads
+    /// others: leaves out what two processes differ by. Who comes later pays for what the other left, so take an even
+    /// number of rounds. Not for a pool of threads
     #[arg(long)]
     pub one_server: bool,
 

@@ -99,8 +99,8 @@ fn measure(plan: &Plan, dataset: &Dataset, mut servers: Vec<Running>, results: &
         }
         for &(workload, connections) in &cells {
             let mut turns: Vec<_> = plan.contestants.iter().enumerate().collect();
-            if plan.one_server && round % 2 == 1 {
-                // Who comes later writes out what the one before has left.
+            if round % 2 == 1 {
+                // Who comes later finds a disk, and with one server a log, that still has the other's writes to do.
                 turns.reverse();
             }
             for (at, contestant) in turns {
