@@ -5,8 +5,6 @@ use std::str::FromStr;
 use flifo_mariadb::{Options, Plugin};
 use serde::Serialize;
 
-use crate::running::Start;
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -43,10 +41,7 @@ impl Contestant {
     }
 
     /// The server it runs, on top of what all have.
-    pub(crate) fn options(&self, common: Options, how: Start) -> Options {
-        if how == Start::ToBeChanged {
-            return common.plugin(Plugin::AtHand);
-        }
+    pub(crate) fn options(&self, common: Options) -> Options {
         let options = match self.kind {
             Kind::Stock => common,
             Kind::Plugin => common.plugin(Plugin::Loaded),

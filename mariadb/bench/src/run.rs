@@ -7,11 +7,13 @@ use flifo::clock;
 use flifo::interrupt;
 use flifo::report::format;
 use flifo::sampler::Machine;
+use flifo_mariadb::{Options, Plugin};
 
+use crate::contestant::Contestant;
 use crate::dataset::{Dataset, dataset};
 use crate::plan::{Plan, What};
 use crate::results::{Results, SCHEMA};
-use crate::running::{Measured, Running, Start};
+use crate::running::{Measured, Running};
 use crate::sysbench;
 use crate::workload::Workload;
 use crate::{Error, Result};
@@ -62,13 +64,17 @@ pub fn run(mut plan: Plan, command_line: String) -> Result<Results> {
 
 fn start(plan: &Plan, dataset: &Dataset) -> Result<Vec<Running>> {
     let warm = plan.what != What::SmallPool;
-    let (how, most) = if plan.one_server { (Start::ToBeChanged, 1) } else { (Start::AsItStays, usize::MAX) };
+    let common = || plan.settings.options();
+    let wanted: Vec<(&str, Contestant, Options)> = if plan.one_server {
+        vec![("all", Contestant::stock(), common().plugin(Plugin::AtHand))]
+    } else {
+        plan.contestants.iter().map(|c| (c.name.as_str(), c.clone(), c.options(common()))).collect()
+    };
     let mut servers = Vec::new();
-    for contestant in plan.contestants.iter().take(most) {
-        let whose = if plan.one_server { "all" } else { contestant.name.as_str() };
+    for (whose, contestant, options) in wanted {
         say(&format!("starting a server for {whose}, on a copy of the data"));
-        let server = Running::start(contestant, dataset, &plan.settings, how, warm);
-        servers.push(server.map_err(Error::of(&contestant.name))?);
+        let server = Running::start(&contestant, options, dataset, warm);
+        servers.push(server.map_err(Error::of(whose))?);
         if interrupt::is_asked() {
             return Err(Error::Interrupted);
         }

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use flifo::clock;
 use flifo::interrupt;
-use flifo_mariadb::PrivateServer;
 use flifo_mariadb::mysql::Conn;
 use flifo_mariadb::mysql::prelude::Queryable;
+use flifo_mariadb::{Options, PrivateServer};
 use rustix::process::{Pid, Signal, getpriority_process, kill_process, setpriority_process};
 
 use crate::contestant::{Contestant, Kind};
@@ -29,15 +29,6 @@ const QUIET_LOOK: Duration = Duration::from_millis(200);
 /// The administrator's connections: ours and the private server's own.
 const OURS: u64 = 2;
 
-/// How a server meets its contestants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Start {
-    /// It is the contestant's.
-    AsItStays,
-    /// It is stock, and becomes others by turns: see [`Running::turn_into`].
-    ToBeChanged,
-}
-
 pub(crate) struct Running {
     /// What it is now.
     contestant: Contestant,
@@ -55,16 +46,15 @@ impl Running {
     /// Starts it, has it read its tables if they are to be in memory, and stops it.
     pub(crate) fn start(
         contestant: &Contestant,
+        options: Options,
         dataset: &Dataset,
-        settings: &Settings,
-        how: Start,
         warm: bool,
     ) -> Result<Running> {
         // Its data are thrown away: it need not write its pages at the end.
-        let options = contestant.options(settings.options().set("innodb-fast-shutdown", 2), how);
-        let server = PrivateServer::start(options.data(&dataset.directory))?;
+        let options = options.set("innodb-fast-shutdown", 2).data(&dataset.directory);
+        let server = PrivateServer::start(options)?;
         let mut admin = server.connect()?;
-        if contestant.kind == Kind::Plugin && how == Start::AsItStays {
+        if contestant.kind == Kind::Plugin {
             require_plugin(&server, &mut admin)?;
         }
         // Administrators bypass admission; in a pool of threads this goes before the others.
@@ -79,10 +69,7 @@ impl Running {
             admin.query_drop(format!("SELECT SUM(LENGTH(c)) FROM {}.sbtest1", workload::BIG))?;
             admin.query_drop(format!("SELECT SUM(k) FROM {}.sbtest1 FORCE INDEX (k_1)", workload::BIG))?;
         }
-        let mut running = Running { contestant: contestant.clone(), admin, server };
-        if how == Start::ToBeChanged {
-            running.contestant = Contestant::stock();
-        }
+        let running = Running { contestant: contestant.clone(), admin, server };
         running.signal(Signal::STOP);
         Ok(running)
     }
@@ -102,8 +89,6 @@ impl Running {
     fn change_plugin(&mut self, contestant: &Contestant) -> Result<()> {
         if self.contestant.kind == Kind::Plugin {
             self.admin.query_drop("UNINSTALL SONAME 'flifo'")?;
-            // Until then it is not gone, and what comes next not what it says.
-            self.contestant = Contestant::stock();
             let found = "SELECT COUNT(*) FROM information_schema.PLUGINS WHERE PLUGIN_NAME = 'flifo'";
             let mut looks = 0;
             while self.admin.query_first(found)?.is_none_or(|left: u32| left > 0) {
@@ -113,9 +98,12 @@ impl Running {
                 }
                 sleep_until(clock::now_ns() + clock::ns(QUIET_LOOK))?;
             }
+            self.contestant = Contestant::stock();
         }
         if contestant.kind == Kind::Plugin {
             self.admin.query_drop("INSTALL SONAME 'flifo'")?;
+            // If a setting is refused, the next one must know that the plugin is there.
+            self.contestant = Contestant { settings: Vec::new(), ..contestant.clone() };
             for (name, value) in &contestant.settings {
                 let value = if value.parse::<i64>().is_ok() { value.clone() } else { format!("'{value}'") };
                 self.admin.query_drop(format!("SET GLOBAL {name} = {value}"))?;
