@@ -158,6 +158,13 @@ impl Session {
         Ok(Place { session: self })
     }
 
+    /// As [`Session::enter_past_limit`], and leaves when the guard is dropped.
+    #[inline]
+    pub fn place_past_limit(&self) -> Place<'_> {
+        self.enter_past_limit();
+        Place { session: self }
+    }
+
     /// Whether this session is inside.
     #[inline]
     pub fn is_inside(&self) -> bool {
@@ -427,7 +434,7 @@ impl Drop for Session {
     }
 }
 
-/// A place inside, from [`Session::place`]; dropping it leaves.
+/// A place inside, from [`Session::place`] or [`Session::place_past_limit`]; dropping it leaves.
 #[must_use = "the place is given up when this is dropped"]
 pub struct Place<'a> {
     session: &'a Session,

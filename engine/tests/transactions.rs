@@ -468,3 +468,24 @@ fn a_statement_of_several_operations_has_one_place() {
     assert_eq!(all(&mut session.begin(RepeatableRead), &table).len(), 2);
     assert!(can_enter());
 }
+
+/// Who waits for a row would wait for the queue of admission, too: a transaction that holds locks ends without queueing.
+#[test]
+fn a_commit_that_others_may_wait_for_neither_queues_nor_is_refused() {
+    use flifo_admission::{Admission, Config, Policy};
+    let (db, table) = database();
+    let queue_timeout = Some(Duration::from_millis(1));
+    let one_place =
+        Config { policy: Policy::Fifo, thread_concurrency: 1, queue_timeout, ..Config::default() };
+    let admission = Admission::new(one_place).unwrap();
+    let (session, inside) = (db.session(&admission), admission.session());
+    let mut txn = session.begin(ReadCommitted);
+    txn.insert(&table, b"a", b"1").unwrap();
+    inside.enter().unwrap();
+    assert!(matches!(txn.insert(&table, b"b", b"2"), Err(Error::Refused(_))), "an operation queues");
+    txn.commit().unwrap();
+    assert!(matches!(session.begin(ReadCommitted).commit(), Err(Error::Refused(_))), "it has nothing to end");
+    inside.exit();
+    assert_eq!(admission.snapshot().inside, 0);
+    assert_eq!(all(&mut session.begin(ReadCommitted), &table).len(), 1);
+}

@@ -72,6 +72,16 @@ impl Session {
         Ok(Some(self.admission().place()?))
     }
 
+    /// Enters to end a transaction. One that holds locks does not queue for that, nor is it refused: others wait for it, or
+    /// are about to, and there is not much left for it to do.
+    pub(super) fn enter_to_end(&self, holds_locks: bool) -> Result<Option<Place<'_>>> {
+        if !holds_locks || self.in_statement.get() {
+            return self.enter(holds_locks);
+        }
+        self.note_locks(true);
+        Ok(Some(self.admission().place_past_limit()))
+    }
+
     /// As [`Session::statement`], of a transaction of this session.
     pub(super) fn statement_of(&self, holds_locks: bool) -> Result<Statement<'_>> {
         self.note_locks(holds_locks);

@@ -11,7 +11,7 @@ use crate::txn::{Change, Isolation, Txn};
 /// A transaction: what it changes happens at its commit, for everybody, or not at all.
 ///
 /// Each operation enters admission and leaves it at its end, unless a [`Transaction::statement`] keeps the place; while
-/// the transaction holds row locks it is of the first class there. Dropping it without a commit rolls it back.
+/// the transaction holds row locks it is of the first class there, and its commit enters past the limit. Dropping it without a commit rolls it back.
 ///
 /// ```
 /// # use flifo_admission::{Admission, Config};
@@ -155,7 +155,7 @@ impl<'a> Transaction<'a> {
     /// transaction is rolled back, or it is in doubt until the database is opened again ([`Error::Stopped`](crate::Error)).
     pub fn commit(mut self) -> Result<()> {
         let session = self.session;
-        let _place = session.enter(self.txn.has_written())?;
+        let _place = session.enter_to_end(self.txn.has_written())?;
         let (database, waiter) = (session.database(), session.waiter());
         let wrote = self.txn.commit(waiter)?;
         session.note_locks(false);
@@ -172,7 +172,7 @@ impl<'a> Transaction<'a> {
 
     pub(super) fn prepare_in_place(&mut self, xid: &[u8]) -> Result<bool> {
         let session = self.session;
-        let _place = session.enter(self.txn.has_written())?;
+        let _place = session.enter_to_end(self.txn.has_written())?;
         let (database, waiter) = (session.database(), session.waiter());
         self.txn.prepare(xid, waiter, || database.sync(waiter))
     }
