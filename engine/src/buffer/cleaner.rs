@@ -1,11 +1,13 @@
 //! Page cleaners: they keep free frames in stock, so that users never write, and write what holds up the checkpoint.
 //!
 //! A [`Cleaner`] serves some of the pool's instances. [`Cleaner::step`] makes the stock of each full: it evicts
-//! clean pages that were not used lately and writes dirty ones. Then it writes pages whose oldest change lies more than
-//! [`FLUSH_AGE_SHARE`] of the log's capacity back. There is no thread in it; [`BufferPool::start_background`] puts
+//! clean pages that were not used lately and writes dirty ones. Then it writes what a bulk load is done with, and pages
+//! whose oldest change lies more than [`FLUSH_AGE_SHARE`] of the log's capacity back, or before a flush of the whole pool
+//! that somebody waits for. There is no thread in it; [`BufferPool::start_background`] puts
 //! threads around it, a simulator calls it itself.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::BufferPool;
@@ -56,7 +58,7 @@ impl Cleaner {
                     (false, wake) => wake,
                 };
             }
-            if self.flush_old(instance) {
+            if self.write_finished(instance) || self.flush_old(instance) {
                 wake = Wake::Now;
             }
         }
@@ -97,10 +99,25 @@ impl Cleaner {
         freed > 0
     }
 
+    /// Writes a batch of the pages that a load is done with; whether there were any.
+    fn write_finished(&mut self, instance: &Instance) -> bool {
+        self.batch.clear();
+        {
+            let mut finished = instance.finished_pages();
+            let Some(pages) = finished.front_mut() else { return false };
+            self.batch.extend(pages.by_ref().take(BATCH_PAGES).map(PageNo));
+            if pages.is_empty() {
+                finished.pop_front();
+            }
+        }
+        !self.pool.is_failed() && self.pool.write_batch(instance, &self.batch, &self.waiter).is_ok()
+    }
+
     /// Writes a batch of the pages that hold up the checkpoint; whether there may be more.
     fn flush_old(&mut self, instance: &Instance) -> bool {
         let log = &self.pool.log;
-        let limit = log.next().0.saturating_sub((log.capacity_bytes() as f64 * FLUSH_AGE_SHARE) as u64);
+        let age = log.next().0.saturating_sub((log.capacity_bytes() as f64 * FLUSH_AGE_SHARE) as u64);
+        let limit = age.max(self.pool.flush_to.load(Ordering::Relaxed));
         self.batch.clear();
         instance.flush_list.oldest_pages(&self.pool.table, Lsn(limit), BATCH_PAGES, &mut self.batch);
         if self.batch.is_empty() || self.pool.is_failed() {

@@ -7,6 +7,7 @@
 //!
 //! A write that fails makes its pages dirty again and ends all writing of the pool: the error is kept.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError, TryLockError};
 
@@ -44,29 +45,48 @@ impl BufferPool {
     /// written or not. Fails if any write failed before: then what is on disk cannot be trusted any more.
     pub fn flush_all(&self, waiter: &Waiter) -> Result<()> {
         let limit = Lsn(self.log.next().0 + 1);
-        for instance in &self.instances {
-            self.flush_instance(instance, limit, waiter)?;
+        // The cleaners, if they run, do a part of it: their syncs pass beside ours.
+        self.flush_to.fetch_max(limit.0, Ordering::Relaxed);
+        self.instances.iter().for_each(|instance| instance.bell.ring());
+        // By turns, a batch of each: a sync of the data files, which an instance needs at every other batch, then
+        // serves them all.
+        let mut unfinished: Vec<&Instance> = self.instances.iter().collect();
+        while !unfinished.is_empty() {
+            self.check_failed()?;
+            let mut again = Vec::new();
+            for instance in unfinished {
+                if self.flush_batch(instance, limit, waiter)? {
+                    again.push(instance);
+                }
+            }
+            unfinished = again;
         }
         self.check_failed()?;
         waiter.wait(WaitReason::DiskSync, || self.space().sync()).map_err(|error| self.fail(error))
     }
 
-    /// Writes the pages of an instance that became dirty before `limit`.
-    fn flush_instance(&self, instance: &Instance, limit: Lsn, waiter: &Waiter) -> Result<()> {
-        let mut pages = Vec::new();
-        loop {
-            self.check_failed()?;
-            pages.clear();
-            instance.flush_list.oldest_pages(&self.table, limit, BATCH_PAGES, &mut pages);
-            let Some(&first) = pages.first() else { return Ok(()) };
-            pages.sort_unstable();
-            if self.write_batch(instance, &pages, waiter)? == 0 {
-                // Latched, or being written by another thread.
-                let entry = self.entry(first)?;
-                entry.wait_while(waiter, WaitReason::DiskWrite, |state| state & WRITING != 0);
-                entry.wait_while(waiter, WaitReason::PageLatch, |state| state & EXCLUSIVE != 0);
-            }
+    /// Has the cleaners write pages of one stripe that nobody is going to change soon.
+    pub(crate) fn write_soon(&self, pages: Range<u64>) {
+        if !pages.is_empty() {
+            let instance = self.instance_of(PageNo(pages.start));
+            instance.finished_pages().push_back(pages);
+            instance.bell.ring();
         }
+    }
+
+    /// Writes a batch of the pages of an instance that became dirty before `limit`; whether there may be more.
+    fn flush_batch(&self, instance: &Instance, limit: Lsn, waiter: &Waiter) -> Result<bool> {
+        let mut pages = Vec::with_capacity(BATCH_PAGES);
+        instance.flush_list.oldest_pages(&self.table, limit, BATCH_PAGES, &mut pages);
+        let Some(&first) = pages.first() else { return Ok(false) };
+        pages.sort_unstable();
+        if self.write_batch(instance, &pages, waiter)? == 0 {
+            // Latched, or being written by another thread.
+            let entry = self.entry(first)?;
+            entry.wait_while(waiter, WaitReason::DiskWrite, |state| state & WRITING != 0);
+            entry.wait_while(waiter, WaitReason::PageLatch, |state| state & EXCLUSIVE != 0);
+        }
+        Ok(true)
     }
 
     /// Writes those of `pages`, all of one instance, that are dirty and neither latched nor being written; how many.

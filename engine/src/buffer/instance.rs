@@ -3,6 +3,8 @@
 //! Nothing here is touched by a read hit. Waiting for a free frame parks on the instance's address; whoever frees
 //! one wakes one.
 
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -39,6 +41,7 @@ pub(super) struct Instance {
     /// The page of each frame, `NO_PAGE` while it is free or changes hands.
     pages: Box<[AtomicU64]>,
     pub(super) flush_list: FlushList,
+    finished: Mutex<VecDeque<Range<u64>>>,
     pub(super) doublewrite: Mutex<Doublewrite>,
     free: Mutex<Vec<u32>>,
     free_frames: AtomicU32,
@@ -65,6 +68,7 @@ impl Instance {
             frames,
             pages: (0..frames).map(|_| AtomicU64::new(NO_PAGE)).collect(),
             flush_list: FlushList::new(first_frame, frames),
+            finished: Mutex::default(),
             doublewrite: Mutex::new(doublewrite),
             // Low frames first, so that memory is touched as it is needed.
             free: Mutex::new((first_frame..first_frame + frames).rev().collect()),
@@ -78,6 +82,11 @@ impl Instance {
 
     fn free(&self) -> MutexGuard<'_, Vec<u32>> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Pages to be written soon, whatever their age, as nobody is going to change them soon. A leaf in the order of locks.
+    pub(super) fn finished_pages(&self) -> MutexGuard<'_, VecDeque<Range<u64>>> {
+        self.finished.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn free_frames(&self) -> u32 {

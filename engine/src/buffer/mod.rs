@@ -135,6 +135,8 @@ pub struct BufferPool {
     log: Arc<Log>,
     /// While recovery replays the log: where it began. Pages that it changes are dirty since then. 0 otherwise.
     replayed_from: AtomicU64,
+    /// The page cleaners write what became dirty before this LSN. It only rises.
+    flush_to: AtomicU64,
     waits: Arc<Waits>,
     failed: OnceLock<String>,
     background: Mutex<Vec<BackgroundThread>>,
@@ -178,6 +180,7 @@ impl BufferPool {
             space,
             log,
             replayed_from: AtomicU64::new(0),
+            flush_to: AtomicU64::new(0),
             waits,
             failed: OnceLock::new(),
             background: Mutex::default(),

@@ -88,6 +88,33 @@ fn a_step_fills_the_stock_and_changes_survive_it() {
 }
 
 #[test]
+fn what_a_load_is_done_with_is_written_batch_by_batch_and_the_rest_left() {
+    let (pool, waiter) = filled(&MemoryDisk::default(), 256, 100);
+    let mut cleaner = Cleaner::new(&pool, 0, 1);
+    (2..102).for_each(|page| change(&pool, page, b"w", &waiter).unwrap());
+    let dirty = || pool.stats().dirty_pages;
+    assert_eq!(dirty(), 100);
+    pool.write_soon(2..2);
+    pool.write_soon(10..50);
+    // Some were never made.
+    pool.write_soon(100..120);
+    let left: Vec<_> = (0..5).map(|_| (cleaner.step(Instant::now()) == Wake::Now, dirty())).collect();
+    // The last one is page 2, which became dirty where the flush before ended, and counts as its.
+    assert_eq!(left, [(true, 68), (true, 60), (true, 58), (true, 57), (false, 57)]);
+}
+
+#[test]
+fn a_flush_of_all_has_the_cleaners_help() {
+    let (pool, waiter) = filled(&MemoryDisk::default(), 256, 100);
+    let mut cleaner = Cleaner::new(&pool, 0, 1);
+    (2..4).for_each(|page| change(&pool, page, b"w", &waiter).unwrap());
+    while cleaner.step(Instant::now()) == Wake::Now {}
+    assert_eq!(pool.stats().dirty_pages, 1, "page 3 changed after the last flush of all");
+    pool.flush_to.fetch_max(pool.log.next().0, Ordering::Relaxed);
+    assert!(cleaner.step(Instant::now()) == Wake::Now && pool.stats().dirty_pages == 0);
+}
+
+#[test]
 fn a_failed_read_is_an_error_and_the_next_one_may_succeed() {
     let disk = MemoryDisk::default();
     let (pool, waiter) = filled(&disk, 16, 100);

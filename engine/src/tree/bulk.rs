@@ -9,9 +9,12 @@
 //! The nodes are not logged, only the root: before that, all of them are written and synced. A crash in between leaves
 //! the tree empty, and the pages allocated to nobody.
 
+use std::ops::Range;
+
 use super::Tree;
 use super::entries::{Entries, NodeKind};
 use crate::buffer::{BufferPool, Need, Stop};
+use crate::disk::Tablespace;
 use crate::error::{Error, Result};
 use crate::page::PageNo;
 use crate::page::edit::entry_bytes;
@@ -20,8 +23,10 @@ use crate::page::overflow::{OverflowHeader, Pointer, bytes_per_page, format_over
 use crate::space::{PageAllocator, Run};
 use crate::wait::Waiter;
 
-/// Pages allocated in a row.
+/// Pages allocated in a row at first; then twice as many each time, up to [`RUN_DOUBLINGS`] times: an allocation is logged,
+/// and pages wait for the log before they are written.
 const RUN_PAGES: u64 = 64;
+const RUN_DOUBLINGS: usize = 4;
 
 /// The node in the making of one level.
 #[derive(Default)]
@@ -46,6 +51,8 @@ struct Loader<'t> {
     /// All that was allocated; the last one is in use up to `used`.
     runs: Vec<Run>,
     used: u64,
+    /// The last pages that follow each other in a stripe.
+    made: Range<u64>,
     /// A page was made that is not logged.
     unlogged: bool,
 }
@@ -90,6 +97,7 @@ impl Tree {
             levels: vec![Level::default()],
             runs: Vec::new(),
             used: 0,
+            made: 0..0,
             unlogged: false,
         };
         let loaded = self.load_rows(&mut loader, next, progress);
@@ -313,12 +321,19 @@ impl Loader<'_> {
         let last = self.runs.last().filter(|run| self.used < run.pages);
         if last.is_none() {
             let near = self.runs.last().map(|run| PageNo(run.first.0 + run.pages));
-            self.runs.push(self.alloc.allocate_run(near, RUN_PAGES, self.waiter)?);
+            let pages = RUN_PAGES << self.runs.len().min(RUN_DOUBLINGS);
+            self.runs.push(self.alloc.allocate_run(near, pages, self.waiter)?);
             self.used = 0;
         }
         let run = self.runs.last().expect("there is one now");
         self.used += 1;
-        Ok(PageNo(run.first.0 + self.used - 1))
+        let no = run.first.0 + self.used - 1;
+        if no != self.made.end || no.is_multiple_of(Tablespace::STRIPE_PAGES) {
+            // Nothing changes them before the load ends, and then they must be on disk: so they are written meanwhile.
+            self.pool.write_soon(std::mem::replace(&mut self.made, no..no));
+        }
+        self.made.end = no + 1;
+        Ok(PageNo(no))
     }
 
     /// Frees the pages that are not in use: those left of the last run, or all if the load failed.
