@@ -58,7 +58,8 @@ impl Cleaner {
                     (false, wake) => wake,
                 };
             }
-            if self.write_finished(instance) || self.flush_old(instance) {
+            // Both each time: a long load must not hold up the checkpoint.
+            if self.write_finished(instance) | self.flush_old(instance) {
                 wake = Wake::Now;
             }
         }

@@ -52,7 +52,6 @@ impl BufferPool {
         // serves them all.
         let mut unfinished: Vec<&Instance> = self.instances.iter().collect();
         while !unfinished.is_empty() {
-            self.check_failed()?;
             let mut again = Vec::new();
             for instance in unfinished {
                 if self.flush_batch(instance, limit, waiter)? {
@@ -63,15 +62,6 @@ impl BufferPool {
         }
         self.check_failed()?;
         waiter.wait(WaitReason::DiskSync, || self.space().sync()).map_err(|error| self.fail(error))
-    }
-
-    /// Has the cleaners write pages of one stripe that nobody is going to change soon.
-    pub(crate) fn write_soon(&self, pages: Range<u64>) {
-        if !pages.is_empty() {
-            let instance = self.instance_of(PageNo(pages.start));
-            instance.finished_pages().push_back(pages);
-            instance.bell.ring();
-        }
     }
 
     /// Writes a batch of the pages of an instance that became dirty before `limit`; whether there may be more.
@@ -87,6 +77,15 @@ impl BufferPool {
             entry.wait_while(waiter, WaitReason::PageLatch, |state| state & EXCLUSIVE != 0);
         }
         Ok(true)
+    }
+
+    /// Has the cleaners write pages of one stripe that nobody is going to change soon.
+    pub(crate) fn write_soon(&self, pages: Range<u64>) {
+        if !pages.is_empty() {
+            let instance = self.instance_of(PageNo(pages.start));
+            instance.finished_pages().push_back(pages);
+            instance.bell.ring();
+        }
     }
 
     /// Writes those of `pages`, all of one instance, that are dirty and neither latched nor being written; how many.

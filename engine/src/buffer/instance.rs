@@ -41,6 +41,7 @@ pub(super) struct Instance {
     /// The page of each frame, `NO_PAGE` while it is free or changes hands.
     pages: Box<[AtomicU64]>,
     pub(super) flush_list: FlushList,
+    /// See [`Instance::finished_pages`].
     finished: Mutex<VecDeque<Range<u64>>>,
     pub(super) doublewrite: Mutex<Doublewrite>,
     free: Mutex<Vec<u32>>,

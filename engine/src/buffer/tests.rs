@@ -98,9 +98,9 @@ fn what_a_load_is_done_with_is_written_batch_by_batch_and_the_rest_left() {
     pool.write_soon(10..50);
     // Some were never made.
     pool.write_soon(100..120);
-    let left: Vec<_> = (0..5).map(|_| (cleaner.step(Instant::now()) == Wake::Now, dirty())).collect();
-    // The last one is page 2, which became dirty where the flush before ended, and counts as its.
-    assert_eq!(left, [(true, 68), (true, 60), (true, 58), (true, 57), (false, 57)]);
+    let left: Vec<_> = (0..4).map(|_| (cleaner.step(Instant::now()) == Wake::Now, dirty())).collect();
+    // One more in the first step: page 2, which became dirty where the flush before ended, and counts as its.
+    assert_eq!(left, [(true, 67), (true, 59), (true, 57), (false, 57)]);
 }
 
 #[test]

@@ -11,7 +11,8 @@ use crate::txn::{Change, Isolation, Txn};
 /// A transaction: what it changes happens at its commit, for everybody, or not at all.
 ///
 /// Each operation enters admission and leaves it at its end, unless a [`Transaction::statement`] keeps the place; while
-/// the transaction holds row locks it is of the first class there, and its commit enters past the limit. Dropping it without a commit rolls it back.
+/// the transaction holds row locks it is of the first class there, and its commit enters past the limit. Dropping it
+/// without a commit rolls it back.
 ///
 /// ```
 /// # use flifo_admission::{Admission, Config};
