@@ -226,7 +226,7 @@ impl Admission {
     pub fn snapshot(&self) -> Snapshot {
         let (promoted, lock_waiters) = self.core.promoted_and_lock_waiters();
         let disk_waits = self.disk_waits.load(Ordering::Relaxed);
-        self.metrics.snapshot(self.core.state(), promoted, (lock_waiters, disk_waits))
+        self.metrics.snapshot(self.core.observed(), promoted, (lock_waiters, disk_waits))
     }
 
     /// Does what depends on time alone: closes the gate when the head of the queue is too old, refuses
@@ -237,6 +237,8 @@ impl Admission {
         let overdue = self.core.withdraw_overdue(now_ns);
         wake_all(overdue, Verdict::TimedOut);
         self.core.close_gate(now_ns);
+        // Should the thread that was woken last not run for long, such as a task that nobody polls.
+        self.wake(self.core.offer_kept(self.core.state().without_pending(), || now_ns), None);
         if self.watchdog.stalls(&self.core, &self.metrics, now_ns) {
             let wake = self.core.break_stall(now_ns);
             if matches!(wake, Wake::Granted(_)) {
@@ -244,7 +246,7 @@ impl Admission {
             }
             self.wake(wake, None);
         }
-        if let Some(limit) = self.watchdog.better_limit(&self.metrics, self.core.state(), now_ns) {
+        if let Some(limit) = self.watchdog.better_limit(&self.metrics, self.core.observed(), now_ns) {
             self.try_limit(limit);
         }
     }

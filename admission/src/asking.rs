@@ -94,10 +94,10 @@ impl Asking {
         let core = &session.admission.core;
         match verdict {
             Verdict::Granted => {
-                let state = core.started();
+                let state = session.starts();
                 self.entered_from_queue(session, true, state)
             }
-            Verdict::Summoned => match core.arrive(self.caller(session)) {
+            Verdict::Summoned => match session.arrives(self.caller(session)) {
                 Some(state) => self.entered_from_queue(session, true, state),
                 None => {
                     // It was the next, and still is.

@@ -23,6 +23,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use crate::Policy;
+use crate::kept::Kept;
 use crate::queue::{List, Node, Request};
 use crate::rule::{End, Exit, Leaver, Passing};
 use crate::state::{Caller, ONE_PENDING, ONE_PLACE, State};
@@ -115,6 +116,7 @@ pub(crate) struct Core {
     first_waits: AtomicBool,
     /// So many threads inside keep the machine busy: an exit leaves no fewer while others wait.
     processors: u32,
+    pub(crate) kept: Kept,
 }
 
 impl Core {
@@ -124,6 +126,7 @@ impl Core {
             waiting: CacheAligned(Mutex::new(Waiting::new())),
             first_waits: AtomicBool::new(false),
             processors: processors.max(1),
+            kept: Kept::new(processors.max(1)),
         }
     }
 
@@ -134,6 +137,20 @@ impl Core {
     #[inline]
     pub(crate) fn state(&self) -> State {
         State(self.state.0.load(Ordering::Relaxed))
+    }
+
+    /// As [`Core::state`], but ordered after what the caller wrote with sequential consistency.
+    #[inline]
+    pub(crate) fn state_now(&self) -> State {
+        State(self.state.0.load(Ordering::SeqCst))
+    }
+
+    /// T without the places that processors keep, P and Q.
+    pub(crate) fn observed(&self) -> State {
+        let kept = self.kept.count();
+        let state = self.state();
+        // A place may be taken from its slot, and left, between the two.
+        (0..kept).fold(state, |state, _| state.without_kept().unwrap_or(state))
     }
 
     /// As [`Core::state`], but ordered after the caller's sequentially consistent stores, and before a
@@ -166,7 +183,7 @@ impl Core {
                 Err(seen) => old = seen,
             }
         }
-        None
+        self.take_any_kept(caller)
     }
 
     /// Joins the queue, or enters after all if a place became free meanwhile. The caller has prepared the
@@ -267,6 +284,7 @@ impl Core {
     #[cold]
     fn leave_under_lock<'a>(&self, exit: &dyn Fn(State) -> Exit<'a>, now_ns: u64) -> (Wake, State) {
         let mut waiting = self.queue();
+        self.give_back_kept();
         let mut old = self.state();
         // Asked again: what was true before the lock was taken need not be so now, and P and Q must not
         // pass their bounds.
@@ -307,8 +325,15 @@ impl Core {
         !state.congested() || waiting.has_first() || state.places() <= 1
     }
 
+    /// Offers free places, and those that processors keep, to those who wait.
+    #[cold]
+    pub(crate) fn serve(&self, now_ns: u64) -> Wake {
+        self.fill(&mut self.queue(), now_ns)
+    }
+
     /// Offers free places to those who wait, as the policy does.
     fn fill(&self, waiting: &mut Waiting, now_ns: u64) -> Wake {
+        self.give_back_kept();
         let mut woken = List::new();
         match self.state().policy().rule().at_rise() {
             Passing::GiveBack => Wake::Nobody,
@@ -371,17 +396,18 @@ impl Core {
 
     /// A woken thread runs: it is pending no more. Its first step after waking.
     pub(crate) fn started(&self) -> State {
-        State(self.state.0.fetch_sub(ONE_PENDING, Ordering::AcqRel)).started()
+        // Sequentially consistent: see [`crate::kept`].
+        State(self.state.0.fetch_sub(ONE_PENDING, Ordering::SeqCst)).started()
     }
 
-    /// A summoned thread runs: it is pending no more, and enters if there is a place.
-    pub(crate) fn arrive(&self, caller: Caller) -> Option<State> {
+    /// A summoned thread runs: it is pending no more, and enters if there is a place. Whether it does, and the word since.
+    pub(crate) fn arrive(&self, caller: Caller) -> (bool, State) {
         let mut old = self.state();
         loop {
             let started = old.started();
             let free = started.unlimited() || has_free(started, caller.first);
             match self.swap(old, if free { started.entered() } else { started }) {
-                Ok(new) => return free.then_some(new),
+                Ok(new) => return (free, new),
                 Err(seen) => old = seen,
             }
         }
@@ -527,7 +553,7 @@ impl Core {
     }
 
     /// A change that is possible in every state; the caller holds the lock.
-    fn change(&self, transition: impl Fn(State) -> State) -> State {
+    pub(crate) fn change(&self, transition: impl Fn(State) -> State) -> State {
         let mut old = self.state();
         loop {
             match self.swap(old, transition(old)) {
@@ -537,12 +563,13 @@ impl Core {
         }
     }
 
-    /// Acquire: what earlier holders of places did is visible. Release: what this one did will be.
+    /// Acquire: what earlier holders of places did is visible. Release: what this one did will be. Sequentially
+    /// consistent: see [`crate::kept`]; a swap costs the same.
     #[inline]
     fn swap(&self, old: State, new: State) -> Result<State, State> {
         self.state
             .0
-            .compare_exchange_weak(old.0, new.0, Ordering::AcqRel, Ordering::Relaxed)
+            .compare_exchange_weak(old.0, new.0, Ordering::SeqCst, Ordering::Relaxed)
             .map(|_| new)
             .map_err(State)
     }
@@ -565,6 +592,6 @@ fn single(node: Option<Arc<Node>>) -> List {
     list
 }
 
-fn how(before: State) -> Entered {
+pub(crate) fn how(before: State) -> Entered {
     if before.places() < before.limit() || before.unlimited() { Entered::AtOnce } else { Entered::Lifo }
 }

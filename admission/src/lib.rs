@@ -165,6 +165,7 @@ mod cancel;
 mod config;
 mod core;
 mod delay;
+mod kept;
 mod metrics;
 mod overtaking;
 mod parker;

@@ -50,6 +50,8 @@ pub struct Session {
     pub(crate) node: Arc<Node>,
     pub(crate) counters: Arc<Counters>,
     number: u64,
+    /// The one it runs on, as far as it knows: another is as good, but slower.
+    processor: Cell<usize>,
     /// Entries left on the place it holds; 0 while it holds none.
     tickets: Cell<u32>,
     /// What `tickets` was when it took its place.
@@ -77,6 +79,7 @@ impl Session {
             node: Node::new(),
             counters,
             number,
+            processor: Cell::new(processor_now(number)),
             tickets: Cell::new(0),
             tickets_given: Cell::new(0),
             place: Cell::new(Held::No),
@@ -271,7 +274,13 @@ impl Session {
             self.take(Held::Uncounted, self.admission.settings.tickets());
             return true;
         }
-        let Some((how, state)) = core.try_enter(guess, self.caller()) else { return false };
+        let caller = self.caller();
+        if let Some((how, state)) = core.take_kept(self.processor.get(), caller) {
+            self.count(how);
+            self.has_place(state);
+            return true;
+        }
+        let Some((how, state)) = core.try_enter(guess, caller) else { return false };
         self.count(how);
         self.has_overtaken(state);
         self.has_place(state);
@@ -359,6 +368,9 @@ impl Session {
 
     #[inline]
     fn hand_over(&self, for_good: bool) {
+        if !for_good && self.admission.core.keep(self.processor.get()) {
+            return;
+        }
         let seen = self.last_seen.get();
         let left = if seen.queued() == 0 { self.admission.core.try_leave(seen) } else { None };
         match left {
@@ -370,6 +382,7 @@ impl Session {
     #[cold]
     fn begin_sample(&self) {
         self.until_sample.set(SAMPLE_EVERY - 1);
+        self.processor.set(processor_now(self.number));
         self.entered_at_ns.set(self.admission.metrics.now_ns());
     }
 
@@ -402,6 +415,26 @@ impl Session {
         admission.wake_at(wake, Some(&self.counters), now_ns);
     }
 
+    /// It was granted a place, and runs; the word since.
+    pub(crate) fn starts(&self) -> State {
+        let state = self.admission.core.started();
+        self.offer_kept(state);
+        state
+    }
+
+    /// It was summoned, and runs; the word since if there was a place for it.
+    pub(crate) fn arrives(&self, caller: Caller) -> Option<State> {
+        let (enters, state) = self.admission.core.arrive(caller);
+        self.offer_kept(state);
+        enters.then_some(state)
+    }
+
+    fn offer_kept(&self, state: State) {
+        let admission = &*self.admission;
+        let wake = admission.core.offer_kept(state, || admission.metrics.now_ns());
+        admission.wake(wake, Some(&self.counters));
+    }
+
     #[inline]
     fn give_tickets(&self, tickets: u32) {
         self.tickets_given.set(tickets - 1);
@@ -424,6 +457,11 @@ impl Session {
             add(&self.counters.entered_by_ticket, u64::from(used));
         }
     }
+}
+
+/// The processor that this thread runs on. A model checker has none: each session is given one.
+fn processor_now(number: u64) -> usize {
+    if cfg!(any(loom, shuttle, miri)) { number as usize } else { rustix::thread::sched_getcpu() }
 }
 
 impl Drop for Session {

@@ -199,6 +199,30 @@ impl State {
         self.queued() > 0 && self.places() <= self.limit()
     }
 
+    /// Whether a place that is left may stay with its processor: nobody waits for it, and nobody would have it handed on,
+    /// but a woken thread is on its way that looks for it.
+    #[inline]
+    pub(crate) fn lets_keep(self) -> bool {
+        const RARE: u64 = CONGESTED | UNLIMITED | CLOSED;
+        self.0 & RARE == 0 && (self.queued() == 0 || self.lets_keep_in_queue())
+    }
+
+    #[inline]
+    fn lets_keep_in_queue(self) -> bool {
+        self.policy() == Policy::Flifo && self.pending() > 0 && self.places() > self.limit()
+    }
+
+    /// As it would be without a place that a processor keeps; `None` if there is none any more.
+    #[inline]
+    pub(crate) fn without_kept(self) -> Option<Self> {
+        (self.places() > 0).then(|| self.left())
+    }
+
+    /// As if all who were woken ran.
+    pub(crate) fn without_pending(self) -> Self {
+        State(self.0 & !(ones(P_BITS) << P_SHIFT))
+    }
+
     /// A newcomer enters.
     #[inline]
     pub(crate) fn entered(self) -> Self {

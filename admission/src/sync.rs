@@ -56,6 +56,14 @@ pub(crate) fn sleep(time: std::time::Duration) {
     shuttle::thread::yield_now();
 }
 
+/// Loom orders no two sequentially consistent operations, only fences, so it is given one wherever a protocol rests upon
+/// that order; elsewhere the operations themselves suffice.
+#[inline]
+pub(crate) fn fence_for_models() {
+    #[cfg(loom)]
+    loom::sync::atomic::fence(Ordering::SeqCst);
+}
+
 /// Locks, also when another thread panicked while it held the lock: every critical section here leaves
 /// the protected data sound at each step.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -101,10 +101,10 @@ impl Session {
             // Out of the queue already: the verdict is there, or on its way from a thread that has unlocked.
             let verdict = parker.park(None).expect("without a deadline it parks for a verdict");
             match verdict {
-                Verdict::Granted => self.give_place_on(core.started()),
+                Verdict::Granted => self.give_place_on(self.starts()),
                 // Whoever summoned it woke nobody else for that place.
                 Verdict::Summoned => {
-                    if let Some(state) = core.arrive(self.caller()) {
+                    if let Some(state) = self.arrives(self.caller()) {
                         self.give_place_on(state);
                     }
                 }

@@ -9,6 +9,7 @@ use loom::future::block_on;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread::{self, JoinHandle};
 
+use crate::kept::Kept;
 use crate::{Admission, Class, Config, Policy, Refused, Session, WaitKind};
 
 /// The policies that queue. `sleep` polls, which loom can follow only a little way; see below.
@@ -33,12 +34,33 @@ fn explore(
     config: Config,
     scenario: impl Fn(&Arc<Admission>) + Copy + Send + Sync + 'static,
 ) {
+    explore_from(preemptions, scenario, move || {
+        let mut admission = Admission::new(config.clone()).unwrap();
+        Arc::get_mut(&mut admission).expect("nobody has it yet").core.kept = Kept::nothing();
+        admission
+    });
+}
+
+/// As [`explore`], and processors keep places.
+fn explore_kept(
+    preemptions: usize,
+    config: Config,
+    scenario: impl Fn(&Arc<Admission>) + Copy + Send + Sync + 'static,
+) {
+    explore_from(preemptions, scenario, move || Admission::new(config.clone()).unwrap());
+}
+
+fn explore_from(
+    preemptions: usize,
+    scenario: impl Fn(&Arc<Admission>) + Copy + Send + Sync + 'static,
+    make: impl Fn() -> Arc<Admission> + Send + Sync + 'static,
+) {
     let mut builder = loom::model::Builder::new();
     // FLIFO_MODEL_PREEMPTIONS=1 asks for one more in each, which takes some ten times as long.
     let more = std::env::var("FLIFO_MODEL_PREEMPTIONS").map_or(0, |n| n.parse().expect("a small number"));
     builder.preemption_bound = Some(preemptions + more);
     builder.check(move || {
-        let admission = Admission::new(config.clone()).unwrap();
+        let admission = make();
         scenario(&admission);
         let end = admission.snapshot();
         assert_eq!((end.inside, end.pending, end.queued), (0, 0, 0));
@@ -110,6 +132,33 @@ fn three_threads_enter_under_every_policy() {
     }
 }
 
+/// A place that is left to the processor while another thread is about to queue, for each way to serve the queue: one of
+/// the two must see the other.
+#[test]
+fn a_kept_place_is_seen_by_who_queues() {
+    for policy in QUEUEING {
+        explore_kept(3, config(policy, 1), |admission| {
+            let holder = inside(admission);
+            let other = spawn(admission, enter_and_exit);
+            holder.exit();
+            other.join().unwrap();
+        });
+    }
+}
+
+/// One enters past the limit while another that was woken is on its way, and leaves its place with its processor; a third may
+/// queue meanwhile.
+#[test]
+fn a_place_is_kept_while_a_woken_thread_is_on_its_way() {
+    explore_kept(2, config(Policy::Flifo, 1), |admission| {
+        let mut session = inside(admission);
+        let others = [(); 2].map(|()| spawn(admission, enter_and_exit));
+        session.exit();
+        enter_and_exit(&mut session);
+        others.into_iter().for_each(|other| other.join().unwrap());
+    });
+}
+
 /// With a quantum of one statement every exit hands on, and who comes back overtakes nobody.
 #[test]
 fn a_quantum_of_one_statement() {
@@ -137,19 +186,30 @@ fn those_who_poll() {
 /// Under FIFO at most one thread is ever inside a limit of one: the place is a lock.
 #[test]
 fn fifo_excludes() {
-    explore(3, config(Policy::Fifo, 1), |admission| {
-        let inside = Arc::new(AtomicU32::new(0));
-        let work = |session: &mut Session, inside: &AtomicU32| {
-            session.enter().unwrap();
-            assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0);
-            inside.fetch_sub(1, Ordering::Relaxed);
-            session.exit();
-        };
-        let seen = Arc::clone(&inside);
-        let other = spawn(admission, move |session| work(session, &seen));
-        work(&mut admission.session(), &inside);
-        other.join().unwrap();
+    explore(3, config(Policy::Fifo, 1), one_at_a_time);
+}
+
+/// As [`fifo_excludes`], with a place to take from a processor at the beginning.
+#[test]
+fn a_kept_place_is_taken_once() {
+    explore_kept(2, config(Policy::Fifo, 1), |admission| {
+        inside(admission).exit();
+        one_at_a_time(admission);
     });
+}
+
+fn one_at_a_time(admission: &Arc<Admission>) {
+    let inside = Arc::new(AtomicU32::new(0));
+    let work = |session: &mut Session, inside: &AtomicU32| {
+        session.enter().unwrap();
+        assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0);
+        inside.fetch_sub(1, Ordering::Relaxed);
+        session.exit();
+    };
+    let seen = Arc::clone(&inside);
+    let other = spawn(admission, move |session| work(session, &seen));
+    work(&mut admission.session(), &inside);
+    other.join().unwrap();
 }
 
 #[test]

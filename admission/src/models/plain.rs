@@ -65,6 +65,8 @@ pub(super) struct Plain {
     pub(super) tau_ns: u64,
     pub(super) lock_waiters_max: u32,
     processors: u32,
+    /// Places that processors keep; T counts them.
+    kept: Vec<bool>,
     first: VecDeque<Waiter>,
     tenants: Vec<Tenant>,
     pass: f64,
@@ -86,6 +88,7 @@ impl Plain {
             tau_ns: u64::MAX,
             lock_waiters_max: 0,
             processors,
+            kept: vec![false; processors as usize],
             first: VecDeque::new(),
             tenants: vec![Tenant { waiters: VecDeque::new(), weight: 1.0, pass: 0.0 }],
             pass: 0.0,
@@ -117,7 +120,7 @@ impl Plain {
             Policy::Lease | Policy::Quantum => self.limit_for(self.has_first()).min(self.enough()),
             _ => self.limit_for(self.has_first()),
         };
-        if self.queued() > 0 && self.places < enough {
+        if self.queued() > 0 && self.places - self.kept() < enough {
             Some("a place is idle while somebody waits")
         } else if self.queued() > 0 && self.unlimited() {
             Some("somebody waits without a limit")
@@ -147,10 +150,58 @@ impl Plain {
         (self.queued() == 0 || overtakes) && running < self.limit_for(caller.first)
     }
 
+    /// Enters on a free place, or on one that any processor keeps.
     pub(super) fn enter(&mut self, caller: Caller) -> bool {
+        self.enter_free(caller)
+            || (0..self.kept.len()).any(|processor| self.take_kept(processor, caller))
+    }
+
+    fn enter_free(&mut self, caller: Caller) -> bool {
         let admits = self.admits(caller);
         self.places += u32::from(admits);
         admits
+    }
+
+    /// Places that processors keep.
+    pub(super) fn kept(&self) -> u32 {
+        self.kept.iter().filter(|kept| **kept).count() as u32
+    }
+
+    /// Enters on the place that this processor keeps.
+    pub(super) fn take_kept(&mut self, processor: usize, caller: Caller) -> bool {
+        if !self.kept[processor] {
+            return false;
+        }
+        self.places -= 1;
+        let admits = self.admits(caller);
+        self.places += 1;
+        self.kept[processor] = !admits;
+        admits
+    }
+
+    /// Leaves its place with this processor, if nobody misses it.
+    pub(super) fn keep(&mut self, processor: usize) -> bool {
+        let missed = match self.policy {
+            _ if self.unlimited() || self.closed || self.congested => true,
+            Policy::Flifo => self.queued() > 0 && (self.pending == 0 || self.places <= self.limit),
+            _ => self.queued() > 0,
+        };
+        let keeps = !missed && !self.kept[processor];
+        self.kept[processor] |= keeps;
+        keeps
+    }
+
+    fn give_back_kept(&mut self) {
+        self.places -= self.kept();
+        self.kept.fill(false);
+    }
+
+    /// Nobody whom those who wait could rely on is on its way.
+    pub(super) fn offer_kept(&mut self, now_ns: u64) -> Tellings {
+        match self.pending == 0 && self.queued() > 0 && self.kept() > 0 {
+            true => self.offer_free_places(now_ns),
+            false => vec![],
+        }
     }
 
     pub(super) fn join(
@@ -164,7 +215,7 @@ impl Plain {
         if cancelled {
             return (Joined::Cancelled, self.offer_free_places(request.queued_at_ns));
         }
-        if self.enter(caller) {
+        if self.enter_free(caller) {
             return (Joined::Entered, vec![]);
         }
         if queue_limit != 0 && self.queued() >= queue_limit {
@@ -188,11 +239,13 @@ impl Plain {
     }
 
     pub(super) fn exit(&mut self, leaver: Leaver, lease_over: bool, now_ns: u64) -> Tellings {
-        let places = self.places;
-        self.places -= 1;
-        if self.queued() == 0 || places > self.limit {
+        if self.queued() == 0 || self.places > self.limit {
+            self.places -= 1;
             return vec![];
         }
+        self.give_back_kept();
+        let places = self.places;
+        self.places -= 1;
         // Those policies keep the place for threads that come back, but leave enough running, and no holder of locks
         // waiting for one that is none.
         let enough_run = places > self.enough() && !self.closed && (leaver.holds_locks || !self.has_first());
@@ -219,6 +272,7 @@ impl Plain {
     }
 
     fn offer_free_places(&mut self, now_ns: u64) -> Tellings {
+        self.give_back_kept();
         let mut tellings = vec![];
         match self.policy {
             Policy::Broadcast if self.queued() > 0 && self.places < self.limit_for(self.has_first()) => {

@@ -12,7 +12,7 @@ use crate::core::{self, Core, Terms, Wake};
 use crate::queue::{List, Node, Request};
 use crate::rule::End;
 use crate::rule::Leaver;
-use crate::state::Caller;
+use crate::state::{Caller, State};
 use crate::sync::Ordering;
 
 const CLIENTS: usize = 12;
@@ -27,7 +27,7 @@ enum Step {
     ReturnFromWait { who: usize },
     Force { who: usize },
     Run { who: usize },
-    Exit { who: usize, lease_over: bool },
+    Exit { who: usize, lease_over: bool, may_keep: bool },
     MayStay,
     Withdraw { who: usize },
     Cancel { who: usize },
@@ -64,7 +64,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => who().prop_map(|who| Step::ReturnFromWait { who }),
         1 => who().prop_map(|who| Step::Force { who }),
         10 => who().prop_map(|who| Step::Run { who }),
-        10 => (who(), any::<bool>()).prop_map(|(who, lease_over)| Step::Exit { who, lease_over }),
+        10 => (who(), any::<bool>(), any::<bool>())
+            .prop_map(|(who, lease_over, may_keep)| Step::Exit { who, lease_over, may_keep }),
         1 => Just(Step::MayStay),
         1 => who().prop_map(|who| Step::Withdraw { who }),
         1 => who().prop_map(|who| Step::Cancel { who }),
@@ -110,6 +111,10 @@ impl Client {
     fn caller(&self) -> Caller {
         Caller { fresh: self.quantum_left != 0, first: self.first || self.ahead }
     }
+}
+
+fn processor_of(id: Id) -> usize {
+    id % PROCESSORS as usize
 }
 
 /// The two that are compared, and those who use them.
@@ -177,9 +182,11 @@ impl World {
                 let Some(id) = self.find(who, told) else { return Ok(()) };
                 self.run(id)?;
             }
-            Step::Exit { who, lease_over } => {
+            Step::Exit { who, lease_over, may_keep } => {
                 let Some(id) = self.find_at(who, Where::Inside) else { return Ok(()) };
-                self.exit(id, lease_over)?;
+                if !may_keep || !self.keep(id)? {
+                    self.exit(id, lease_over)?;
+                }
             }
             Step::MayStay => prop_assert_eq!(self.core.may_stay(), self.plain.may_stay()),
             Step::Withdraw { who } => {
@@ -269,8 +276,10 @@ impl World {
     /// Enters if it may.
     fn enter(&mut self, id: Id) -> Result<bool, TestCaseError> {
         let caller = self.clients[id].caller();
-        let enters = self.core.try_enter(self.core.state(), caller).is_some();
-        prop_assert_eq!(enters, self.plain.enter(caller));
+        let kept = self.core.take_kept(processor_of(id), caller).is_some();
+        prop_assert_eq!(kept, self.plain.take_kept(processor_of(id), caller));
+        let enters = kept || self.core.try_enter(self.core.state(), caller).is_some();
+        prop_assert_eq!(enters, kept || self.plain.enter(caller));
         if enters {
             self.is_inside(id);
         }
@@ -320,14 +329,16 @@ impl World {
                 return Ok(());
             }
             Told::Granted => {
-                self.core.started();
+                let state = self.core.started();
                 self.plain.started();
+                self.offer_kept(state)?;
                 true
             }
             Told::Summoned => {
                 let caller = self.clients[id].caller();
-                let enters = self.core.arrive(caller).is_some();
+                let (enters, state) = self.core.arrive(caller);
                 prop_assert_eq!(enters, self.plain.arrive(caller.first));
+                self.offer_kept(state)?;
                 if !enters {
                     return self.join(id, End::Front, 0);
                 }
@@ -349,6 +360,22 @@ impl World {
             return self.exit(id, false);
         }
         Ok(())
+    }
+
+    fn offer_kept(&mut self, state: State) -> Checked {
+        let wake = self.core.offer_kept(state, || self.now_ns);
+        let told = self.plain.offer_kept(self.now_ns);
+        self.tell(wake, &told)
+    }
+
+    /// Leaves its place with its processor, if that is possible.
+    fn keep(&mut self, id: Id) -> Result<bool, TestCaseError> {
+        let keeps = self.core.keep(processor_of(id));
+        prop_assert_eq!(keeps, self.plain.keep(processor_of(id)));
+        if keeps {
+            self.clients[id].at = Where::Outside;
+        }
+        Ok(keeps)
     }
 
     fn exit(&mut self, id: Id, lease_over: bool) -> Checked {
@@ -414,7 +441,8 @@ impl World {
         prop_assert_eq!(got, (plain.places, plain.pending, plain.queued()), "T, P, Q");
         let holders = count(|client| matches!(client.at, Where::Inside | Where::Told(Told::Granted)));
         let woken = count(|client| matches!(client.at, Where::Told(Told::Granted | Told::Summoned)));
-        prop_assert_eq!(got, (holders, woken, count(|client| client.at == Where::Queued)), "T, P, Q");
+        prop_assert_eq!(self.core.kept.count(), plain.kept());
+        prop_assert_eq!(got, (holders + plain.kept(), woken, count(|client| client.at == Where::Queued)), "T, P, Q");
         prop_assert_eq!((state.policy(), state.limit()), (plain.policy, plain.limit));
         prop_assert_eq!((state.closed(), state.congested()), (plain.closed, plain.congested));
         let counts = self.core.promoted_and_lock_waiters();
@@ -444,7 +472,7 @@ impl World {
             self.check()?;
         }
         prop_assert_eq!(self.core.state().queued(), 0, "somebody waits for ever");
-        prop_assert_eq!((self.core.state().places(), self.core.state().pending()), (0, 0));
+        prop_assert_eq!((self.core.observed().places(), self.core.state().pending()), (0, 0));
         Ok(())
     }
 }
