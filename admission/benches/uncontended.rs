@@ -1,7 +1,9 @@
-//! What admission costs a thread that nobody disputes: `cargo bench -p flifo-admission`.
+//! What admission costs a thread that need not wait, alone and while another processor's thread enters and leaves, too:
+//! `cargo bench -p flifo-admission`.
 
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use flifo_admission::{Admission, Config, Policy};
@@ -35,5 +37,55 @@ fn uncontended(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, uncontended);
+/// Both enter and leave without a pause, each for itself: places are enough.
+fn beside_another(c: &mut Criterion) {
+    let word = Arc::new(AtomicU64::new(0));
+    let add_and_take_away = |word: &AtomicU64| {
+        black_box(word.fetch_add(1, Ordering::AcqRel));
+        black_box(word.fetch_sub(1, Ordering::AcqRel));
+    };
+    let others = Arc::clone(&word);
+    while_another(
+        move || add_and_take_away(&others),
+        || {
+            c.bench_function("two_swaps_beside_another", |b| b.iter(|| add_and_take_away(&word)));
+        },
+    );
+
+    for policy in [Policy::Fifo, Policy::Flifo, Policy::Quantum] {
+        let config = Config { policy, thread_concurrency: 4, ..Config::default() };
+        let admission = Admission::new(config).expect("a valid configuration");
+        let (session, other) = (admission.session(), admission.session());
+        while_another(
+            move || {
+                black_box(other.enter().is_ok());
+                other.exit();
+            },
+            || {
+                c.bench_function(&format!("enter_exit_beside_another/{policy}"), |b| {
+                    b.iter(|| {
+                        black_box(session.enter().is_ok());
+                        session.exit();
+                    });
+                });
+            },
+        );
+    }
+}
+
+/// Does `measure` while another thread repeats `other`.
+fn while_another(mut other: impl FnMut() + Send + 'static, measure: impl FnOnce()) {
+    let done = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&done);
+    let thread = std::thread::spawn(move || {
+        while !seen.load(Ordering::Relaxed) {
+            other();
+        }
+    });
+    measure();
+    done.store(true, Ordering::Relaxed);
+    thread.join().expect("it only counts");
+}
+
+criterion_group!(benches, uncontended, beside_another);
 criterion_main!(benches);

@@ -466,6 +466,7 @@ impl Core {
         let idle = State::idle(policy, limit);
         if idle.unlimited() || self.state().policy() != policy {
             let state = self.change(|state| state.with_rule(policy, limit).dispersed());
+            self.give_back_kept();
             return (Wake::Retry(waiting.take_all()), state);
         }
         let after = self.change(|state| state.with_rule(policy, limit));

@@ -65,24 +65,21 @@ impl Core {
     /// Enters on a place that this processor keeps.
     #[inline]
     pub(crate) fn take_kept(&self, processor: usize, caller: Caller) -> Option<(Entered, State)> {
-        self.take_from(self.kept.of(processor)?, caller)
-    }
-
-    /// Enters on a place that any processor keeps.
-    pub(crate) fn take_any_kept(&self, caller: Caller) -> Option<(Entered, State)> {
-        self.kept.all().find_map(|slot| self.take_from(slot, caller))
-    }
-
-    #[inline]
-    fn take_from(&self, slot: &AtomicBool, caller: Caller) -> Option<(Entered, State)> {
+        let slot = self.kept.of(processor)?;
         // Relaxed: the swap decides.
         if !slot.load(Ordering::Relaxed) {
             return None;
         }
         let state = self.state();
         let before = state.without_kept()?;
-        // Acquire: what earlier holders of this place did is visible.
-        (before.admits(caller) && slot.swap(false, Ordering::Acquire)).then(|| (how(before), state))
+        (before.admits(caller) && take(slot)).then(|| (how(before), state))
+    }
+
+    /// Enters on a place that any processor keeps.
+    pub(crate) fn take_any_kept(&self, caller: Caller) -> Option<(Entered, State)> {
+        let before = self.observed();
+        let takes = before.admits(caller) && self.kept.all().any(take);
+        takes.then(|| (how(before), self.state()))
     }
 
     /// Leaves, and the processor keeps the place; whether that is done.
@@ -97,14 +94,14 @@ impl Core {
             return false;
         }
         fence_for_models();
-        self.state_now().lets_keep() || !slot.swap(false, Ordering::Acquire)
+        self.state_now().lets_keep() || !take(slot)
     }
 
     /// Gives all kept places back to the word. The caller holds the queue's lock, and serves the queue then.
     pub(crate) fn give_back_kept(&self) {
         fence_for_models();
         for slot in self.kept.all() {
-            if slot.load(Ordering::SeqCst) && slot.swap(false, Ordering::Acquire) {
+            if take(slot) {
                 self.change(State::left);
             }
         }
@@ -122,4 +119,11 @@ impl Core {
             false => Wake::Nobody,
         }
     }
+}
+
+/// Takes the place out of a slot, if there is one.
+#[inline]
+fn take(slot: &AtomicBool) -> bool {
+    // Sequentially consistent: see the protocol. Acquire: what earlier holders of this place did is visible.
+    slot.load(Ordering::SeqCst) && slot.swap(false, Ordering::Acquire)
 }

@@ -199,17 +199,20 @@ impl State {
         self.queued() > 0 && self.places() <= self.limit()
     }
 
-    /// Whether a place that is left may stay with its processor: nobody waits for it, and nobody would have it handed on,
-    /// but a woken thread is on its way that looks for it.
+    /// Whether a place that is left may stay with its processor: nobody waits for it; or somebody does, but an exit above
+    /// the limit would not hand it on, and a woken thread is on its way that will look for it.
     #[inline]
     pub(crate) fn lets_keep(self) -> bool {
         const RARE: u64 = CONGESTED | UNLIMITED | CLOSED;
-        self.0 & RARE == 0 && (self.queued() == 0 || self.lets_keep_in_queue())
+        let is_above = self.places() > self.limit();
+        self.0 & RARE == 0
+            && if self.queued() == 0 { !is_above } else { is_above && self.overtakes_pending() }
     }
 
+    /// Whether newcomers enter while a woken thread is on its way.
     #[inline]
-    fn lets_keep_in_queue(self) -> bool {
-        self.policy() == Policy::Flifo && self.pending() > 0 && self.places() > self.limit()
+    fn overtakes_pending(self) -> bool {
+        self.policy() == Policy::Flifo && self.pending() > 0
     }
 
     /// As it would be without a place that a processor keeps; `None` if there is none any more.

@@ -1,6 +1,7 @@
 //! Every interleaving of two and three threads (loom). Each model ends with nobody inside, pending or
 //! queued; that nobody hangs is loom's own check, since a thread that nobody wakes is a deadlock.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
@@ -137,7 +138,7 @@ fn three_threads_enter_under_every_policy() {
 #[test]
 fn a_kept_place_is_seen_by_who_queues() {
     for policy in QUEUEING {
-        explore_kept(3, config(policy, 1), |admission| {
+        explore_kept(6, config(policy, 1), |admission| {
             let holder = inside(admission);
             let other = spawn(admission, enter_and_exit);
             holder.exit();
@@ -146,16 +147,29 @@ fn a_kept_place_is_seen_by_who_queues() {
     }
 }
 
-/// One enters past the limit while another that was woken is on its way, and leaves its place with its processor; a third may
-/// queue meanwhile.
+/// An entry that is in the queue.
+fn queued<F: Future>(entry: F) -> Pin<Box<F>> {
+    let mut entry = Box::pin(entry);
+    assert!(entry.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    entry
+}
+
+/// One enters past the limit while another that was woken is on its way, and leaves its place with its processor; a third is
+/// in the queue. Those two are tasks, which queue without a thread each.
 #[test]
 fn a_place_is_kept_while_a_woken_thread_is_on_its_way() {
-    explore_kept(2, config(Policy::Flifo, 1), |admission| {
-        let mut session = inside(admission);
-        let others = [(); 2].map(|()| spawn(admission, enter_and_exit));
-        session.exit();
-        enter_and_exit(&mut session);
-        others.into_iter().for_each(|other| other.join().unwrap());
+    explore_kept(6, config(Policy::Flifo, 1), |admission| {
+        let holder = inside(admission);
+        let (mut first, mut second) = (admission.session(), admission.session());
+        let first_entry = queued(first.enter_async());
+        let second_entry = queued(second.enter_async());
+        holder.exit();
+        let newcomer = spawn(admission, enter_and_exit);
+        block_on(first_entry).unwrap();
+        first.exit();
+        block_on(second_entry).unwrap();
+        second.exit();
+        newcomer.join().unwrap();
     });
 }
 
@@ -192,7 +206,7 @@ fn fifo_excludes() {
 /// As [`fifo_excludes`], with a place to take from a processor at the beginning.
 #[test]
 fn a_kept_place_is_taken_once() {
-    explore_kept(2, config(Policy::Fifo, 1), |admission| {
+    explore_kept(3, config(Policy::Fifo, 1), |admission| {
         inside(admission).exit();
         one_at_a_time(admission);
     });

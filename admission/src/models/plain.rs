@@ -152,8 +152,7 @@ impl Plain {
 
     /// Enters on a free place, or on one that any processor keeps.
     pub(super) fn enter(&mut self, caller: Caller) -> bool {
-        self.enter_free(caller)
-            || (0..self.kept.len()).any(|processor| self.take_kept(processor, caller))
+        self.enter_free(caller) || self.take_any_kept(caller)
     }
 
     fn enter_free(&mut self, caller: Caller) -> bool {
@@ -179,12 +178,24 @@ impl Plain {
         admits
     }
 
+    fn take_any_kept(&mut self, caller: Caller) -> bool {
+        let kept = self.kept();
+        self.places -= kept;
+        let admits = kept > 0 && self.admits(caller);
+        self.places += kept;
+        if admits {
+            *self.kept.iter_mut().find(|kept| **kept).expect("there is one") = false;
+        }
+        admits
+    }
+
     /// Leaves its place with this processor, if nobody misses it.
     pub(super) fn keep(&mut self, processor: usize) -> bool {
         let missed = match self.policy {
             _ if self.unlimited() || self.closed || self.congested => true,
-            Policy::Flifo => self.queued() > 0 && (self.pending == 0 || self.places <= self.limit),
-            _ => self.queued() > 0,
+            _ if self.queued() == 0 => self.places > self.limit,
+            Policy::Flifo => self.pending == 0 || self.places <= self.limit,
+            _ => true,
         };
         let keeps = !missed && !self.kept[processor];
         self.kept[processor] |= keeps;
@@ -386,6 +397,7 @@ impl Plain {
     pub(super) fn set_rule(&mut self, policy: Policy, limit: u32, now_ns: u64) -> Tellings {
         let changes = self.policy != policy;
         (self.policy, self.limit, self.closed) = (policy, limit, false);
+        self.give_back_kept();
         if changes || self.unlimited() { self.disperse() } else { self.offer_free_places(now_ns) }
     }
 

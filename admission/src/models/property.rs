@@ -442,7 +442,11 @@ impl World {
         let holders = count(|client| matches!(client.at, Where::Inside | Where::Told(Told::Granted)));
         let woken = count(|client| matches!(client.at, Where::Told(Told::Granted | Told::Summoned)));
         prop_assert_eq!(self.core.kept.count(), plain.kept());
-        prop_assert_eq!(got, (holders + plain.kept(), woken, count(|client| client.at == Where::Queued)), "T, P, Q");
+        prop_assert_eq!(
+            got,
+            (holders + plain.kept(), woken, count(|client| client.at == Where::Queued)),
+            "T, P, Q"
+        );
         prop_assert_eq!((state.policy(), state.limit()), (plain.policy, plain.limit));
         prop_assert_eq!((state.closed(), state.congested()), (plain.closed, plain.congested));
         let counts = self.core.promoted_and_lock_waiters();
