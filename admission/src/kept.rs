@@ -82,19 +82,20 @@ impl Core {
         takes.then(|| (how(before), self.state()))
     }
 
-    /// Leaves, and the processor keeps the place; whether that is done.
+    /// Leaves, and the processor keeps the place: the word as it is then. `None` if nothing is done.
     #[inline]
-    pub(crate) fn keep(&self, processor: usize) -> bool {
-        let Some(slot) = self.kept.of(processor) else { return false };
+    pub(crate) fn keep(&self, processor: usize) -> Option<State> {
+        let slot = self.kept.of(processor)?;
         if slot.load(Ordering::Relaxed) || !self.state().lets_keep() {
-            return false;
+            return None;
         }
         // Release: what this holder did will be visible. Sequentially consistent: see the protocol.
         if slot.compare_exchange(false, true, Ordering::SeqCst, Ordering::Relaxed).is_err() {
-            return false;
+            return None;
         }
         fence_for_models();
-        self.state_now().lets_keep() || !take(slot)
+        let state = self.state_now();
+        (state.lets_keep() || !take(slot)).then_some(state)
     }
 
     /// Gives all kept places back to the word. The caller holds the queue's lock, and serves the queue then.

@@ -368,7 +368,8 @@ impl Session {
 
     #[inline]
     fn hand_over(&self, for_good: bool) {
-        if !for_good && self.admission.core.keep(self.processor.get()) {
+        if !for_good && let Some(state) = self.admission.core.keep(self.processor.get()) {
+            self.last_seen.set(state);
             return;
         }
         let seen = self.last_seen.get();

@@ -370,7 +370,7 @@ impl World {
 
     /// Leaves its place with its processor, if that is possible.
     fn keep(&mut self, id: Id) -> Result<bool, TestCaseError> {
-        let keeps = self.core.keep(processor_of(id));
+        let keeps = self.core.keep(processor_of(id)).is_some();
         prop_assert_eq!(keeps, self.plain.keep(processor_of(id)));
         if keeps {
             self.clients[id].at = Where::Outside;
