@@ -217,7 +217,7 @@ impl Admission {
     /// A handle for one connection.
     ///
     /// # Panics
-    /// If 131,071 sessions of this scheduler are alive.
+    /// If 130,815 sessions of this scheduler are alive.
     pub fn session(self: &Arc<Self>) -> Session {
         Session::new(self)
     }

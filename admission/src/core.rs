@@ -11,6 +11,7 @@
 //! - *No lost wake-up.* A thread joins under the lock, with a swap from a word that does not admit it. A
 //!   place given back before that swap makes it fail, and the thread looks again; a place given back
 //!   after it finds Q > 0 and looks at the queue.
+//! - *Kept places* ([`crate::kept`]) are given back to the word before places are offered or handed on.
 //! - *No idle place*: `fifo`, `lifo`, `flifo` and `sleep` give a place back (T - 1) only from a word with
 //!   Q = 0 or T > L. `lease` and `quantum` do so within a lease or quantum while enough others run on
 //!   (`Core::enough`) and no holder of locks waits for one that is none, and hand on all free places after it. `summon` and `broadcast` give it back and wake

@@ -20,7 +20,7 @@
 //! The same idea stands behind the free lists that allocators have for each processor.
 
 use crate::core::{Core, Entered, Wake, how};
-use crate::state::{Caller, State};
+use crate::state::{Caller, KEPT_MAX, State};
 use crate::sync::{AtomicBool, CacheAligned, Ordering, fence_for_models};
 
 /// A slot for each processor; those with higher numbers share them.
@@ -29,13 +29,11 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// All slots are looked at while the queue is locked, so there are not any number of them.
-    const SLOTS_MAX: usize = 256;
-
     pub(crate) fn new(processors: u32) -> Self {
         // Under shuttle, which is not exhaustive, two at least, so that places are taken from others' slots, too.
         let processors = if cfg!(shuttle) { processors.max(2) } else { processors };
-        let slots = (processors as usize).next_power_of_two().min(Self::SLOTS_MAX);
+        // All slots are looked at while the queue is locked, so there are not any number of them.
+        let slots = (processors as usize).next_power_of_two().min(KEPT_MAX as usize);
         Kept { slots: (0..slots).map(|_| CacheAligned(AtomicBool::new(false))).collect() }
     }
 

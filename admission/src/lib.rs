@@ -126,7 +126,7 @@
 //! # Limits
 //!
 //! - Linux: threads park on futexes.
-//! - At most 131,071 sessions of one scheduler at a time, a limit of at most 1,023, 64 tenants.
+//! - At most 130,815 sessions of one scheduler at a time, a limit of at most 1,023, 64 tenants.
 //! - Within one process; a scheduler does not see what other processes do to the machine.
 //! - Tasks: [`Config::queue_timeout`] is observed to a few milliseconds. A future that was leaked keeps its
 //!   place in the queue until its session is dropped or queues again.

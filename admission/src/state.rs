@@ -8,7 +8,7 @@
 //! +-------------+-------------------+----------+-------------+-------------------+
 //! ```
 //!
-//! - **T**: places out, to threads running inside or woken to run.
+//! - **T**: places out, to threads running inside or woken to run, and those that processors keep ([`crate::kept`]).
 //! - **L**: the limit, `thread_concurrency`.
 //! - **flags**: the policy (4 bits) and what a newcomer must know to decide from this word alone:
 //!   `LENIENT`, pending threads do not count as running; `STRICT`, nobody overtakes the queue; `CLOSED`,
@@ -18,13 +18,14 @@
 //! - **P**: threads woken that do not run yet (the 2009 patch's `fifo_pending`). Except under `summon`,
 //!   each of them holds a place.
 //!
-//! T - P threads are really running. At rest (no thread between two of its steps):
+//! But for kept places, T - P threads are really running. At rest (no thread between two of its steps):
 //! - Q > 0 implies T >= L, or T >= 1 if the policy lets a thread in its quantum or lease leave without
 //!   handing on, or T >= 1 and no holder of locks queued if `CONGESTED`;
+//! - Q > 0 and P = 0 implies that no place is kept;
 //! - P <= T, but under `summon`;
-//! - nobody inside, nobody queued: T = P = Q = 0.
+//! - nobody inside, nobody queued: P = Q = 0, and T are the kept places.
 //!
-//! T and Q are bounded by the number of sessions, which [`crate::Admission::session`] bounds. P is bounded
+//! T and Q are bounded by the number of sessions, which [`crate::Admission::session`] bounds, and of kept places. P is bounded
 //! by twice the highest limit, 2046: at most one highest limit of threads were handed a place, since that
 //! happens while T <= L, or P < L; and at most one were summoned, since that happens while P < L. Both can
 //! come together when the policy changes.
@@ -56,8 +57,10 @@ pub(crate) const ONE_PLACE: u64 = 1;
 pub(crate) const ONE_PENDING: u64 = 1 << P_SHIFT;
 /// One queued thread in the word.
 pub(crate) const ONE_QUEUED: u64 = 1 << Q_SHIFT;
-/// The most sessions a scheduler can have at a time: what T and Q can count.
-pub(crate) const SESSIONS_MAX: u64 = ones(T_BITS);
+/// The most sessions a scheduler can have at a time: what T and Q can count, besides kept places.
+pub(crate) const SESSIONS_MAX: u64 = ones(T_BITS) - KEPT_MAX;
+/// The most places that processors keep.
+pub(crate) const KEPT_MAX: u64 = 256;
 /// The highest limit.
 pub(crate) const LIMIT_MAX: u32 = ones(L_BITS) as u32;
 
@@ -229,7 +232,7 @@ impl State {
     /// A newcomer enters.
     #[inline]
     pub(crate) fn entered(self) -> Self {
-        debug_assert!(u64::from(self.places()) < SESSIONS_MAX);
+        debug_assert!(u64::from(self.places()) < ones(T_BITS));
         State(self.0 + ONE_PLACE)
     }
 

@@ -12,7 +12,7 @@ use crate::names::put;
 use crate::status::{FLIFO_DEAD_HANDLE, FLIFO_TOO_MANY, Failure, fail, flifo_status_t, guard, invalid};
 
 /// The most sessions of one scheduler; `Admission::session` panics beyond.
-const SESSIONS_MAX: u32 = 131_071;
+const SESSIONS_MAX: u32 = 130_815;
 
 /// A scheduler as C has it.
 pub(crate) struct Scheduler {
