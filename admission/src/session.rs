@@ -50,7 +50,7 @@ pub struct Session {
     pub(crate) node: Arc<Node>,
     pub(crate) counters: Arc<Counters>,
     number: u64,
-    /// The one it runs on, as far as it knows: another is as good, but slower.
+    /// The processor it runs on, as far as it knows: any is right, but another's slot is slower.
     processor: Cell<usize>,
     /// Entries left on the place it holds; 0 while it holds none.
     tickets: Cell<u32>,
@@ -274,13 +274,9 @@ impl Session {
             self.take(Held::Uncounted, self.admission.settings.tickets());
             return true;
         }
-        let caller = self.caller();
-        if let Some((how, state)) = core.take_kept(self.processor.get(), caller) {
-            self.count(how);
-            self.has_place(state);
-            return true;
-        }
-        let Some((how, state)) = core.try_enter(guess, caller) else { return false };
+        let (processor, caller) = (self.processor.get(), self.caller());
+        let entered = core.take_kept(processor, caller).or_else(|| core.try_enter(guess, caller));
+        let Some((how, state)) = entered else { return false };
         self.count(how);
         self.has_overtaken(state);
         self.has_place(state);

@@ -282,6 +282,9 @@ fn sysbench_s_table_is_used_as_it_is_and_a_cut_off_load_goes_on() {
     signal(&child, Signal::INT);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{output:?}");
+    // The server ends a statement whose client is gone, and only then sees that it is.
+    let connections = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = 'sbtest'";
+    wait_until("the load's connection is gone", || server.sql(connections) == "0");
     let loaded: u32 = server.sql("SELECT COUNT(*) FROM sbtest.sbtest1").parse().unwrap();
     let said = used(&["--rows", &(loaded + 10).to_string()]);
     assert!(said.contains("going on there"), "{said}");

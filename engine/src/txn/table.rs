@@ -25,6 +25,8 @@ const SLOTS: u64 = 1 << 20;
 /// Ids reserved at a time.
 pub(super) const RESERVED_IDS: u64 = 1 << 16;
 const SHARDS: usize = 16;
+/// The number that all commits before the opening have.
+const FIRST_COMMIT: u64 = 1;
 /// See [`TxnTable::ends_soon`]: about 10 us.
 const END_LOOKS: u32 = 32;
 
@@ -36,19 +38,32 @@ pub(super) struct CommitNo(pub(super) u64);
 #[repr(align(128))]
 struct Shard(Mutex<BTreeMap<CommitNo, usize>>);
 
-pub(super) struct TxnTable {
-    status: Box<[AtomicU64]>,
+/// What each first write of a transaction changes, on cache lines of its own: every look at a row's version reads the table.
+#[repr(align(128))]
+struct Ids {
     next: AtomicU64,
     reserved: AtomicU64,
     /// Held while ids are reserved or given.
     giving: Mutex<()>,
-    settled: AtomicU64,
+}
+
+/// What each end of a transaction changes, likewise.
+#[repr(align(128))]
+struct Ends {
     commits: AtomicU64,
     /// Held by the one who commits.
     committing: Mutex<()>,
+}
+
+pub(super) struct TxnTable {
+    status: Box<[AtomicU64]>,
+    settled: AtomicU64,
+    ids: Ids,
+    ends: Ends,
     /// How many look at each snapshot.
     snapshots: [Shard; SHARDS],
-    active: AtomicU64,
+    /// `next` less `commits` while nobody is active: each end has a number, a rollback's, too.
+    idle_distance: u64,
 }
 
 /// A snapshot that holds up purge until it is dropped.
@@ -75,21 +90,22 @@ impl TxnTable {
         let status = Box::<[AtomicU64]>::new_zeroed_slice(SLOTS as usize);
         // SAFETY: zeroes are valid atomic numbers.
         let status = unsafe { status.assume_init() };
-        // The first commit's number is 1: what ended before the opening is visible to all.
+        // What ended before the opening is visible to all.
         for id in settled.0..next.0 {
             let ended = !unfinished.contains(&TxnId(id));
-            status[(id % SLOTS) as usize].store(ended.into(), Ordering::Relaxed);
+            status[(id % SLOTS) as usize].store(if ended { FIRST_COMMIT } else { 0 }, Ordering::Relaxed);
         }
         Ok(TxnTable {
             status,
-            next: AtomicU64::new(next.0),
-            reserved: AtomicU64::new(next.0),
-            giving: Mutex::default(),
             settled: AtomicU64::new(settled.0),
-            commits: AtomicU64::new(1),
-            committing: Mutex::default(),
+            ids: Ids {
+                next: AtomicU64::new(next.0),
+                reserved: AtomicU64::new(next.0),
+                giving: Mutex::default(),
+            },
+            ends: Ends { commits: AtomicU64::new(FIRST_COMMIT), committing: Mutex::default() },
             snapshots: Default::default(),
-            active: AtomicU64::new(unfinished.len() as u64),
+            idle_distance: next.0.wrapping_sub(FIRST_COMMIT + unfinished.len() as u64),
         })
     }
 
@@ -100,34 +116,36 @@ impl TxnTable {
     /// A new transaction's id. `reserve` is asked to make it durable, before they are used, that ids below its argument
     /// may have been given.
     pub(super) fn begin(&self, reserve: impl FnOnce(u64) -> Result<()>) -> Result<TxnId> {
-        let _giving = lock(&self.giving);
-        let id = self.next.load(Ordering::Relaxed);
+        let Ids { next, reserved, giving } = &self.ids;
+        let _giving = lock(giving);
+        let id = next.load(Ordering::Relaxed);
         if id >= self.settled.load(Ordering::Acquire) + SLOTS {
             return Err(Error::TooManyTransactions { allowed: SLOTS });
         }
-        if id >= self.reserved.load(Ordering::Relaxed) {
+        if id >= reserved.load(Ordering::Relaxed) {
             reserve(id + RESERVED_IDS)?;
-            self.reserved.store(id + RESERVED_IDS, Ordering::Relaxed);
+            reserved.store(id + RESERVED_IDS, Ordering::Relaxed);
         }
         self.slot(TxnId(id)).store(0, Ordering::Release);
-        self.active.fetch_add(1, Ordering::Relaxed);
-        self.next.store(id + 1, Ordering::Release);
+        next.store(id + 1, Ordering::Release);
         Ok(TxnId(id))
     }
 
     /// The transaction has ended: its versions are visible to every snapshot from now on. (One that was rolled back has
     /// none.)
     pub(super) fn end(&self, txn: TxnId) {
-        let _committing = lock(&self.committing);
-        let commit = self.commits.load(Ordering::Relaxed) + 1;
+        let Ends { commits, committing } = &self.ends;
+        let _committing = lock(committing);
+        let commit = commits.load(Ordering::Relaxed) + 1;
         self.slot(txn).store(commit, Ordering::Release);
-        self.commits.store(commit, Ordering::Release);
-        self.active.fetch_sub(1, Ordering::Relaxed);
+        commits.store(commit, Ordering::Release);
     }
 
     /// Transactions that have written, and not ended.
     pub(super) fn active(&self) -> u64 {
-        self.active.load(Ordering::Relaxed)
+        // Ends first, so that one that is active all the time is counted; each end was seen after its beginning.
+        let ends = self.ends.commits.load(Ordering::Acquire);
+        self.ids.next.load(Ordering::Acquire).wrapping_sub(ends).wrapping_sub(self.idle_distance)
     }
 
     /// The number of the transaction's commit; `None` while it is active. Ids that were never given have not ended.
@@ -166,7 +184,7 @@ impl TxnTable {
     pub(super) fn hold(&self, lane: usize, held: Option<CommitNo>) -> CommitNo {
         let mut snapshots = lock(&self.snapshots[lane % SHARDS].0);
         // Within the lock: whoever looks for the oldest snapshot sees it, or began with a number as low.
-        let commit = held.unwrap_or_else(|| CommitNo(self.commits.load(Ordering::Acquire)));
+        let commit = held.unwrap_or_else(|| CommitNo(self.ends.commits.load(Ordering::Acquire)));
         *snapshots.entry(commit).or_default() += 1;
         commit
     }
@@ -184,7 +202,7 @@ impl TxnTable {
 
     /// Every snapshot that there is or will be is this one or a later one.
     pub(super) fn oldest_snapshot(&self) -> CommitNo {
-        let now = CommitNo(self.commits.load(Ordering::Acquire));
+        let now = CommitNo(self.ends.commits.load(Ordering::Acquire));
         let of_shard = |shard: &Shard| lock(&shard.0).first_key_value().map(|(&commit, _)| commit);
         self.snapshots.iter().filter_map(of_shard).fold(now, CommitNo::min)
     }
@@ -196,7 +214,7 @@ impl TxnTable {
 
     /// Settles the ids at the beginning that have ended and are visible to `oldest`.
     pub(super) fn settle(&self, oldest: CommitNo) {
-        let next = self.next.load(Ordering::Acquire);
+        let next = self.ids.next.load(Ordering::Acquire);
         let mut settled = self.settled.load(Ordering::Relaxed);
         while settled < next && self.is_visible(TxnId(settled), oldest) {
             settled += 1;
