@@ -313,7 +313,7 @@ static void two_threads(void)
 
 static void too_many(void)
 {
-  static flifo_session_t sessions[131071];
+  static flifo_session_t sessions[130815];
   const int most = (int)(sizeof sessions / sizeof *sessions);
   flifo_admission_t admission = one_place();
   flifo_session_t one_more;
