@@ -167,8 +167,11 @@ impl Access {
 mod tests {
     use super::*;
 
+    // A thread is in one call at a time, and tests run side by side: each has threads of its own.
     const A: ThreadId = ThreadId(0x1000);
     const B: ThreadId = ThreadId(0x2000);
+    const C: ThreadId = ThreadId(0x3000);
+    const D: ThreadId = ThreadId(0x4000);
 
     fn acquire(access: &Access, me: ThreadId, claim: bool) -> Result<Held, Refused> {
         access.acquire(me, claim, || true)
@@ -210,16 +213,16 @@ mod tests {
     fn who_finds_another_session_leaves_everything_as_it_was() {
         let access = Access::new();
         let late = |me| access.acquire(me, true, || false).is_err();
-        assert!(late(A));
+        assert!(late(C));
         assert_eq!(access.owner.load(Ordering::Relaxed), UNOWNED);
-        let held = acquire(&access, A, true).unwrap();
+        let held = acquire(&access, C, true).unwrap();
         access.release(held);
         let owner = access.owner.load(Ordering::Relaxed);
-        assert!(late(B));
+        assert!(late(D));
         assert_eq!(access.owner.load(Ordering::Relaxed), owner);
-        let held = acquire(&access, B, true).unwrap();
+        let held = acquire(&access, D, true).unwrap();
         access.release(held);
-        assert!(late(A));
+        assert!(late(C));
         assert_eq!(access.owner.load(Ordering::Relaxed), SHARED);
     }
 }
