@@ -38,7 +38,7 @@ impl Kept {
     }
 
     /// Where nothing is kept: every slot multiplies the interleavings, so most models do without.
-    #[cfg(loom)]
+    #[cfg(all(test, loom))]
     pub(crate) fn nothing() -> Self {
         Kept { slots: Box::new([]) }
     }
