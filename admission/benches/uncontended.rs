@@ -2,7 +2,6 @@
 //! `cargo bench -p flifo-admission`.
 
 use std::hint::black_box;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -39,18 +38,14 @@ fn uncontended(c: &mut Criterion) {
 
 /// Both enter and leave without a pause, each for itself: places are enough.
 fn beside_another(c: &mut Criterion) {
-    let word = Arc::new(AtomicU64::new(0));
-    let add_and_take_away = |word: &AtomicU64| {
+    let word = AtomicU64::new(0);
+    let add_and_take_away = || {
         black_box(word.fetch_add(1, Ordering::AcqRel));
         black_box(word.fetch_sub(1, Ordering::AcqRel));
     };
-    let others = Arc::clone(&word);
-    while_another(
-        move || add_and_take_away(&others),
-        || {
-            c.bench_function("two_swaps_beside_another", |b| b.iter(|| add_and_take_away(&word)));
-        },
-    );
+    while_another(add_and_take_away, || {
+        c.bench_function("two_additions_beside_another", |b| b.iter(add_and_take_away));
+    });
 
     for policy in [Policy::Fifo, Policy::Flifo, Policy::Quantum] {
         let config = Config { policy, thread_concurrency: 4, ..Config::default() };
@@ -74,17 +69,17 @@ fn beside_another(c: &mut Criterion) {
 }
 
 /// Does `measure` while another thread repeats `other`.
-fn while_another(mut other: impl FnMut() + Send + 'static, measure: impl FnOnce()) {
-    let done = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&done);
-    let thread = std::thread::spawn(move || {
-        while !seen.load(Ordering::Relaxed) {
-            other();
-        }
+fn while_another(mut other: impl FnMut() + Send, measure: impl FnOnce()) {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                other();
+            }
+        });
+        measure();
+        done.store(true, Ordering::Relaxed);
     });
-    measure();
-    done.store(true, Ordering::Relaxed);
-    thread.join().expect("it only counts");
 }
 
 criterion_group!(benches, uncontended, beside_another);

@@ -12,6 +12,7 @@ use crate::overtaking::Overtaking;
 use crate::parker::Verdict;
 use crate::queue::List;
 use crate::session::Session;
+use crate::state::SESSIONS_MAX;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use crate::watchdog::Watchdog;
 use crate::{Config, ConfigError, WaitMask};
@@ -131,6 +132,9 @@ impl Tenant {
 }
 
 impl Admission {
+    /// The most sessions of one scheduler at a time.
+    pub const SESSIONS_MAX: u32 = SESSIONS_MAX as u32;
+
     /// A scheduler with this configuration; an impossible one is an error that says what is allowed.
     pub fn new(config: Config) -> Result<Arc<Self>, ConfigError> {
         config.check()?;
@@ -217,7 +221,7 @@ impl Admission {
     /// A handle for one connection.
     ///
     /// # Panics
-    /// If 130,815 sessions of this scheduler are alive.
+    /// If [`Admission::SESSIONS_MAX`] sessions of this scheduler are alive.
     pub fn session(self: &Arc<Self>) -> Session {
         Session::new(self)
     }
@@ -238,7 +242,7 @@ impl Admission {
         wake_all(overdue, Verdict::TimedOut);
         self.core.close_gate(now_ns);
         // Should the thread that was woken last not run for long, such as a task that nobody polls.
-        self.wake(self.core.offer_kept(self.core.state().without_pending(), || now_ns), None);
+        self.wake(self.core.offer_kept(self.core.state(), || now_ns), None);
         if self.watchdog.stalls(&self.core, &self.metrics, now_ns) {
             let wake = self.core.break_stall(now_ns);
             if matches!(wake, Wake::Granted(_)) {

@@ -149,9 +149,7 @@ impl Core {
     /// T without the places that processors keep, P and Q.
     pub(crate) fn observed(&self) -> State {
         let kept = self.kept.count();
-        let state = self.state();
-        // A place may be taken from its slot, and left, between the two.
-        (0..kept).fold(state, |state, _| state.without_kept().unwrap_or(state))
+        self.state().without_kept(kept)
     }
 
     /// As [`Core::state`], but ordered after the caller's sequentially consistent stores, and before a

@@ -69,7 +69,7 @@ impl Core {
             return None;
         }
         let state = self.state();
-        let before = state.without_kept()?;
+        let before = state.without_kept(1);
         (before.admits(caller) && take(slot)).then(|| (how(before), state))
     }
 
@@ -108,8 +108,13 @@ impl Core {
 
     /// A woken thread runs, `state` is the word since: if it was the last on its way, kept places go to those who wait.
     #[inline]
+    pub(crate) fn has_started(&self, state: State, now_ns: impl FnOnce() -> u64) -> Wake {
+        if state.pending() > 0 { Wake::Nobody } else { self.offer_kept(state, now_ns) }
+    }
+
+    /// Kept places go to those who wait, if anybody does; `state` is the word.
     pub(crate) fn offer_kept(&self, state: State, now_ns: impl FnOnce() -> u64) -> Wake {
-        if state.pending() > 0 || state.queued() == 0 {
+        if state.queued() == 0 {
             return Wake::Nobody;
         }
         fence_for_models();

@@ -415,20 +415,20 @@ impl Session {
     /// It was granted a place, and runs; the word since.
     pub(crate) fn starts(&self) -> State {
         let state = self.admission.core.started();
-        self.offer_kept(state);
+        self.has_started(state);
         state
     }
 
     /// It was summoned, and runs; the word since if there was a place for it.
     pub(crate) fn arrives(&self, caller: Caller) -> Option<State> {
         let (enters, state) = self.admission.core.arrive(caller);
-        self.offer_kept(state);
+        self.has_started(state);
         enters.then_some(state)
     }
 
-    fn offer_kept(&self, state: State) {
+    fn has_started(&self, state: State) {
         let admission = &*self.admission;
-        let wake = admission.core.offer_kept(state, || admission.metrics.now_ns());
+        let wake = admission.core.has_started(state, || admission.metrics.now_ns());
         admission.wake(wake, Some(&self.counters));
     }
 

@@ -218,15 +218,10 @@ impl State {
         self.policy() == Policy::Flifo && self.pending() > 0
     }
 
-    /// As it would be without a place that a processor keeps; `None` if there is none any more.
+    /// As it would be without so many kept places. Some of them may be gone meanwhile.
     #[inline]
-    pub(crate) fn without_kept(self) -> Option<Self> {
-        (self.places() > 0).then(|| self.left())
-    }
-
-    /// As if all who were woken ran.
-    pub(crate) fn without_pending(self) -> Self {
-        State(self.0 & !(ones(P_BITS) << P_SHIFT))
+    pub(crate) fn without_kept(self, kept: u32) -> Self {
+        State(self.0 - u64::from(kept.min(self.places())))
     }
 
     /// A newcomer enters.

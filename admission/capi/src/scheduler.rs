@@ -11,8 +11,8 @@ use crate::handle::{Kind, Table, flifo_admission_t, flifo_tenant_t, generation_o
 use crate::names::put;
 use crate::status::{FLIFO_DEAD_HANDLE, FLIFO_TOO_MANY, Failure, fail, flifo_status_t, guard, invalid};
 
-/// The most sessions of one scheduler; `Admission::session` panics beyond.
-const SESSIONS_MAX: u32 = 130_815;
+/// `Admission::session` panics beyond.
+const SESSIONS_MAX: u32 = Admission::SESSIONS_MAX;
 
 /// A scheduler as C has it.
 pub(crate) struct Scheduler {

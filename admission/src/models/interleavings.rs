@@ -95,16 +95,18 @@ fn inside(admission: &Arc<Admission>) -> Session {
     session
 }
 
+fn one_leaves_while_another_comes(admission: &Arc<Admission>) {
+    let holder = inside(admission);
+    let other = spawn(admission, enter_and_exit);
+    holder.exit();
+    other.join().unwrap();
+}
+
 /// A place that is left while another thread is about to queue: one of the two must see the other.
 #[test]
 fn an_enqueue_looks_again_and_loses_no_wake_up() {
     for policy in QUEUEING {
-        explore(5, config(policy, 1), |admission| {
-            let holder = inside(admission);
-            let other = spawn(admission, enter_and_exit);
-            holder.exit();
-            other.join().unwrap();
-        });
+        explore(5, config(policy, 1), one_leaves_while_another_comes);
     }
 }
 
@@ -138,12 +140,7 @@ fn three_threads_enter_under_every_policy() {
 #[test]
 fn a_kept_place_is_seen_by_who_queues() {
     for policy in QUEUEING {
-        explore_kept(6, config(policy, 1), |admission| {
-            let holder = inside(admission);
-            let other = spawn(admission, enter_and_exit);
-            holder.exit();
-            other.join().unwrap();
-        });
+        explore_kept(6, config(policy, 1), one_leaves_while_another_comes);
     }
 }
 

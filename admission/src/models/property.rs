@@ -331,14 +331,14 @@ impl World {
             Told::Granted => {
                 let state = self.core.started();
                 self.plain.started();
-                self.offer_kept(state)?;
+                self.has_started(state)?;
                 true
             }
             Told::Summoned => {
                 let caller = self.clients[id].caller();
                 let (enters, state) = self.core.arrive(caller);
                 prop_assert_eq!(enters, self.plain.arrive(caller.first));
-                self.offer_kept(state)?;
+                self.has_started(state)?;
                 if !enters {
                     return self.join(id, End::Front, 0);
                 }
@@ -362,8 +362,8 @@ impl World {
         Ok(())
     }
 
-    fn offer_kept(&mut self, state: State) -> Checked {
-        let wake = self.core.offer_kept(state, || self.now_ns);
+    fn has_started(&mut self, state: State) -> Checked {
+        let wake = self.core.has_started(state, || self.now_ns);
         let told = self.plain.offer_kept(self.now_ns);
         self.tell(wake, &told)
     }
