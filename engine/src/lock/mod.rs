@@ -158,8 +158,8 @@ pub struct LockConfig {
     pub owner_slots: usize,
     /// A newcomer that has waited for so long is not overtaken any more.
     pub promote_after: Duration,
-    /// For so long one that was overtaken lets others pass, if they come, before it insists: long beside two context
-    /// switches, short beside a lock wait that anybody minds.
+    /// For so long one that was overtaken lets others pass, if they come often, before it insists: long beside two context
+    /// switches and the cache lines that the next one fetches, short beside a lock wait that anybody minds.
     pub turn: Duration,
     /// At so many owners looked at, a search for a deadlock is left to the [`Detector`].
     pub deadlock_steps_max: usize,
@@ -174,7 +174,7 @@ impl Default for LockConfig {
             shards: 256,
             owner_slots: 4096,
             promote_after: Duration::from_millis(100),
-            turn: Duration::from_millis(3),
+            turn: Duration::from_millis(10),
             deadlock_steps_max: DEADLOCK_STEPS_MAX,
         }
     }
@@ -186,9 +186,6 @@ const GRANT_LOOKS: u32 = if cfg!(shuttle) { 1 } else { 16 };
 /// For so long the first that waits for a lock counts for admission's bound on them: long beside hand-overs to threads that
 /// have to wake up, which it keeps rare, short beside a holder that waits for its user.
 const COUNTS: Duration = Duration::from_millis(10);
-
-/// Who lets others pass does so for no longer than this without anybody coming.
-const PAUSE: Duration = Duration::from_millis(1);
 
 /// All row locks of a database.
 ///
@@ -475,7 +472,7 @@ impl LockTable {
     fn let_pass(&self, wait: &Wait, verdict: Verdict, deadline: Option<Instant>, overtaken: bool) -> Verdict {
         if verdict == Verdict::Granted && !overtaken && !wait.may_be_waited_for {
             let turn = Instant::now() + self.turn;
-            wait.node.let_pass(deadline.map_or(turn, |deadline| deadline.min(turn)), PAUSE);
+            wait.node.let_pass(deadline.map_or(turn, |deadline| deadline.min(turn)));
         }
         verdict
     }

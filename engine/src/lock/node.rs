@@ -38,6 +38,16 @@ const FIRM: u32 = 10;
 #[cfg(not(shuttle))]
 const LINGER_LOOKS: u32 = 64;
 
+/// Who lets others pass does so while they come as often as this: then each that meets a lock on its way to a thread that has
+/// to wake up would lose many times what it does under the lock. If they come seldom, few would.
+const OFTEN: Duration = Duration::from_micros(100);
+
+/// It looks for that after so long, which is a few context switches,
+const FIRST_PAUSE: Duration = Duration::from_micros(200);
+
+/// and then from time to time.
+const PAUSE: Duration = Duration::from_millis(1);
+
 /// How a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
@@ -101,22 +111,23 @@ impl WaitNode {
     }
 
     /// It runs and was granted what it waited for, or overtaken. If somebody passes, or is likely to, it lets them pass until
-    /// `until`, asleep, so that those who run need not stop for it at each turn; but not for longer than `pause` after the
-    /// last one has come.
-    pub(super) fn let_pass(&self, until: Instant, pause: Duration) {
+    /// `until`, asleep, so that those who run need not stop for it at each turn; but no longer than they come [`OFTEN`].
+    pub(super) fn let_pass(&self, until: Instant) {
         self.linger(|word| word != GRANTED_POLITELY);
         self.fall_asleep(LETS_PASS);
-        let (mut passed, mut awake_at) = (None, Instant::now());
+        let (mut pause, mut awake_at) = (FIRST_PAUSE, until.min(Instant::now() + FIRST_PAUSE));
+        let mut before = self.passed.load(Ordering::Relaxed);
         loop {
             let word = self.word.load(Ordering::Relaxed);
             if !matches!(word, LETS_PASS | GRANTED_PASSING) {
                 break;
             }
             if awake_at <= Instant::now() {
-                let before = passed.replace(self.passed.load(Ordering::Relaxed));
-                if awake_at >= until || (word == GRANTED_PASSING && before == passed) {
+                let passed = self.passed.load(Ordering::Relaxed);
+                if awake_at >= until || OFTEN * passed.wrapping_sub(before) < pause {
                     break;
                 }
+                (pause, before) = (PAUSE, passed);
                 awake_at = until.min(awake_at + pause);
             }
             self.futex.wait(&self.word, word, Some(awake_at));

@@ -396,6 +396,15 @@ fn an_implicit_lock_is_made_explicit_while_its_writer_is_active() {
     bench.drained(1..=3);
 }
 
+#[test]
+fn who_lets_others_pass_does_not_wait_out_its_turn_for_nobody() {
+    let (bench, sleeper) = passed();
+    let end = Instant::now() + Duration::from_secs(3600);
+    sleeper.node.let_pass(end);
+    assert!(Instant::now() < end && sleeper.node.accept());
+    bench.drained(1..=3);
+}
+
 /// `n` owners, each with a lock that the one before waits for.
 fn circle(bench: &Bench, n: u64) -> Vec<Wait> {
     let name = |owner: u64| (owner % n).to_be_bytes();
