@@ -4,7 +4,7 @@
 //! `ROUNDS` rounds (5) of `SECONDS` each (2). A round is one pass over all cells, so that neighbours pair up; printed are
 //! medians, and the median of the rounds' ratios with the lowest and highest. `ONLY` keeps the loads whose name it is part
 //! of. `SYNC_US=2000` makes every sync so many microseconds longer, as on a device whose syncs are the limit.
-//! With `READS=1` a row is read for update first. `POLICY`, `QUANTUM_US`, `LIMIT` (`thread_concurrency`) and
+//! With `READS=1` a row is read for update first, and with `STATEMENT=1` a transaction is one statement for admission. `POLICY`, `QUANTUM_US`, `LIMIT` (`thread_concurrency`) and
 //! `LOCK_WAITERS` (`lock_waiters_max`) are admission's.
 
 use std::io;
@@ -138,7 +138,7 @@ impl DiskFile for SlowFile {
 
 /// Commits a second, with so many threads.
 fn run(db: &Database, table: &Table, rows: u64, threads: usize, time: Duration) -> f64 {
-    let reads = number("READS", 0) != 0;
+    let (reads, in_statement) = (number("READS", 0) != 0, number("STATEMENT", 0) != 0);
     let defaults = Config::default();
     let config = Config {
         policy: std::env::var("POLICY").map_or(defaults.policy, |name| name.parse().expect("a policy")),
@@ -161,6 +161,7 @@ fn run(db: &Database, table: &Table, rows: u64, threads: usize, time: Duration) 
                     while !stop.load(Ordering::Relaxed) {
                         let row = random.next_u64() % rows;
                         let mut txn = session.begin(Isolation::ReadCommitted);
+                        let _statement = in_statement.then(|| txn.statement().expect("nobody is refused"));
                         let key = row.to_be_bytes();
                         let read = if reads { txn.get_for_update(table, &key, &mut value) } else { Ok(true) };
                         match read.and_then(|_| txn.update(table, &key, &[random.next_u64() as u8; 100])) {

@@ -60,6 +60,24 @@ impl<'a> Transaction<'a> {
     /// Enters admission for all operations until what it gives is dropped, as a server does for a statement of several:
     /// each of them takes a ticket of this one place, and so does each row of a scan. One at a time.
     ///
+    /// For a transaction that waits for nobody outside of the database, one statement to its end is best: with a statement
+    /// for each operation it is sometimes out while it holds locks, and others come in only to wait for them.
+    ///
+    /// ```
+    /// # use flifo_engine::{Isolation, Result, Session, Table};
+    /// fn withdraw(session: &Session, accounts: &Table, account: &[u8], amount: u64) -> Result<bool> {
+    ///     let mut txn = session.begin(Isolation::ReadCommitted);
+    ///     let _statement = txn.statement()?;
+    ///     let mut balance = Vec::new();
+    ///     txn.get_for_update(accounts, account, &mut balance)?;
+    ///     let had = <[u8; 8]>::try_from(&*balance).map_or(0, u64::from_be_bytes);
+    ///     let Some(left) = had.checked_sub(amount) else { return Ok(false) };
+    ///     txn.update(accounts, account, &left.to_be_bytes())?;
+    ///     txn.commit()?;
+    ///     Ok(true)
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// As [`Session::statement`].
     pub fn statement(&self) -> Result<Statement<'a>> {
