@@ -131,8 +131,6 @@ impl Handle for Connection {
 
     fn transact(&mut self, work: &mut Work<'_>) -> Done {
         let mut txn = self.begin();
-        // It waits for no user, so it is one statement for admission: nobody is let in its stead while it holds locks.
-        let _statement = txn.txn.statement()?;
         work(&mut txn)?;
         Ok(txn.txn.commit()?)
     }
