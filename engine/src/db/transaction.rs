@@ -60,8 +60,9 @@ impl<'a> Transaction<'a> {
     /// Enters admission for all operations until what it gives is dropped, as a server does for a statement of several:
     /// each of them takes a ticket of this one place, and so does each row of a scan. One at a time.
     ///
-    /// For a transaction that waits for nobody outside of the database, one statement to its end is best: with a statement
-    /// for each operation it is sometimes out while it holds locks, and others come in only to wait for them.
+    /// Where many transactions want the same rows, and none waits for anybody outside of the database, one statement for all
+    /// of a transaction is worth a try: with one for each operation it is sometimes out while it holds locks, and others
+    /// come in only to wait for them.
     ///
     /// ```
     /// # use flifo_engine::{Isolation, Result, Session, Table};
