@@ -4,8 +4,8 @@
 //! `ROUNDS` rounds (5) of `SECONDS` each (2). A round is one pass over all cells, so that neighbours pair up; printed are
 //! medians, and the median of the rounds' ratios with the lowest and highest. `ONLY` keeps the loads whose name it is part
 //! of. `SYNC_US=2000` makes every sync so many microseconds longer, as on a device whose syncs are the limit.
-//! With `READS=1` a row is read for update first, and with `STATEMENT=1` a transaction is one statement for admission. `POLICY`, `QUANTUM_US`, `LIMIT` (`thread_concurrency`) and
-//! `LOCK_WAITERS` (`lock_waiters_max`) are admission's.
+//! With `READS=1` a row is read for update first, and with `STATEMENT=1` a transaction is one statement for admission.
+//! `POLICY`, `QUANTUM_US`, `LIMIT` (`thread_concurrency`) and `LOCK_WAITERS` (`lock_waiters_max`) are admission's.
 
 use std::io;
 use std::sync::Arc;
