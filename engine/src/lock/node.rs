@@ -38,14 +38,14 @@ const FIRM: u32 = 10;
 #[cfg(not(shuttle))]
 const LINGER_LOOKS: u32 = 64;
 
-/// Who lets others pass does so while they come as often as this: then each that meets a lock on its way to a thread that has
-/// to wake up would lose many times what it does under the lock. If they come seldom, few would.
+/// Who lets others pass does so while they come as often as this. Then many would meet the lock while it is on its way to a
+/// thread that has to wake up, which takes as long; if they come more seldom, few would.
 const OFTEN: Duration = Duration::from_micros(100);
 
-/// It looks for that after so long, which is a few context switches,
+/// After so long it looks for the first time whether they do: a few context switches.
 const FIRST_PAUSE: Duration = Duration::from_micros(200);
 
-/// and then from time to time.
+/// And so long after each look it looks again.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// How a wait ended.
