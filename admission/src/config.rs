@@ -195,8 +195,8 @@ pub struct Config {
     /// Disk waits that give up their places at a time; one more keeps its place, so that no more reads
     /// pile up on the disks than they do well with. 0: any number.
     pub io_depth: u32,
-    /// When so many sessions wait for row locks, only sessions of [`crate::Class::First`] are let in, and
-    /// of the others one at a time: where everybody comes to stand in a lock's queue, each commit is a hand-over
+    /// When so many sessions wait for row locks, others than those of [`crate::Class::First`] get a quarter of the
+    /// places, and one at least: where everybody comes to stand in a lock's queue, each commit is a hand-over
     /// to one that has to wake up, and the search for deadlocks costs more the longer the queues are. Those that
     /// call [`crate::Session::wait_is_long`] do not count. 0: any number. Half as many as there are processors
     /// unless set.

@@ -15,7 +15,7 @@
 //! - *No idle place*: `fifo`, `lifo`, `flifo` and `sleep` give a place back (T - 1) only from a word with
 //!   Q = 0 or T > L. `lease` and `quantum` do so within a lease or quantum while enough others run on
 //!   (`Core::enough`) and no holder of locks waits for one that is none, and hand on all free places after it. `summon` and `broadcast` give it back and wake
-//!   those who may take it. In congestion it is given back while others run, unless a holder of locks waits.
+//!   those who may take it. In congestion it is given back while enough others run, unless a holder of locks waits.
 //! - *Wakes happen after unlocking*, so that the woken thread does not run into the lock.
 //!
 //! Lock order: the queue's lock is the only one here, and nothing is called while it is held.
@@ -319,9 +319,9 @@ impl Core {
     }
 
     /// Whether the place of a thread that leaves may go to one of those who wait: in congestion, not
-    /// while others run, unless a holder of locks waits.
+    /// while as many run as it lets in, unless a holder of locks waits.
     fn serves(&self, waiting: &Waiting, state: State) -> bool {
-        !state.congested() || waiting.has_first() || state.places() <= 1
+        waiting.has_first() || state.places() <= state.limit_for(false)
     }
 
     /// Offers free places, and those that processors keep, to those who wait.

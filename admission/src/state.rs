@@ -13,14 +13,14 @@
 //! - **flags**: the policy (4 bits) and what a newcomer must know to decide from this word alone:
 //!   `LENIENT`, pending threads do not count as running; `STRICT`, nobody overtakes the queue; `CLOSED`,
 //!   the same for now, since the head of the queue has waited too long; `CONGESTED`, so many wait for row
-//!   locks that only holders of locks are let in; `UNLIMITED`, everybody is let in.
+//!   locks that others than their holders get a quarter of the places; `UNLIMITED`, everybody is let in.
 //! - **Q**: threads in the queue.
 //! - **P**: threads woken that do not run yet (the 2009 patch's `fifo_pending`). Except under `summon`,
 //!   each of them holds a place.
 //!
 //! But for kept places, T - P threads are really running. At rest (no thread between two of its steps):
 //! - Q > 0 implies T >= L, or T >= 1 if the policy lets a thread in its quantum or lease leave without
-//!   handing on, or T >= 1 and no holder of locks queued if `CONGESTED`;
+//!   handing on, or T >= L / 4, and at least 1, and no holder of locks queued if `CONGESTED`;
 //! - Q > 0 and P = 0 implies that no place is kept;
 //! - P <= T, but under `summon`;
 //! - nobody inside, nobody queued: P = Q = 0, and T are the kept places.
@@ -151,7 +151,7 @@ impl State {
         self.0 & CLOSED != 0
     }
 
-    /// Whether only holders of locks are let in while anybody runs.
+    /// Whether only holders of locks are let in while a quarter of the places is out.
     #[inline]
     pub(crate) fn congested(self) -> bool {
         self.0 & CONGESTED != 0
@@ -190,9 +190,14 @@ impl State {
         self.queued() == 0 || self.0 & (STRICT | CLOSED) == 0 && (caller.fresh || self.0 & POLICY != QUANTUM)
     }
 
-    /// The limit for a class: one runs on, so that work which needs none of the locks gets done.
+    /// The limit for a class: some go on, so that work which needs none of the locks gets done.
     pub(crate) fn limit_for(self, first: bool) -> u32 {
-        if self.congested() && !first { self.limit().min(1) } else { self.limit() }
+        if self.congested() && !first { self.limit_in_congestion() } else { self.limit() }
+    }
+
+    /// With the usual two places for each processor, half the processors.
+    fn limit_in_congestion(self) -> u32 {
+        (self.limit() / 4).max(1).min(self.limit())
     }
 
     /// Whether an exit must look at the queue. One above the limit repays the overshoot of newcomers and
@@ -374,13 +379,15 @@ mod tests {
     }
 
     #[test]
-    fn congestion_lets_holders_of_locks_in_and_one_other() {
+    fn congestion_leaves_a_quarter_of_the_places_to_others_than_holders_of_locks() {
         let holder = Caller { fresh: true, first: true };
-        let congested = |places| state(Policy::Flifo, [places, 0, 0], 4).with_congested(true);
-        assert!(congested(0).admits(Caller::NEWCOMER));
-        assert!(!congested(1).admits(Caller::NEWCOMER));
-        assert!(congested(3).admits(holder));
-        assert!(!congested(4).admits(holder));
+        for (limit, others) in [(1, 1), (3, 1), (4, 1), (8, 2), (128, 32)] {
+            let congested = |places| state(Policy::Flifo, [places, 0, 0], limit as u32).with_congested(true);
+            assert!(congested(others - 1).admits(Caller::NEWCOMER));
+            assert!(!congested(others).admits(Caller::NEWCOMER));
+            assert!(congested(limit - 1).admits(holder));
+            assert!(!congested(limit).admits(holder));
+        }
     }
 
     #[test]

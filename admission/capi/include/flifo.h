@@ -302,8 +302,8 @@ typedef struct {
    */
   uint32_t io_depth;
   /**
-   * When so many sessions wait for row locks, but for those that call `flifo_wait_is_long`, only sessions of the
-   * first class are let in, and of the others one at a time; 0: any number. Half the processors unless set.
+   * When so many sessions wait for row locks, but for those that call `flifo_wait_is_long`, others than those of the
+   * first class get a quarter of the places, and one at least; 0: any number. Half the processors unless set.
    */
   uint32_t lock_waiters_max;
   /**

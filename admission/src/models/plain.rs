@@ -111,7 +111,7 @@ impl Plain {
 
     /// Places that one of this class may find out when it comes.
     fn limit_for(&self, first: bool) -> u32 {
-        if self.congested && !first { self.limit.min(1) } else { self.limit }
+        if self.congested && !first { self.limit.min((self.limit / 4).max(1)) } else { self.limit }
     }
 
     /// What must hold when nobody is between two steps; else the word that says what is wrong.
@@ -269,7 +269,7 @@ impl Plain {
         if keeps {
             return vec![];
         }
-        let tellings = if self.congested && !self.has_first() && places > 1 {
+        let tellings = if self.congested && !self.has_first() && places > self.limit_for(false) {
             vec![]
         } else {
             match self.policy {
