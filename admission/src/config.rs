@@ -195,8 +195,8 @@ pub struct Config {
     /// Disk waits that give up their places at a time; one more keeps its place, so that no more reads
     /// pile up on the disks than they do well with. 0: any number.
     pub io_depth: u32,
-    /// When so many sessions wait for row locks, others than those of [`crate::Class::First`] get a quarter of the
-    /// places, and one at least: where everybody comes to stand in a lock's queue, each commit is a hand-over
+    /// When so many sessions wait for row locks, others than those of [`crate::Class::First`] get as many
+    /// places as half the processors, and one at least: where everybody comes to stand in a lock's queue, each commit is a hand-over
     /// to one that has to wake up, and the search for deadlocks costs more the longer the queues are. Those that
     /// call [`crate::Session::wait_is_long`] do not count. 0: any number. Half as many as there are processors
     /// unless set.
@@ -263,6 +263,10 @@ impl Config {
 }
 
 /// Processors this process may use.
+pub(crate) fn half(processors: u32) -> u32 {
+    (processors / 2).max(1)
+}
+
 pub(crate) fn processors() -> u32 {
     if cfg!(any(loom, shuttle)) {
         return 1; // Whatever machine the model is checked on.
@@ -279,7 +283,7 @@ impl Default for Config {
             concurrency_tickets: 5000,
             wait_mask: WaitMask::ALL,
             io_depth: 0,
-            lock_waiters_max: (processors() / 2).max(1),
+            lock_waiters_max: half(processors()),
             queue_limit: 0,
             queue_timeout: None,
             tau: None,

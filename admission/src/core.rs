@@ -24,6 +24,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use crate::Policy;
+use crate::config::half;
 use crate::kept::Kept;
 use crate::queue::{List, Node, Request};
 use crate::rule::{End, Exit, Leaver, Passing};
@@ -117,6 +118,9 @@ pub(crate) struct Core {
     first_waits: AtomicBool,
     /// So many threads inside keep the machine busy: an exit leaves no fewer while others wait.
     processors: u32,
+    /// Places that others than holders of locks get in congestion: half the processors, so that with as many lock waiters as
+    /// make it ([`crate::Config::lock_waiters_max`]) all of them have work.
+    spare: u32,
     pub(crate) kept: Kept,
 }
 
@@ -127,6 +131,7 @@ impl Core {
             waiting: CacheAligned(Mutex::new(Waiting::new())),
             first_waits: AtomicBool::new(false),
             processors: processors.max(1),
+            spare: half(processors),
             kept: Kept::new(processors.max(1)),
         }
     }
@@ -158,13 +163,19 @@ impl Core {
         State(self.state.0.fetch_or(0, Ordering::SeqCst))
     }
 
+    /// Whether the policy lets this caller in as a newcomer.
+    #[inline]
+    pub(crate) fn admits(&self, state: State, caller: Caller) -> bool {
+        state.admits(caller, self.spare)
+    }
+
     /// Enters if the policy lets this caller in now.
     ///
     /// `guess` is what the caller believes the word to be, such as what it last saw: a right guess saves
     /// the load, which would stall behind the caller's previous swap; a wrong one costs a failed swap.
     #[inline]
     pub(crate) fn try_enter(&self, guess: State, caller: Caller) -> Option<(Entered, State)> {
-        if guess.admits(caller)
+        if self.admits(guess, caller)
             && let Ok(new) = self.swap(guess, guess.entered())
         {
             return Some((how(guess), new));
@@ -176,7 +187,7 @@ impl Core {
     #[inline(never)]
     fn try_enter_as_it_is(&self, caller: Caller) -> Option<(Entered, State)> {
         let mut old = self.state();
-        while old.admits(caller) {
+        while self.admits(old, caller) {
             match self.swap(old, old.entered()) {
                 Ok(new) => return Some((how(old), new)),
                 Err(seen) => old = seen,
@@ -206,7 +217,7 @@ impl Core {
         }
         let mut old = self.state();
         let queued = loop {
-            let admitted = old.admits(caller);
+            let admitted = self.admits(old, caller);
             if !admitted && queue_limit != 0 && old.queued() >= queue_limit {
                 return (Joined::Full, Wake::Nobody);
             }
@@ -321,7 +332,12 @@ impl Core {
     /// Whether the place of a thread that leaves may go to one of those who wait: in congestion, not
     /// while as many run as it lets in, unless a holder of locks waits.
     fn serves(&self, waiting: &Waiting, state: State) -> bool {
-        waiting.has_first() || state.places() <= state.limit_for(false)
+        waiting.has_first() || state.places() <= state.limit_for(false, self.spare)
+    }
+
+    /// Whether a place is free for one of this class.
+    fn has_free(&self, state: State, first: bool) -> bool {
+        state.places() < state.limit_for(first, self.spare)
     }
 
     /// Offers free places, and those that processors keep, to those who wait.
@@ -343,13 +359,14 @@ impl Core {
             Passing::Summon => {
                 // P does not tell those who were summoned from those to whom the stall breaker gave a place. One
                 // summoned too many finds no place and is the next again; one too few would leave a place idle.
-                let free = |state: State, first| has_free(state, first) && state.pending() < state.limit();
+                let free =
+                    |state: State, first| self.has_free(state, first) && state.pending() < state.limit();
                 self.take_while(&mut woken, waiting, now_ns, free, State::handed_on);
                 Wake::of(woken, Wake::Summoned)
             }
             Passing::Disperse => {
                 let mut old = self.state();
-                while has_free(old, waiting.has_first()) && old.queued() > 0 {
+                while self.has_free(old, waiting.has_first()) && old.queued() > 0 {
                     match self.swap(old, old.dispersed()) {
                         Ok(_) => {
                             let all = waiting.take_all();
@@ -367,7 +384,7 @@ impl Core {
 
     /// Hands free places to those who wait.
     fn fill_into(&self, granted: &mut List, waiting: &mut Waiting, now_ns: u64) {
-        self.take_while(granted, waiting, now_ns, has_free, State::granted);
+        self.take_while(granted, waiting, now_ns, |state, first| self.has_free(state, first), State::granted);
     }
 
     /// Takes nodes out of the queue, each with one `step` of the word, while `condition` holds for the word
@@ -377,7 +394,7 @@ impl Core {
         taken: &mut List,
         waiting: &mut Waiting,
         now_ns: u64,
-        condition: fn(State, bool) -> bool,
+        condition: impl Fn(State, bool) -> bool,
         step: fn(State) -> State,
     ) {
         let mut old = self.state();
@@ -404,7 +421,7 @@ impl Core {
         let mut old = self.state();
         loop {
             let started = old.started();
-            let free = started.unlimited() || has_free(started, caller.first);
+            let free = started.unlimited() || self.has_free(started, caller.first);
             match self.swap(old, if free { started.entered() } else { started }) {
                 Ok(new) => return (free, new),
                 Err(seen) => old = seen,
@@ -573,11 +590,6 @@ impl Core {
             .map(|_| new)
             .map_err(State)
     }
-}
-
-/// Whether a place is free for one of this class.
-fn has_free(state: State, first: bool) -> bool {
-    state.places() < state.limit_for(first)
 }
 
 fn head_is_old(waiting: &Waiting, now_ns: u64) -> bool {

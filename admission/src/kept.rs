@@ -70,13 +70,13 @@ impl Core {
         }
         let state = self.state();
         let before = state.without_kept(1);
-        (before.admits(caller) && take(slot)).then(|| (how(before), state))
+        (self.admits(before, caller) && take(slot)).then(|| (how(before), state))
     }
 
     /// Enters on a place that any processor keeps.
     pub(crate) fn take_any_kept(&self, caller: Caller) -> Option<(Entered, State)> {
         let before = self.observed();
-        let takes = before.admits(caller) && self.kept.all().any(take);
+        let takes = self.admits(before, caller) && self.kept.all().any(take);
         takes.then(|| (how(before), self.state()))
     }
 

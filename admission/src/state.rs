@@ -13,14 +13,14 @@
 //! - **flags**: the policy (4 bits) and what a newcomer must know to decide from this word alone:
 //!   `LENIENT`, pending threads do not count as running; `STRICT`, nobody overtakes the queue; `CLOSED`,
 //!   the same for now, since the head of the queue has waited too long; `CONGESTED`, so many wait for row
-//!   locks that others than their holders get a quarter of the places; `UNLIMITED`, everybody is let in.
+//!   locks that others than their holders get few places; `UNLIMITED`, everybody is let in.
 //! - **Q**: threads in the queue.
 //! - **P**: threads woken that do not run yet (the 2009 patch's `fifo_pending`). Except under `summon`,
 //!   each of them holds a place.
 //!
 //! But for kept places, T - P threads are really running. At rest (no thread between two of its steps):
 //! - Q > 0 implies T >= L, or T >= 1 if the policy lets a thread in its quantum or lease leave without
-//!   handing on, or T >= L / 4, and at least 1, and no holder of locks queued if `CONGESTED`;
+//!   handing on, or T is at least what congestion leaves to others and no holder of locks queued if `CONGESTED`;
 //! - Q > 0 and P = 0 implies that no place is kept;
 //! - P <= T, but under `summon`;
 //! - nobody inside, nobody queued: P = Q = 0, and T are the kept places.
@@ -151,7 +151,7 @@ impl State {
         self.0 & CLOSED != 0
     }
 
-    /// Whether only holders of locks are let in while a quarter of the places is out.
+    /// Whether only holders of locks are let in while some run.
     #[inline]
     pub(crate) fn congested(self) -> bool {
         self.0 & CONGESTED != 0
@@ -160,19 +160,19 @@ impl State {
     /// Whether a newcomer may enter at once.
     ///
     /// FLIFO's gate, "fewer than L threads are really running", says the same as the published
-    /// `lifo_running < fifo_pending` with `lifo_running = max(T - L, 0)`.
+    /// `lifo_running < fifo_pending` with `lifo_running = max(T - L, 0)`. For `spare` see [`State::limit_for`].
     #[inline]
-    pub(crate) fn admits(self, caller: Caller) -> bool {
+    pub(crate) fn admits(self, caller: Caller, spare: u32) -> bool {
         const RARE: u64 = CONGESTED | UNLIMITED;
         if self.0 & RARE != 0 {
-            return self.admits_in_rare_states(caller);
+            return self.admits_in_rare_states(caller, spare);
         }
         self.in_order(caller) && self.running() < self.limit()
     }
 
     #[cold]
-    fn admits_in_rare_states(self, caller: Caller) -> bool {
-        self.unlimited() || self.in_order(caller) && self.running() < self.limit_for(caller.first)
+    fn admits_in_rare_states(self, caller: Caller, spare: u32) -> bool {
+        self.unlimited() || self.in_order(caller) && self.running() < self.limit_for(caller.first, spare)
     }
 
     /// Threads that hold a place and count against the limit.
@@ -190,14 +190,10 @@ impl State {
         self.queued() == 0 || self.0 & (STRICT | CLOSED) == 0 && (caller.fresh || self.0 & POLICY != QUANTUM)
     }
 
-    /// The limit for a class: some go on, so that work which needs none of the locks gets done.
-    pub(crate) fn limit_for(self, first: bool) -> u32 {
-        if self.congested() && !first { self.limit_in_congestion() } else { self.limit() }
-    }
-
-    /// With the usual two places for each processor, half the processors.
-    fn limit_in_congestion(self) -> u32 {
-        (self.limit() / 4).max(1).min(self.limit())
+    /// The limit for a class. In congestion others than holders of locks get `spare` places, so that work which needs none of
+    /// the locks gets done.
+    pub(crate) fn limit_for(self, first: bool, spare: u32) -> u32 {
+        if self.congested() && !first { self.limit().min(spare) } else { self.limit() }
     }
 
     /// Whether an exit must look at the queue. One above the limit repays the overshoot of newcomers and
@@ -315,7 +311,7 @@ mod tests {
     }
 
     fn admits(policy: Policy, counted: [u64; 3], limit: u32) -> bool {
-        state(policy, counted, limit).admits(Caller::NEWCOMER)
+        state(policy, counted, limit).admits(Caller::NEWCOMER, 1)
     }
 
     #[test]
@@ -361,8 +357,8 @@ mod tests {
         assert!(admits(Policy::Lifo, [3, 0, 1], 4));
         assert!(!admits(Policy::Lifo, [4, 1, 1], 4));
         assert!(admits(Policy::Flifo, [4, 1, 1], 4));
-        assert!(!state(Policy::Flifo, [4, 1, 1], 4).with_closed(true).admits(Caller::NEWCOMER));
-        assert!(state(Policy::Flifo, [4, 1, 0], 4).with_closed(true).admits(Caller::NEWCOMER));
+        assert!(!state(Policy::Flifo, [4, 1, 1], 4).with_closed(true).admits(Caller::NEWCOMER, 1));
+        assert!(state(Policy::Flifo, [4, 1, 0], 4).with_closed(true).admits(Caller::NEWCOMER, 1));
         assert!(state(Policy::Fifo, [4, 0, 1], 4).exit_looks_at_queue());
         assert!(!state(Policy::Fifo, [5, 1, 1], 4).exit_looks_at_queue());
         assert_eq!(state(Policy::Fifo, [4, 1, 3], 4).handed_on(), state(Policy::Fifo, [4, 2, 2], 4));
@@ -372,21 +368,21 @@ mod tests {
     #[test]
     fn a_used_up_quantum_overtakes_nobody() {
         let spent = Caller { fresh: false, first: false };
-        assert!(!state(Policy::Quantum, [3, 0, 1], 4).admits(spent));
-        assert!(state(Policy::Quantum, [3, 0, 0], 4).admits(spent));
-        assert!(state(Policy::Quantum, [3, 0, 1], 4).admits(Caller::NEWCOMER));
-        assert!(state(Policy::Flifo, [4, 1, 1], 4).admits(spent), "no other policy has quanta");
+        assert!(!state(Policy::Quantum, [3, 0, 1], 4).admits(spent, 1));
+        assert!(state(Policy::Quantum, [3, 0, 0], 4).admits(spent, 1));
+        assert!(state(Policy::Quantum, [3, 0, 1], 4).admits(Caller::NEWCOMER, 1));
+        assert!(state(Policy::Flifo, [4, 1, 1], 4).admits(spent, 1), "no other policy has quanta");
     }
 
     #[test]
-    fn congestion_leaves_a_quarter_of_the_places_to_others_than_holders_of_locks() {
+    fn congestion_leaves_few_places_to_others_than_holders_of_locks() {
         let holder = Caller { fresh: true, first: true };
-        for (limit, others) in [(1, 1), (3, 1), (4, 1), (8, 2), (128, 32)] {
+        for (limit, spare, others) in [(1, 1, 1), (4, 1, 1), (128, 32, 32), (16, 32, 16)] {
             let congested = |places| state(Policy::Flifo, [places, 0, 0], limit as u32).with_congested(true);
-            assert!(congested(others - 1).admits(Caller::NEWCOMER));
-            assert!(!congested(others).admits(Caller::NEWCOMER));
-            assert!(congested(limit - 1).admits(holder));
-            assert!(!congested(limit).admits(holder));
+            assert!(congested(others - 1).admits(Caller::NEWCOMER, spare));
+            assert!(!congested(others).admits(Caller::NEWCOMER, spare));
+            assert!(congested(limit - 1).admits(holder, spare));
+            assert!(!congested(limit).admits(holder, spare));
         }
     }
 

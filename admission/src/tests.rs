@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
+use crate::config::{half, processors};
 use crate::queue::Request;
 use crate::rule::End;
 use crate::rule::Leaver;
@@ -160,26 +161,25 @@ fn a_wait_gives_the_place_up_and_its_end_never_blocks() {
 fn a_long_wait_for_a_row_lock_keeps_nobody_out() {
     let config = Config {
         policy: Policy::Flifo,
-        thread_concurrency: 2,
+        thread_concurrency: half(processors()) + 1,
         lock_waiters_max: 1,
         stall_after: None,
         ..Config::default()
     };
     let admission = Admission::new(config).unwrap();
-    let (waits, runs, comes) = (admission.session(), admission.session(), admission.session());
+    let (waits, comes) = (admission.session(), admission.session());
+    let run: Vec<_> = (0..half(processors())).map(|_| admission.session()).collect();
     waits.enter().unwrap();
     waits.wait_begin(WaitKind::RowLock);
-    runs.enter().unwrap();
+    run.iter().for_each(|session| session.enter().unwrap());
     let soon = std::time::Instant::now() + std::time::Duration::from_millis(20);
-    assert_eq!(comes.enter_until(soon), Err(crate::Refused::Timeout), "one at a time");
+    assert_eq!(comes.enter_until(soon), Err(crate::Refused::Timeout), "enough run");
     waits.wait_is_long();
     waits.wait_is_long();
     assert_eq!(admission.snapshot().lock_waiters, 0);
     comes.enter().unwrap();
     waits.wait_end(WaitKind::RowLock);
-    for session in [&waits, &runs, &comes] {
-        session.exit();
-    }
+    run.iter().chain([&waits, &comes]).for_each(Session::exit);
     assert_drained(&admission.snapshot());
 }
 

@@ -303,7 +303,7 @@ typedef struct {
   uint32_t io_depth;
   /**
    * When so many sessions wait for row locks, but for those that call `flifo_wait_is_long`, others than those of the
-   * first class get a quarter of the places, and one at least; 0: any number. Half the processors unless set.
+   * first class get as many places as half the processors; 0: any number. Half the processors unless set.
    */
   uint32_t lock_waiters_max;
   /**

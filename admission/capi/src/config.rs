@@ -32,7 +32,7 @@ pub struct flifo_config_t {
     /// Disk waits that give up their places at a time; 0: any number.
     pub io_depth: u32,
     /// When so many sessions wait for row locks, but for those that call `flifo_wait_is_long`, others than those of the
-    /// first class get a quarter of the places, and one at least; 0: any number. Half the processors unless set.
+    /// first class get as many places as half the processors; 0: any number. Half the processors unless set.
     pub lock_waiters_max: u32,
     /// Sessions in the queue at a time; one more is refused with `FLIFO_QUEUE_FULL`. 0: any number.
     pub queue_limit: u32,

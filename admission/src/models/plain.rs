@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::Policy;
+use crate::config::half;
 use crate::queue::Request;
 use crate::rule::End;
 use crate::rule::Leaver;
@@ -111,7 +112,7 @@ impl Plain {
 
     /// Places that one of this class may find out when it comes.
     fn limit_for(&self, first: bool) -> u32 {
-        if self.congested && !first { self.limit.min((self.limit / 4).max(1)) } else { self.limit }
+        if self.congested && !first { self.limit.min(half(self.processors)) } else { self.limit }
     }
 
     /// What must hold when nobody is between two steps; else the word that says what is wrong.

@@ -16,7 +16,6 @@ use crate::state::{Caller, State};
 use crate::sync::Ordering;
 
 const CLIENTS: usize = 12;
-const PROCESSORS: u32 = 2;
 /// Statements in a quantum.
 const QUANTUM: u32 = 2;
 
@@ -56,7 +55,7 @@ fn time() -> impl Strategy<Value = u64> {
     prop_oneof![Just(u64::MAX), 0..50u64]
 }
 
-/// Small ones, and one of which a quarter is more than one place.
+/// Small ones, and one above the processors.
 fn limit() -> impl Strategy<Value = u32> {
     prop_oneof![5 => 0..5u32, 1 => Just(8)]
 }
@@ -118,10 +117,6 @@ impl Client {
     }
 }
 
-fn processor_of(id: Id) -> usize {
-    id % PROCESSORS as usize
-}
-
 /// The two that are compared, and those who use them.
 struct World {
     core: Core,
@@ -130,12 +125,13 @@ struct World {
     tenants: u32,
     now_ns: u64,
     queue_limit: u32,
+    processors: u32,
 }
 
 type Checked = Result<(), TestCaseError>;
 
 impl World {
-    fn new(policy: Policy, limit: u32) -> Self {
+    fn new(policy: Policy, limit: u32, processors: u32) -> Self {
         let request = Request { first: false, tenant: 0, queued_at_ns: 0, deadline_ns: Request::NEVER };
         let client = |_| Client {
             node: Node::new(),
@@ -147,13 +143,18 @@ impl World {
             quantum_left: 0,
         };
         World {
-            core: Core::new(policy, limit, PROCESSORS),
-            plain: Plain::new(policy, limit, PROCESSORS),
+            core: Core::new(policy, limit, processors),
+            plain: Plain::new(policy, limit, processors),
             clients: (0..CLIENTS).map(client).collect(),
             tenants: 1,
             now_ns: 0,
             queue_limit: 0,
+            processors,
         }
+    }
+
+    fn processor_of(&self, id: Id) -> usize {
+        id % self.processors as usize
     }
 
     /// The client numbered `who` among those that are so.
@@ -281,8 +282,8 @@ impl World {
     /// Enters if it may.
     fn enter(&mut self, id: Id) -> Result<bool, TestCaseError> {
         let caller = self.clients[id].caller();
-        let kept = self.core.take_kept(processor_of(id), caller).is_some();
-        prop_assert_eq!(kept, self.plain.take_kept(processor_of(id), caller));
+        let kept = self.core.take_kept(self.processor_of(id), caller).is_some();
+        prop_assert_eq!(kept, self.plain.take_kept(self.processor_of(id), caller));
         let enters = kept || self.core.try_enter(self.core.state(), caller).is_some();
         prop_assert_eq!(enters, kept || self.plain.enter(caller));
         if enters {
@@ -375,8 +376,8 @@ impl World {
 
     /// Leaves its place with its processor, if that is possible.
     fn keep(&mut self, id: Id) -> Result<bool, TestCaseError> {
-        let keeps = self.core.keep(processor_of(id)).is_some();
-        prop_assert_eq!(keeps, self.plain.keep(processor_of(id)));
+        let keeps = self.core.keep(self.processor_of(id)).is_some();
+        prop_assert_eq!(keeps, self.plain.keep(self.processor_of(id)));
         if keeps {
             self.clients[id].at = Where::Outside;
         }
@@ -498,9 +499,11 @@ proptest! {
     fn the_core_does_what_the_plain_model_does(
         policy in policy(),
         limit in limit(),
+        // Of four, congestion leaves two places to newcomers.
+        processors in prop::sample::select(&[2, 4][..]),
         steps in vec(step(), 1..if cfg!(miri) { 40 } else { 150 }),
     ) {
-        let mut world = World::new(policy, limit);
+        let mut world = World::new(policy, limit, processors);
         for step in &steps {
             world.take(step)?;
         }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use super::assert_drained;
-use crate::config::processors;
+use crate::config::{half, processors};
 use crate::{Admission, Class, Config, Enter, Policy, Refused, Session, WaitKind};
 
 /// A waker that counts.
@@ -122,16 +122,25 @@ fn a_higher_limit_lets_in_as_many_as_fit_and_no_more() {
     }
 }
 
+/// When the first of these begins to wait for a row lock, so many are inside as congestion lets in; and `free` more places.
+fn congestible(policy: Policy, free: u32) -> (Arc<Admission>, Session, Vec<Session>) {
+    let others = half(processors());
+    let config =
+        Config { policy, thread_concurrency: others + free, lock_waiters_max: 1, ..Config::default() };
+    let admission = admission_with(config);
+    let waiter = inside(&admission);
+    let others = (0..others).map(|_| inside(&admission)).collect();
+    (admission, waiter, others)
+}
+
 #[test]
 fn the_end_of_congestion_lets_the_others_in_under_every_policy() {
     for policy in QUEUEING {
-        let config = Config { policy, thread_concurrency: 3, lock_waiters_max: 1, ..Config::default() };
-        let admission = admission_with(config);
-        let (waiter, _holder) = (inside(&admission), inside(&admission));
+        let (admission, waiter, _others) = congestible(policy, 2);
         waiter.wait_begin(WaitKind::RowLock);
         let mut session = admission.session();
         let mut entry = pin!(session.enter_async());
-        assert!(!is_in(entry.as_mut()), "{policy}: one runs");
+        assert!(!is_in(entry.as_mut()), "{policy}: enough run");
         waiter.wait_end(WaitKind::RowLock);
         assert!(is_in(entry.as_mut()), "{policy}");
     }
@@ -140,9 +149,7 @@ fn the_end_of_congestion_lets_the_others_in_under_every_policy() {
 #[test]
 fn a_holder_of_locks_comes_in_while_others_may_not() {
     for policy in QUEUEING {
-        let config = Config { policy, thread_concurrency: 2, lock_waiters_max: 1, ..Config::default() };
-        let admission = admission_with(config);
-        let (waiter, _other) = (inside(&admission), inside(&admission));
+        let (admission, waiter, _others) = congestible(policy, 1);
         waiter.wait_begin(WaitKind::RowLock);
         let mut normal = admission.session();
         let mut normal = pin!(normal.enter_async());

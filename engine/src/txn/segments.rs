@@ -43,7 +43,9 @@ impl<S> Segments<S> {
 
     /// For a new transaction.
     pub(super) fn take(&self) -> SegmentUse<'_, S> {
-        let processor = rustix::thread::sched_getcpu() % self.processors.min(self.list.len());
+        // An interpreter has none.
+        let processor = if cfg!(miri) { 0 } else { rustix::thread::sched_getcpu() };
+        let processor = processor % self.processors.min(self.list.len());
         let mut own = self.list.iter().skip(processor).step_by(self.processors).take(LOOKS);
         let free = own.find(|used| used.users.load(Ordering::Relaxed) == 0);
         // Many wait, or are idle.

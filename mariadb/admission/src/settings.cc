@@ -183,8 +183,8 @@ MYSQL_SYSVAR_UINT(io_depth, io_depth, PLUGIN_VAR_RQCMDARG,
                   "Disk waits that give up their places at a time; one more keeps its place. 0: any number", nullptr,
                   update<unsigned>, 0, 0, UINT_MAX, 0);
 MYSQL_SYSVAR_UINT(lock_waiters, lock_waiters, PLUGIN_VAR_RQCMDARG,
-                  "When so many statements wait for row locks, transactions that hold none get a quarter of the places. "
-                  "0: any number",
+                  "When so many statements wait for row locks, transactions that hold none get as many places as half the "
+                  "processors. 0: any number",
                   nullptr, update<unsigned>, 0, 0, UINT_MAX, 0);
 // Many round trips with a client: shorter than one, and every statement would queue.
 MYSQL_SYSVAR_UINT(quantum, quantum_us, PLUGIN_VAR_RQCMDARG,
