@@ -263,6 +263,7 @@ impl Config {
 }
 
 /// Processors this process may use.
+/// One at least.
 pub(crate) fn half(processors: u32) -> u32 {
     (processors / 2).max(1)
 }

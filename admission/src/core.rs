@@ -118,8 +118,8 @@ pub(crate) struct Core {
     first_waits: AtomicBool,
     /// So many threads inside keep the machine busy: an exit leaves no fewer while others wait.
     processors: u32,
-    /// Places that others than holders of locks get in congestion: half the processors, so that with as many lock waiters as
-    /// make it ([`crate::Config::lock_waiters_max`]) all of them have work.
+    /// Places that others than holders of locks get in congestion: half the processors. The other half is for those who are
+    /// waited for.
     spare: u32,
     pub(crate) kept: Kept,
 }

@@ -21,9 +21,9 @@ use crate::error::{Error, Result};
 use crate::wait::look_out;
 
 /// Transactions from the oldest one that somebody cannot see yet to the newest: 8 MiB, touched as it is needed.
-const SLOTS: u64 = if cfg!(miri) { 1 << 12 } else { 1 << 20 };
+const SLOTS: u64 = if cfg!(miri) { 1 << 10 } else { 1 << 20 };
 /// Ids reserved at a time.
-pub(super) const RESERVED_IDS: u64 = 1 << 16;
+pub(super) const RESERVED_IDS: u64 = if cfg!(miri) { 1 << 8 } else { 1 << 16 };
 const SHARDS: usize = 16;
 /// The number that all commits before the opening have.
 const FIRST_COMMIT: u64 = 1;
