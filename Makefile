@@ -47,7 +47,7 @@ models: ## the protocols of scheduler, redo log and row locks: every interleavin
 MIRI_ENGINE = page:: buffer:: txn:: space:: redo::frame redo::ring redo::lot lock::mode lock::tests wait:: \
   --skip disk::tablespace --skip nobody_waits_with_a_latch_held --skip what_a_load_is_done_with --skip a_flush_of_all_has
 
-miri: ## scheduler, buffer pool, pages and locks in an interpreter that finds undefined behaviour (needs nightly's miri; half an hour)
+miri: ## scheduler, buffer pool, pages and locks in an interpreter that finds undefined behaviour (needs nightly's miri; takes long)
 	@if $(CARGO) +nightly miri --version >/dev/null 2>&1; then \
 	export MIRIFLAGS="-Zmiri-permissive-provenance -Zmiri-disable-isolation" PROPTEST_CASES=2; \
 	$(CARGO) +nightly miri test -p flifo-admission --lib --target-dir target/miri -- --skip auto:: --skip a_limit_that_finds_itself && \

@@ -262,12 +262,12 @@ impl Config {
     }
 }
 
-/// Processors this process may use.
-/// One at least.
+/// Half the processors, and one at least.
 pub(crate) fn half(processors: u32) -> u32 {
     (processors / 2).max(1)
 }
 
+/// Processors this process may use.
 pub(crate) fn processors() -> u32 {
     if cfg!(any(loom, shuttle)) {
         return 1; // Whatever machine the model is checked on.

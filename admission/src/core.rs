@@ -118,9 +118,6 @@ pub(crate) struct Core {
     first_waits: AtomicBool,
     /// So many threads inside keep the machine busy: an exit leaves no fewer while others wait.
     processors: u32,
-    /// Places that others than holders of locks get in congestion: half the processors. The other half is for those who are
-    /// waited for.
-    spare: u32,
     pub(crate) kept: Kept,
 }
 
@@ -131,7 +128,6 @@ impl Core {
             waiting: CacheAligned(Mutex::new(Waiting::new())),
             first_waits: AtomicBool::new(false),
             processors: processors.max(1),
-            spare: half(processors),
             kept: Kept::new(processors.max(1)),
         }
     }
@@ -163,10 +159,16 @@ impl Core {
         State(self.state.0.fetch_or(0, Ordering::SeqCst))
     }
 
+    /// Places that others than holders of locks get in congestion. The other processors are for those who are waited for.
+    #[inline]
+    fn spare(&self) -> u32 {
+        half(self.processors)
+    }
+
     /// Whether the policy lets this caller in as a newcomer.
     #[inline]
     pub(crate) fn admits(&self, state: State, caller: Caller) -> bool {
-        state.admits(caller, self.spare)
+        state.admits(caller, self.spare())
     }
 
     /// Enters if the policy lets this caller in now.
@@ -332,12 +334,12 @@ impl Core {
     /// Whether the place of a thread that leaves may go to one of those who wait: in congestion, not
     /// while as many run as it lets in, unless a holder of locks waits.
     fn serves(&self, waiting: &Waiting, state: State) -> bool {
-        waiting.has_first() || state.places() <= state.limit_for(false, self.spare)
+        waiting.has_first() || state.places() <= state.limit_for(false, self.spare())
     }
 
     /// Whether a place is free for one of this class.
     fn has_free(&self, state: State, first: bool) -> bool {
-        state.places() < state.limit_for(first, self.spare)
+        state.places() < state.limit_for(first, self.spare())
     }
 
     /// Offers free places, and those that processors keep, to those who wait.
