@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
+use std::thread;
+use std::time::Duration;
 
 use common::{fails, flifo};
 use flifo_admission::{Admission, Config};
@@ -64,14 +66,35 @@ fn sound() -> (tempfile::TempDir, PathBuf) {
 fn crashed() -> (tempfile::TempDir, PathBuf) {
     let temp = tempfile::tempdir().unwrap();
     let (open, dir) = (temp.path().join("open"), temp.path().join("db"));
-    fs::create_dir(&dir).unwrap();
-    fill(&open, |_| {
-        for entry in fs::read_dir(&open).unwrap() {
-            let entry = entry.unwrap();
-            fs::copy(entry.path(), dir.join(entry.file_name())).unwrap();
-        }
+    fill(&open, |_| copy(&open, &dir));
+    (temp, dir)
+}
+
+/// The same, half-way through a bulk load.
+fn crashed_in_a_load() -> (tempfile::TempDir, PathBuf) {
+    let temp = tempfile::tempdir().unwrap();
+    let (open, dir) = (temp.path().join("open"), temp.path().join("db"));
+    fill(&open, |db| {
+        let tree = db.create_tree("loading").unwrap();
+        let rows = (0..8000_u32).map(|row| {
+            if row == 7000 {
+                // The page cleaners come to rest.
+                thread::sleep(Duration::from_millis(300));
+                copy(&open, &dir);
+            }
+            (row.to_be_bytes(), [7; 200])
+        });
+        db.bulk_load(&tree, rows, |_| {}).unwrap();
     });
     (temp, dir)
+}
+
+/// Copies an open database: the data files before the redo log, which then knows of all that they have.
+fn copy(open: &Path, dir: &Path) {
+    fs::create_dir(dir).unwrap();
+    for path in contents(open).keys() {
+        fs::copy(path, dir.join(path.file_name().unwrap())).unwrap();
+    }
 }
 
 fn run(command: &str, dir: &Path, options: &[&str]) -> (Option<i32>, String) {
@@ -173,6 +196,36 @@ fn a_database_that_was_not_closed_is_recovered_by_check_and_not_by_stat() {
     assert!(text.contains("clean") && text.contains("accounts"), "{text}");
     let db = Database::open(&dir, config()).unwrap();
     assert_eq!(db.check_tree(&db.tree("words").unwrap()).unwrap().rows, 3000);
+}
+
+#[test]
+fn pages_of_a_load_that_was_cut_off_are_told_and_freed_on_demand() {
+    let (_temp, dir) = crashed_in_a_load();
+    let (code, text) = run("check", &dir, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("belong to nothing") && text.contains("flifo check --reclaim"), "{text}");
+    let leaked = json("check", &dir, 0)["space"]["leaked_pages"].as_u64().unwrap();
+    assert!(leaked > 300, "{leaked} pages of 4 KiB, of a load of 1.4 MB");
+    // Damage keeps them.
+    let damaged = dir.with_file_name("damaged");
+    copy(&dir, &damaged);
+    let words = root_of(&damaged, "words");
+    damage(&damaged, |page| is_leaf_of(page, words));
+    let (code, text) = run("check", &damaged, &["--reclaim"]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.ends_with("nothing was freed: what lies below a damaged page was not reached\n"), "{text}");
+    let (code, text) = run("check", &dir, &["--reclaim"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("of them freed now, which belonged to nothing"), "{text}");
+    let report = json("check", &dir, 0);
+    assert_eq!((&report["space"]["leaked_pages"], &report["space"]["freed_pages"]), (&0.into(), &0.into()));
+    assert_eq!(report["space"]["used_pages"], report["space"]["reached_pages"]);
+    let db = Database::open(&dir, config()).unwrap();
+    assert_eq!(db.check_tree(&db.tree("words").unwrap()).unwrap().rows, 3000);
+    let before = db.stats().data_bytes;
+    let tree = db.tree("loading").unwrap();
+    db.bulk_load(&tree, (0..7000_u32).map(|row| (row.to_be_bytes(), [7; 200])), |_| {}).unwrap();
+    assert_eq!(db.stats().data_bytes, before, "the freed pages are used again");
 }
 
 #[test]

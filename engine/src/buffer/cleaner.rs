@@ -1,8 +1,8 @@
 //! Page cleaners: they keep free frames in stock, so that users never write, and write what holds up the checkpoint.
 //!
-//! A [`Cleaner`] serves some of the pool's instances. [`Cleaner::step`] makes the stock of each full: it evicts
-//! clean pages that were not used lately and writes dirty ones. Then it writes what a bulk load is done with, and pages
-//! whose oldest change lies more than [`FLUSH_AGE_SHARE`] of the log's capacity back, or before a flush of the whole pool
+//! A [`Cleaner`] serves some of the pool's instances. [`Cleaner::step`] writes what a bulk load is done with, which is the
+//! cheapest to write, and makes the stock of each full: it evicts clean pages that were not used lately and writes dirty
+//! ones. Then it writes pages whose oldest change lies more than [`FLUSH_AGE_SHARE`] of the log's capacity back, or before a flush of the whole pool
 //! that somebody waits for. There is no thread in it; [`BufferPool::start_background`] puts
 //! threads around it, a simulator calls it itself.
 
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::BufferPool;
-use super::doublewrite::BATCH_PAGES;
+use super::batch::{BATCH_PAGES, Batch};
 use super::instance::{Instance, Swept};
 use crate::background::{Task, Wake};
 use crate::page::{Lsn, PageNo};
@@ -29,6 +29,7 @@ pub struct Cleaner {
     pool: Arc<BufferPool>,
     instances: Vec<usize>,
     batch: Vec<PageNo>,
+    copies: Batch,
     waiter: Waiter,
 }
 
@@ -39,6 +40,7 @@ impl Cleaner {
             pool: Arc::clone(pool),
             instances: (index..pool.instances.len()).step_by(cleaners.max(1)).collect(),
             batch: Vec::with_capacity(BATCH_PAGES),
+            copies: Batch::new(pool.page_size()),
             waiter: Waiter::background().recording(&pool.waits),
         }
     }
@@ -50,6 +52,9 @@ impl Cleaner {
             let pool = Arc::clone(&self.pool);
             let instance = &pool.instances[self.instances[index]];
             instance.bell.heard();
+            // Each of them each time: neither a long load nor a lack of frames must hold up the checkpoint. An error is kept
+            // by the pool.
+            let finished = pool.write_finished(instance, &mut self.copies, &self.waiter).unwrap_or(false);
             let progress = self.refill(instance);
             if instance.free_frames() < instance.stock() {
                 wake = match (progress, wake) {
@@ -58,8 +63,7 @@ impl Cleaner {
                     (false, wake) => wake,
                 };
             }
-            // Both each time: a long load must not hold up the checkpoint.
-            if self.write_finished(instance) | self.flush_old(instance) {
+            if self.flush_old(instance) || finished {
                 wake = Wake::Now;
             }
         }
@@ -89,7 +93,9 @@ impl Cleaner {
         // An error is kept by the pool, which says so to whoever needs a frame.
         let written = match self.batch.is_empty() {
             true => 0,
-            false => self.pool.write_batch(instance, &self.batch, &self.waiter).unwrap_or(0),
+            false => {
+                self.pool.write_batch(instance, &self.batch, &mut self.copies, &self.waiter).unwrap_or(0)
+            }
         };
         for &page in self.batch.iter().filter(|_| written > 0) {
             if let Some(frame) = instance.try_evict(&self.pool.table, page) {
@@ -98,20 +104,6 @@ impl Cleaner {
             }
         }
         freed > 0
-    }
-
-    /// Writes a batch of the pages that a load is done with; whether there were any.
-    fn write_finished(&mut self, instance: &Instance) -> bool {
-        self.batch.clear();
-        {
-            let mut finished = instance.finished_pages();
-            let Some(pages) = finished.front_mut() else { return false };
-            self.batch.extend(pages.by_ref().take(BATCH_PAGES).map(PageNo));
-            if pages.is_empty() {
-                finished.pop_front();
-            }
-        }
-        !self.pool.is_failed() && self.pool.write_batch(instance, &self.batch, &self.waiter).is_ok()
     }
 
     /// Writes a batch of the pages that hold up the checkpoint; whether there may be more.
@@ -125,7 +117,7 @@ impl Cleaner {
             return false;
         }
         self.batch.sort_unstable();
-        matches!(self.pool.write_batch(instance, &self.batch, &self.waiter), Ok(1..))
+        matches!(self.pool.write_batch(instance, &self.batch, &mut self.copies, &self.waiter), Ok(1..))
     }
 }
 

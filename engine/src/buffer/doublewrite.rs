@@ -38,18 +38,16 @@ use std::io;
 
 use uuid::Uuid;
 
-use crate::disk::{ALIGNMENT_BYTES, AlignedBuffer, Block, Disk, DiskFile, Tablespace};
+use super::batch::{BATCH_PAGES, Batch, HEADER_BYTES};
+use crate::disk::{AlignedBuffer, Block, Disk, DiskFile, Tablespace};
 use crate::error::{Error, Result};
 use crate::page::{Lsn, PageNo, lsn, verify};
 
-/// Pages of a batch, at most.
-pub(super) const BATCH_PAGES: usize = 32;
 const SEGMENTS: usize = 2;
-const HEADER_BYTES: usize = ALIGNMENT_BYTES;
 const MAGIC: [u8; 8] = *b"flifoDW\x1a";
 const NUMBERS_AT: usize = 32;
 
-/// An instance's file, and the batch in the making.
+/// An instance's file.
 pub(super) struct Doublewrite {
     /// `None` if pages are written once.
     file: Option<Box<dyn DiskFile>>,
@@ -60,9 +58,6 @@ pub(super) struct Doublewrite {
     segment: usize,
     /// Which sync of the data files makes the last batch of each segment durable.
     needs_sync: [u64; SEGMENTS],
-    /// Header and pages.
-    batch: AlignedBuffer,
-    pages: Vec<PageNo>,
 }
 
 fn name(instance: u32) -> String {
@@ -90,39 +85,11 @@ impl Doublewrite {
             segment: 0,
             // The pages of an earlier opening's batches may not be durable either.
             needs_sync: [space.next_sync(); SEGMENTS],
-            batch: AlignedBuffer::new(segment_bytes(page_bytes)),
-            pages: Vec::with_capacity(BATCH_PAGES),
         })
     }
 
-    /// Begins a batch.
-    pub(super) fn begin(&mut self) {
-        self.pages.clear();
-    }
-
-    /// Memory for the next page of the batch, which is not full.
-    pub(super) fn push(&mut self, page: PageNo) -> &mut [u8] {
-        assert!(self.pages.len() < BATCH_PAGES);
-        self.pages.push(page);
-        let at = HEADER_BYTES + (self.pages.len() - 1) * self.page_bytes;
-        &mut self.batch.bytes_mut()[at..at + self.page_bytes]
-    }
-
-    /// The pages of the batch, those that follow each other in a stripe in one piece: the first one's number, and the bytes.
-    pub(super) fn runs(&self) -> impl Iterator<Item = (PageNo, &[u8])> {
-        let follows = |before: &PageNo, page: &PageNo| {
-            page.0 == before.0 + 1 && !page.0.is_multiple_of(Tablespace::STRIPE_PAGES)
-        };
-        let mut bytes = &self.batch.bytes()[HEADER_BYTES..];
-        self.pages.chunk_by(follows).map(move |run| {
-            let (of_run, rest) = bytes.split_at(run.len() * self.page_bytes);
-            bytes = rest;
-            (run[0], of_run)
-        })
-    }
-
-    /// Makes the batch durable here. From then on it may be written to its places.
-    pub(super) fn write(&mut self, space: &Tablespace) -> Result<()> {
+    /// Makes a batch durable here. From then on it may be written to its places.
+    pub(super) fn write(&mut self, space: &Tablespace, batch: &mut Batch) -> Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         if !space.is_synced(self.needs_sync[self.segment]) {
             space.sync()?;
@@ -130,16 +97,14 @@ impl Doublewrite {
         let mut header = Block::zeroed();
         header.set(0, &MAGIC);
         header.set(8, &(self.page_bytes as u32).to_le_bytes());
-        header.set(12, &(self.pages.len() as u32).to_le_bytes());
+        header.set(12, &(batch.pages().len() as u32).to_le_bytes());
         header.set(16, self.database.as_bytes());
-        for (index, page) in self.pages.iter().enumerate() {
+        for (index, page) in batch.pages().iter().enumerate() {
             header.set(NUMBERS_AT + index * 8, &page.0.to_le_bytes());
         }
         header.seal();
-        self.batch.bytes_mut()[..HEADER_BYTES].copy_from_slice(header.bytes());
-        let bytes = HEADER_BYTES + self.pages.len() * self.page_bytes;
         let at = (self.segment * segment_bytes(self.page_bytes)) as u64;
-        file.write_at(&self.batch.bytes()[..bytes], at)
+        file.write_at(batch.with_header(header.bytes()), at)
             .map_err(|source| Error::from_io("cannot write", &*self.path, source))?;
         file.sync().map_err(|source| Error::from_io("cannot sync", &*self.path, source))
     }
@@ -247,34 +212,6 @@ fn newest_copies(segment: &[u8], space: &Tablespace, copies: &mut BTreeMap<PageN
         let newer = known < lsn(bytes);
         if newer && verify(bytes, page).is_ok() {
             copies.insert(page, (lsn(bytes), bytes.to_vec()));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::disk::MemoryDisk;
-
-    #[test]
-    fn pages_in_a_row_are_one_piece_up_to_the_end_of_their_stripe() {
-        let disk = MemoryDisk::default();
-        let space = Tablespace::create(&disk, 2, 4096).unwrap();
-        space.grow(200).unwrap();
-        let mut doublewrite = Doublewrite::open(&disk, &space, 0, true).unwrap();
-        doublewrite.begin();
-        for page in [3, 62, 63, 64, 65, 66, 128] {
-            doublewrite.push(PageNo(page)).fill(page as u8);
-        }
-        for (first, bytes) in doublewrite.runs() {
-            space.write(first.0, bytes).unwrap();
-        }
-        let runs: Vec<_> = doublewrite.runs().map(|(first, bytes)| (first.0, bytes.len() / 4096)).collect();
-        assert_eq!(runs, [(3, 1), (62, 2), (64, 3), (128, 1)]);
-        let mut buffer = AlignedBuffer::new(4096);
-        for page in [3, 62, 63, 64, 65, 66, 128] {
-            space.read(page, buffer.bytes_mut()).unwrap();
-            assert!(buffer.bytes().iter().all(|&byte| byte == page as u8), "{page}");
         }
     }
 }

@@ -1,18 +1,19 @@
 //! Writing pages to disk, in batches, by copy.
 //!
 //! A batch: each page's shared latch is tried for, the page copied, the latch let go of. Then the log is made durable
-//! up to the newest of them (write-ahead), the copies go to the doublewrite area, and from there to their places. A page
+//! up to the newest of them (write-ahead), the copies go to the doublewrite area, and then to their places. A page
 //! is clean from its copy on; who changes it meanwhile makes it dirty again, and it stays in memory until its write
-//! has ended. One batch of an instance is written at a time: its doublewrite area's lock sees to that.
+//! has ended. One batch of an instance is written at a time: its doublewrite area's lock sees to that. Pages that a
+//! load makes go to their places at once (`unlogged.rs`).
 //!
 //! A write that fails makes its pages dirty again and ends all writing of the pool: the error is kept.
 
-use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError, TryLockError};
 
 use super::BufferPool;
-use super::doublewrite::{BATCH_PAGES, Doublewrite};
+use super::batch::{BATCH_PAGES, Batch};
+use super::doublewrite::Doublewrite;
 use super::instance::Instance;
 use super::latch::{DIRTY, EXCLUSIVE, PageEntry, VERSION, WRITING};
 use crate::disk::AlignedBuffer;
@@ -23,20 +24,42 @@ use crate::redo::Durability;
 use crate::wait::Waiter;
 
 /// Pages of a batch, whose write is in progress until this is dropped.
-struct Begun<'p> {
+pub(super) struct Begun<'p> {
     pool: &'p BufferPool,
     instance: &'p Instance,
     entries: Vec<&'p PageEntry>,
+    /// The greatest LSN of its pages.
+    newest: Lsn,
     written: bool,
 }
 
 impl Drop for Begun<'_> {
     fn drop(&mut self) {
-        if !self.written {
+        if !self.written && !self.entries.is_empty() {
             self.instance.count_dirty(self.entries.len() as i64);
             self.pool.stop("a page could not be written".to_owned());
         }
         self.entries.iter().for_each(|entry| entry.end_write(!self.written));
+    }
+}
+
+impl Begun<'_> {
+    pub(super) fn newest(&self) -> Lsn {
+        self.newest
+    }
+
+    /// Makes durable what the log has of the pages, then has their copies written by `f`; how many.
+    pub(super) fn write(mut self, waiter: &Waiter, f: impl FnOnce() -> Result<()>) -> Result<usize> {
+        let count = self.entries.len();
+        if count > 0 {
+            let pool = self.pool;
+            let durable = pool.log.make_durable(self.newest, Durability::Synced, waiter);
+            let written = durable.and_then(|()| waiter.wait(WaitReason::DiskWrite, f));
+            written.map_err(|error| pool.fail(error))?;
+            self.instance.counts.writes.fetch_add(count as u64, Ordering::Relaxed);
+        }
+        self.written = true;
+        Ok(count)
     }
 }
 
@@ -51,10 +74,11 @@ impl BufferPool {
         // By turns, a batch of each: a sync of the data files, which an instance needs at every other batch, then
         // serves them all.
         let mut unfinished: Vec<&Instance> = self.instances.iter().collect();
+        let mut batch = Batch::new(self.page_size());
         while !unfinished.is_empty() {
             let mut again = Vec::new();
             for instance in unfinished {
-                if self.flush_batch(instance, limit, waiter)? {
+                if self.flush_batch(instance, limit, &mut batch, waiter)? {
                     again.push(instance);
                 }
             }
@@ -65,12 +89,18 @@ impl BufferPool {
     }
 
     /// Writes a batch of the pages of an instance that became dirty before `limit`; whether there may be more.
-    fn flush_batch(&self, instance: &Instance, limit: Lsn, waiter: &Waiter) -> Result<bool> {
+    fn flush_batch(
+        &self,
+        instance: &Instance,
+        limit: Lsn,
+        batch: &mut Batch,
+        waiter: &Waiter,
+    ) -> Result<bool> {
         let mut pages = Vec::with_capacity(BATCH_PAGES);
         instance.flush_list.oldest_pages(&self.table, limit, BATCH_PAGES, &mut pages);
         let Some(&first) = pages.first() else { return Ok(false) };
         pages.sort_unstable();
-        if self.write_batch(instance, &pages, waiter)? == 0 {
+        if self.write_batch(instance, &pages, batch, waiter)? == 0 {
             // Latched, or being written by another thread.
             let entry = self.entry(first)?;
             entry.wait_while(waiter, WaitReason::DiskWrite, |state| state & WRITING != 0);
@@ -79,47 +109,55 @@ impl BufferPool {
         Ok(true)
     }
 
-    /// Has the cleaners write pages of one stripe that nobody is going to change soon.
-    pub(crate) fn write_soon(&self, pages: Range<u64>) {
-        if !pages.is_empty() {
-            let instance = self.instance_of(PageNo(pages.start));
-            instance.finished_pages().push_back(pages);
-            instance.bell.ring();
-        }
-    }
-
     /// Writes those of `pages`, all of one instance, that are dirty and neither latched nor being written; how many.
     pub(super) fn write_batch(
         &self,
         instance: &Instance,
         pages: &[PageNo],
+        batch: &mut Batch,
         waiter: &Waiter,
     ) -> Result<usize> {
+        let mut doublewrite = self.lock_doublewrite(instance, waiter)?;
+        let begun = self.begin_write(instance, pages.iter().copied(), batch)?;
+        begun.write(waiter, || self.write_twice(&mut doublewrite, batch))
+    }
+
+    /// The instance's doublewrite area, for a batch.
+    pub(super) fn lock_doublewrite<'i>(
+        &self,
+        instance: &'i Instance,
+        waiter: &Waiter,
+    ) -> Result<MutexGuard<'i, Doublewrite>> {
         self.check_failed()?;
-        let mut doublewrite = lock_doublewrite(instance, waiter);
+        let doublewrite = match instance.doublewrite.try_lock() {
+            Ok(doublewrite) => doublewrite,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => waiter.wait(WaitReason::DiskWrite, || {
+                instance.doublewrite.lock().unwrap_or_else(PoisonError::into_inner)
+            }),
+        };
         // Once more: if the batch before has failed, its copies here are all there is of a page that it has torn.
-        self.check_failed()?;
-        doublewrite.begin();
-        let mut begun = Begun { pool: self, instance, entries: Vec::new(), written: false };
-        let mut newest = Lsn(0);
-        for &page in pages.iter().take(BATCH_PAGES) {
+        self.check_failed().map(|()| doublewrite)
+    }
+
+    /// Replaces `batch` by copies of those of `pages` that are dirty and neither latched nor being written.
+    pub(super) fn begin_write<'p>(
+        &'p self,
+        instance: &'p Instance,
+        pages: impl Iterator<Item = PageNo>,
+        batch: &mut Batch,
+    ) -> Result<Begun<'p>> {
+        batch.clear();
+        let mut begun = Begun { pool: self, instance, entries: Vec::new(), newest: Lsn(0), written: false };
+        for page in pages.take(BATCH_PAGES) {
             let entry = self.entry(page)?;
             if entry.try_begin_write() {
                 instance.count_dirty(-1);
                 begun.entries.push(entry);
-                newest = newest.max(self.copy_page(entry, doublewrite.push(page)));
+                begun.newest = begun.newest.max(self.copy_page(entry, batch.push(page)));
             }
         }
-        let count = begun.entries.len();
-        if count == 0 {
-            begun.written = true;
-            return Ok(0);
-        }
-        self.log.make_durable(newest, Durability::Synced, waiter).map_err(|error| self.fail(error))?;
-        let written = waiter.wait(WaitReason::DiskWrite, || self.write_twice(&mut doublewrite));
-        begun.written = written.map_err(|error| self.fail(error)).map(|()| true)?;
-        instance.counts.writes.fetch_add(count as u64, Ordering::Relaxed);
-        Ok(count)
+        Ok(begun)
     }
 
     /// Copies a page that [`PageEntry::try_begin_write`] has latched, unlatches it, and seals the copy; its LSN.
@@ -132,13 +170,15 @@ impl BufferPool {
         lsn(copy)
     }
 
-    fn write_twice(&self, doublewrite: &mut Doublewrite) -> Result<()> {
-        doublewrite.write(self.space())?;
-        for (first, bytes) in doublewrite.runs() {
-            self.space().write(first.0, bytes)?;
-        }
+    pub(super) fn write_twice(&self, doublewrite: &mut Doublewrite, batch: &mut Batch) -> Result<()> {
+        doublewrite.write(self.space(), batch)?;
+        self.write_in_place(batch)?;
         doublewrite.end(self.space());
         Ok(())
+    }
+
+    pub(super) fn write_in_place(&self, batch: &Batch) -> Result<()> {
+        batch.runs().try_for_each(|(first, bytes)| self.space().write(first.0, bytes))
     }
 
     /// Makes the place where recovery begins as late as the dirty pages allow; gives it.
@@ -209,7 +249,7 @@ impl BufferPool {
     }
 
     /// Keeps the first write error: from now on nothing is written.
-    fn fail(&self, error: Error) -> Error {
+    pub(super) fn fail(&self, error: Error) -> Error {
         self.stop(error.to_string());
         error
     }
@@ -220,20 +260,10 @@ impl BufferPool {
         let _ = self.failed.set(what);
     }
 
-    fn check_failed(&self) -> Result<()> {
+    pub(super) fn check_failed(&self) -> Result<()> {
         match self.failed.get() {
             Some(what) => Err(Error::Stopped { what: what.clone() }),
             None => Ok(()),
         }
-    }
-}
-
-fn lock_doublewrite<'i>(instance: &'i Instance, waiter: &Waiter) -> MutexGuard<'i, Doublewrite> {
-    match instance.doublewrite.try_lock() {
-        Ok(doublewrite) => doublewrite,
-        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-        Err(TryLockError::WouldBlock) => waiter.wait(WaitReason::DiskWrite, || {
-            instance.doublewrite.lock().unwrap_or_else(PoisonError::into_inner)
-        }),
     }
 }

@@ -4,7 +4,6 @@
 //! one wakes one.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,6 +14,7 @@ use super::doublewrite::Doublewrite;
 use super::flush_list::FlushList;
 use super::latch::{DIRTY, EXCLUSIVE, REFERENCED, RESIDENCY, RESIDENT, SHARED_MASK, WRITING};
 use super::table::PageTable;
+use super::unlogged::Finished;
 use crate::background::Bell;
 use crate::page::PageNo;
 
@@ -41,8 +41,7 @@ pub(super) struct Instance {
     /// The page of each frame, `NO_PAGE` while it is free or changes hands.
     pages: Box<[AtomicU64]>,
     pub(super) flush_list: FlushList,
-    /// See [`Instance::finished_pages`].
-    finished: Mutex<VecDeque<Range<u64>>>,
+    finished: Mutex<VecDeque<Finished>>,
     pub(super) doublewrite: Mutex<Doublewrite>,
     free: Mutex<Vec<u32>>,
     free_frames: AtomicU32,
@@ -85,8 +84,8 @@ impl Instance {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Pages to be written soon, whatever their age, as nobody is going to change them soon. A leaf in the order of locks.
-    pub(super) fn finished_pages(&self) -> MutexGuard<'_, VecDeque<Range<u64>>> {
+    /// Pages that loads are done with, to be written soon. A leaf in the order of locks.
+    pub(super) fn finished(&self) -> MutexGuard<'_, VecDeque<Finished>> {
         self.finished.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -24,6 +24,7 @@
 //! sync error is kept: from then on nothing is written, [`BufferPool::flush_all`] gives an error, and so does
 //! whoever needs a frame when all are dirty.
 
+mod batch;
 mod checkpoint;
 mod cleaner;
 pub(crate) mod doublewrite;
@@ -37,6 +38,8 @@ mod mtr;
 mod optimistic;
 mod recovery;
 mod table;
+mod unlogged;
+mod voided;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -49,6 +52,7 @@ pub(crate) use guard::{ExclusiveGuard, OptimisticGuard, SharedGuard};
 pub(crate) use mtr::{Mtr, Need, redo_bytes_max};
 pub use recovery::RecoveryProgress;
 pub(crate) use recovery::Replay;
+pub(crate) use voided::Voided;
 
 use crate::background::{Sleep, Task, run};
 use crate::disk::{Disk, Tablespace};

@@ -116,6 +116,11 @@ impl<'p> Mtr<'p> {
         result
     }
 
+    /// What was logged of these pages is void from here on: they are filled by [`BufferPool::make_unlogged`].
+    pub(crate) fn void(&mut self, first: PageNo, pages: u16) {
+        Op::Unlogged { pages }.encode(first, self.pool.page_size(), &mut self.records);
+    }
+
     /// The changes are done: their pages may be unlatched now.
     pub(crate) fn commit(mut self, pages: &mut [&mut ExclusiveGuard<'p>]) {
         let promise = self.promise.take().expect("it is logged");
@@ -154,7 +159,7 @@ impl BufferPool {
     }
 
     /// Makes a page that is not logged: what refers to it may be changed only after the page was written and synced. It
-    /// bears `lsn`: recovery leaves alone what was logged of it before.
+    /// bears `lsn`, not before the end of what was logged of it; that was made void ([`Mtr::void`]) if the page may be torn.
     pub(crate) fn make_unlogged(
         &self,
         page: PageNo,

@@ -6,6 +6,8 @@
 //! passes it before they are written. If the recovery crashes, the next begins at the same place, and leaves alone
 //! what is new enough.
 //!
+//! Pages that a bulk load was filling are not read: what was logged of them before is void ([`Voided`]).
+//!
 //! # What is refused
 //! A record that does not fit its page, and a page that is newer than the end of the log: then the log is another
 //! database's, or a part of it is lost, and what it would make of the pages is nobody's data.
@@ -13,7 +15,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use super::{BufferPool, Stop};
+use super::{BufferPool, Stop, Voided};
 use crate::error::{Error, Result};
 use crate::page::op::Op;
 use crate::page::{Lsn, PageNo, lsn, verify_content};
@@ -43,6 +45,7 @@ pub(crate) struct Replay<'p> {
     pool: &'p BufferPool,
     log_end: Lsn,
     pages_max: u64,
+    voided: Voided,
 }
 
 impl BufferPool {
@@ -54,10 +57,10 @@ impl BufferPool {
 }
 
 impl<'p> Replay<'p> {
-    /// For a log that ends at `log_end` and can tell of pages below `pages_max`. The pool was told of it
-    /// ([`BufferPool::begin_replay`]).
-    pub(crate) fn new(pool: &'p BufferPool, log_end: Lsn, pages_max: u64) -> Self {
-        Replay { pool, log_end, pages_max }
+    /// For a log that ends at `log_end`, can tell of pages below `pages_max`, and of which `voided` is void. The pool was
+    /// told of it ([`BufferPool::begin_replay`]).
+    pub(crate) fn new(pool: &'p BufferPool, log_end: Lsn, pages_max: u64, voided: Voided) -> Self {
+        Replay { pool, log_end, pages_max, voided }
     }
 
     /// Replays what `frames` gives: it calls its argument with the end and the records of each frame, in order.
@@ -94,8 +97,11 @@ impl<'p> Replay<'p> {
         let mut rest = payload;
         while !rest.is_empty() {
             let before = rest;
-            let (page, _) = Op::decode(&mut rest, self.pool.page_size())
+            let (page, op) = Op::decode(&mut rest, self.pool.page_size())
                 .map_err(|_| bad(format!("the frame that ends at {} has a record that cannot be", end.0)))?;
+            if matches!(op, Op::Unlogged { .. }) || self.voided.is_void(page, end) {
+                continue;
+            }
             let record = &before[..before.len() - rest.len()];
             match pages.iter_mut().find(|of| of.page == page) {
                 Some(of) => of.records.extend_from_slice(record),

@@ -1,3 +1,4 @@
+use super::batch::BATCH_PAGES;
 use super::*;
 use crate::background::Wake;
 use crate::disk::{AlignedBuffer, DiskCall, Fault, MemoryDisk};
@@ -103,6 +104,65 @@ fn what_a_load_is_done_with_is_written_batch_by_batch_and_the_rest_left() {
     let left: Vec<_> = (0..4).map(|_| (cleaner.step(Instant::now()) == Wake::Now, dirty())).collect();
     // One more in the first step: page 2, which became dirty where the flush before ended, and counts as its.
     assert_eq!(left, [(true, 67), (true, 59), (true, 57), (false, 57)]);
+}
+
+/// Pages that the instance's doublewrite area has in its two segments.
+fn written_twice(disk: &MemoryDisk) -> [u32; 2] {
+    let (file, mut block) = (disk.open("doublewrite0.flifo").unwrap(), AlignedBuffer::new(PAGE));
+    [0, 1].map(|segment: u64| {
+        file.read_at(block.bytes_mut(), segment * (PAGE as u64 * (1 + BATCH_PAGES as u64))).unwrap();
+        u32::from_le_bytes(block.bytes()[12..16].try_into().unwrap())
+    })
+}
+
+fn make_unlogged(pool: &BufferPool, pages: std::ops::Range<u64>, waiter: &Waiter) {
+    for page in pages {
+        let (no, lsn) = (PageNo(page), pool.log().next());
+        let fill = |bytes: &mut [u8]| {
+            NodeMut::format(bytes, no, no, 0, &Fences::all());
+            let op = Op::Insert { slot: 0, key: &page.to_be_bytes(), value: b"v".into() };
+            op.apply(bytes).unwrap();
+        };
+        pool.make_unlogged(no, lsn, waiter, fill).unwrap();
+    }
+}
+
+#[test]
+fn what_a_load_made_is_written_once_and_twice_if_it_was_changed_since() {
+    let (disk, waiter) = (MemoryDisk::default(), Waiter::background());
+    let pool = pool_on(&disk, 256, 1);
+    let mut cleaner = Cleaner::new(&pool, 0, 1);
+    make_unlogged(&pool, 2..60, &waiter);
+    pool.write_soon(2..40);
+    change(&pool, 36, b"w", &waiter).unwrap();
+    cleaner.step(Instant::now());
+    assert_eq!((pool.stats().dirty_pages, written_twice(&disk)), (26, [0, 0]));
+    cleaner.step(Instant::now());
+    assert_eq!((pool.stats().dirty_pages, written_twice(&disk)), (20, [6, 0]));
+    let sync = pool.space().next_sync();
+    pool.flush_unlogged([2..40, 40..60].into_iter(), &waiter).unwrap();
+    assert_eq!((pool.stats().dirty_pages, written_twice(&disk)), (0, [6, 0]));
+    assert!(pool.space().is_synced(sync));
+}
+
+/// With cleaners beside it that write the same pages.
+#[test]
+fn a_load_ends_when_all_its_pages_are_on_disk() {
+    for _ in 0..if cfg!(miri) { 1 } else { 20 } {
+        let (disk, waiter) = (MemoryDisk::default(), Waiter::background());
+        disk.set_latency(Duration::ZERO, Duration::from_micros(200));
+        let pool = pool_on(&disk, 512, 2);
+        pool.start_background().unwrap();
+        make_unlogged(&pool, 2..300, &waiter);
+        (0..5).for_each(|stripe| pool.write_soon((64 * stripe).max(2)..(64 * stripe + 64).min(300)));
+        pool.flush_unlogged([2..100, 100..300].into_iter(), &waiter).unwrap();
+        let mut buffer = AlignedBuffer::new(PAGE);
+        for page in 2..300 {
+            pool.space().read(page, buffer.bytes_mut()).unwrap();
+            verify(buffer.bytes(), PageNo(page)).unwrap();
+        }
+        pool.stop_background();
+    }
 }
 
 #[test]

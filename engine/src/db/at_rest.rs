@@ -88,22 +88,62 @@ impl Database {
         Self::check_on(Arc::new(open_directory(dir.as_ref(), &config)?), config, progress)
     }
 
+    /// Checks the database in `dir`, which nobody has open, as [`Database::check_in`] does, and frees the pages that are
+    /// marked as used and belong to nothing: a crash leaves those of a bulk load that it cut off, and of a split. A database
+    /// that is not sound is left as it is, since what lies below a damaged page is not reached.
+    pub fn reclaim_in(
+        dir: impl AsRef<Path>,
+        config: EngineConfig,
+        progress: &mut dyn FnMut(CheckProgress),
+    ) -> Result<CheckReport> {
+        Self::reclaim_on(Arc::new(open_directory(dir.as_ref(), &config)?), config, progress)
+    }
+
+    /// As [`Database::reclaim_in`], on any [`Disk`].
+    pub fn reclaim_on(
+        disk: Arc<dyn Disk>,
+        config: EngineConfig,
+        progress: &mut dyn FnMut(CheckProgress),
+    ) -> Result<CheckReport> {
+        let report = Self::check_on(Arc::clone(&disk), config.clone(), progress)?;
+        if !report.is_sound() || report.space.leaked_pages == 0 {
+            return Ok(report);
+        }
+        Self::look_over(&*disk, &config, true, progress)
+    }
+
     /// As [`Database::check_in`], on any [`Disk`].
     pub fn check_on(
         disk: Arc<dyn Disk>,
         config: EngineConfig,
         progress: &mut dyn FnMut(CheckProgress),
     ) -> Result<CheckReport> {
+        Self::look_over(&*disk, &config, false, progress)
+    }
+
+    /// Recovers a database if it was not closed, checks it, and closes it if it was changed: recovered, or with `reclaim`
+    /// relieved of its leaked pages. No transaction goes on in it, and none is rolled back.
+    fn look_over(
+        disk: &dyn Disk,
+        config: &EngineConfig,
+        reclaim: bool,
+        progress: &mut dyn FnMut(CheckProgress),
+    ) -> Result<CheckReport> {
         config.check()?;
-        let space = Arc::new(Tablespace::open(&*disk)?);
-        let was_clean = space.was_clean();
-        let config = opening::as_found(&*disk, &space, config);
+        let space = Arc::new(Tablespace::open(disk)?);
+        let changes = reclaim || !space.was_clean();
+        let config = opening::as_found(disk, &space, config, changes);
         let mut tell = |recovery| progress(CheckProgress::Recovering(recovery));
-        let (running, waits) = Self::recover(&*disk, space, &config, &mut tell)?;
+        let (running, waits) = Self::recover(disk, space, &config, &mut tell)?;
         let waiter = Waiter::background().recording(&waits);
         let catalog = Catalog::open(&running.pool, PageNo(running.space.catalog_root()));
-        let report = Check::run(&running.pool, &catalog, &waiter, progress)?;
-        if !was_clean {
+        if reclaim {
+            // What a crash left half done knows of pages that no tree has.
+            catalog.alloc().free_pending(&waiter)?;
+            catalog.tidy(&waiter)?;
+        }
+        let report = Check::run(&running.pool, &catalog, reclaim, &waiter, progress)?;
+        if changes {
             running.make_clean(&waiter)?;
         }
         Ok(report)

@@ -59,10 +59,12 @@ struct Told<'a> {
 }
 
 impl<'a> Check<'a> {
-    /// Of what `pool` and `catalog` have; nobody changes it meanwhile.
+    /// Of what `pool` and `catalog` have; nobody changes it meanwhile. With `reclaim`, leaked pages are freed if nothing is
+    /// wrong: then nothing refers to a page but what was reached.
     pub(super) fn run(
         pool: &'a BufferPool,
         catalog: &'a Catalog,
+        reclaim: bool,
         waiter: &'a Waiter,
         progress: &'a mut dyn FnMut(CheckProgress),
     ) -> Result<CheckReport> {
@@ -72,10 +74,10 @@ impl<'a> Check<'a> {
         let report = CheckReport { page_bytes: space.page_size() as u32, ..CheckReport::default() };
         let told = Told { space, report, progress, pages: 0, of, name: String::new() };
         let reached = Reached::of(space.pages());
-        Check { catalog, space, waiter, reached, told }.all()
+        Check { catalog, space, waiter, reached, told }.all(reclaim)
     }
 
-    fn all(mut self) -> Result<CheckReport> {
+    fn all(mut self, reclaim: bool) -> Result<CheckReport> {
         let entries = self.entries()?;
         let next = entries.iter().find_map(|entry| match entry {
             Entry::Number { name, value } if name == super::database::NEXT_TXN => Some(*value),
@@ -116,7 +118,7 @@ impl<'a> Check<'a> {
         for (_, name, tree) in of_kind(Kind::Tree) {
             self.tree(TreeKind::Tree, name, tree, &mut |_, _, _| Ok(()))?;
         }
-        self.bitmaps()?;
+        self.bitmaps(reclaim)?;
         let Told { mut report, progress, pages, .. } = self.told;
         progress(CheckProgress::Checking { pages, of: pages });
         // As one looks for them: the catalog, tables, trees, segments.
@@ -200,10 +202,16 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    fn bitmaps(&mut self) -> Result<()> {
+    fn bitmaps(&mut self, reclaim: bool) -> Result<()> {
         let Check { catalog, waiter, reached, told, .. } = self;
         told.name = "free space".to_owned();
-        let space = catalog.alloc().check(waiter, reached, &mut |page, error| told.damage(page, error))?;
+        let mut space =
+            catalog.alloc().check(waiter, reached, &mut |page, error| told.damage(page, error))?;
+        if reclaim && told.report.is_sound() {
+            space.freed_pages = catalog.alloc().free_leaked(waiter, reached)?;
+            space.used_pages -= space.freed_pages;
+            space.leaked_pages -= space.freed_pages;
+        }
         told.report.space = space;
         Ok(())
     }

@@ -313,7 +313,7 @@ impl Database {
         let waiter = inner.waiter();
         let _no_tree_comes_or_goes = inner.trees(&waiter);
         let _no_purge = inner.txns.pause_purge(&waiter);
-        Check::run(&inner.running.pool, &inner.catalog, &waiter, progress)
+        Check::run(&inner.running.pool, &inner.catalog, false, &waiter, progress)
     }
 
     /// A small note kept with the database; `None` if it was never set.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::EngineConfig;
-use crate::buffer::{BufferPool, RecoveryProgress, Replay, doublewrite, redo_bytes_max};
+use crate::buffer::{BufferPool, RecoveryProgress, Replay, Voided, doublewrite, redo_bytes_max};
 use crate::disk::{Checkpoint, Disk, Tablespace};
 use crate::error::{Error, Result};
 use crate::page::Lsn;
@@ -23,16 +23,22 @@ pub(super) struct ToReplay {
     end: Lsn,
     /// No page from here on can be what it tells of.
     pages_max: u64,
+    voided: Voided,
 }
 
-/// The configuration with which nothing of a database is made anew: log and doublewrite areas as they are.
-pub(super) fn as_found(disk: &dyn Disk, space: &Tablespace, config: EngineConfig) -> EngineConfig {
+/// The configuration with which nothing of a database is made anew: the log as it is, and no doublewrite areas unless it
+/// `changes`.
+pub(super) fn as_found(
+    disk: &dyn Disk,
+    space: &Tablespace,
+    config: &EngineConfig,
+    changes: bool,
+) -> EngineConfig {
     let log = LogFiles::open(disk, space.database());
     EngineConfig {
         redo_capacity_bytes: log.map_or(config.redo_capacity_bytes, |log| log.capacity_bytes()),
-        // The pages of a clean database are not written.
-        doublewrite: config.doublewrite && !space.was_clean(),
-        ..config
+        doublewrite: config.doublewrite && changes,
+        ..config.clone()
     }
 }
 
@@ -65,9 +71,9 @@ pub(super) fn open_log(
         files => files?,
     };
     let mut reader = Reader::new(&files, start, space.epoch(), redo_bytes_max(space.page_size()));
-    let mut marked = 0;
-    while reader.next(|_, records| {
-        marked += marked_pages(records, space.page_size());
+    let mut seen = Survey::default();
+    while reader.next(|end, records| {
+        seen.look_at(end, records, space.page_size());
         Ok(())
     })? {}
     let end = reader.end();
@@ -83,29 +89,49 @@ pub(super) fn open_log(
     space.note_durable_log(end.0);
     // The files were that long at the checkpoint; what they have grown by since was allocated first, and the log has that.
     // One group more, for what was being allocated at that moment.
-    let pages_max = (space.pages() + group_pages(space.page_size())).saturating_add(marked);
+    let pages_max = (space.pages() + group_pages(space.page_size())).saturating_add(seen.marked_pages);
     let to_replay = (end.0 > start.lsn)
         .then(|| {
-            LogFiles::open(disk, space.database()).map(|files| ToReplay { files, start, end, pages_max })
+            let voided = seen.voided;
+            LogFiles::open(disk, space.database()).map(|files| ToReplay {
+                files,
+                start,
+                end,
+                pages_max,
+                voided,
+            })
         })
         .transpose()?;
     Ok((Log::new(space, files, config.log_buffer_bytes, end), to_replay))
 }
 
-/// How many pages the records of a frame may have marked as used.
-fn marked_pages(records: &[u8], page_bytes: usize) -> u64 {
-    let (mut rest, mut pages) = (records, 0);
-    // What cannot be decoded is refused when it is replayed.
-    while !rest.is_empty()
-        && let Ok((page, op)) = Op::decode(&mut rest, page_bytes)
-    {
-        if let Op::Write { bytes, .. } = op
-            && page == bitmap_of(page, page_bytes)
+/// What must be known of a log before it is replayed.
+#[derive(Default)]
+struct Survey {
+    /// How many pages it may have marked as used.
+    marked_pages: u64,
+    voided: Voided,
+}
+
+impl Survey {
+    /// Looks at the records of the frame that ends at `end`.
+    fn look_at(&mut self, end: Lsn, records: &[u8], page_bytes: usize) {
+        let mut rest = records;
+        // What cannot be decoded is refused when it is replayed.
+        while !rest.is_empty()
+            && let Ok((page, op)) = Op::decode(&mut rest, page_bytes)
         {
-            pages += 8 * bytes.len() as u64;
+            match op {
+                Op::Write { bytes, .. } if page == bitmap_of(page, page_bytes) => {
+                    self.marked_pages += 8 * bytes.len() as u64;
+                }
+                Op::Unlogged { pages } => {
+                    self.voided.add(page.0..page.0.saturating_add(pages.into()), end);
+                }
+                _ => {}
+            }
         }
     }
-    pages
 }
 
 fn replace_log(
@@ -138,7 +164,7 @@ impl ToReplay {
     pub(super) fn replay(self, pool: &BufferPool, progress: &mut dyn FnMut(RecoveryProgress)) -> Result<()> {
         let total_bytes = self.end.0 - self.start.lsn;
         let mut told = 0;
-        Replay::new(pool, self.end, self.pages_max).run(APPLIERS, |each| {
+        Replay::new(pool, self.end, self.pages_max, self.voided).run(APPLIERS, |each| {
             let mut reader =
                 Reader::new(&self.files, self.start, pool.space().epoch(), redo_bytes_max(pool.page_size()));
             progress(RecoveryProgress { replayed_bytes: 0, total_bytes });

@@ -7,15 +7,19 @@
 //! ```text
 //! offset size
 //!      0    8  page number
-//!      8    1  kind: 1 insert, 2 replace, 3 remove, 4 write, 5 image, 6 cut
+//!      8    1  kind: 1 insert, 2 replace, 3 remove, 4 write, 5 image, 6 cut, 7 unlogged
 //!      9    1  0
-//!     10    2  a: insert, replace, remove, cut: slot; write: offset; image: offset of the hole
+//!     10    2  a: insert, replace, remove, cut: slot; write: offset; image: offset of the hole; unlogged: pages
 //!     12    2  b: insert: length of the key; cut: of the fence; image: length of the hole
-//!     14    2  c: length of the value (bit 15: it is large) or of the bytes; cut, image: 0
+//!     14    2  c: length of the value (bit 15: it is large) or of the bytes; cut, image, unlogged: 0
 //!     16       insert: key, value; replace: value; write: bytes; image: the page without the hole; cut: fence
 //! ```
 //! An image leaves out the unused middle of a node, or end of an overflow page (the hole), which is zero when the page is
 //! made from it.
+//!
+//! *Unlogged* is no change: what was logged of so many pages, from this one on, is void, since a bulk load fills them
+//! without the log. Recovery neither replays it nor reads the pages for it, which may be torn as long as nobody refers to
+//! them (MariaDB's recovery skips what precedes an INIT_PAGE or FREE_PAGE record likewise).
 
 use super::edit::NodeMut;
 use super::node::{LARGE_BYTES, Node, Stored, VALUE_IS_LARGE, VALUE_LENGTH};
@@ -32,6 +36,7 @@ const REMOVE: u8 = 3;
 const WRITE: u8 = 4;
 const IMAGE: u8 = 5;
 const CUT: u8 = 6;
+const UNLOGGED: u8 = 7;
 
 /// A change of one page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +83,11 @@ pub enum Op<'b> {
         /// The bytes after it.
         tail: &'b [u8],
     },
+    /// What was logged of so many pages, from this one on, is void.
+    Unlogged {
+        /// How many.
+        pages: u16,
+    },
 }
 
 /// A record that cannot be, or not on this page.
@@ -106,6 +116,7 @@ impl<'b> Op<'b> {
                 Op::Cut { upper, .. } => upper.len(),
                 Op::Write { bytes, .. } => bytes.len(),
                 Op::Image { head, tail } => head.len() + tail.len(),
+                Op::Unlogged { .. } => 0,
             }
     }
 
@@ -124,6 +135,7 @@ impl<'b> Op<'b> {
             Op::Image { head, tail } => {
                 (IMAGE, head.len(), page_bytes - head.len() - tail.len(), 0, [head, tail])
             }
+            Op::Unlogged { pages } => (UNLOGGED, pages.into(), 0, 0, [&[], &[]]),
         };
         out.extend_from_slice(&page.0.to_le_bytes());
         out.extend_from_slice(&[kind, 0]);
@@ -142,7 +154,7 @@ impl<'b> Op<'b> {
             INSERT => (b, value_len),
             REPLACE => (value_len, 0),
             WRITE => (c, 0),
-            REMOVE => (0, 0),
+            REMOVE | UNLOGGED => (0, 0),
             CUT => (b, 0),
             IMAGE => (a, page_bytes.checked_sub(a + b).ok_or(BadRecord)?),
             _ => return Err(BadRecord),
@@ -154,6 +166,7 @@ impl<'b> Op<'b> {
             REPLACE => Op::Replace { slot: a, value: Stored { bytes: first, large } },
             REMOVE => Op::Remove { slot: a },
             CUT => Op::Cut { slot: a, upper: first },
+            UNLOGGED => Op::Unlogged { pages: a as u16 },
             WRITE => Op::Write { at: a, bytes: first },
             _ => Op::Image { head: first, tail: second },
         };
@@ -166,7 +179,8 @@ impl<'b> Op<'b> {
         matches!(self, Op::Image { .. })
     }
 
-    /// Changes the page, whose bytes were verified or made here. A record that does not fit it changes nothing.
+    /// Changes the page, whose bytes were verified or made here. A record that does not fit it, or is of no change, changes
+    /// nothing.
     pub fn apply(&self, page: &mut [u8]) -> Result<(), BadRecord> {
         match *self {
             Op::Image { head, tail } => {
@@ -184,6 +198,7 @@ impl<'b> Op<'b> {
                 page[at..at + bytes.len()].copy_from_slice(bytes);
                 return Ok(());
             }
+            Op::Unlogged { .. } => return Err(BadRecord),
             _ if page[AT_KIND] != KIND_NODE => return Err(BadRecord),
             Op::Insert { value, .. } | Op::Replace { value, .. }
                 if value.large && (page[AT_LEVEL] > 0 || value.len() != LARGE_BYTES) =>

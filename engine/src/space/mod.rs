@@ -9,7 +9,7 @@
 //!
 //! # Neighbours
 //! The caller says near which page it wants one; the first free page from there on is taken, in this group or the
-//! next. [`PageAllocator::allocate_run`] gives pages in a row where there are such, for bulk loads.
+//! next. [`PageAllocator::allocate_unlogged`] gives pages in a row where there are such, for bulk loads.
 
 mod check;
 mod pending;
@@ -46,8 +46,16 @@ pub struct Run {
     pub pages: u64,
 }
 
-/// What a slot of the pending page is to have when these pages are allocated.
-type Note<'n> = dyn Fn(Run) -> Option<(usize, PendingChain)> + 'n;
+/// What an allocation logs besides its bits, in the same mini-transaction.
+enum Noted {
+    Nothing,
+    /// What a slot of the pending page has from now on.
+    Pending(usize, PendingChain),
+    /// What was logged of these pages is void.
+    Unlogged,
+}
+
+type Note<'n> = dyn Fn(Run) -> Noted + 'n;
 
 /// Allocates and frees pages of one tablespace.
 pub struct PageAllocator {
@@ -124,17 +132,18 @@ impl PageAllocator {
 
     /// Allocates a page, near `near` if that is possible.
     pub fn allocate(&self, near: Option<PageNo>, waiter: &Waiter) -> Result<PageNo> {
-        self.allocate_run(near, 1, waiter).map(|run| run.first)
+        let run = self.find_run(near, 1, waiter, &|_| Noted::Nothing)?;
+        self.grow_for(run, waiter).map(|()| run.first)
     }
 
-    /// Allocates up to `pages` pages in a row, at least one.
-    pub fn allocate_run(&self, near: Option<PageNo>, pages: u64, waiter: &Waiter) -> Result<Run> {
-        let run = self.find_run(near, pages, waiter, &|_| None)?;
+    /// Allocates up to `pages` pages in a row, at least one, to be filled by [`BufferPool::make_unlogged`]: what was logged
+    /// of them is void.
+    pub(crate) fn allocate_unlogged(&self, near: Option<PageNo>, pages: u64, waiter: &Waiter) -> Result<Run> {
+        let run = self.find_run(near, pages.min(u16::MAX.into()), waiter, &|_| Noted::Unlogged)?;
         self.grow_for(run, waiter).map(|()| run)
     }
 
-    /// The same, without room on disk for them. `note` says what a slot of the pending page is to have, in the same
-    /// mini-transaction.
+    /// Allocates up to `pages` pages in a row, at least one, without room on disk for them.
     fn find_run(&self, near: Option<PageNo>, pages: u64, waiter: &Waiter, note: &Note<'_>) -> Result<Run> {
         let group_pages = group_pages(self.pool.page_size());
         let from = near.map_or(self.cursor.load(Ordering::Relaxed), |page| page.0);
@@ -250,7 +259,7 @@ impl PageAllocator {
         no: PageNo,
         waiter: &Waiter,
         which: impl Fn(&[u8]) -> Result<Option<(Range<u64>, bool)>>,
-        note: impl Fn(Run) -> Option<(usize, PendingChain)>,
+        note: impl Fn(Run) -> Noted,
     ) -> Result<Option<Run>> {
         self.pool.change(waiter, &Need::nodes(self.pool.page_size(), &[]), |mut mtr| {
             let mut bitmap = self.pool.optimistic(no)?.exclusive()?;
@@ -259,8 +268,12 @@ impl PageAllocator {
             };
             let (at, bytes) = bitmap::changed_bytes(bitmap.bytes(), pages.clone(), in_use);
             let run = Run { first: PageNo(no.0 - 1 + pages.start), pages: pages.end - pages.start };
-            let Some((slot, chain)) = note(run) else {
+            let noted = note(run);
+            let Noted::Pending(slot, chain) = noted else {
                 mtr.apply(&mut bitmap, &Op::Write { at, bytes: &bytes });
+                if let Noted::Unlogged = noted {
+                    mtr.void(run.first, run.pages as u16);
+                }
                 mtr.commit(&mut [&mut bitmap]);
                 return Ok(Some(run));
             };
@@ -291,7 +304,7 @@ impl PageAllocator {
                 }
             }
         };
-        self.change_bitmap(no, waiter, which, |_| None)?;
+        self.change_bitmap(no, waiter, which, |_| Noted::Nothing)?;
         self.cursor.fetch_min(run.first.0, Ordering::Relaxed);
         Ok(())
     }

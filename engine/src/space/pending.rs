@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use super::{PageAllocator, Run};
+use super::{Noted, PageAllocator, Run};
 use crate::buffer::{ExclusiveGuard, Mtr, Need, Stop};
 use crate::error::{Error, Result};
 use crate::metrics::WaitReason;
@@ -172,7 +172,7 @@ impl<'a> PendingSlot<'a> {
             return Ok(());
         }
         let noted = |run: Run| PendingChain { run: run.first.0, run_pages: run.pages, ..self.chain };
-        let note = |run| Some((self.number, noted(run)));
+        let note = |run| Noted::Pending(self.number, noted(run));
         let run = self.alloc.find_run(None, pages.min(RUN_PAGES), waiter, &note)?;
         self.chain = noted(run);
         self.alloc.grow(run.first.0 + run.pages, waiter)
@@ -231,7 +231,7 @@ impl<'a> PendingSlot<'a> {
                 && pages.clone().all(|page| is_set(bitmap, page))
         };
         let which = |bitmap: &[u8]| Ok(in_use(bitmap).then(|| (pages.clone(), false)));
-        let freed = self.alloc.change_bitmap(no, waiter, which, |_| Some((self.number, chain)))?;
+        let freed = self.alloc.change_bitmap(no, waiter, which, |_| Noted::Pending(self.number, chain))?;
         if freed.is_none() {
             debug_assert!(false, "{run:?} is in a slot, and free");
             return self.abandon(waiter);

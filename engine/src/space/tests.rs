@@ -23,7 +23,7 @@ fn pages_are_given_once_near_where_wanted_and_again_when_freed() {
     alloc.free(PageNo(50), &waiter).unwrap();
     assert_eq!(alloc.allocate(Some(PageNo(90)), &waiter).unwrap(), PageNo(103));
     assert_eq!(alloc.allocate(Some(PageNo(40)), &waiter).unwrap(), PageNo(50));
-    let run = alloc.allocate_run(None, 64, &waiter).unwrap();
+    let run = alloc.allocate_unlogged(None, 64, &waiter).unwrap();
     assert_eq!(run, Run { first: PageNo(104), pages: 64 });
     assert_eq!(alloc.used_pages(&waiter).unwrap(), 104 + 64);
 }
@@ -34,7 +34,7 @@ fn a_second_group_is_made_and_found_again() {
     let pool_before = pool(&disk, true);
     let alloc = PageAllocator::create(&pool_before, &waiter).unwrap();
     let group = group_pages(4096);
-    while alloc.allocate_run(None, group, &waiter).unwrap().first.0 < group {}
+    while alloc.allocate_unlogged(None, group, &waiter).unwrap().first.0 < group {}
     let used = alloc.used_pages(&waiter).unwrap();
     assert!(used > group + 1);
     pool_before.flush_all(&waiter).unwrap();

@@ -273,7 +273,7 @@ impl Loader<'_> {
     /// What was loaded is written and synced; then the root, which makes it a part of the tree, is logged.
     fn write_root(&self, level: usize, count: usize, fences: &Fences) -> Result<()> {
         if self.unlogged {
-            self.pool.flush_all(self.waiter)?;
+            self.pool.flush_unlogged(self.used_pages(), self.waiter)?;
         }
         let node = self.build_node(self.root, level, count, fences);
         self.pool.change(self.waiter, &Need::nodes(self.pool.page_size(), &[]), |mut mtr| {
@@ -322,7 +322,7 @@ impl Loader<'_> {
         if last.is_none() {
             let near = self.runs.last().map(|run| PageNo(run.first.0 + run.pages));
             let pages = RUN_PAGES << self.runs.len().min(RUN_DOUBLINGS);
-            self.runs.push(self.alloc.allocate_run(near, pages, self.waiter)?);
+            self.runs.push(self.alloc.allocate_unlogged(near, pages, self.waiter)?);
             self.used = 0;
         }
         let run = self.runs.last().expect("there is one now");
@@ -334,6 +334,15 @@ impl Loader<'_> {
         }
         self.made.end = no + 1;
         Ok(PageNo(no))
+    }
+
+    /// Those of each run that were made.
+    fn used_pages(&self) -> impl Iterator<Item = Range<u64>> + Clone {
+        let last = self.runs.len().saturating_sub(1);
+        self.runs.iter().enumerate().map(move |(index, run)| {
+            let used = if index == last { self.used } else { run.pages };
+            run.first.0..run.first.0 + used
+        })
     }
 
     /// Frees the pages that are not in use: those left of the last run, or all if the load failed.

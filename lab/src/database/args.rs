@@ -21,6 +21,12 @@ pub struct CheckArgs {
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
 
+    /// If it is sound, free the pages that belong to nothing: those of a bulk load that a crash cut off
+    ///
+    /// Costs a second read of every page if there are any.
+    #[arg(long)]
+    pub reclaim: bool,
+
     /// Print JSON instead (docs/check.md)
     #[arg(long)]
     pub json: bool,

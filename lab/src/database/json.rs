@@ -59,6 +59,7 @@ fn report_value(report: &CheckReport) -> Value {
             "free_pages": space.free_pages(),
             "reached_pages": space.reached_pages,
             "leaked_pages": space.leaked_pages,
+            "freed_pages": space.freed_pages,
         },
     })
 }

@@ -35,11 +35,14 @@ impl Checked {
 
 /// `flifo check DIR`.
 pub fn check(args: &CheckArgs) -> Result<Ended, Error> {
-    let checked = run(&args.dir, args.buffer_pool)?;
-    let text = match args.json {
+    let checked = run(&args.dir, args.buffer_pool, args.reclaim)?;
+    let mut text = match args.json {
         true => json::check(&checked),
         false => text::check(&args.dir, &checked, Style::stdout()),
     };
+    if args.reclaim && !args.json && checked.ended() == Ended::DamageFound {
+        text.push_str("nothing was freed: what lies below a damaged page was not reached\n");
+    }
     print(&text);
     Ok(checked.ended())
 }
@@ -54,7 +57,7 @@ pub fn stat(args: &StatArgs) -> Result<Ended, Error> {
         Err(error) => return Err(cannot_look(error)),
     };
     let checked = match looks_into(&at_rest, args) {
-        true => Some(run(&args.dir, args.buffer_pool)?),
+        true => Some(run(&args.dir, args.buffer_pool, false)?),
         false => None,
     };
     // Recovered, it is another one.
@@ -74,11 +77,12 @@ fn looks_into(at_rest: &AtRest, args: &StatArgs) -> bool {
     !args.brief && (changes_nothing || args.recover)
 }
 
-fn run(dir: &Path, buffer_pool: Bytes) -> Result<Checked, Error> {
+fn run(dir: &Path, buffer_pool: Bytes, reclaim: bool) -> Result<Checked, Error> {
     let config = EngineConfig { buffer_pool_bytes: buffer_pool.0, ..EngineConfig::default() };
     let progress = Progress::new();
     let mut bar: Option<(bool, ProgressBar)> = None;
-    let checked = Database::check_in(dir, config, &mut |step| {
+    let check = if reclaim { Database::reclaim_in } else { Database::check_in };
+    let checked = check(dir, config, &mut |step| {
         let (recovers, done, of) = match step {
             CheckProgress::Recovering(recovery) => (true, recovery.replayed_bytes, recovery.total_bytes),
             CheckProgress::Checking { pages, of } => (false, pages, of),

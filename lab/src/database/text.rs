@@ -116,14 +116,18 @@ fn space(report: &CheckReport) -> String {
             ", of which {} belong to nothing{}",
             count(leaked),
             if report.is_sound() {
-                " (left by a crash: they cost space, and nothing else)"
+                " (left by a crash: they cost space, and nothing else; flifo check --reclaim frees them)"
             } else {
                 " that could be read"
             }
         ),
     };
+    let freed = match space.freed_pages {
+        0 => String::new(),
+        freed => format!(", {} of them freed now, which belonged to nothing", count(freed)),
+    };
     format!(
-        "{} pages: {} in use{leaked}, {} free",
+        "{} pages: {} in use{leaked}, {} free{freed}",
         count(space.pages),
         count(space.used_pages),
         count(space.free_pages())

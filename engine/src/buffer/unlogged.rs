@@ -1,0 +1,128 @@
+//! Writing what a bulk load makes: pages that are not logged, and to which nothing refers before all are on disk.
+//!
+//! They are written once, past the doublewrite area. If a crash tears one, the load has not ended, nothing refers to the
+//! page, and what was logged of it in an earlier life is void (`Mtr::void`), so that recovery does not read it.
+//!
+//! # Invariant
+//! A page that is dirty, and whose LSN is not after the end of the log when the load was done with it, is one that the
+//! load made and nobody has changed since; and the load has not ended, since it ends with the page written and synced
+//! ([`BufferPool::flush_unlogged`]). Any later change bears a greater LSN: then the page may be another one's by now,
+//! and is written twice like all others.
+
+use std::ops::Range;
+
+use super::BufferPool;
+use super::batch::{BATCH_PAGES, Batch};
+use super::instance::Instance;
+use super::latch::{DIRTY, EXCLUSIVE, WRITING};
+use crate::disk::Tablespace;
+use crate::error::Result;
+use crate::metrics::WaitReason;
+use crate::page::{Lsn, PageNo};
+use crate::wait::Waiter;
+
+/// Pages that a load is done with, some of one stripe.
+pub(super) struct Finished {
+    pages: Range<u64>,
+    /// The end of the log then.
+    until: Lsn,
+}
+
+impl BufferPool {
+    /// Has the cleaners write pages of one stripe that a load is done with.
+    pub(crate) fn write_soon(&self, pages: Range<u64>) {
+        if !pages.is_empty() {
+            let instance = self.instance_of(PageNo(pages.start));
+            instance.finished().push_back(Finished { pages, until: self.log.next() });
+            instance.bell.ring();
+        }
+    }
+
+    /// Returns when all of these pages that a load has made are written and durable.
+    pub(crate) fn flush_unlogged(
+        &self,
+        runs: impl Iterator<Item = Range<u64>> + Clone,
+        waiter: &Waiter,
+    ) -> Result<()> {
+        let mut batch = Batch::new(self.page_size());
+        let until = self.log.next();
+        let pieces = runs.flat_map(pieces);
+        // The cleaners write, too: first what they have not begun, then see to the rest.
+        for pages in pieces.clone() {
+            self.write_unlogged(pages, until, &mut batch, waiter)?;
+        }
+        for pages in pieces {
+            while let Some(page) = self.first_in(pages.clone(), DIRTY | WRITING)? {
+                let entry = self.entry(page)?;
+                entry.wait_while(waiter, WaitReason::DiskWrite, |state| state & WRITING != 0);
+                entry.wait_while(waiter, WaitReason::PageLatch, |state| state & EXCLUSIVE != 0);
+                self.write_unlogged(pages.clone(), until, &mut batch, waiter)?;
+            }
+        }
+        self.check_failed()?;
+        waiter.wait(WaitReason::DiskSync, || self.space().sync()).map_err(|error| self.fail(error))
+    }
+
+    /// The first of these pages whose state has one of `flags`.
+    fn first_in(&self, mut pages: Range<u64>, flags: u64) -> Result<Option<PageNo>> {
+        use std::sync::atomic::Ordering::Acquire;
+        pages
+            .find_map(|page| match self.entry(PageNo(page)) {
+                Ok(entry) => (entry.state.load(Acquire) & flags != 0).then_some(Ok(PageNo(page))),
+                Err(error) => Some(Err(error)),
+            })
+            .transpose()
+    }
+
+    /// Writes a batch of the pages of an instance that loads are done with; whether there were any.
+    pub(super) fn write_finished(
+        &self,
+        instance: &Instance,
+        batch: &mut Batch,
+        waiter: &Waiter,
+    ) -> Result<bool> {
+        let (pages, until) = {
+            let mut queue = instance.finished();
+            let Some(finished) = queue.front_mut() else { return Ok(false) };
+            let (pages, until) = (&mut finished.pages, finished.until);
+            let piece = pages.start..pages.end.min(pages.start + BATCH_PAGES as u64);
+            pages.start = piece.end;
+            if pages.is_empty() {
+                queue.pop_front();
+            }
+            (piece, until)
+        };
+        self.write_unlogged(pages, until, batch, waiter).map(|()| true)
+    }
+
+    /// Writes those of `pages`, at most a batch of one stripe, that are dirty and neither latched nor being written.
+    fn write_unlogged(
+        &self,
+        pages: Range<u64>,
+        until: Lsn,
+        batch: &mut Batch,
+        waiter: &Waiter,
+    ) -> Result<()> {
+        self.check_failed()?;
+        let instance = self.instance_of(PageNo(pages.start));
+        let begun = self.begin_write(instance, pages.map(PageNo), batch)?;
+        if begun.newest() <= until {
+            begun.write(waiter, || self.write_in_place(batch))?;
+        } else {
+            let mut doublewrite = self.lock_doublewrite(instance, waiter)?;
+            begun.write(waiter, || self.write_twice(&mut doublewrite, batch))?;
+        }
+        Ok(())
+    }
+}
+
+/// Pieces of a batch at most, each of one stripe.
+fn pieces(run: Range<u64>) -> impl Iterator<Item = Range<u64>> + Clone {
+    let mut from = run.start;
+    std::iter::from_fn(move || {
+        let stripe_end = (from / Tablespace::STRIPE_PAGES + 1) * Tablespace::STRIPE_PAGES;
+        let piece = from..run.end.min(stripe_end).min(from + BATCH_PAGES as u64);
+        from = piece.end;
+        (!piece.is_empty()).then_some(piece)
+    })
+}

@@ -1,0 +1,71 @@
+//! Which records of the redo log are void: those of pages that were filled afterwards without being logged.
+//!
+//! A bulk load's pages are written once, past the doublewrite area, since nobody refers to them before all of them are
+//! synced. A crash may tear them. Then nothing of an earlier life of theirs may be replayed, nor be missed.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crate::page::{Lsn, PageNo};
+
+/// Pages, and before which LSN what was logged of them is void.
+#[derive(Debug, Default)]
+pub(crate) struct Voided {
+    /// By the first page: where the run ends, and the LSN. They do not overlap.
+    runs: BTreeMap<u64, (u64, Lsn)>,
+}
+
+impl Voided {
+    /// What was logged of these pages before `lsn` is void; to be called in the order of the LSNs.
+    pub(crate) fn add(&mut self, pages: Range<u64>, lsn: Lsn) {
+        if pages.is_empty() {
+            return;
+        }
+        // What lies there is cut off, or into two.
+        let begun = self.runs.range(..pages.end).rev();
+        let in_the_way: Vec<_> = begun
+            .take_while(|&(_, &(end, _))| end > pages.start)
+            .map(|(&first, &(end, lsn))| (first..end, lsn))
+            .collect();
+        for (run, lsn) in in_the_way {
+            self.runs.remove(&run.start);
+            let left = [run.start..run.end.min(pages.start), run.start.max(pages.end)..run.end];
+            left.into_iter().filter(|left| !left.is_empty()).for_each(|left| {
+                self.runs.insert(left.start, (left.end, lsn));
+            });
+        }
+        self.runs.insert(pages.start, (pages.end, lsn));
+    }
+
+    /// Whether the records of a frame that ends at `end` are void for this page.
+    pub(crate) fn is_void(&self, page: PageNo, end: Lsn) -> bool {
+        let run = self.runs.range(..=page.0).next_back();
+        run.is_some_and(|(_, &(last, lsn))| page.0 < last && end <= lsn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_latest_counts_for_each_page(
+            runs in proptest::collection::vec((0_u64..40, 0_u64..12), 0..20),
+        ) {
+            let (mut voided, mut model) = (Voided::default(), [0; 64]);
+            for (index, &(first, pages)) in runs.iter().enumerate() {
+                let lsn = 10 * (index as u64 + 1);
+                voided.add(first..first + pages, Lsn(lsn));
+                model[first as usize..(first + pages) as usize].fill(lsn);
+                prop_assert!(voided.runs.values().zip(voided.runs.keys().skip(1)).all(|(run, &next)| run.0 <= next));
+            }
+            for (page, &lsn) in model.iter().enumerate() {
+                for end in 1..220 {
+                    prop_assert_eq!(voided.is_void(PageNo(page as u64), Lsn(end)), end <= lsn);
+                }
+            }
+        }
+    }
+}
