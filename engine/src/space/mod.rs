@@ -9,7 +9,7 @@
 //!
 //! # Neighbours
 //! The caller says near which page it wants one; the first free page from there on is taken, in this group or the
-//! next. [`PageAllocator::allocate_unlogged`] gives pages in a row where there are such, for bulk loads.
+//! next. `PageAllocator::allocate_unlogged` gives pages in a row where there are such, for bulk loads.
 
 mod check;
 mod pending;
