@@ -15,6 +15,7 @@
 mod actor;
 mod args;
 mod cell;
+mod memory;
 mod plan;
 mod report;
 mod results;

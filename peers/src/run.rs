@@ -15,6 +15,7 @@ use tempfile::TempDir;
 
 use crate::args::Args;
 use crate::cell::{self, Base, Rig};
+use crate::memory;
 use crate::plan::{Plan, Step};
 use crate::report::{self, Form};
 use crate::results::{Peer, Results, Round, RunSettings};
@@ -227,6 +228,7 @@ fn load_step(
 ) -> bool {
     let name = plan.peers[step.peer].about.name;
     let dir = temp.join(format!("{name}-load"));
+    memory::touch(2 * plan.settings_of(step.peer).cache_bytes);
     let sampler = Sampler::start(Server::RestOfThisProcess, Vec::new());
     // An empty database may write its log's files at once: a load begins when it asks for the first row.
     let mut begun = None;

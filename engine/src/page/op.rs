@@ -279,6 +279,7 @@ mod tests {
             Op::Remove { slot: 2 },
             Op::Cut { slot: 1, upper: b"m" },
             Op::Write { at: 64, bytes: &[1, 2, 3] },
+            Op::Unlogged { pages: 1024 },
             Op::image(&page),
         ];
         ops.iter().for_each(round_trip);
@@ -342,6 +343,7 @@ mod tests {
             Op::Write { at: 8, bytes: &[1] },
             Op::Write { at: 4088, bytes: &[1] },
             Op::Image { head: &large, tail: &[] },
+            Op::Unlogged { pages: 1 },
         ];
         for op in ops {
             let mut page = before.clone();
