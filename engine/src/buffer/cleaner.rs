@@ -1,10 +1,10 @@
 //! Page cleaners: they keep free frames in stock, so that users never write, and write what holds up the checkpoint.
 //!
-//! A [`Cleaner`] serves some of the pool's instances. [`Cleaner::step`] writes what a bulk load is done with, which is the
-//! cheapest to write, and makes the stock of each full: it evicts clean pages that were not used lately and writes dirty
-//! ones. Then it writes pages whose oldest change lies more than [`FLUSH_AGE_SHARE`] of the log's capacity back, or before a flush of the whole pool
-//! that somebody waits for. There is no thread in it; [`BufferPool::start_background`] puts
-//! threads around it, a simulator calls it itself.
+//! A [`Cleaner`] serves some of the pool's instances. [`Cleaner::step`] writes what a bulk load is done with, so that it can
+//! be evicted. It makes the stock of each full: it evicts clean pages that were not used lately and writes dirty ones. And
+//! it writes pages whose oldest change lies more than [`FLUSH_AGE_SHARE`] of the log's capacity back, or before a flush of
+//! the whole pool that somebody waits for. There is no thread in it; [`BufferPool::start_background`] puts threads around
+//! it, a simulator calls it itself.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -52,8 +52,8 @@ impl Cleaner {
             let pool = Arc::clone(&self.pool);
             let instance = &pool.instances[self.instances[index]];
             instance.bell.heard();
-            // Each of them each time: neither a long load nor a lack of frames must hold up the checkpoint. An error is kept
-            // by the pool.
+            // All three each time: neither a long load nor a lack of frames must hold up the checkpoint. The pool keeps an
+            // error.
             let finished = pool.write_finished(instance, &mut self.copies, &self.waiter).unwrap_or(false);
             let progress = self.refill(instance);
             if instance.free_frames() < instance.stock() {
