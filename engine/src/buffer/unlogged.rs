@@ -10,6 +10,7 @@
 //! and is written twice like all others.
 
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 use super::BufferPool;
 use super::batch::{BATCH_PAGES, Batch};
@@ -65,10 +66,9 @@ impl BufferPool {
 
     /// The first of these pages whose state has one of `flags`.
     fn first_in(&self, mut pages: Range<u64>, flags: u64) -> Result<Option<PageNo>> {
-        use std::sync::atomic::Ordering::Acquire;
         pages
             .find_map(|page| match self.entry(PageNo(page)) {
-                Ok(entry) => (entry.state.load(Acquire) & flags != 0).then_some(Ok(PageNo(page))),
+                Ok(entry) => (entry.state.load(Ordering::Acquire) & flags != 0).then_some(Ok(PageNo(page))),
                 Err(error) => Some(Err(error)),
             })
             .transpose()
