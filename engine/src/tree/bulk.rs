@@ -53,8 +53,6 @@ struct Loader<'t> {
     used: u64,
     /// The last pages that follow each other in a stripe.
     made: Range<u64>,
-    /// A page was made that is not logged.
-    unlogged: bool,
 }
 
 impl Tree {
@@ -98,7 +96,6 @@ impl Tree {
             runs: Vec::new(),
             used: 0,
             made: 0..0,
-            unlogged: false,
         };
         let loaded = self.load_rows(&mut loader, next, progress);
         let freed = loader.free_unused(loaded.is_ok());
@@ -170,7 +167,6 @@ impl Level {
 impl Loader<'_> {
     /// Makes the overflow pages of a large value, and adds its row.
     fn add_large(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.unlogged = true;
         let (prefix, rest) = value.split_at(LARGE_PREFIX_BYTES);
         let stamp = self.alloc.next_stamp();
         let pieces = rest.chunks(bytes_per_page(self.pool.page_size()));
@@ -249,7 +245,6 @@ impl Loader<'_> {
     /// Makes a node of the level's first `count` entries, and says so to the level above.
     fn make_node(&mut self, level: usize, count: usize, fences: &Fences) -> Result<()> {
         let no = self.next_page()?;
-        self.unlogged = true;
         self.write_node(no, level, count, fences)?;
         let of_level = &mut self.levels[level];
         of_level.nodes += 1;
@@ -272,7 +267,7 @@ impl Loader<'_> {
 
     /// What was loaded is written and synced; then the root, which makes it a part of the tree, is logged.
     fn write_root(&self, level: usize, count: usize, fences: &Fences) -> Result<()> {
-        if self.unlogged {
+        if !self.runs.is_empty() {
             self.pool.flush_unlogged(self.used_pages(), self.waiter)?;
         }
         let node = self.build_node(self.root, level, count, fences);
