@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use flifo_admission::{Admission, Config};
-use flifo_engine::disk::{Disk, DiskFile, DiskLock, FileDisk};
+use flifo_engine::disk::{Disk, DiskFile, DiskLock, FileDisk, SharedWords};
 use flifo_engine::{Database, EngineConfig, Error, FlushLog, Isolation, Table};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
@@ -133,6 +133,9 @@ impl DiskFile for SlowFile {
     }
     fn bytes(&self) -> io::Result<u64> {
         self.file.bytes()
+    }
+    fn map(&self, offset: u64, words: usize) -> io::Result<SharedWords> {
+        self.file.map(offset, words)
     }
 }
 

@@ -196,7 +196,7 @@ fn bad_headers_are_named() {
         newer[4092..].copy_from_slice(&checksum.to_le_bytes());
         overwrite(&file(&dir, index), 0, &newer);
         let error = open_error(dir.path());
-        assert!(matches!(error, Error::FormatVersion { found: 7, supported: 5, .. }), "{error}");
+        assert!(matches!(error, Error::FormatVersion { found: 7, supported: 6, .. }), "{error}");
         assert_names(&error, &file(&dir, index));
 
         for damaged in [vec![0; 4096], [&good[..512], &[0; 3584]].concat()] {

@@ -279,8 +279,7 @@ fn a_log_that_ends_before_what_the_checkpoint_noted_is_refused() {
 
 #[test]
 fn without_its_log_a_crashed_database_is_refused_and_a_closed_one_opened() {
-    for index in 0..4 {
-        let name = format!("redo{index}.flifo");
+    for name in names(&crashed().0, "redo") {
         let (disk, _) = crashed();
         disk.remove(&name).unwrap();
         match open(&disk).err().unwrap() {
@@ -307,9 +306,14 @@ fn a_log_of_another_database_or_version_is_refused() {
             put_back(&other, &name, &disk);
         }
         assert!(matches!(open(&disk), Err(Error::MisplacedDataFile { .. })));
-        let (disk, _) = make();
-        disk.flip_bit("redo3.flifo", 8, 5);
-        assert!(matches!(open(&disk), Err(Error::FormatVersion { .. })));
+        for name in ["redo3.flifo", "redobuffer.flifo"] {
+            let (disk, _) = make();
+            disk.flip_bit(name, 8, 5);
+            assert!(matches!(open(&disk), Err(Error::FormatVersion { .. })));
+            let (disk, _) = make();
+            put_back(&other, name, &disk);
+            assert!(matches!(open(&disk), Err(Error::MisplacedDataFile { .. })));
+        }
         let (disk, _) = make();
         put_back(&disk.kill(), "redo0.flifo", &disk);
         let first = read(&disk, "redo0.flifo", 0, 4096);

@@ -40,14 +40,13 @@ impl Checkpointer {
             return Wake::At(now + LATEST);
         }
         let log = Arc::clone(&self.pool.log);
-        let durability = match now.duration_since(self.synced) >= LATEST {
-            true => Durability::Synced,
-            false => Durability::Written,
+        let _ = match now.duration_since(self.synced) >= LATEST {
+            true => {
+                self.synced = now;
+                log.make_durable(log.next(), Durability::Synced, &self.waiter)
+            }
+            false => log.write_out(&self.waiter),
         };
-        if durability == Durability::Synced {
-            self.synced = now;
-        }
-        let _ = log.make_durable(log.next(), durability, &self.waiter);
         let gain = self.pool.oldest_change().0.saturating_sub(log.checkpoint().0);
         let due = now.duration_since(self.checkpointed) >= LATEST && gain > 0;
         if due || gain > log.capacity_bytes() / CHECKPOINT_SHARE {

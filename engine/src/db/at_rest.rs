@@ -12,7 +12,7 @@ use super::{CheckReport, Database, EngineConfig, opening};
 use crate::disk::{Disk, FORMAT_VERSION, Tablespace};
 use crate::error::{Error, Result};
 use crate::page::PageNo;
-use crate::redo::LogFiles;
+use crate::redo::{LogBuffer, LogFiles};
 use crate::wait::Waiter;
 
 /// A database that nobody has open.
@@ -47,11 +47,13 @@ pub struct AtRest {
 impl AtRest {
     pub(super) fn look(disk: &dyn Disk) -> Result<AtRest> {
         let space = Tablespace::open(disk)?;
-        let redo_capacity_bytes = match LogFiles::open(disk, space.database()) {
-            Ok(log) => Ok(log.capacity_bytes()),
-            Err(error) if error.is_damage() => Err(error.to_string()),
-            Err(error) => return Err(error),
-        };
+        let log = LogFiles::open(disk, space.database());
+        let redo_capacity_bytes =
+            match log.and_then(|log| LogBuffer::open(disk, space.database()).map(|_| log.capacity_bytes())) {
+                Ok(bytes) => Ok(bytes),
+                Err(error) if error.is_damage() => Err(error.to_string()),
+                Err(error) => return Err(error),
+            };
         let mut redo_files =
             disk.names().map_err(|source| Error::from_io("cannot list", disk.path(""), source))?;
         redo_files.retain(|name| name.starts_with("redo") && name.ends_with(".flifo"));

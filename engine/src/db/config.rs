@@ -25,7 +25,8 @@ pub struct EngineConfig {
     pub doublewrite: bool,
     /// What the redo log's files hold, bytes. An existing log of another size is replaced after a clean close.
     pub redo_capacity_bytes: u64,
-    /// The redo log's part in memory, bytes.
+    /// The redo log's part in memory, bytes: a mapped file, so that it outlives the process. An existing one of another size is
+    /// replaced after a clean close.
     pub log_buffer_bytes: u64,
     /// What of a commit has happened when it returns.
     pub flush_log_at_trx_commit: FlushLog,
@@ -41,13 +42,14 @@ pub struct EngineConfig {
 /// What of a commit has happened when it returns; the numbers are those of `innodb_flush_log_at_trx_commit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FlushLog {
-    /// Nothing on disk: a crash of the process loses what was committed within about a second (0).
+    /// Nothing is waited for: a power cut loses what was committed within about a second, and a crash of the process what lies
+    /// behind a change that was being logged at that moment (0).
     EverySecond = 0,
     /// It is on the device, and survives a power cut (1).
     #[default]
     Sync = 1,
-    /// It is in the operating system's hands, and survives a crash of the process; a power cut loses what was
-    /// committed within about a second (2).
+    /// It is in the page cache, and survives a crash of the process; a power cut loses what was committed within about a
+    /// second (2).
     Write = 2,
 }
 

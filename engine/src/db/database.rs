@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::lock::{Detector, TxnId};
 use crate::metrics::{WaitReason, Waits};
 use crate::page::{Lsn, PageNo};
-use crate::redo::{Durability, Log, LogFiles};
+use crate::redo::{Durability, Log, LogBuffer, LogFiles};
 use crate::tree::{self, TreeStats};
 use crate::txn::{Purger, SystemConfig, TxnSystem};
 use crate::wait::Waiter;
@@ -189,6 +189,7 @@ impl Database {
         let space = Tablespace::create(&*disk, config.data_files, config.page_size as usize)?;
         Self::create_in(Arc::clone(&disk), space, &config).inspect_err(|_| {
             LogFiles::remove(&*disk);
+            LogBuffer::remove(&*disk);
             doublewrite::remove(&*disk);
             Tablespace::remove(&*disk);
         })

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::page::Lsn;
 use crate::page::bitmap::{bitmap_of, group_pages};
 use crate::page::op::Op;
-use crate::redo::{Log, LogFiles, Reader};
+use crate::redo::{Log, LogBuffer, LogFiles, Reader};
 
 /// Threads that change pages while the log is replayed.
 const APPLIERS: usize = 4;
@@ -35,8 +35,10 @@ pub(super) fn as_found(
     changes: bool,
 ) -> EngineConfig {
     let log = LogFiles::open(disk, space.database());
+    let buffer = LogBuffer::open(disk, space.database());
     EngineConfig {
         redo_capacity_bytes: log.map_or(config.redo_capacity_bytes, |log| log.capacity_bytes()),
+        log_buffer_bytes: buffer.map_or(config.log_buffer_bytes, |buffer| buffer.bytes()),
         doublewrite: config.doublewrite && changes,
         ..config.clone()
     }
@@ -70,16 +72,23 @@ pub(super) fn open_log(
         }
         files => files?,
     };
+    let buffer = open_buffer(disk, space, config)?;
     let mut reader = Reader::new(&files, start, space.epoch(), redo_bytes_max(space.page_size()));
     let mut seen = Survey::default();
-    while reader.next(|end, records| {
-        seen.look_at(end, records, space.page_size());
+    let mut survey = |reader: &mut Reader<'_>| -> Result<()> {
+        while reader.next(|end, records| {
+            seen.look_at(end, records, space.page_size());
+            Ok(())
+        })? {}
         Ok(())
-    })? {}
-    let end = reader.end();
+    };
+    survey(&mut reader)?;
     if !space.was_clean() {
+        reader.take_over(&buffer)?;
+        survey(&mut reader)?;
         check_end(disk, space, &mut reader)?;
     }
+    let end = reader.end();
     if end.0 > start.lsn {
         // Before anything is done that relies on it: what a killed process wrote can be read, and is lost with the next
         // power cut, and the state after a failed sync is no better.
@@ -102,7 +111,23 @@ pub(super) fn open_log(
             })
         })
         .transpose()?;
-    Ok((Log::new(space, files, config.log_buffer_bytes, end), to_replay))
+    Ok((Log::new(space, files, buffer, end), to_replay))
+}
+
+/// The log buffer of an existing database; a new one, if what a process left in it is not needed and it is not as it should be.
+fn open_buffer(disk: &dyn Disk, space: &Tablespace, config: &EngineConfig) -> Result<LogBuffer> {
+    let found = LogBuffer::open(disk, space.database());
+    let is_useful = match &found {
+        Err(Error::MissingRedo { .. } | Error::CorruptRedo { .. }) => false,
+        Ok(buffer) => buffer.has_size(config.log_buffer_bytes),
+        Err(_) => true,
+    };
+    if is_useful || !space.was_clean() {
+        return found;
+    }
+    drop(found);
+    space.confirm_clean()?;
+    LogBuffer::create(disk, space.database(), config.log_buffer_bytes)
 }
 
 /// What must be known of a log before it is replayed.

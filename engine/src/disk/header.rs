@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::block::Block;
 
 /// The version of the format that this program reads and writes.
-pub(crate) const FORMAT_VERSION: u32 = 5;
+pub(crate) const FORMAT_VERSION: u32 = 6;
 
 /// Bytes before the first page of a data file. A multiple of every page size, so that pages are aligned to
 /// their size, which is what a device needs that writes pages atomically.

@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
 
 use rustix::io::Errno;
 
-use super::{ALIGNMENT_BYTES, Disk, DiskFile, DiskLock, assert_aligned};
+use super::{ALIGNMENT_BYTES, Disk, DiskFile, DiskLock, SharedWords, assert_aligned};
 
 const SECTOR_BYTES: usize = 512;
 
@@ -35,6 +36,7 @@ pub enum DiskCall {
     Sync,
     Allocate,
     Bytes,
+    Map,
 }
 
 /// How a call fails.
@@ -48,6 +50,8 @@ pub enum Fault {
     NotPermitted,
     /// EMFILE.
     OutOfFileDescriptors,
+    /// EOPNOTSUPP.
+    Unsupported,
 }
 
 impl Fault {
@@ -57,6 +61,7 @@ impl Fault {
             Fault::DiskFull => Errno::NOSPC,
             Fault::NotPermitted => Errno::ACCESS,
             Fault::OutOfFileDescriptors => Errno::MFILE,
+            Fault::Unsupported => Errno::OPNOTSUPP,
         }
         .into()
     }
@@ -112,6 +117,24 @@ struct FileContent {
     durable: Vec<u8>,
     /// Only with power cuts: changes since the last sync, in order.
     unsynced: Vec<Change>,
+    /// What is mapped of it, and where; it stays so.
+    mapped: Option<(usize, Arc<[AtomicU64]>)>,
+}
+
+impl FileContent {
+    /// What was stored in its mapped part until now, as a write.
+    fn stored(&self) -> Option<Change> {
+        let (offset, words) = self.mapped.as_ref()?;
+        let bytes = words.iter().flat_map(|word| word.load(Ordering::Acquire).to_ne_bytes()).collect();
+        Some(Change::Write { offset: *offset, bytes })
+    }
+
+    /// What is read of it now.
+    fn now(&self) -> Vec<u8> {
+        let mut bytes = self.bytes.clone();
+        self.stored().inspect(|change| change.apply(&mut bytes));
+        bytes
+    }
 }
 
 #[derive(Clone)]
@@ -211,10 +234,10 @@ impl MemoryDisk {
             }
             let content = content.read().unwrap_or_else(PoisonError::into_inner);
             let mut durable = content.durable.clone();
-            for change in &content.unsynced {
+            for change in content.unsynced.iter().chain(&content.stored()) {
                 change.maybe_apply(&mut durable, &mut random);
             }
-            let found = FileContent { bytes: durable.clone(), durable, unsynced: Vec::new() };
+            let found = FileContent { bytes: durable.clone(), durable, ..FileContent::default() };
             files.insert(name.clone(), Arc::new(RwLock::new(found)));
         }
         let plan = Mutex::new(Plan { random, ..Plan::default() });
@@ -229,9 +252,10 @@ impl MemoryDisk {
         let directory = lock(&self.shared.directory);
         let copy = |(name, content): (&String, &Content)| {
             let content = content.read().unwrap_or_else(PoisonError::into_inner);
-            let FileContent { bytes, durable, unsynced } = &*content;
-            let (bytes, durable, unsynced) = (bytes.clone(), durable.clone(), unsynced.clone());
-            (name.clone(), Arc::new(RwLock::new(FileContent { bytes, durable, unsynced })))
+            let mut unsynced = content.unsynced.clone();
+            unsynced.extend(content.stored());
+            let (bytes, durable) = (content.now(), content.durable.clone());
+            (name.clone(), Arc::new(RwLock::new(FileContent { bytes, durable, unsynced, mapped: None })))
         };
         let (files, unsynced) = (directory.files.iter().map(copy).collect(), directory.unsynced.clone());
         let plan = Mutex::new(Plan { random: lock(&self.shared.plan).random.clone(), ..Plan::default() });
@@ -431,7 +455,15 @@ impl DiskFile for MemoryFile {
         self.shared.call(DiskCall::Read)?;
         let content = self.content.read().unwrap_or_else(PoisonError::into_inner);
         let offset = offset as usize;
-        let from = content.bytes.get(offset..offset + buf.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let mapped;
+        let bytes = match &content.mapped {
+            Some(_) => {
+                mapped = content.now();
+                &mapped
+            }
+            None => &content.bytes,
+        };
+        let from = bytes.get(offset..offset + buf.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
         buf.copy_from_slice(from);
         Ok(())
     }
@@ -469,6 +501,21 @@ impl DiskFile for MemoryFile {
     fn bytes(&self) -> io::Result<u64> {
         self.shared.call(DiskCall::Bytes)?;
         Ok(self.content.read().unwrap_or_else(PoisonError::into_inner).bytes.len() as u64)
+    }
+
+    /// Only one range of a file is ever mapped. What is stored there is never durable: nobody syncs such a file.
+    fn map(&self, offset: u64, words: usize) -> io::Result<SharedWords> {
+        self.shared.call(DiskCall::Map)?;
+        let offset = offset as usize;
+        let mut content = self.content.write().unwrap_or_else(PoisonError::into_inner);
+        if content.mapped.is_none() {
+            let bytes = content.bytes.get(offset..offset + words * 8).ok_or(io::ErrorKind::UnexpectedEof)?;
+            let words = bytes.as_chunks::<8>().0.iter().map(|word| AtomicU64::new(u64::from_ne_bytes(*word)));
+            content.mapped = Some((offset, words.collect()));
+        }
+        let (at, mapped) = content.mapped.as_ref().expect("it was just mapped");
+        assert_eq!((*at, mapped.len()), (offset, words), "another range was mapped before");
+        Ok(SharedWords::in_memory(Arc::clone(mapped)))
     }
 }
 

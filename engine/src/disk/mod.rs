@@ -20,6 +20,7 @@ mod opening;
 mod real;
 mod state;
 mod tablespace;
+mod words;
 
 pub(crate) use aligned::AlignedBuffer;
 pub(crate) use block::Block;
@@ -29,6 +30,7 @@ pub use memory::{DiskCall, Fault, MemoryDisk};
 pub use real::{FileAccess, RealFile};
 pub(crate) use state::Checkpoint;
 pub use tablespace::Tablespace;
+pub use words::SharedWords;
 
 use std::io;
 
@@ -73,6 +75,11 @@ pub trait DiskFile: Send + Sync {
     fn allocate(&self, bytes: u64) -> io::Result<()>;
     /// The file's length, bytes.
     fn bytes(&self) -> io::Result<u64>;
+    /// `words` of 8 bytes from `offset` on, a multiple of [`ALIGNMENT_BYTES`], as memory: what is stored there is in the file
+    /// as if written at that moment, so it survives the end of the process, and a power cut only after [`DiskFile::sync`].
+    /// The file was opened through the page cache, and nobody cuts it off while the memory is used. `UnexpectedEof`: it ends
+    /// before. `Unsupported`: its file system has no shared mappings, or may need space for a store.
+    fn map(&self, offset: u64, words: usize) -> io::Result<SharedWords>;
 }
 
 /// A lock that is held; dropping it lets go.

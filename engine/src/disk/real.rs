@@ -10,7 +10,11 @@ use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::block::Block;
-use super::{ALIGNMENT_BYTES, DiskFile, assert_aligned};
+use super::{ALIGNMENT_BYTES, DiskFile, SharedWords, assert_aligned};
+
+/// File systems that write elsewhere what is there already (btrfs, ZFS, bcachefs; `statfs(2)`): when they are full, who stores in
+/// a mapped file of theirs dies of it.
+const COPY_ON_WRITE: [u32; 3] = [0x9123_683e, 0x2fc1_2fc1, 0xca45_1a4e];
 
 /// How a [`RealFile`] is opened. The default is the engine's: read and written past the page cache, durable by
 /// [`DiskFile::sync`].
@@ -132,6 +136,19 @@ impl DiskFile for RealFile {
     fn bytes(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
     }
+
+    fn map(&self, offset: u64, words: usize) -> io::Result<SharedWords> {
+        if self.bytes()? < offset + (words * size_of::<u64>()) as u64 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if COPY_ON_WRITE.contains(&(rustix::fs::fstatfs(&self.file)?.f_type as u32)) {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        SharedWords::of_file(&self.file, offset, words).map_err(|error| match Errno::from_io_error(&error) {
+            Some(Errno::NODEV) => io::ErrorKind::Unsupported.into(),
+            _ => error,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -152,6 +169,24 @@ mod tests {
         let mut read = Block::zeroed();
         file.read_at(read.bytes_mut(), 0).unwrap();
         assert_eq!((read.bytes()[511], read.bytes()[512], read.bytes()[1024]), (0, 3, 0));
+    }
+
+    #[test]
+    fn what_is_stored_in_a_mapped_file_is_read_from_it() {
+        use std::sync::atomic::Ordering;
+
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("buffer");
+        std::fs::write(&path, [1; 8192]).unwrap();
+        let access = FileAccess { direct: false, alignment_bytes: 1, ..FileAccess::default() };
+        let file = RealFile::open(&path, access).unwrap();
+        assert_eq!(file.map(4096, 513).err().unwrap().kind(), io::ErrorKind::UnexpectedEof);
+        let words = file.map(4096, 512).unwrap();
+        assert_eq!((words.len(), words[511].load(Ordering::Relaxed)), (512, u64::from_le_bytes([1; 8])));
+        words[511].store(u64::from_le_bytes([7; 8]), Ordering::Relaxed);
+        drop(words);
+        let read = std::fs::read(&path).unwrap();
+        assert!(read[..8184].iter().all(|&byte| byte == 1) && read[8184..] == [7; 8]);
     }
 
     #[test]

@@ -1,18 +1,6 @@
 //! The log's files: equal segments, made once, written round and round.
 //!
-//! ```text
-//! redo0.flifo .. redo3.flifo, each:
-//! offset size
-//!      0    8  "flifoRL\x1a"
-//!      8    4  format version
-//!     12    4  index of the segment
-//!     16    4  segments
-//!     20    4  0
-//!     24    8  bytes of the stream in each segment
-//!     32   16  id of the database
-//!   4092    4  crc32c of the block so far
-//!   4096       the stream
-//! ```
+//! `redo0.flifo` to `redo3.flifo`, each with a header (`header.rs`) and a part of the stream.
 //! Byte `lsn` of the stream lies in segment `lsn / segment_bytes % segments`, at `4096 + lsn % segment_bytes`.
 //!
 //! The segments are written with zeros when they are made, so that a commit's sync has no file system metadata to
@@ -24,13 +12,13 @@ use std::sync::{PoisonError, RwLock};
 
 use uuid::Uuid;
 
+use super::header::{HEADER_BYTES, Kind, corrupt};
 use super::{BLOCK_BYTES, SEGMENTS};
-use crate::disk::{AlignedBuffer, Block, Disk, DiskFile, FORMAT_VERSION};
+use crate::disk::{AlignedBuffer, Block, Disk, DiskFile};
 use crate::error::{Error, Result};
 use crate::page::Lsn;
 
-const MAGIC: [u8; 8] = *b"flifoRL\x1a";
-const HEADER_BYTES: u64 = BLOCK_BYTES;
+const SEGMENT: Kind = Kind { magic: *b"flifoRL\x1a", files: SEGMENTS, name: "redo log" };
 /// Written at a time when a segment is made. As much becomes one folio of the page cache, on file systems that have large ones,
 /// and a later write of one block goes through all blocks of its folio.
 const ZEROS_BYTES: usize = 64 << 10;
@@ -58,16 +46,11 @@ impl LogFiles {
         let segment_bytes = segment_bytes(capacity_bytes);
         let segments = (0..SEGMENTS)
             .map(|index| {
-                make(disk, index, segment_bytes, database).map_err(|source| match source.kind() {
-                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                        Error::DiskFull { bytes_needed: segment_bytes, path: disk.path("") }
-                    }
-                    _ => Error::from_io("cannot create", disk.path(&name(index)), source),
-                })
+                make(disk, &name(index), &SEGMENT.header(index, segment_bytes, database), segment_bytes)
             })
             .collect::<Result<Vec<_>>>()
             .inspect_err(|_| Self::remove(disk))?;
-        disk.sync_directory().map_err(|source| Error::from_io("cannot sync", disk.path(""), source))?;
+        sync_directory(disk)?;
         Ok(Self::new(disk, segment_bytes, segments))
     }
 
@@ -89,21 +72,10 @@ impl LogFiles {
         let mut segments = Vec::new();
         let mut bytes_each = None;
         for index in 0..SEGMENTS {
-            let path = || disk.path(&name(index));
-            let file = disk.open_cached(&name(index)).map_err(|source| match source.kind() {
-                io::ErrorKind::NotFound => Error::MissingRedo { path: path() },
-                _ => Error::from_io("cannot open", path(), source),
-            })?;
-            let segment_bytes = read_header(&*file, path(), index, database)?;
-            let bytes = file.bytes().map_err(|source| Error::from_io("cannot examine", path(), source))?;
-            if bytes < HEADER_BYTES + segment_bytes {
-                return Err(corrupt(
-                    path(),
-                    format!("it has {bytes} bytes, {} are missing", { HEADER_BYTES + segment_bytes - bytes }),
-                ));
-            }
+            let (file, path) = (open(disk, &name(index))?, disk.path(&name(index)));
+            let segment_bytes = SEGMENT.read(&*file, path.clone(), index, database)?;
             if *bytes_each.get_or_insert(segment_bytes) != segment_bytes {
-                return Err(corrupt(path(), "its size differs from the first one's".to_owned()));
+                return Err(corrupt(path, "its size differs from the first one's".to_owned()));
             }
             segments.push(file);
         }
@@ -194,62 +166,39 @@ impl LogFiles {
     }
 }
 
-fn make(disk: &dyn Disk, index: u32, segment_bytes: u64, database: Uuid) -> io::Result<Box<dyn DiskFile>> {
-    let file = disk.create_cached(&name(index))?;
-    file.allocate(HEADER_BYTES + segment_bytes)?;
-    let zeros = AlignedBuffer::new(ZEROS_BYTES.min(segment_bytes as usize));
-    let mut at = HEADER_BYTES;
-    while at < HEADER_BYTES + segment_bytes {
-        let part = (HEADER_BYTES + segment_bytes - at).min(zeros.bytes().len() as u64);
-        file.write_at(&zeros.bytes()[..part as usize], at)?;
-        at += part;
-    }
-    let mut block = Block::zeroed();
-    block.set(0, &MAGIC);
-    block.set(8, &FORMAT_VERSION.to_le_bytes());
-    block.set(12, &index.to_le_bytes());
-    block.set(16, &SEGMENTS.to_le_bytes());
-    block.set(24, &segment_bytes.to_le_bytes());
-    block.set(32, database.as_bytes());
-    block.seal();
-    file.write_at(block.bytes(), 0)?;
-    file.sync()?;
-    Ok(file)
-}
-
-/// Bytes of the stream in the segment, if it is this one of this database.
-fn read_header(file: &dyn DiskFile, path: String, index: u32, database: Uuid) -> Result<u64> {
-    let mut block = Block::zeroed();
-    match file.read_at(block.bytes_mut(), 0) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            return Err(corrupt(path, "it is shorter than its header".to_owned()));
+/// Makes a file with this header and zeros behind it, and makes it durable.
+pub(super) fn make(disk: &dyn Disk, name: &str, header: &Block, bytes: u64) -> Result<Box<dyn DiskFile>> {
+    let made = || {
+        let file = disk.create_cached(name)?;
+        file.allocate(HEADER_BYTES + bytes)?;
+        let zeros = AlignedBuffer::new(ZEROS_BYTES.min(bytes as usize));
+        let mut at = HEADER_BYTES;
+        while at < HEADER_BYTES + bytes {
+            let part = (HEADER_BYTES + bytes - at).min(zeros.bytes().len() as u64);
+            file.write_at(&zeros.bytes()[..part as usize], at)?;
+            at += part;
         }
-        Err(source) => return Err(Error::from_io("cannot read", path, source)),
-    }
-    if block.field(0) != MAGIC {
-        return Err(corrupt(path, "it does not begin as a redo log does".to_owned()));
-    }
-    if block.u32(8) != FORMAT_VERSION {
-        return Err(Error::FormatVersion { path, found: block.u32(8), supported: FORMAT_VERSION });
-    }
-    if !block.is_sealed() {
-        return Err(corrupt(path, "the checksum of its header does not fit".to_owned()));
-    }
-    if block.field(32) != *database.as_bytes() {
-        return Err(Error::MisplacedDataFile { path, what: "it is the log of another database".to_owned() });
-    }
-    let segment_bytes = block.u64(24);
-    if (block.u32(12), block.u32(16)) != (index, SEGMENTS) {
-        let what = format!("it is segment {} of {}", block.u32(12), block.u32(16));
-        return Err(Error::MisplacedDataFile { path, what });
-    }
-    if segment_bytes == 0 || !segment_bytes.is_multiple_of(BLOCK_BYTES) || segment_bytes > 1 << 50 {
-        return Err(corrupt(path, "its header has impossible values".to_owned()));
-    }
-    Ok(segment_bytes)
+        file.write_at(header.bytes(), 0)?;
+        file.sync()?;
+        Ok(file)
+    };
+    made().map_err(|source: io::Error| match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Error::DiskFull { bytes_needed: bytes, path: disk.path("") }
+        }
+        _ => Error::from_io("cannot create", disk.path(name), source),
+    })
 }
 
-fn corrupt(path: String, what: String) -> Error {
-    Error::CorruptRedo { path, what }
+/// Opens a file that is needed.
+pub(super) fn open(disk: &dyn Disk, name: &str) -> Result<Box<dyn DiskFile>> {
+    disk.open_cached(name).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => Error::MissingRedo { path: disk.path(name) },
+        _ => Error::from_io("cannot open", disk.path(name), source),
+    })
+}
+
+/// Makes created names durable.
+pub(super) fn sync_directory(disk: &dyn Disk) -> Result<()> {
+    disk.sync_directory().map_err(|source| Error::from_io("cannot sync", disk.path(""), source))
 }

@@ -10,17 +10,18 @@
 //!    most that the mini-transaction can write. After that nothing on its way waits.
 //! 2. **Append** (`Promise::append`, latches held): one `fetch_add` gives the frame its place; the records are
 //!    copied into the ring (`ring.rs`); the header word, stored last, says that the frame is complete. Frames become
-//!    complete in any order.
+//!    complete in any order. The ring is a mapped file (`buffer_file.rs`).
 //! 3. **Write** (`writer.rs`): whoever leads takes the complete frames off the ring, in order, and writes them.
 //!    A block of 4 KiB that is begun is written whole, with zeros behind the last frame.
-//! 4. **Commit** ([`Log::make_durable`], nothing held, outside of admission): one thread leads, writes and syncs for all
+//! 4. **Commit** ([`Log::make_durable`], nothing held). To survive the end of the process, it is enough that its frame and
+//!    all before it are complete. To survive a power cut, outside of admission, one thread leads, writes and syncs for all
 //!    that wait; the others park until their LSN is durable. The first left over leads next (`stage.rs`).
 //!
 //! # Room
 //! ```text
-//!  checkpoint              durable   written   next            promised        checkpoint + capacity
-//!      |----------------------|---------|--------|----------------|-- ... ---------|
-//!       needed by recovery                 ring   not yet appended                  would be overwritten
+//!  checkpoint          durable   written   complete   next        promised        checkpoint + capacity
+//!      |------------------|---------|----------|--------|------------|-- ... ---------|
+//!       needed by recovery                 ring           not yet appended             would be overwritten
 //! ```
 //! `promised = next + the promises that are out`, and a promise is given only if `promised` stays within both the
 //! files and the ring. A block that is begun is written whole, so in the files the room begins with the block that the checkpoint
@@ -42,8 +43,10 @@
 //! a sync, and before that of the writes, which is held during a write; both are taken with no latch held. The ring has no
 //! lock.
 
+mod buffer_file;
 mod files;
 mod frame;
+mod header;
 mod lot;
 mod reader;
 mod ring;
@@ -54,6 +57,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+pub(crate) use buffer_file::LogBuffer;
 pub(crate) use files::LogFiles;
 pub(crate) use reader::Reader;
 #[cfg(test)]
@@ -84,7 +88,7 @@ const HOLD_BACK_MAX: Duration = Duration::from_millis(20);
 /// How much of a commit has happened when it returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// It is in the operating system's hands, and survives the end of the process.
+    /// It is in the page cache, and survives the end of the process.
     Written,
     /// It is on the device, and survives a power cut.
     Synced,
@@ -117,6 +121,8 @@ pub struct RedoStats {
 pub struct Log {
     space: Arc<Tablespace>,
     ring: Ring,
+    /// What is complete in the ring outlives the process.
+    ring_is_mapped: bool,
     writer: Writer,
     capacity_bytes: u64,
     /// What lies before was written by earlier openings.
@@ -153,17 +159,20 @@ impl Log {
             space.set_checkpoint(Checkpoint { lsn: LSN_START.0, epoch: space.epoch() });
         }
         let files = LogFiles::create(disk, space.database(), capacity_bytes)?;
+        let buffer = LogBuffer::create(disk, space.database(), buffer_bytes)?;
         let end = space.checkpoint().lsn;
-        Ok(Log::new(space, files, buffer_bytes, Lsn(end)))
+        Ok(Log::new(space, files, buffer, Lsn(end)))
     }
 
-    /// The log in `files`, of the database in `space`, whose state says where recovery begins. It ends at `end`.
-    pub(crate) fn new(space: &Arc<Tablespace>, files: LogFiles, buffer_bytes: u64, end: Lsn) -> Arc<Log> {
+    /// The log in `files`, of the database in `space`, whose state says where recovery begins. It ends at `end`, and of what
+    /// `buffer` has nothing is needed.
+    pub(crate) fn new(space: &Arc<Tablespace>, files: LogFiles, buffer: LogBuffer, end: Lsn) -> Arc<Log> {
         let checkpoint = space.checkpoint();
         assert!(checkpoint.lsn <= end.0 && end.0.is_multiple_of(frame::ALIGNMENT_BYTES));
         Arc::new(Log {
             space: Arc::clone(space),
-            ring: Ring::new(buffer_bytes, end, space.epoch()),
+            ring_is_mapped: buffer.is_mapped(),
+            ring: Ring::new(buffer.into_zeros(), end, space.epoch()),
             capacity_bytes: files.capacity_bytes(),
             writer: Writer::new(files, end),
             begun: end,
@@ -223,6 +232,7 @@ impl Log {
         let bytes = frame_bytes(payload_bytes);
         assert!(bytes <= self.ring.bytes() / 2, "a mini-transaction of {bytes} bytes");
         self.space.begin_writing()?;
+        self.write_behind(waiter);
         loop {
             self.writer.check()?;
             match self.ring.try_promise(bytes, self.file_end()) {
@@ -264,24 +274,44 @@ impl Log {
         self.checkpoint().0 / BLOCK_BYTES * BLOCK_BYTES + self.capacity_bytes
     }
 
-    /// Returns once all before `lsn` is written or durable. The caller holds no latch.
+    /// Writes what nobody has waited for, if it is worth it, so that promises need not wait for room in the buffer.
+    #[inline]
+    fn write_behind(&self, waiter: &Waiter) {
+        if self.ring.is_worth_a_write() && !self.writer.is_writing() {
+            waiter.wait(WaitReason::LogWrite, || self.writer.drain(&self.ring));
+        }
+    }
+
+    /// Writes what was appended until now to the files. The caller holds no latch.
+    pub(crate) fn write_out(&self, waiter: &Waiter) -> Result<()> {
+        self.writer.check()?;
+        waiter.wait(WaitReason::LogWrite, || self.writer.write_out(&self.ring, self.next()))
+    }
+
+    /// Returns once all before `lsn`, which is at most [`Log::next`], is as durable as that. The caller holds no latch.
     pub fn make_durable(&self, lsn: Lsn, durability: Durability, waiter: &Waiter) -> Result<()> {
-        if self.writer.has_reached(lsn, durability) {
+        if durability == Durability::Synced && lsn <= self.durable() {
             return Ok(());
         }
         self.writer.check()?;
-        let reason = match durability {
-            Durability::Written => WaitReason::LogWrite,
-            Durability::Synced => WaitReason::LogSync,
-        };
-        waiter.wait(reason, || self.writer.reach(&self.ring, lsn, durability))
+        match durability {
+            Durability::Written if !self.ring_is_mapped => {
+                waiter.wait(WaitReason::LogWrite, || self.writer.write_out(&self.ring, lsn))
+            }
+            Durability::Written if self.ring.is_complete(lsn) => Ok(()),
+            Durability::Written => {
+                waiter.wait(WaitReason::LogWrite, || self.ring.wait_until_complete(lsn));
+                Ok(())
+            }
+            Durability::Synced => waiter.wait(WaitReason::LogSync, || self.writer.sync_out(&self.ring, lsn)),
+        }
     }
 
     /// Makes `lsn` the place where recovery begins. The caller has written all pages whose changes lie before; they are
     /// synced here. With `clean`, nothing is in the log that is not in the pages. Waits for the disk.
     pub(crate) fn make_checkpoint(&self, lsn: Lsn, clean: bool) -> Result<()> {
         let _one_at_a_time = self.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.writer.reach(&self.ring, lsn, Durability::Synced)?;
+        self.writer.sync_out(&self.ring, lsn)?;
         self.writer.check()?;
         if lsn <= self.checkpoint() && !clean {
             // One that began later was faster, and what lies before it may be overwritten already.

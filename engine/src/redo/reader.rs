@@ -1,6 +1,7 @@
 //! Reading the log after a crash: the one parser of frames.
 
 use super::BLOCK_BYTES;
+use super::buffer_file::LogBuffer;
 use super::files::LogFiles;
 use super::frame::{ALIGNMENT_BYTES, Found, HEADER_BYTES, find, may_begin};
 use crate::disk::{AlignedBuffer, Checkpoint};
@@ -16,8 +17,9 @@ const CHUNK_BYTES: u64 = 1 << 20;
 pub(crate) struct Reader<'f> {
     files: &'f LogFiles,
     payload_max: usize,
-    /// The most that can be there.
+    /// The most that can be there, and where the files' room ends.
     limit: u64,
+    room_end: u64,
     /// LSN of the next frame, and of what `bytes` begin with.
     at: u64,
     bytes_at: u64,
@@ -32,12 +34,14 @@ impl<'f> Reader<'f> {
     /// From `start` on, where a frame begins or the stream ends. `last_epoch`: of the last opening that wrote.
     /// `payload_max`: the most that records of a frame have.
     pub(crate) fn new(files: &'f LogFiles, start: Checkpoint, last_epoch: u32, payload_max: usize) -> Self {
+        let first_block = start.lsn / BLOCK_BYTES * BLOCK_BYTES;
         Reader {
             files,
             payload_max,
             limit: start.lsn + files.capacity_bytes(),
+            room_end: first_block + files.capacity_bytes(),
             at: start.lsn,
-            bytes_at: start.lsn / BLOCK_BYTES * BLOCK_BYTES,
+            bytes_at: first_block,
             bytes: Vec::new(),
             epoch: start.epoch,
             last_epoch,
@@ -68,6 +72,20 @@ impl<'f> Reader<'f> {
         Lsn(self.at)
     }
 
+    /// At the end of the stream: puts into the files what the process had appended behind it and not written when it was
+    /// killed. Reading goes on with that.
+    pub(crate) fn take_over(&mut self, buffer: &LogBuffer) -> Result<()> {
+        let mut rest = buffer.frames_from(self.end(), self.epoch..=self.last_epoch, self.payload_max);
+        // As the writer does: zeros behind the last frame, up to the block's end.
+        let end = (self.at + rest.len() as u64).next_multiple_of(BLOCK_BYTES);
+        if !rest.is_empty() && end <= self.room_end {
+            rest.resize((end - self.at) as usize, 0);
+            self.files.write(self.end(), &rest)?;
+            self.begin_at(self.at);
+        }
+        Ok(())
+    }
+
     /// Looks behind the end of the stream for frames that were appended when more than it has was durable; the most that
     /// they tell of, or 0. After a crash there may be frames behind a hole: the hole was never durable, and they say so.
     /// But if a block that was durable is lost, the frames behind it tell.
@@ -91,9 +109,14 @@ impl<'f> Reader<'f> {
                 Found::More(_) | Found::End => self.at += ALIGNMENT_BYTES,
             }
         }
-        (self.at, self.bytes_at) = (end, end / BLOCK_BYTES * BLOCK_BYTES);
-        self.bytes.clear();
+        self.begin_at(end);
         Ok(Lsn(durable))
+    }
+
+    /// Goes on at `lsn`, with what the files have there now.
+    fn begin_at(&mut self, lsn: u64) {
+        (self.at, self.bytes_at) = (lsn, lsn / BLOCK_BYTES * BLOCK_BYTES);
+        self.bytes.clear();
     }
 
     fn read_more(&mut self) -> Result<()> {

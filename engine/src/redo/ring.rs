@@ -3,19 +3,39 @@
 //! A frame's place is given by one `fetch_add`; its bytes are stored as plain words; its first word is stored last, with
 //! release order: nonzero, it says that the whole frame is there. So the ring itself keeps account of what is
 //! complete, and nobody waits for anybody. Whoever empties it reads the first word of the next frame, copies the
-//! frame, zeroes its words, and only then gives the room back.
+//! frame, and when it was written to the log's files zeroes its words, and only then gives the room back. The words may
+//! be a file's ([`LogBuffer`](super::LogBuffer)): then a frame survives the process once it and all before it are complete.
 //!
 //! # Invariants
-//! - `freed <= next <= promised <= freed + the ring's size`, and `promised - next` is what the promises that are out
-//!   can still append.
+//! - `freed <= complete <= next <= promised <= freed + the ring's size`, and `promised - next` is what the promises that
+//!   are out can still append.
 //! - Every word in `[next, freed + size)` is zero: the first word of a frame that is not complete is zero.
-//! - Only one thread at a time collects (the writer's lock sees to that).
+//! - A frame's words do not change from its completion until `complete` has passed it and it was released.
+//! - Only one thread at a time collects and releases (the writer's lock sees to that).
 
 use super::frame::{ALIGNMENT_BYTES, HEADER_BYTES, frame_bytes, header};
 use crate::page::Lsn;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, fence};
+use crate::wait::look_out;
 
 const WORD_BYTES: u64 = ALIGNMENT_BYTES;
+/// Who waits for others to copy their frames looks so often before it lets the processor go.
+const LOOKS: u32 = 64;
+/// As much as this in it, or a quarter of it, is worth a write.
+const WORTH_A_WRITE_BYTES: u64 = 512 << 10;
+
+#[cfg(not(loom))]
+pub(super) type Words = crate::disk::SharedWords;
+#[cfg(loom)]
+pub(super) type Words = Box<[AtomicU64]>;
+
+/// The checker's words stand for any.
+#[cfg(loom)]
+impl From<crate::disk::SharedWords> for Words {
+    fn from(words: crate::disk::SharedWords) -> Self {
+        words.iter().map(|_| AtomicU64::new(0)).collect()
+    }
+}
 
 /// The two counters that each mini-transaction changes, on a cache line of their own.
 #[repr(align(128))]
@@ -26,11 +46,17 @@ struct Places {
     promised: AtomicU64,
 }
 
+/// What each commit reads, and often writes, on a cache line of its own.
+#[repr(align(128))]
+struct Complete(AtomicU64);
+
 pub(super) struct Ring {
     places: Places,
-    /// All before it was taken out, and its words are zero again.
+    /// All frames before it are complete. Some behind it may be: it is moved by who wants to know. Grows.
+    complete: Complete,
+    /// All before it was taken out, and its words are zero again. Grows.
     freed: AtomicU64,
-    words: Box<[AtomicU64]>,
+    words: Words,
     epoch: u32,
 }
 
@@ -44,13 +70,15 @@ pub(super) enum NoRoom {
 }
 
 impl Ring {
-    /// A ring of at least `bytes`, for a stream that goes on at `start`.
-    pub(super) fn new(bytes: u64, start: Lsn, epoch: u32) -> Self {
-        let words = (bytes / WORD_BYTES).next_power_of_two();
+    /// A ring of these words, a power of two of them and all zero, for a stream that goes on at `start`.
+    pub(super) fn new(words: impl Into<Words>, start: Lsn, epoch: u32) -> Self {
+        let words = words.into();
+        assert!(words.len().is_power_of_two());
         Ring {
             places: Places { next: AtomicU64::new(start.0), promised: AtomicU64::new(start.0) },
+            complete: Complete(AtomicU64::new(start.0)),
             freed: AtomicU64::new(start.0),
-            words: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            words,
             epoch,
         }
     }
@@ -110,6 +138,8 @@ impl Ring {
         let start = self.places.next.fetch_add(bytes, Ordering::AcqRel);
         // Only now: `next` must never pass `promised`.
         self.give_back(promised - bytes);
+        // Paired with the one in `is_complete`: who sees one of these words sees that `complete` has passed what was there.
+        fence(Ordering::Release);
         let [first, second] = header(start, self.epoch, durable.0, payload);
         self.word(start + WORD_BYTES).store(second, Ordering::Relaxed);
         let mut at = start + HEADER_BYTES as u64;
@@ -127,7 +157,45 @@ impl Ring {
         Lsn(start + bytes)
     }
 
-    /// Takes complete frames off the ring, from `from` on, and appends them to `out`, up to `bytes_max` and one frame
+    /// Whether there is enough in it for a write that nobody waits for.
+    pub(super) fn is_worth_a_write(&self) -> bool {
+        // In this order, since both grow.
+        let freed = self.freed.load(Ordering::Acquire);
+        self.next().0 - freed >= WORTH_A_WRITE_BYTES.min(self.bytes() / 4)
+    }
+
+    /// Whether all frames before `lsn` are complete. Those before `next` will soon be.
+    pub(super) fn is_complete(&self, lsn: Lsn) -> bool {
+        let mut at = self.complete.0.load(Ordering::Acquire);
+        let begun = at;
+        while at < lsn.0 {
+            let first = self.word(at).load(Ordering::Acquire);
+            // If another frame is there by now, or zeros, `complete` has passed `at` since.
+            fence(Ordering::Acquire);
+            let now = self.complete.0.load(Ordering::Acquire);
+            if now > at {
+                at = now;
+            } else if first == 0 {
+                break;
+            } else {
+                at += frame_bytes_of(first);
+            }
+        }
+        if at > begun {
+            // Release: who goes on from there sees the frames before it complete, as this did.
+            self.complete.0.fetch_max(at, Ordering::Release);
+        }
+        at >= lsn.0
+    }
+
+    /// Returns once all frames before `lsn` are complete, which is at most `next`.
+    pub(super) fn wait_until_complete(&self, lsn: Lsn) {
+        while !look_out(LOOKS, || self.is_complete(lsn)) {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Appends to `out` the complete frames from `from` on, where all was released before, up to `bytes_max` and one frame
     /// beyond; gives the end of the last. Only one thread at a time may do this.
     pub(super) fn collect(&self, from: Lsn, out: &mut Vec<u8>, bytes_max: u64) -> Lsn {
         let mut at = from.0;
@@ -136,18 +204,47 @@ impl Ring {
             if first == 0 {
                 break;
             }
-            let end = at + frame_bytes((first & 0xffff_ffff) as usize);
+            let end = at + frame_bytes_of(first);
             while at < end {
-                let word = self.word(at);
-                out.extend_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
-                word.store(0, Ordering::Relaxed);
+                out.extend_from_slice(&self.word(at).load(Ordering::Relaxed).to_le_bytes());
                 at += WORD_BYTES;
             }
+            // The ring may be full of complete frames: the next word is the first one's.
+            if at - self.freed.load(Ordering::Relaxed) >= self.bytes() {
+                break;
+            }
+        }
+        Lsn(at)
+    }
+
+    /// Gives back the room of what was collected up to `to`, and is in the log's files now.
+    pub(super) fn release(&self, to: Lsn) {
+        // Whoever looks at these words from now on finds that it need not.
+        self.complete.0.fetch_max(to.0, Ordering::Release);
+        fence(Ordering::Release);
+        let mut at = self.freed.load(Ordering::Relaxed);
+        while at < to.0 {
+            self.word(at).store(0, Ordering::Relaxed);
+            at += WORD_BYTES;
         }
         // Release: who is promised this room finds zeros there.
         self.freed.store(at, Ordering::Release);
-        Lsn(at)
     }
+}
+
+/// Bytes of the frame whose first word this is.
+fn frame_bytes_of(first: u64) -> u64 {
+    frame_bytes((first & 0xffff_ffff) as usize)
+}
+
+/// Words for a ring of `bytes`, of no file.
+#[cfg(test)]
+pub(super) fn words(bytes: u64) -> Words {
+    let words = (0..bytes / WORD_BYTES).map(|_| AtomicU64::new(0));
+    #[cfg(not(loom))]
+    return crate::disk::SharedWords::in_memory(words.collect());
+    #[cfg(loom)]
+    words.collect()
 }
 
 #[cfg(all(test, not(loom)))]
@@ -156,7 +253,7 @@ mod tests {
 
     #[test]
     fn what_was_appended_is_collected_in_order() {
-        let ring = Ring::new(256, Lsn(4096), 1);
+        let ring = Ring::new(words(256), Lsn(4096), 1);
         ring.try_promise(48, u64::MAX).unwrap();
         assert_eq!(ring.append(b"abc", 48, Lsn(0)), Lsn(4096 + 24));
         ring.try_promise(32, u64::MAX).unwrap();
@@ -170,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_promise_counts_until_it_is_used_or_given_back() {
-        let ring = Ring::new(256, Lsn(4096), 1);
+        let ring = Ring::new(words(256), Lsn(4096), 1);
         ring.try_promise(200, u64::MAX).unwrap();
         assert_eq!(ring.try_promise(64, u64::MAX), Err(NoRoom::InRing));
         ring.append(b"abc", 200, Lsn(0));
@@ -183,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_full_ring_is_emptied_once() {
-        let ring = Ring::new(64, Lsn(0), 1);
+        let ring = Ring::new(words(64), Lsn(0), 1);
         for _ in 0..2 {
             ring.try_promise(32, u64::MAX).unwrap();
             ring.append(b"0123456789", 32, Lsn(0));
@@ -191,7 +288,28 @@ mod tests {
         let mut out = Vec::new();
         assert_eq!(ring.collect(Lsn(0), &mut out, 1 << 20), Lsn(64));
         assert_eq!(out.len(), 64);
+        assert_eq!(ring.try_promise(8, u64::MAX), Err(NoRoom::InRing));
+        ring.release(Lsn(64));
         assert_eq!(ring.collect(Lsn(64), &mut out, 1 << 20), Lsn(64));
+        ring.try_promise(64, u64::MAX).unwrap();
+    }
+
+    #[test]
+    fn frames_are_complete_in_order() {
+        let ring = Ring::new(words(64), Lsn(0), 1);
+        assert!(ring.is_complete(Lsn(0)));
+        ring.try_promise(64, u64::MAX).unwrap();
+        // One that is being copied.
+        ring.places.next.fetch_add(24, Ordering::Relaxed);
+        let end = ring.append(&[7; 3], 40, Lsn(0));
+        assert!(!ring.is_complete(Lsn(24)) && !ring.is_complete(end));
+        let [first, second] = header(0, 1, 0, b"abc");
+        for (at, word) in [(8, second), (16, u64::from(b'a')), (0, first)] {
+            ring.word(at).store(word, Ordering::Release);
+        }
+        assert!(ring.is_complete(Lsn(24)) && ring.is_complete(end));
+        ring.release(end);
+        assert!(ring.is_complete(end));
     }
 }
 
@@ -203,10 +321,17 @@ mod models {
     use super::super::frame::{Found, find};
     use super::*;
 
+    /// What the writer does.
+    fn write(ring: &Ring, from: Lsn, out: &mut Vec<u8>) -> Lsn {
+        let to = ring.collect(from, out, 1 << 20);
+        ring.release(to);
+        to
+    }
+
     #[test]
     fn frames_come_out_whole_and_in_order() {
         loom::model(|| {
-            let ring = Arc::new(Ring::new(64, Lsn(0), 1));
+            let ring = Arc::new(Ring::new(words(64), Lsn(0), 1));
             let writers: Vec<_> = (1..=2u8)
                 .map(|byte| {
                     let ring = Arc::clone(&ring);
@@ -219,9 +344,9 @@ mod models {
                 })
                 .collect();
             let (mut out, mut at) = (Vec::new(), Lsn(0));
-            at = ring.collect(at, &mut out, 1 << 20);
+            at = write(&ring, at, &mut out);
             writers.into_iter().for_each(|writer| writer.join().unwrap());
-            at = ring.collect(at, &mut out, 1 << 20);
+            at = write(&ring, at, &mut out);
             assert_eq!(at, Lsn(48));
             let mut seen = 0;
             for start in [0, 24] {
@@ -239,7 +364,7 @@ mod models {
     #[test]
     fn room_is_given_back_zeroed() {
         loom::model(|| {
-            let ring = Arc::new(Ring::new(32, Lsn(0), 1));
+            let ring = Arc::new(Ring::new(words(32), Lsn(0), 1));
             ring.try_promise(24, u64::MAX).unwrap();
             ring.append(&[1; 3], 24, Lsn(0));
             let writer = {
@@ -251,14 +376,49 @@ mod models {
                 })
             };
             let (mut out, mut at) = (Vec::new(), Lsn(0));
-            at = ring.collect(at, &mut out, 1 << 20);
-            at = ring.collect(at, &mut out, 1 << 20);
+            at = write(&ring, at, &mut out);
+            at = write(&ring, at, &mut out);
             writer.join().unwrap();
-            at = ring.collect(at, &mut out, 1 << 20);
+            at = write(&ring, at, &mut out);
             assert!(at == Lsn(24) || at == Lsn(48));
             for start in (0..at.0).step_by(24) {
                 assert!(matches!(find(start, &out[start as usize..], 8), Found::Frame { .. }));
             }
+        });
+    }
+
+    /// Who says that a frame is complete is right, whatever is taken out and appended in its place meanwhile: the ring has
+    /// room for one, and the second's second word, with the epoch, lies where the first's length was.
+    #[test]
+    fn what_is_complete_was_appended() {
+        loom::model(|| {
+            let ring = Arc::new(Ring::new(words(32), Lsn(0), 1000));
+            ring.try_promise(24, u64::MAX).unwrap();
+            ring.append(&[1; 3], 24, Lsn(0));
+            let writer = {
+                let ring = Arc::clone(&ring);
+                loom::thread::spawn(move || {
+                    if ring.try_promise(24, u64::MAX).is_ok() {
+                        let end = ring.append(&[2; 3], 24, Lsn(0));
+                        assert!(ring.is_complete(end));
+                    }
+                })
+            };
+            let other = {
+                let ring = Arc::clone(&ring);
+                loom::thread::spawn(move || {
+                    let next = ring.next();
+                    let complete = ring.is_complete(next);
+                    assert!(complete || next == Lsn(48));
+                    assert!(ring.complete.0.load(Ordering::Acquire) <= 48);
+                })
+            };
+            let mut out = Vec::new();
+            let at = write(&ring, Lsn(0), &mut out);
+            writer.join().unwrap();
+            other.join().unwrap();
+            write(&ring, at, &mut out);
+            assert!(ring.is_complete(ring.next()));
         });
     }
 }

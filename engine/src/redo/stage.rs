@@ -86,10 +86,20 @@ impl<T> Stage<T> {
             self.wake(stop);
             return Err(error);
         }
-        let Some(mut state) = self.try_lead() else {
+        self.lead(stop, lead).unwrap_or_else(|| {
             self.follow(lsn, stop);
-            return Ok(());
-        };
+            Ok(())
+        })
+    }
+
+    /// Whether somebody leads, as of a moment ago.
+    pub(super) fn is_led(&self) -> bool {
+        self.leading.load(Ordering::Relaxed)
+    }
+
+    /// Leads once, unless another does: then `None`. What stops the leader stops the log.
+    pub(super) fn lead(&self, stop: &Stop, lead: impl Fn(&mut T) -> Result<()>) -> Option<Result<()>> {
+        let mut state = self.try_lead()?;
         let led = lead(&mut state);
         if let Err(error) = &led {
             let _ = stop.set(format!("the redo log: {error}"));
@@ -97,7 +107,7 @@ impl<T> Stage<T> {
         self.leading.store(false, Ordering::SeqCst);
         drop(state);
         self.wake(stop);
-        led
+        Some(led)
     }
 
     fn try_lead(&self) -> Option<MutexGuard<'_, T>> {

@@ -34,6 +34,7 @@ fn create(disk: &MemoryDisk) -> Arc<Log> {
 fn reopen(disk: &MemoryDisk) -> (Arc<Log>, Vec<Vec<u8>>) {
     let space = space(disk, false);
     let files = LogFiles::open(disk, space.database()).unwrap();
+    let buffer = LogBuffer::open(disk, space.database()).unwrap();
     let mut frames = Vec::new();
     let mut reader = Reader::new(&files, space.checkpoint(), space.epoch(), PAYLOAD_MAX);
     let mut each = |_, payload: &[u8]| {
@@ -41,9 +42,11 @@ fn reopen(disk: &MemoryDisk) -> (Arc<Log>, Vec<Vec<u8>>) {
         Ok(())
     };
     while reader.next(&mut each).unwrap() {}
+    reader.take_over(&buffer).unwrap();
+    while reader.next(&mut each).unwrap() {}
     assert!(reader.durable_behind().unwrap() <= reader.end(), "a crash passes for a rotten log");
     let end = reader.end();
-    (Log::new(&space, files, 64 << 10, end), frames)
+    (Log::new(&space, files, buffer, end), frames)
 }
 
 fn append(log: &Log, payload: &[u8]) -> Result<Lsn> {
@@ -69,7 +72,7 @@ fn a_block_is_written_whole_when_it_is_begun_and_then_what_is_new() {
     for n in 0..20 {
         let before = log.stats().written_bytes;
         let to = append(&log, &payload(n)).unwrap();
-        log.make_durable(to, Durability::Written, &Waiter::background()).unwrap();
+        log.write_out(&Waiter::background()).unwrap();
         let written = log.stats().written_bytes - before;
         let begins = from.div_ceil(BLOCK_BYTES) < to.0.div_ceil(BLOCK_BYTES);
         begun += u64::from(begins);
@@ -101,6 +104,80 @@ fn what_is_durable_is_read_again_after_a_power_cut() {
         let (_, frames) = reopen(&disk.power_cut());
         assert!(frames.len() as u64 >= seed * 3, "{} of {}", frames.len(), seed * 3);
         assert!(frames.iter().enumerate().all(|(n, frame)| *frame == payload(n as u64)));
+    }
+}
+
+/// Nothing is written to the files but what makes room, and all is there when the process is gone.
+#[test]
+fn what_is_complete_survives_the_process() {
+    for count in [1, 20, 150, 1000] {
+        let disk = MemoryDisk::default();
+        let log = create(&disk);
+        let end = append_all(&log, 0..count).unwrap();
+        log.make_durable(end, Durability::Written, &Waiter::background()).unwrap();
+        assert_eq!((log.stats().writes > 0, log.stats().syncs), (count > 100, 0));
+        let killed = disk.kill();
+        // The second time they are in the files, and nothing is in the buffer.
+        for _ in 0..2 {
+            let (log, frames) = reopen(&killed);
+            assert_eq!((frames.len() as u64, log.next()), (count, end));
+            assert!(frames.iter().zip(0..).all(|(frame, n)| *frame == payload(n)));
+        }
+        let (log, _) = reopen(&killed);
+        append_all(&log, count..count + 50).unwrap();
+        assert_eq!(reopen(&killed.kill()).1.len() as u64, count + 50);
+    }
+}
+
+/// As on a file system that has no shared mappings.
+#[test]
+fn without_a_mapping_a_commit_is_written() {
+    let disk = MemoryDisk::default();
+    disk.fail_nth(Some(DiskCall::Map), 1, Fault::Unsupported);
+    let log = create(&disk);
+    let end = append_all(&log, 0..20).unwrap();
+    assert_eq!(log.stats().writes, 0);
+    log.make_durable(end, Durability::Written, &Waiter::background()).unwrap();
+    assert_eq!((log.stats().writes, log.stats().syncs), (1, 0));
+    assert_eq!(reopen(&disk.kill()).1.len(), 20);
+}
+
+/// The process is killed while threads append, commit, and empty the buffer.
+#[test]
+fn what_was_acknowledged_survives_a_kill_at_any_moment() {
+    for round in 0..20 {
+        let disk = MemoryDisk::default();
+        let log = create(&disk);
+        let (acknowledged, stopped) = (AtomicU64::new(0), AtomicBool::new(false));
+        let (killed, least) = std::thread::scope(|scope| {
+            let (log, acknowledged, stopped) = (&log, &acknowledged, &stopped);
+            for thread in 0..3 {
+                scope.spawn(move || {
+                    let mut n = thread;
+                    while !stopped.load(Ordering::Relaxed) && log.checkpoint_age_share() < 0.9 {
+                        let lsn = append(log, &payload(n)).unwrap();
+                        log.make_durable(lsn, Durability::Written, &Waiter::background()).unwrap();
+                        acknowledged.fetch_max(lsn.0, Ordering::SeqCst);
+                        n += 3;
+                    }
+                });
+            }
+            while log.next().0 < LSN_START.0 + round * 40_000 {
+                std::thread::yield_now();
+            }
+            let least = acknowledged.load(Ordering::SeqCst);
+            let killed = disk.kill();
+            stopped.store(true, Ordering::Relaxed);
+            (killed, least)
+        });
+        let (found, frames) = reopen(&killed);
+        assert!(found.next().0 >= least, "{:?} of {least} in round {round}", found.next());
+        let mut next = [0, 1, 2];
+        for frame in frames {
+            let n = u64::from_le_bytes(frame[..8].try_into().unwrap());
+            assert_eq!((n, &frame), (next[(n % 3) as usize], &payload(n)));
+            next[(n % 3) as usize] += 3;
+        }
     }
 }
 

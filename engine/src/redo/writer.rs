@@ -1,19 +1,19 @@
 //! Writing the log, in two stages: what is complete is taken off the ring and written, what is written is synced.
 //!
-//! The stages have a leader each, so a commit that only has to be written waits for no sync, and while one sync is on its
-//! way others append and write for the next. Who wants a sync writes only if it leads: for all that want the same.
+//! The stages have a leader each, so while one sync is on its way others append and write for the next. Who wants a sync
+//! writes only if it leads: for all that want the same. A commit that need not survive a power cut does neither.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::frame::ALIGNMENT_BYTES;
 use super::ring::Ring;
 use super::stage::{Stage, Stop, check};
-use super::{BLOCK_BYTES, Durability, LogFiles};
+use super::{BLOCK_BYTES, LogFiles};
 use crate::error::Result;
 use crate::page::Lsn;
 
 /// Taken off the ring and written at a time.
-const BATCH_BYTES: u64 = 1 << 20;
+const BATCH_BYTES: u64 = 256 << 10;
 /// A write of a block takes some microseconds, so a follower looks out for 20 or so. A sync takes a hundred and more.
 const WRITE_LOOKS: u32 = 64;
 
@@ -67,13 +67,6 @@ impl Writer {
         self.syncing.reached()
     }
 
-    pub(super) fn has_reached(&self, lsn: Lsn, durability: Durability) -> bool {
-        lsn <= match durability {
-            Durability::Written => self.written(),
-            Durability::Synced => self.durable(),
-        }
-    }
-
     /// An error if the log has stopped.
     pub(super) fn check(&self) -> Result<()> {
         check(&self.stop)
@@ -97,14 +90,23 @@ impl Writer {
         Counts { writes, bytes, syncs }
     }
 
-    /// Returns once all before `lsn` is written or durable.
-    pub(super) fn reach(&self, ring: &Ring, lsn: Lsn, durability: Durability) -> Result<()> {
-        match durability {
-            Durability::Written => {
-                self.writing.reach(lsn, &self.stop, |batch| self.write_up_to(batch, ring, lsn))
-            }
-            Durability::Synced => self.syncing.reach(lsn, &self.stop, |()| self.sync(ring, lsn)),
-        }
+    /// Returns once all before `lsn` was given to the operating system.
+    pub(super) fn write_out(&self, ring: &Ring, lsn: Lsn) -> Result<()> {
+        self.writing.reach(lsn, &self.stop, |batch| self.write_up_to(batch, ring, lsn))
+    }
+
+    /// Returns once all before `lsn` is durable.
+    pub(super) fn sync_out(&self, ring: &Ring, lsn: Lsn) -> Result<()> {
+        self.syncing.reach(lsn, &self.stop, |()| self.sync(ring, lsn))
+    }
+
+    pub(super) fn is_writing(&self) -> bool {
+        self.writing.is_led()
+    }
+
+    /// Writes what is complete, unless somebody is writing. What goes wrong stops the log, and is told to who needs it next.
+    pub(super) fn drain(&self, ring: &Ring) {
+        let _ = self.writing.lead(&self.stop, |batch| self.write_up_to(batch, ring, self.written()));
     }
 
     /// Takes something off a ring that is full of frames, or of promises that will soon be frames or given back.
@@ -114,7 +116,7 @@ impl Writer {
             std::thread::yield_now();
             return self.check();
         }
-        self.reach(ring, first, Durability::Written)
+        self.write_out(ring, first)
     }
 
     /// Writes all that is complete, and goes on until that reaches `lsn`: the frames before it are being copied into the
@@ -126,6 +128,8 @@ impl Writer {
             let to = ring.collect(from, &mut batch.bytes, BATCH_BYTES);
             if to > from {
                 self.write(batch, from, to)?;
+                // Only now: until then the ring is where they are after the end of the process.
+                ring.release(to);
             } else if lsn <= from {
                 return Ok(());
             } else {
@@ -160,7 +164,7 @@ impl Writer {
     fn sync(&self, ring: &Ring, lsn: Lsn) -> Result<()> {
         // Even if this one's own LSN was written by others: those who park here have not written theirs.
         self.writing.step(lsn, &self.stop, |batch| self.write_up_to(batch, ring, lsn))?;
-        self.reach(ring, lsn, Durability::Written)?;
+        self.write_out(ring, lsn)?;
         let (from, to) = (self.durable(), self.written());
         if from < to {
             self.files.sync(from, to)?;

@@ -1,0 +1,131 @@
+//! The log buffer's memory: a file, so that what is appended outlives the process.
+//!
+//! `redobuffer.flifo`: a header (`header.rs`), and the ring of `ring.rs`, mapped. Byte `lsn` of the stream lies at
+//! `4096 + lsn % size`, in the machine's order of bytes, from its append until it was written to the log's files. So a commit that
+//! has to survive no more than the end of the process asks nothing of the operating system: once its frame and all before
+//! it are complete, they are in the page cache. (MariaDB appends to a mapped log as well, where that is persistent memory:
+//! `innodb_log_file_mmap`.) The file is never synced. What a power cut leaves of it is anything, and harmless: a frame
+//! is told by its LSN, epoch and checksum. On a file system that has no such mappings, or where they are not safe, the ring is
+//! plain memory, and such a commit waits until it is written.
+//!
+//! When an opening finds that the database was not closed, it puts the frames that follow the end of the log's files into
+//! these ([`Reader::take_over`](super::Reader::take_over)); each opening begins with zeros.
+
+use std::io;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use uuid::Uuid;
+
+use super::files;
+use super::frame::{ALIGNMENT_BYTES, Found, HEADER_BYTES as FRAME_HEADER_BYTES, find, frame_bytes};
+use super::header::{HEADER_BYTES, Kind, corrupt};
+use super::{BLOCK_BYTES, LSN_START};
+use crate::disk::{Disk, DiskFile, SharedWords};
+use crate::error::{Error, Result};
+use crate::page::Lsn;
+
+const NAME: &str = "redobuffer.flifo";
+const BUFFER: Kind = Kind { magic: *b"flifoRB\x1a", files: 1, name: "redo log's buffer" };
+
+/// The log buffer of one database, in its file.
+pub(crate) struct LogBuffer {
+    words: SharedWords,
+    is_mapped: bool,
+}
+
+/// A ring's size.
+fn ring_bytes(bytes: u64) -> u64 {
+    bytes.max(BLOCK_BYTES).next_power_of_two()
+}
+
+impl LogBuffer {
+    /// Makes the file, over whatever is there, with room for at least `bytes`, and makes it durable.
+    pub(crate) fn create(disk: &dyn Disk, database: Uuid, bytes: u64) -> Result<LogBuffer> {
+        Self::remove(disk);
+        let bytes = ring_bytes(bytes);
+        files::make(disk, NAME, &BUFFER.header(0, bytes, database), bytes)
+            .and_then(|file| files::sync_directory(disk).and_then(|()| Self::map(disk, &*file, bytes)))
+            .inspect_err(|_| Self::remove(disk))
+    }
+
+    /// Opens the file of `database`.
+    pub(crate) fn open(disk: &dyn Disk, database: Uuid) -> Result<LogBuffer> {
+        let file = files::open(disk, NAME)?;
+        let bytes = BUFFER.read(&*file, disk.path(NAME), 0, database)?;
+        if !bytes.is_power_of_two() {
+            return Err(corrupt(disk.path(NAME), "its header has impossible values".to_owned()));
+        }
+        Self::map(disk, &*file, bytes)
+    }
+
+    fn map(disk: &dyn Disk, file: &dyn DiskFile, bytes: u64) -> Result<LogBuffer> {
+        let words = (bytes / ALIGNMENT_BYTES) as usize;
+        match file.map(HEADER_BYTES, words) {
+            Ok(words) => Ok(LogBuffer { words, is_mapped: true }),
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                let words = SharedWords::in_memory((0..words).map(|_| AtomicU64::new(0)).collect());
+                Ok(LogBuffer { words, is_mapped: false })
+            }
+            Err(source) => Err(Error::from_io("cannot map", disk.path(NAME), source)),
+        }
+    }
+
+    /// Whether what is in it outlives the process.
+    pub(super) fn is_mapped(&self) -> bool {
+        self.is_mapped
+    }
+
+    /// Removes the file, as far as it goes.
+    pub(crate) fn remove(disk: &dyn Disk) {
+        // What is left of it is found, and named, by whoever opens or makes it.
+        let _ = disk.remove(NAME);
+    }
+
+    /// Whether a new file for `bytes` would be of this size.
+    pub(crate) fn has_size(&self, bytes: u64) -> bool {
+        ring_bytes(bytes) == self.bytes()
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.words.len() as u64 * ALIGNMENT_BYTES
+    }
+
+    /// The ring's words, all of them zero.
+    pub(super) fn into_zeros(self) -> SharedWords {
+        self.words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        self.words
+    }
+
+    /// The whole frames from `from` on, one behind the other. Their epochs, which never fall, are some of `epochs`; none has more than
+    /// `payload_max` bytes of records.
+    pub(super) fn frames_from(&self, from: Lsn, epochs: RangeInclusive<u32>, payload_max: usize) -> Vec<u8> {
+        debug_assert!(from >= LSN_START);
+        let (mut least, mut frames) = (*epochs.start(), Vec::new());
+        while (frames.len() as u64) < self.bytes() {
+            let at = from.0 + frames.len() as u64;
+            let length = self.read(at, FRAME_HEADER_BYTES as u64);
+            let length = u32::from_le_bytes(length[..4].try_into().expect("four bytes")) as usize;
+            if length > payload_max {
+                break;
+            }
+            match find(at, &self.read(at, frame_bytes(length).min(self.bytes())), payload_max) {
+                Found::Frame { bytes, epoch, .. } if (least..=*epochs.end()).contains(&epoch) => {
+                    least = epoch;
+                    frames.extend(self.read(at, bytes));
+                }
+                _ => break,
+            }
+        }
+        frames
+    }
+
+    /// What the ring has at `lsn`.
+    fn read(&self, lsn: u64, bytes: u64) -> Vec<u8> {
+        let word = |at: u64| &self.words[(at / ALIGNMENT_BYTES) as usize & (self.words.len() - 1)];
+        (lsn..lsn + bytes)
+            .step_by(ALIGNMENT_BYTES as usize)
+            .flat_map(|at| word(at).load(Ordering::Relaxed).to_le_bytes())
+            .collect()
+    }
+}
