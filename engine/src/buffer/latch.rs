@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN};
 
 use crate::metrics::WaitReason;
-use crate::wait::Waiter;
+use crate::wait::{Waiter, look_out};
 
 pub(crate) const SHARED_ONE: u64 = 1;
 pub(crate) const SHARED_MASK: u64 = 0xffff;
@@ -30,6 +30,8 @@ pub(crate) const LOADING: u64 = 1 << 22;
 pub(crate) const RESIDENT: u64 = 2 << 22;
 pub(crate) const VERSION_ONE: u64 = 1 << 24;
 pub(crate) const VERSION: u64 = !(VERSION_ONE - 1);
+/// A change holds a latch for a microsecond or two, so who waits for one looks out for 10 or so.
+const LOOKS: u32 = 64;
 /// What an optimistic reader compares.
 const SEEN: u64 = VERSION | EXCLUSIVE | RESIDENCY;
 
@@ -245,19 +247,15 @@ impl PageEntry {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Waits until the state is no longer `blocked`: spins, yields, then parks. Holds no latch.
+    /// Waits until the state is no longer `blocked`: looks out for it, then parks. Holds no latch.
+    ///
+    /// It does not let the processor go in between: who does gets it back after the others' time slices, milliseconds with
+    /// many threads, and may have rows locked meanwhile.
     pub(crate) fn wait_while(&self, waiter: &Waiter, reason: WaitReason, blocked: impl Fn(u64) -> bool) {
         debug_assert_eq!(held(), 0, "a thread must not wait while it holds a latch");
-        for round in 0..40 {
-            if !blocked(self.state.load(Ordering::Acquire)) {
-                return;
-            }
-            match round < 36 {
-                true => std::hint::spin_loop(),
-                false => std::thread::yield_now(),
-            }
+        if !look_out(LOOKS, || !blocked(self.state.load(Ordering::Acquire))) {
+            waiter.wait(reason, || self.park_while(&blocked));
         }
-        waiter.wait(reason, || self.park_while(&blocked));
     }
 
     fn park_while(&self, blocked: &impl Fn(u64) -> bool) {
