@@ -56,7 +56,11 @@ impl AtRest {
             };
         let mut redo_files =
             disk.names().map_err(|source| Error::from_io("cannot list", disk.path(""), source))?;
-        redo_files.retain(|name| name.starts_with("redo") && name.ends_with(".flifo"));
+        // Not the log's buffer, which holds nothing that counts against their size.
+        redo_files.retain(|name| {
+            let number = name.strip_prefix("redo").and_then(|name| name.strip_suffix(".flifo"));
+            number.is_some_and(|number| number.parse::<u32>().is_ok())
+        });
         redo_files.sort_unstable();
         Ok(AtRest {
             format_version: FORMAT_VERSION,
