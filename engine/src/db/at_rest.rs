@@ -48,19 +48,15 @@ impl AtRest {
     pub(super) fn look(disk: &dyn Disk) -> Result<AtRest> {
         let space = Tablespace::open(disk)?;
         let log = LogFiles::open(disk, space.database());
-        let redo_capacity_bytes =
-            match log.and_then(|log| LogBuffer::open(disk, space.database()).map(|_| log.capacity_bytes())) {
-                Ok(bytes) => Ok(bytes),
-                Err(error) if error.is_damage() => Err(error.to_string()),
-                Err(error) => return Err(error),
-            };
+        let whole = log.and_then(|log| LogBuffer::open(disk, space.database()).map(|_| log));
+        let redo_capacity_bytes = match whole {
+            Ok(log) => Ok(log.capacity_bytes()),
+            Err(error) if error.is_damage() => Err(error.to_string()),
+            Err(error) => return Err(error),
+        };
         let mut redo_files =
             disk.names().map_err(|source| Error::from_io("cannot list", disk.path(""), source))?;
-        // Not the log's buffer, which holds nothing that counts against their size.
-        redo_files.retain(|name| {
-            let number = name.strip_prefix("redo").and_then(|name| name.strip_suffix(".flifo"));
-            number.is_some_and(|number| number.parse::<u32>().is_ok())
-        });
+        redo_files.retain(|name| LogFiles::is_segment(name));
         redo_files.sort_unstable();
         Ok(AtRest {
             format_version: FORMAT_VERSION,

@@ -6,20 +6,20 @@
 //! `sync_directory` is there or not. A sync that fails does the same to the writes before it: they look well
 //! until the power fails, and no later sync makes them durable. That is what Linux does with failed write-back.
 
+mod content;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
-use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
-
 use rustix::io::Errno;
 
-use super::{ALIGNMENT_BYTES, Disk, DiskFile, DiskLock, SharedWords, assert_aligned};
+use content::{Change, FileContent, Random, SECTOR_BYTES};
 
-const SECTOR_BYTES: usize = 512;
+use super::{ALIGNMENT_BYTES, Disk, DiskFile, DiskLock, SharedWords, assert_aligned};
 
 /// What is called on a disk or a file of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -109,63 +109,6 @@ struct PlannedFault {
 }
 
 type Content = Arc<RwLock<FileContent>>;
-
-#[derive(Default)]
-struct FileContent {
-    bytes: Vec<u8>,
-    /// Only with power cuts.
-    durable: Vec<u8>,
-    /// Only with power cuts: changes since the last sync, in order.
-    unsynced: Vec<Change>,
-    /// What is mapped of it, and where; it stays so.
-    mapped: Option<(usize, Arc<[AtomicU64]>)>,
-}
-
-impl FileContent {
-    /// What was stored in its mapped part until now, as a write.
-    fn stored(&self) -> Option<Change> {
-        let (offset, words) = self.mapped.as_ref()?;
-        let bytes = words.iter().flat_map(|word| word.load(Ordering::Acquire).to_ne_bytes()).collect();
-        Some(Change::Write { offset: *offset, bytes })
-    }
-
-    /// What is read of it now.
-    fn now(&self) -> Vec<u8> {
-        let mut bytes = self.bytes.clone();
-        self.stored().inspect(|change| change.apply(&mut bytes));
-        bytes
-    }
-}
-
-#[derive(Clone)]
-enum Change {
-    Write { offset: usize, bytes: Vec<u8> },
-    Length(usize),
-}
-
-/// Chooses faults: the same everywhere for a seed.
-#[derive(Clone)]
-struct Random(rand_xoshiro::SplitMix64);
-
-impl Default for Random {
-    fn default() -> Self {
-        Random::new(0)
-    }
-}
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        Random(rand_xoshiro::SplitMix64::seed_from_u64(seed))
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0.next_u64()
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-}
 
 /// A panic of another thread cannot leave these half-changed, so its poison is of no interest.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -311,52 +254,6 @@ impl Shared {
         plan.faults.retain(|planned| planned.countdown > 0 || planned.lasting);
         struck.map_or(Ok(()), |fault| Err(fault.error()))
     }
-}
-
-impl Change {
-    /// Applies all, nothing, or some sectors of the change.
-    fn maybe_apply(&self, durable: &mut Vec<u8>, random: &mut Random) {
-        match self {
-            Change::Length(length) => {
-                if random.below(2) == 0 {
-                    lengthen(durable, *length);
-                }
-            }
-            Change::Write { offset, bytes } => {
-                let fate = random.below(3);
-                let mut done = 0;
-                while done < bytes.len() {
-                    let at = offset + done;
-                    let part = (SECTOR_BYTES - at % SECTOR_BYTES).min(bytes.len() - done);
-                    if fate == 0 || (fate == 1 && random.below(2) == 0) {
-                        write_into(durable, at, &bytes[done..done + part]);
-                    }
-                    done += part;
-                }
-            }
-        }
-    }
-
-    fn apply(&self, durable: &mut Vec<u8>) {
-        match self {
-            Change::Length(length) => lengthen(durable, *length),
-            Change::Write { offset, bytes } => write_into(durable, *offset, bytes),
-        }
-    }
-}
-
-/// In one piece from the allocator, since `resize` goes byte by byte in debug builds.
-fn lengthen(content: &mut Vec<u8>, length: usize) {
-    if content.len() < length {
-        let mut longer = vec![0; length];
-        longer[..content.len()].copy_from_slice(content);
-        *content = longer;
-    }
-}
-
-fn write_into(content: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
-    lengthen(content, offset + bytes.len());
-    content[offset..offset + bytes.len()].copy_from_slice(bytes);
 }
 
 impl Disk for MemoryDisk {

@@ -28,7 +28,7 @@ pub enum WaitReason {
     DiskSync,
     /// The redo log, until it is durable up to what was committed.
     LogSync,
-    /// The redo log, until what was committed was given to the operating system.
+    /// The redo log, until what others were appending is complete, or what was appended was given to the operating system.
     LogWrite,
     /// Room in the log buffer.
     RedoBuffer,

@@ -63,9 +63,14 @@ impl LogBuffer {
         let words = (bytes / ALIGNMENT_BYTES) as usize;
         match file.map(HEADER_BYTES, words) {
             Ok(words) => Ok(LogBuffer { words, is_mapped: true }),
+            // What is there counts all the same: the files may have come from where it was mapped.
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-                let words = SharedWords::in_memory((0..words).map(|_| AtomicU64::new(0)).collect());
-                Ok(LogBuffer { words, is_mapped: false })
+                let mut found = vec![0; bytes as usize];
+                file.read_at(&mut found, HEADER_BYTES)
+                    .map_err(|source| Error::from_io("cannot read", disk.path(NAME), source))?;
+                let words =
+                    found.as_chunks::<8>().0.iter().map(|word| AtomicU64::new(u64::from_ne_bytes(*word)));
+                Ok(LogBuffer { words: SharedWords::in_memory(words.collect()), is_mapped: false })
             }
             Err(source) => Err(Error::from_io("cannot map", disk.path(NAME), source)),
         }
@@ -87,6 +92,7 @@ impl LogBuffer {
         ring_bytes(bytes) == self.bytes()
     }
 
+    /// The ring's size, bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.words.len() as u64 * ALIGNMENT_BYTES
     }
@@ -94,8 +100,8 @@ impl LogBuffer {
     /// The ring's words, all of them zero.
     pub(super) fn into_zeros(self) -> SharedWords {
         // Only what is not: who opens a database and changes nothing leaves its files as they are.
-        let is_zero = |word: &&AtomicU64| word.load(Ordering::Relaxed) == 0;
-        self.words.iter().filter(|word| !is_zero(word)).for_each(|word| word.store(0, Ordering::Relaxed));
+        let used = self.words.iter().filter(|word| word.load(Ordering::Relaxed) != 0);
+        used.for_each(|word| word.store(0, Ordering::Relaxed));
         self.words
     }
 

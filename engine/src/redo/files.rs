@@ -82,6 +82,11 @@ impl LogFiles {
         Ok(Self::new(disk, bytes_each.expect("there are segments"), segments))
     }
 
+    /// Whether a segment has this name.
+    pub(crate) fn is_segment(file: &str) -> bool {
+        (0..SEGMENTS).any(|index| name(index) == file)
+    }
+
     /// Whether new files for `capacity_bytes` would be of this size.
     pub(crate) fn has_capacity(&self, capacity_bytes: u64) -> bool {
         segment_bytes(capacity_bytes) == self.segment_bytes

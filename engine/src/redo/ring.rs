@@ -328,6 +328,21 @@ mod models {
         to
     }
 
+    /// A ring with room for one frame, which it has, and a thread that appends another one if there is room by then.
+    fn refilled(epoch: u32) -> (Arc<Ring>, loom::thread::JoinHandle<()>) {
+        let ring = Arc::new(Ring::new(words(32), Lsn(0), epoch));
+        ring.try_promise(24, u64::MAX).unwrap();
+        ring.append(&[1; 3], 24, Lsn(0));
+        let of_writer = Arc::clone(&ring);
+        let writer = loom::thread::spawn(move || {
+            if of_writer.try_promise(24, u64::MAX).is_ok() {
+                let end = of_writer.append(&[2; 3], 24, Lsn(0));
+                assert!(of_writer.is_complete(end));
+            }
+        });
+        (ring, writer)
+    }
+
     #[test]
     fn frames_come_out_whole_and_in_order() {
         loom::model(|| {
@@ -364,17 +379,7 @@ mod models {
     #[test]
     fn room_is_given_back_zeroed() {
         loom::model(|| {
-            let ring = Arc::new(Ring::new(words(32), Lsn(0), 1));
-            ring.try_promise(24, u64::MAX).unwrap();
-            ring.append(&[1; 3], 24, Lsn(0));
-            let writer = {
-                let ring = Arc::clone(&ring);
-                loom::thread::spawn(move || {
-                    if ring.try_promise(24, u64::MAX).is_ok() {
-                        ring.append(&[2; 3], 24, Lsn(0));
-                    }
-                })
-            };
+            let (ring, writer) = refilled(1);
             let (mut out, mut at) = (Vec::new(), Lsn(0));
             at = write(&ring, at, &mut out);
             at = write(&ring, at, &mut out);
@@ -392,18 +397,7 @@ mod models {
     #[test]
     fn what_is_complete_was_appended() {
         loom::model(|| {
-            let ring = Arc::new(Ring::new(words(32), Lsn(0), 1000));
-            ring.try_promise(24, u64::MAX).unwrap();
-            ring.append(&[1; 3], 24, Lsn(0));
-            let writer = {
-                let ring = Arc::clone(&ring);
-                loom::thread::spawn(move || {
-                    if ring.try_promise(24, u64::MAX).is_ok() {
-                        let end = ring.append(&[2; 3], 24, Lsn(0));
-                        assert!(ring.is_complete(end));
-                    }
-                })
-            };
+            let (ring, writer) = refilled(1000);
             let other = {
                 let ring = Arc::clone(&ring);
                 loom::thread::spawn(move || {

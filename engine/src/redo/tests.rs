@@ -139,7 +139,14 @@ fn without_a_mapping_a_commit_is_written() {
     assert_eq!(log.stats().writes, 0);
     log.make_durable(end, Durability::Written, &Waiter::background()).unwrap();
     assert_eq!((log.stats().writes, log.stats().syncs), (1, 0));
-    assert_eq!(reopen(&disk.kill()).1.len(), 20);
+    let (disk, mapped) = (disk.kill(), disk.kill());
+    assert_eq!(reopen(&disk).1.len(), 20);
+    // What a process left in a mapped buffer is found where it cannot be mapped.
+    let (log, _) = reopen(&mapped);
+    append_all(&log, 20..30).unwrap();
+    let moved = mapped.kill();
+    moved.fail_nth(Some(DiskCall::Map), 1, Fault::Unsupported);
+    assert_eq!(reopen(&moved).1.len(), 30);
 }
 
 /// The process is killed while threads append, commit, and empty the buffer.
