@@ -22,7 +22,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 DOCDIR     ?= $(PREFIX)/share/doc/flifo
 DOCS       = docs/c-api.md LICENSE-MIT LICENSE-APACHE $(CAPI)/examples/pool.c $(CAPI)/examples/guard.cc
 
-.PHONY: help run test unit models lint deny bench docs setup capi header install uninstall tsan miri soak mariadb mariadb-try mariadb-test mariadb-asan bench-mariadb bench-target bench-iobench peers test-peers bench-peers deb
+.PHONY: help run test unit models lint deny bench docs fuzz setup capi header install uninstall tsan miri soak mariadb mariadb-try mariadb-test mariadb-asan bench-mariadb bench-target bench-iobench peers test-peers bench-peers deb
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,18 @@ miri: ## scheduler, buffer pool, pages and locks in an interpreter that finds un
 	$(CARGO) +nightly miri test -p flifo-admission --lib --target-dir target/miri -- --skip auto:: --skip a_limit_that_finds_itself && \
 	$(CARGO) +nightly miri test -p flifo-engine --lib --target-dir target/miri -- $(MIRI_ENGINE); \
 	else echo "miri: skipped, it is not installed (rustup toolchain install nightly --component miri)"; fi
+
+# Each target stands beside the format it reads (engine/src/fuzz.rs).
+FUZZ_TARGETS = page log catalog undo state
+FUZZ = $(CARGO) +nightly fuzz run --fuzz-dir engine/fuzz --target-dir $(TARGET_DIR)/fuzz
+
+fuzz: ## the engine's parsers of what comes from a disk under libFuzzer, FUZZ_SECONDS (60) each (needs nightly and cargo-fuzz)
+	@if $(CARGO) +nightly fuzz --version >/dev/null 2>&1; then set -e; \
+	RUSTFLAGS="--cfg fuzzing" $(CARGO) run --quiet --manifest-path engine/fuzz/Cargo.toml --target-dir $(TARGET_DIR)/fuzz/seeds \
+	  --bin seeds -- engine/fuzz/corpus; \
+	for target in $(FUZZ_TARGETS); do \
+	  $(FUZZ) $$target -- -max_total_time=$(or $(FUZZ_SECONDS),60) -max_len=6000 -timeout=10 -verbosity=0 -print_final_stats=1; done; \
+	else echo "fuzz: skipped, it needs nightly and cargo-fuzz (rustup toolchain install nightly; cargo install cargo-fuzz)"; fi
 
 soak: ## ten minutes of the scheduler, or SOAK_SECONDS; kills and power cuts of the engine, many of them; as long 1,024 connections to it, and a check
 	$(CARGO) run --release -p flifo-admission --example soak

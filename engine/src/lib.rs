@@ -22,6 +22,8 @@ pub mod buffer;
 pub mod db;
 pub mod disk;
 mod error;
+#[cfg(any(fuzzing, test))]
+pub mod fuzz;
 pub mod lock;
 pub mod metrics;
 pub mod page;

@@ -27,6 +27,8 @@ mod config;
 mod database;
 mod ddl;
 mod definition;
+#[cfg(any(fuzzing, test))]
+pub(crate) mod fuzz;
 mod opening;
 mod prepared;
 mod report;

@@ -14,6 +14,8 @@
 mod aligned;
 mod block;
 mod file;
+#[cfg(any(fuzzing, test))]
+pub(crate) mod fuzz;
 mod header;
 mod memory;
 mod opening;

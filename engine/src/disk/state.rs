@@ -85,6 +85,19 @@ pub(super) enum StateError {
     Sync(io::Error),
 }
 
+impl State {
+    /// No value is so large that what is computed with it overflows. Such a block was never written by this program.
+    fn is_possible(&self) -> bool {
+        const PAGES_MAX: u64 = 1 << 40;
+        const LSN_MAX: u64 = 1 << 62;
+        self.pages <= PAGES_MAX
+            && self.checkpoint.lsn <= LSN_MAX
+            && self.durable_log <= LSN_MAX
+            && self.epoch < u32::MAX
+            && self.checkpoint.epoch < u32::MAX
+    }
+}
+
 impl StateBlocks {
     /// Writes the first state of a new database.
     pub(super) fn create(file: &dyn DiskFile, database: Uuid, state: &State) -> Result<Self, StateError> {
@@ -152,7 +165,7 @@ fn decode(block: &Block, database: Uuid) -> Option<(u64, State)> {
         epoch: block.u32(68),
         durable_log: block.u64(72),
     };
-    ours.then(|| (block.u64(8), state))
+    (ours && state.is_possible()).then(|| (block.u64(8), state))
 }
 
 #[cfg(test)]
@@ -209,6 +222,22 @@ mod tests {
         let disk = MemoryDisk::default();
         let (file, _) = new_file(&disk);
         assert!(StateBlocks::open(&*file, Uuid::from_u128(43)).unwrap().is_none());
+    }
+
+    /// Found by a fuzzer: what is computed with them overflowed.
+    #[test]
+    fn impossible_values_are_no_state() {
+        let (good, checkpoint) = (state(Condition::Open), Checkpoint { lsn: u64::MAX, epoch: 1 });
+        let impossible = [
+            State { pages: u64::MAX, ..good },
+            State { checkpoint, ..good },
+            State { durable_log: u64::MAX, ..good },
+            State { epoch: u32::MAX, ..good },
+        ];
+        assert_eq!(decode(&encode(7, DATABASE, &good), DATABASE), Some((7, good)));
+        for state in impossible {
+            assert_eq!(decode(&encode(7, DATABASE, &state), DATABASE), None, "{state:?}");
+        }
     }
 
     /// Power fails at each step of clean -> open -> clean, with the block being written lost, torn or kept.

@@ -24,6 +24,8 @@
 pub mod bitmap;
 mod bytes;
 pub mod edit;
+#[cfg(any(fuzzing, test))]
+pub(crate) mod fuzz;
 pub mod node;
 pub mod op;
 pub(crate) mod overflow;

@@ -22,7 +22,7 @@
 //! them (MariaDB's recovery skips what precedes an INIT_PAGE or FREE_PAGE record likewise).
 
 use super::edit::NodeMut;
-use super::node::{LARGE_BYTES, Node, Stored, VALUE_IS_LARGE, VALUE_LENGTH};
+use super::node::{CHILD_BYTES, LARGE_BYTES, Node, Stored, VALUE_IS_LARGE, VALUE_LENGTH};
 use super::overflow;
 use super::{
     AT_KIND, AT_LEVEL, AT_OWNER, AT_PAGE_NO, COMMON_HEADER_BYTES, KIND_NODE, KIND_OVERFLOW, PageNo,
@@ -201,7 +201,7 @@ impl<'b> Op<'b> {
             Op::Unlogged { .. } => return Err(BadRecord),
             _ if page[AT_KIND] != KIND_NODE => return Err(BadRecord),
             Op::Insert { value, .. } | Op::Replace { value, .. }
-                if value.large && (page[AT_LEVEL] > 0 || value.len() != LARGE_BYTES) =>
+                if !is_value_of_level(value, page[AT_LEVEL]) =>
             {
                 return Err(BadRecord);
             }
@@ -228,6 +228,14 @@ impl<'b> Op<'b> {
             Op::Image { head, .. } => head.len() >= COMMON_HEADER_BYTES && read_u64(head, AT_PAGE_NO) == no.0,
             _ => true,
         }
+    }
+}
+
+/// Whether a node of that level can have such a value: an inner node's is a child.
+fn is_value_of_level(value: Stored<'_>, level: u8) -> bool {
+    match level {
+        0 => !value.large || value.len() == LARGE_BYTES,
+        _ => !value.large && value.len() == CHILD_BYTES,
     }
 }
 
@@ -350,6 +358,29 @@ mod tests {
             assert_eq!(op.apply(&mut page), Err(BadRecord), "{op:?}");
             assert_eq!(page, before);
         }
+    }
+
+    /// Found by a fuzzer.
+    #[test]
+    fn an_inner_nodes_values_are_children() {
+        let mut before = vec![0; 4096];
+        let mut inner = NodeMut::format(&mut before, PageNo(7), PageNo(7), 1, &Fences::all());
+        inner.set_first_child(PageNo(8));
+        assert!(inner.push(b"m", &9_u64.to_le_bytes()[..]));
+        for value in [&b""[..], &[0; CHILD_BYTES - 1], &[0; CHILD_BYTES + 1]] {
+            for op in [
+                Op::Insert { slot: 0, key: b"c", value: value.into() },
+                Op::Replace { slot: 0, value: value.into() },
+            ] {
+                let mut page = before.clone();
+                assert_eq!(op.apply(&mut page), Err(BadRecord), "{op:?}");
+                assert_eq!(page, before);
+            }
+        }
+        assert_eq!(
+            Op::Insert { slot: 0, key: b"c", value: (&[1; CHILD_BYTES]).into() }.apply(&mut before),
+            Ok(())
+        );
     }
 
     proptest::proptest! {

@@ -128,6 +128,16 @@ impl LogBuffer {
         frames
     }
 
+    /// Puts frames where a process that was killed would have left them.
+    #[cfg(any(fuzzing, test))]
+    pub(super) fn put(&self, from: Lsn, frames: &[u8]) {
+        let from = (from.0 / ALIGNMENT_BYTES) as usize;
+        for (n, word) in frames.as_chunks::<8>().0.iter().enumerate() {
+            self.words[(from + n) & (self.words.len() - 1)]
+                .store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+        }
+    }
+
     /// What the ring has at `lsn`.
     fn read(&self, lsn: u64, bytes: u64) -> Vec<u8> {
         let word = |at: u64| &self.words[(at / ALIGNMENT_BYTES) as usize & (self.words.len() - 1)];

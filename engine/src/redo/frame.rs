@@ -29,7 +29,7 @@ pub(super) fn header(lsn: u64, epoch: u32, durable: u64, payload: &[u8]) -> [u64
     [u64::from(length) | u64::from(checksum) << 32, u64::from(epoch) | u64::from(behind) << 32]
 }
 
-fn checksum(lsn: u64, length: u32, epoch: u32, behind: u32, payload: &[u8]) -> u32 {
+pub(super) fn checksum(lsn: u64, length: u32, epoch: u32, behind: u32, payload: &[u8]) -> u32 {
     let mut head = [0; 20];
     head[..8].copy_from_slice(&lsn.to_le_bytes());
     head[8..12].copy_from_slice(&length.to_le_bytes());

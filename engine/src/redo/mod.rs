@@ -46,6 +46,8 @@
 mod buffer_file;
 mod files;
 mod frame;
+#[cfg(any(fuzzing, test))]
+pub(crate) mod fuzz;
 mod header;
 mod lot;
 mod reader;

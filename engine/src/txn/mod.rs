@@ -35,6 +35,8 @@
 //! active, so their rows are locked and invisible (`system`).
 
 mod check;
+#[cfg(any(fuzzing, test))]
+pub(crate) mod fuzz;
 mod load;
 mod locking;
 mod lookup;

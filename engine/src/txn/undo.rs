@@ -113,7 +113,7 @@ impl Record {
         Record { txn, tree: PageNo(0), key: xid.to_vec(), deletes: false, what: What::Prepared }
     }
 
-    fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         let (kind, before): (u8, &[u8]) = match &self.what {
             What::Added => (ADDED, &[]),
             What::Replaced(before) => (REPLACED, before),

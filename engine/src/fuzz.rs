@@ -1,0 +1,114 @@
+//! What fuzzers call (`engine/fuzz`, `make fuzz`): the parsers of all that comes from a disk, with any bytes.
+//!
+//! A target panics where a parser does, and where what a parser let pass does not keep what the code behind it relies on.
+//! Each stands beside its format, with inputs to begin with; the tests here run all of them on those, and on what random
+//! changes make of them, so that they go on fitting the code.
+
+pub use crate::db::fuzz::catalog;
+pub use crate::disk::fuzz::state;
+pub use crate::page::fuzz::page;
+pub use crate::redo::fuzz::log;
+pub use crate::txn::fuzz::undo;
+
+/// A parser under test.
+pub struct Target {
+    /// Its name, which `cargo fuzz run` takes.
+    pub name: &'static str,
+    /// Takes any bytes.
+    pub run: fn(&[u8]),
+    /// Inputs that get far.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+/// All of them.
+pub const TARGETS: [Target; 5] = [
+    Target { name: "page", run: page, seeds: crate::page::fuzz::seeds },
+    Target { name: "log", run: log, seeds: crate::redo::fuzz::seeds },
+    Target { name: "catalog", run: catalog, seeds: crate::db::fuzz::seeds },
+    Target { name: "undo", run: undo, seeds: crate::txn::fuzz::seeds },
+    Target { name: "state", run: state, seeds: crate::disk::fuzz::seeds },
+];
+
+/// Takes pieces off an input's front.
+pub(crate) struct Input<'d>(pub(crate) &'d [u8]);
+
+impl<'d> Input<'d> {
+    /// The next bytes, as many as there are of so many.
+    pub(crate) fn take(&mut self, bytes: usize) -> &'d [u8] {
+        let (taken, rest) = self.0.split_at(bytes.min(self.0.len()));
+        self.0 = rest;
+        taken
+    }
+
+    /// The next byte; 0 where there is none.
+    pub(crate) fn byte(&mut self) -> u8 {
+        self.take(1).first().copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand_xoshiro::SplitMix64;
+    use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
+
+    use super::*;
+
+    /// Cut off, bytes changed, a piece repeated or left out.
+    fn change(input: &mut Vec<u8>, random: &mut SplitMix64) {
+        for _ in 0..1 + random.next_u64() % 4 {
+            let at = (random.next_u64() % (input.len() as u64 + 1)) as usize;
+            let end = input.len().min(at + 1 + (random.next_u64() % 40) as usize);
+            match random.next_u64() % 8 {
+                0 => input.truncate(at),
+                1 => input.extend_from_within(at..end),
+                2 => drop(input.drain(at..end)),
+                _ => {
+                    if let Some(byte) = input.get_mut(at) {
+                        *byte = if random.next_u64() % 2 == 0 {
+                            random.next_u64() as u8
+                        } else {
+                            *byte ^ 1 << (at % 8)
+                        };
+                    }
+                }
+            }
+        }
+    }
+
+    fn with_changed_seeds(target: &Target) {
+        let inputs = if cfg!(miri) { 10 } else { 1000 };
+        let (seeds, mut random) = ((target.seeds)(), SplitMix64::seed_from_u64(1));
+        (target.run)(&[]);
+        seeds.iter().for_each(|seed| (target.run)(seed));
+        for n in 0..inputs {
+            let mut input = seeds[n % seeds.len()].clone();
+            change(&mut input, &mut random);
+            (target.run)(&input);
+        }
+    }
+
+    #[test]
+    fn pages() {
+        with_changed_seeds(&TARGETS[0]);
+    }
+
+    #[test]
+    fn logs() {
+        with_changed_seeds(&TARGETS[1]);
+    }
+
+    #[test]
+    fn catalogs() {
+        with_changed_seeds(&TARGETS[2]);
+    }
+
+    #[test]
+    fn undo_records() {
+        with_changed_seeds(&TARGETS[3]);
+    }
+
+    #[test]
+    fn states() {
+        with_changed_seeds(&TARGETS[4]);
+    }
+}
