@@ -64,7 +64,7 @@ mod tests {
                 2 => drop(input.drain(at..end)),
                 _ => {
                     if let Some(byte) = input.get_mut(at) {
-                        *byte = if random.next_u64() % 2 == 0 {
+                        *byte = if random.next_u64().is_multiple_of(2) {
                             random.next_u64() as u8
                         } else {
                             *byte ^ 1 << (at % 8)
