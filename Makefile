@@ -94,7 +94,7 @@ bench-target: ## flifo sweep --target beside sysbench, on a private MariaDB by t
 	$(CARGO) build --release -p flifo
 	tools/bench-target
 
-bench-iobench: ## flifo iobench beside fio, on one file by turns (DIR, SIZE, PAIRS, TIME, CELLS)
+bench-iobench: ## flifo iobench beside fio, on one file by turns (DIR, SIZE, PAIRS, TIME, CELLS, AUTOGROUPS)
 	$(CARGO) build --release -p flifo
 	tools/bench-iobench
 
