@@ -54,15 +54,14 @@ miri: ## scheduler, buffer pool, pages and locks in an interpreter that finds un
 	$(CARGO) +nightly miri test -p flifo-engine --lib --target-dir target/miri -- $(MIRI_ENGINE); \
 	else echo "miri: skipped, it is not installed (rustup toolchain install nightly --component miri)"; fi
 
-# Each target stands beside the format it reads (engine/src/fuzz.rs).
-FUZZ_TARGETS = page log catalog undo state
+# Each target stands beside the format it reads; engine/src/fuzz.rs has their names, which `seeds` prints.
 FUZZ = $(CARGO) +nightly fuzz run --fuzz-dir engine/fuzz --target-dir $(TARGET_DIR)/fuzz
 
 fuzz: ## the engine's parsers of what comes from a disk under libFuzzer, FUZZ_SECONDS (60) each (needs nightly and cargo-fuzz)
 	@if $(CARGO) +nightly fuzz --version >/dev/null 2>&1; then set -e; \
-	RUSTFLAGS="--cfg fuzzing" $(CARGO) run --quiet --manifest-path engine/fuzz/Cargo.toml --target-dir $(TARGET_DIR)/fuzz/seeds \
-	  --bin seeds -- engine/fuzz/corpus; \
-	for target in $(FUZZ_TARGETS); do \
+	targets=$$(RUSTFLAGS="--cfg fuzzing" $(CARGO) run --quiet --manifest-path engine/fuzz/Cargo.toml \
+	  --target-dir $(TARGET_DIR)/fuzz/seeds --bin seeds -- engine/fuzz/corpus); \
+	for target in $$targets; do \
 	  $(FUZZ) $$target -- -max_total_time=$(or $(FUZZ_SECONDS),60) -max_len=6000 -timeout=10 -verbosity=0 -print_final_stats=1; done; \
 	else echo "fuzz: skipped, it needs nightly and cargo-fuzz (rustup toolchain install nightly; cargo install cargo-fuzz)"; fi
 

@@ -4,6 +4,8 @@
 //! Each stands beside its format, with inputs to begin with; the tests here run all of them on those, and on what random
 //! changes make of them, so that they go on fitting the code.
 
+pub(crate) mod input;
+
 pub use crate::db::fuzz::catalog;
 pub use crate::disk::fuzz::state;
 pub use crate::page::fuzz::page;
@@ -28,23 +30,6 @@ pub const TARGETS: [Target; 5] = [
     Target { name: "undo", run: undo, seeds: crate::txn::fuzz::seeds },
     Target { name: "state", run: state, seeds: crate::disk::fuzz::seeds },
 ];
-
-/// Takes pieces off an input's front.
-pub(crate) struct Input<'d>(pub(crate) &'d [u8]);
-
-impl<'d> Input<'d> {
-    /// The next bytes, as many as there are of so many.
-    pub(crate) fn take(&mut self, bytes: usize) -> &'d [u8] {
-        let (taken, rest) = self.0.split_at(bytes.min(self.0.len()));
-        self.0 = rest;
-        taken
-    }
-
-    /// The next byte; 0 where there is none.
-    pub(crate) fn byte(&mut self) -> u8 {
-        self.take(1).first().copied().unwrap_or(0)
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 
 use super::catalog::{Entry, Kind};
 use super::definition::{Definition, Typed};
-use crate::fuzz::Input;
+use crate::fuzz::input::Input;
 use crate::page::PageNo;
 use crate::row::{Column, ColumnType, Index, RowView, Schema, asc, desc};
 

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::block::Block;
 use super::header::{FORMAT_VERSION, HEADER_AREA_BYTES};
 use super::{AlignedBuffer, Disk, MemoryDisk, Tablespace};
-use crate::fuzz::Input;
+use crate::fuzz::input::Input;
 
 /// Where a data file's blocks are: the header, and of file 0 the two blocks of the state.
 const BLOCKS_AT: [u64; 3] = [0, 16 << 10, 32 << 10];

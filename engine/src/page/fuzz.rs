@@ -57,8 +57,8 @@ fn read(page: &[u8]) {
             bitmap::groups(page);
         }
         _ => (0..pending::SLOTS).for_each(|slot| {
-            let at = pending::at(slot);
-            assert_eq!(PendingChain::read(page, slot).encode(), page[at..at + 32]);
+            let again = PendingChain::read(page, slot).encode();
+            assert!(page[pending::at(slot)..].starts_with(&again));
         }),
     }
     // An image makes the same page; what lies in its hole nobody reads.

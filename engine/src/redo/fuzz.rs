@@ -8,7 +8,7 @@ use super::frame::{HEADER_BYTES, checksum, frame_bytes, header};
 use super::reader::Reader;
 use super::{BLOCK_BYTES, LSN_START, SEGMENTS};
 use crate::disk::{Checkpoint, MemoryDisk};
-use crate::fuzz::Input;
+use crate::fuzz::input::Input;
 use crate::page::PageNo;
 use crate::page::op::Op;
 
@@ -19,9 +19,13 @@ const EPOCH: u32 = 2;
 const LAST_EPOCH: u32 = 4;
 
 /// Reads a log as recovery does: what is in the files, then what a killed process left in the log's buffer, then behind the
-/// end. The first byte says how much of the input is in the files; where another's bit is set, a frame gets the checksum that
-/// fits.
+/// end. The first byte says how many 16 bytes of the input are frames in the files; the others are in the buffer.
 pub fn log(data: &[u8]) {
+    frames_of(data);
+}
+
+/// How many frames the log has.
+fn frames_of(data: &[u8]) -> usize {
     let mut input = Input(data);
     let in_files = usize::from(input.byte()) * 16;
     let in_files = input.take(in_files).to_vec();
@@ -34,19 +38,22 @@ pub fn log(data: &[u8]) {
     files.write(LSN_START, &stream).expect("a sound disk");
     let start = Checkpoint { lsn: LSN_START.0, epoch: EPOCH };
     let mut reader = Reader::new(&files, start, LAST_EPOCH, PAYLOAD_MAX);
-    read_on(&mut reader);
+    let in_files = read_on(&mut reader);
     let mut left = frames(reader.end().0, input.0);
     left.truncate(BLOCK_BYTES as usize);
     buffer.put(reader.end(), &left);
     reader.take_over(&buffer).expect("a sound disk");
-    read_on(&mut reader);
+    let in_buffer = read_on(&mut reader);
     let end = reader.end();
     let durable = reader.durable_behind().expect("a sound disk");
     assert_eq!(reader.end(), end);
     assert!(durable.0 <= LSN_START.0 + CAPACITY_BYTES);
+    in_files + in_buffer
 }
 
-fn read_on(reader: &mut Reader<'_>) {
+/// Reads to the end of the stream; how many frames it had.
+fn read_on(reader: &mut Reader<'_>) -> usize {
+    let mut frames = 0;
     loop {
         let (before, mut given) = (reader.end(), None);
         let goes_on = reader.next(|end, payload| {
@@ -58,13 +65,19 @@ fn read_on(reader: &mut Reader<'_>) {
         });
         assert_eq!(goes_on.expect("a sound disk"), given.is_some());
         match given {
-            Some(end) => assert!(end > before && end == reader.end()),
-            None => return assert_eq!(reader.end(), before),
+            Some(end) => {
+                assert!(end > before && end == reader.end());
+                frames += 1;
+            }
+            None => {
+                assert_eq!(reader.end(), before);
+                return frames;
+            }
         }
     }
 }
 
-/// The input as frames from `at` on: every other byte before a frame tells whether its checksum is made to fit.
+/// The input as frames from `at` on. A byte before each says whether its checksum is made to fit, and its length left as it is.
 fn frames(at: u64, data: &[u8]) -> Vec<u8> {
     let (mut input, mut frames) = (Input(data), Vec::new());
     while !input.0.is_empty() {
@@ -103,11 +116,19 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let insert = Op::Insert { slot: 0, key: b"key", value: b"value"[..].into() };
     let (one, two) = (frame(EPOCH, &[insert, Op::Remove { slot: 0 }]), frame(EPOCH + 1, &[insert]));
     let seed = |first: &[u8], rest: &[u8]| {
-        let mut seed = vec![(first.len() / 16) as u8];
+        // What fills the last 16 bytes begins a frame without records, where the stream ends.
+        let in_files = first.len().next_multiple_of(16);
+        let mut seed = vec![(in_files / 16) as u8];
         seed.extend_from_slice(first);
+        seed.resize(1 + in_files, 0);
         seed.extend_from_slice(rest);
         seed
     };
     let both = [&one[..], &two].concat();
     vec![seed(&both, &two), seed(&one, &[]), seed(&[], &one), seed(&[&both[..], &both].concat(), &both)]
+}
+
+#[test]
+fn the_seeds_have_frames_in_the_files_and_in_the_buffer() {
+    assert_eq!(seeds().iter().map(|seed| frames_of(seed)).collect::<Vec<_>>(), [3, 1, 1, 2]);
 }

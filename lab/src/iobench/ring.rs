@@ -20,9 +20,7 @@ use crate::clock::now_ns;
 use crate::workload::Random;
 
 /// Ends are taken, and new I/Os handed in, for so many in flight one at a time. Where many end at once, the disk shall
-/// not lack work until the next are made ready for all of them. With 64 in flight, twenty rounds by turns on a virtual
-/// disk: 1, 2, 3, 4 at a time did 1.02, 1.04, 1.00, 1.00 times fio's I/Os, for 0.92, 0.83, 0.72, 0.70 of its processor
-/// time.
+/// not lack work until the next are made ready for all of them; but each handing in costs. docs/benchmarks.md has others.
 const IN_FLIGHT_PER_TAKEN: usize = 32;
 
 /// A worker, its files open and registered.
