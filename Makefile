@@ -36,11 +36,11 @@ unit: mariadb ## unit, property, fault, crash and command-line tests
 	$(CARGO) test --workspace
 	$(CARGO) test -p flifo-admission --features metrics publish
 
-models: ## the protocols of scheduler, redo log and row locks: every interleaving (loom), random schedules (shuttle)
+models: ## the protocols of scheduler, redo log, transactions and row locks: every interleaving (loom), random schedules (shuttle)
 	$(LOOM) models
 	$(SHUTTLE) models
 	$(LOOM_C) models
-	$(LOOM_E) redo::ring::models
+	$(LOOM_E) -- redo::ring::models txn::table::models
 	$(SHUTTLE_E) schedules
 
 # Of the engine what has unsafe code or row locks, without what waits for time, or for many threads.

@@ -210,14 +210,6 @@ pub enum Error {
     /// An operation on a transaction that was committed or rolled back.
     #[error("the transaction has ended; begin another one")]
     TransactionEnded,
-    /// A snapshot or a transaction is so old that no more ids can be told apart from it.
-    #[error(
-        "more than {allowed} transactions began since the oldest one that is still open; end that one, and try again"
-    )]
-    TooManyTransactions {
-        /// How many there may be.
-        allowed: u64,
-    },
     /// A table that cannot be dropped while transactions go on.
     #[error("transactions are going on that may need the table '{name}'; end them, and try again")]
     TransactionsActive {

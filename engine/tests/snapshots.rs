@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::{all, config, get, session};
 use flifo_engine::Isolation::{ReadCommitted, RepeatableRead};
 use flifo_engine::disk::MemoryDisk;
-use flifo_engine::{Database, EngineConfig, Error, Savepoint, Session, Transaction};
+use flifo_engine::{Database, EngineConfig, Error, FlushLog, Savepoint, Session, Transaction};
 use proptest::prelude::*;
 
 /// What one of several transactions does next.
@@ -186,4 +186,72 @@ proptest! {
         drop(open);
         prop_assert_eq!(all(&mut sessions[0].begin(ReadCommitted), &table), model.committed);
     }
+}
+
+/// So many transactions after which those before them have no slot in the engine's table any more.
+const MANY: u32 = 70_000;
+
+/// As a backup, or a report, beside a hot row; a transaction that somebody forgot to end; and one in doubt.
+#[test]
+fn what_stays_open_beside_many_transactions_stops_none_of_them() {
+    let config = EngineConfig {
+        lock_wait_timeout: Duration::ZERO,
+        flush_log_at_trx_commit: FlushLog::EverySecond,
+        redo_capacity_bytes: 16 << 20,
+        ..config()
+    };
+    let disk = MemoryDisk::default();
+    let db = Database::create_on(Arc::new(disk.clone()), config.clone()).unwrap();
+    let table = db.create_table("t").unwrap();
+    let (reporter, forgetful, writer) = (session(&db), session(&db), session(&db));
+    let put = |session: &Session, key: &[u8], value: u32| -> flifo_engine::Result<()> {
+        let mut txn = session.begin(ReadCommitted);
+        txn.upsert(&table, key, &value.to_le_bytes())?;
+        txn.commit()
+    };
+    let value = |value: u32| Some(value.to_le_bytes().to_vec());
+    for key in [&b"hot"[..], b"forgotten", b"in doubt"] {
+        put(&writer, key, 0).unwrap();
+    }
+    let mut in_doubt = writer.begin(ReadCommitted);
+    in_doubt.upsert(&table, b"in doubt", &1_u32.to_le_bytes()).unwrap();
+    assert!(in_doubt.prepare(b"xid").unwrap());
+    let mut forgotten = forgetful.begin(ReadCommitted);
+    forgotten.upsert(&table, b"forgotten", &1_u32.to_le_bytes()).unwrap();
+    let mut report = reporter.begin(RepeatableRead);
+    assert_eq!(get(&mut report, &table, b"hot"), value(0));
+
+    for n in 1..=MANY {
+        put(&writer, b"hot", n).unwrap();
+    }
+    for key in [&b"hot"[..], b"forgotten", b"in doubt"] {
+        assert_eq!(get(&mut report, &table, key), value(0));
+    }
+    assert_eq!(get(&mut writer.begin(ReadCommitted), &table, b"hot"), value(MANY));
+    assert!(db.stats().txns.history > u64::from(MANY), "the report holds purge up");
+    for key in [&b"forgotten"[..], b"in doubt"] {
+        assert!(matches!(put(&writer, key, 2), Err(Error::LockWaitTimeout)));
+    }
+    forgotten.commit().unwrap();
+    assert_eq!(get(&mut report, &table, b"forgotten"), value(0));
+    assert!(matches!(report.upsert(&table, b"forgotten", b"2"), Err(Error::WriteConflict)));
+    assert_eq!(get(&mut writer.begin(ReadCommitted), &table, b"forgotten"), value(1));
+    drop(report);
+    drop((reporter, forgetful, writer, table));
+    db.close().unwrap();
+
+    // What is in doubt is as old for the next one.
+    let db = Database::open_on(Arc::new(disk), config).unwrap();
+    let (table, session) = (db.table("t").unwrap(), session(&db));
+    let mut txn = session.begin(ReadCommitted);
+    assert!(matches!(txn.upsert(&table, b"in doubt", b"2"), Err(Error::LockWaitTimeout)));
+    assert_eq!(get(&mut txn, &table, b"in doubt"), value(0));
+    assert_eq!((get(&mut txn, &table, b"hot"), get(&mut txn, &table, b"forgotten")), (value(MANY), value(1)));
+    session.commit_prepared(b"xid").unwrap();
+    assert_eq!(get(&mut txn, &table, b"in doubt"), value(1));
+    drop(txn);
+    while db.stats().txns.history > 0 {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert_eq!(db.check_table(&table).unwrap().rows, 3);
 }

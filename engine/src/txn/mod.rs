@@ -3,7 +3,8 @@
 //! # Versions
 //! The newest version of a row lies in its tree, with the id of the transaction that wrote it and the place of its undo
 //! record, which has the version before (`version`, `undo`). A reader goes back from version to version until it
-//! finds one that its snapshot sees (`read`). A snapshot is the number of the last commit: one atomic load (`table`).
+//! finds one that its snapshot sees (`read`). A snapshot is the number of the last commit: one atomic load (`table`); one
+//! that is held for long becomes a read view (`past`).
 //!
 //! # Writing
 //! A transaction gets an id at its first write. While it is active, its id in a row is its exclusive lock; who runs into
@@ -42,6 +43,7 @@ mod locking;
 mod lookup;
 mod modify;
 mod moment;
+mod past;
 mod prepared;
 mod purge;
 mod read;

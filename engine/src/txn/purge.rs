@@ -57,11 +57,11 @@ impl Purger {
 
 /// Purges a batch of each segment; whether there may be more.
 pub(super) fn purge_all(system: &TxnSystem, waiter: &Waiter) -> Result<bool> {
-    let oldest = system.table.oldest_snapshot();
-    system.table.settle(oldest);
+    // Held to the end: what it sees can be told as long as it is.
+    let oldest = system.table.settle();
     let mut more = false;
     for segment in system.segments.iter().filter(|segment| segment.records() > 0) {
-        more |= purge(system, segment, oldest, waiter)?;
+        more |= purge(system, segment, oldest.commit, waiter)?;
     }
     Ok(more)
 }

@@ -108,7 +108,7 @@ impl TxnSystem {
             }
         }
         Ok(Arc::new(TxnSystem {
-            table: TxnTable::new(config.next, &active)?,
+            table: TxnTable::new(config.next, &active),
             locks: Arc::new(LockTable::new(LockConfig::default())),
             gaps: Gaps::default(),
             segments,
@@ -202,7 +202,12 @@ impl TxnSystem {
     /// Purges all undo records there are, so that none refers to a table that is going to be dropped; false if that
     /// cannot be, since transactions are active or look at old snapshots.
     pub(crate) fn forget_history(self: &Arc<Self>, waiter: &Waiter) -> Result<bool> {
+        if self.table.active() > 0 {
+            return Ok(false);
+        }
         let idle = || self.table.active() == 0 && !self.table.has_snapshots();
+        // The background's own snapshot would look like another's.
+        let _no_purge = self.pause_purge(waiter);
         while idle() && self.stats().history > 0 {
             super::purge::purge_all(self, waiter)?;
         }

@@ -4,37 +4,43 @@
 //! one, one atomic load. A version is visible to a snapshot if its transaction's commit has that number or a lower one.
 //!
 //! # Invariants
-//! - `status[id % SLOTS]` is 0 while the transaction is active, and its commit's number afterwards, for every id from
-//!   `settled` up to `next`. Every id below `settled` has ended, and is visible to each snapshot there is or will be.
-//! - `next <= settled + SLOTS`: no slot has two owners. A transaction that would break this is refused.
+//! - `settled <= slotted_from <= next <= slotted_from + slots`: no slot has two owners.
+//! - The slot of each id from `slotted_from` up to `next` is 0 while the transaction is active, and its commit's number
+//!   afterwards. What is to be known of ids below `slotted_from` is in `past`. Every id below `settled` has ended, and is
+//!   visible to each snapshot there is or will be.
+//! - A slot is given to another only after `slotted_from` has passed its owner: who reads the slot first, and
+//!   `slotted_from` then, notices.
 //! - A commit's number is in its slot before `commits` has that number, and commits take turns: who loads `commits`
 //!   finds every commit up to there in its slot.
 //! - Ids below `reserved` may be given without asking; `reserved` is durable before one is used, so that an id is never
 //!   given again after a crash.
+//!
+//! Mutexes are locked in this order: `giving`, `committing`, `past`, `snapshots`.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::TxnId;
-use crate::error::{Error, Result};
+use super::past::Past;
+use crate::error::Result;
+use crate::sync::{AtomicU64, Mutex, Ordering, RwLock, lock, read, write};
 use crate::wait::look_out;
 
-/// Transactions from the oldest one that somebody cannot see yet to the newest: 8 MiB, touched as it is needed.
-const SLOTS: u64 = if cfg!(miri) { 1 << 10 } else { 1 << 20 };
+/// Transactions that have a slot: 512 KiB. Those before them cost readers that have to ask a lock.
+const SLOTS: usize = if cfg!(miri) { 1 << 10 } else { 1 << 16 };
+/// Slots that are made free at a time: one of so many.
+const ROOM_SHARE: usize = 16;
 /// Ids reserved at a time.
 pub(super) const RESERVED_IDS: u64 = if cfg!(miri) { 1 << 8 } else { 1 << 16 };
-const SHARDS: usize = 16;
+const SHARDS: usize = if cfg!(loom) { 2 } else { 16 };
 /// The number that all commits before the opening have.
 const FIRST_COMMIT: u64 = 1;
 /// See [`TxnTable::ends_soon`]: about 10 us.
 const END_LOOKS: u32 = 32;
 
 /// A commit's number. What committed up to a snapshot's is visible to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CommitNo(pub(super) u64);
 
-#[derive(Default)]
 #[repr(align(128))]
 struct Shard(Mutex<BTreeMap<CommitNo, usize>>);
 
@@ -55,9 +61,18 @@ struct Ends {
     committing: Mutex<()>,
 }
 
+/// On cache lines of its own, since its readers write to it, too.
+#[repr(align(128))]
+struct Apart<T>(T);
+
 pub(super) struct TxnTable {
-    status: Box<[AtomicU64]>,
+    /// That of an id is at its remainder; as many as a power of two.
+    slots: Box<[AtomicU64]>,
+    slotted_from: AtomicU64,
     settled: AtomicU64,
+    /// [`Past::visible_from`], never lower than that of what is below `slotted_from`.
+    past_visible_from: AtomicU64,
+    past: Apart<RwLock<Past>>,
     ids: Ids,
     ends: Ends,
     /// How many look at each snapshot.
@@ -73,44 +88,43 @@ pub(super) struct Snapshot<'t> {
     pub(super) commit: CommitNo,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// Where to look for a transaction.
+enum Place {
+    Settled,
+    /// What is in its slot.
+    Slot(u64),
+    Past,
 }
 
 impl TxnTable {
     /// Goes on with `next`. The transactions `unfinished`, all below it, are active.
-    pub(super) fn new(next: TxnId, unfinished: &[TxnId]) -> Result<Self> {
-        let settled = unfinished.iter().copied().min().unwrap_or(next).min(next);
-        if next.0 - settled.0 >= SLOTS {
-            let what =
-                format!("transaction {} is unfinished, and the next one would be {}", settled.0, next.0);
-            return Err(Error::CorruptUndo { what });
-        }
-        // As zeroed memory from the system, which costs nothing until it is touched.
-        let status = Box::<[AtomicU64]>::new_zeroed_slice(SLOTS as usize);
-        // SAFETY: zeroes are valid atomic numbers.
-        let status = unsafe { status.assume_init() };
-        // What ended before the opening is visible to all.
-        for id in settled.0..next.0 {
-            let ended = !unfinished.contains(&TxnId(id));
-            status[(id % SLOTS) as usize].store(if ended { FIRST_COMMIT } else { 0 }, Ordering::Relaxed);
-        }
-        Ok(TxnTable {
-            status,
-            settled: AtomicU64::new(settled.0),
+    pub(super) fn new(next: TxnId, unfinished: &[TxnId]) -> Self {
+        Self::with_slots(SLOTS, next, unfinished)
+    }
+
+    fn with_slots(slots: usize, next: TxnId, unfinished: &[TxnId]) -> Self {
+        debug_assert!(slots.is_power_of_two());
+        let mut past = Past::default();
+        unfinished.iter().for_each(|&txn| past.add_unfinished(txn));
+        TxnTable {
+            slots: (0..slots).map(|_| AtomicU64::new(0)).collect(),
+            slotted_from: AtomicU64::new(next.0),
+            settled: AtomicU64::new(past.first().unwrap_or(next).0),
+            past_visible_from: AtomicU64::new(past.visible_from().0),
+            past: Apart(RwLock::new(past)),
             ids: Ids {
                 next: AtomicU64::new(next.0),
                 reserved: AtomicU64::new(next.0),
-                giving: Mutex::default(),
+                giving: Mutex::new(()),
             },
-            ends: Ends { commits: AtomicU64::new(FIRST_COMMIT), committing: Mutex::default() },
-            snapshots: Default::default(),
+            ends: Ends { commits: AtomicU64::new(FIRST_COMMIT), committing: Mutex::new(()) },
+            snapshots: std::array::from_fn(|_| Shard(Mutex::new(BTreeMap::new()))),
             idle_distance: next.0.wrapping_sub(FIRST_COMMIT + unfinished.len() as u64),
-        })
+        }
     }
 
-    fn slot(&self, txn: TxnId) -> &AtomicU64 {
-        &self.status[(txn.0 % SLOTS) as usize]
+    fn slot(&self, id: u64) -> &AtomicU64 {
+        &self.slots[id as usize & (self.slots.len() - 1)]
     }
 
     /// A new transaction's id. `reserve` is asked to make it durable, before they are used, that ids below its argument
@@ -119,16 +133,37 @@ impl TxnTable {
         let Ids { next, reserved, giving } = &self.ids;
         let _giving = lock(giving);
         let id = next.load(Ordering::Relaxed);
-        if id >= self.settled.load(Ordering::Acquire) + SLOTS {
-            return Err(Error::TooManyTransactions { allowed: SLOTS });
-        }
         if id >= reserved.load(Ordering::Relaxed) {
             reserve(id + RESERVED_IDS)?;
             reserved.store(id + RESERVED_IDS, Ordering::Relaxed);
         }
-        self.slot(TxnId(id)).store(0, Ordering::Release);
+        if id >= self.slotted_from.load(Ordering::Acquire) + self.slots.len() as u64 {
+            self.make_room();
+        }
+        // Release: who finds this, or what it becomes, and takes it for the one's before, sees in `slotted_from` that it is not.
+        self.slot(id).store(0, Ordering::Release);
         next.store(id + 1, Ordering::Release);
         Ok(TxnId(id))
+    }
+
+    /// Takes the oldest slots from their owners, all slots being taken; the caller holds `giving`.
+    #[cold]
+    fn make_room(&self) {
+        // Nobody ends meanwhile, and no snapshot that begins meanwhile is older than what has ended.
+        let _committing = lock(&self.ends.committing);
+        let mut past = write(&self.past.0);
+        // Perhaps further meanwhile: what is moved then could have stayed.
+        let from = self.slotted_from.load(Ordering::Relaxed);
+        let end =
+            self.ids.next.load(Ordering::Relaxed).min(from + (self.slots.len() / ROOM_SHARE).max(1) as u64);
+        let commit = |id| match self.slot(id).load(Ordering::Relaxed) {
+            0 => None,
+            commit => Some(CommitNo(commit)),
+        };
+        past.add(TxnId(from), (from..end).map(commit), &self.held_snapshots());
+        // In this order: who sees the second sees the first.
+        self.past_visible_from.store(past.visible_from().0, Ordering::Release);
+        self.slotted_from.store(end, Ordering::Release);
     }
 
     /// The transaction has ended: its versions are visible to every snapshot from now on. (One that was rolled back has
@@ -137,7 +172,12 @@ impl TxnTable {
         let Ends { commits, committing } = &self.ends;
         let _committing = lock(committing);
         let commit = commits.load(Ordering::Relaxed) + 1;
-        self.slot(txn).store(commit, Ordering::Release);
+        // Nobody takes its slot from it meanwhile, or settles it.
+        if txn.0 >= self.slotted_from.load(Ordering::Acquire) {
+            self.slot(txn.0).store(commit, Ordering::Release);
+        } else {
+            write(&self.past.0).end(txn, CommitNo(commit));
+        }
         commits.store(commit, Ordering::Release);
     }
 
@@ -148,21 +188,28 @@ impl TxnTable {
         self.ids.next.load(Ordering::Acquire).wrapping_sub(ends).wrapping_sub(self.idle_distance)
     }
 
-    /// The number of the transaction's commit; `None` while it is active. Ids that were never given have not ended.
-    fn commit_of(&self, txn: TxnId) -> Option<CommitNo> {
+    #[inline]
+    fn place(&self, txn: TxnId) -> Place {
         if txn.0 < self.settled.load(Ordering::Acquire) {
-            return Some(CommitNo(0));
+            return Place::Settled;
         }
-        let commit = self.slot(txn).load(Ordering::Acquire);
-        // Settled meanwhile, the slot may be another's.
-        if txn.0 < self.settled.load(Ordering::Acquire) {
-            return Some(CommitNo(0));
-        }
-        (commit != 0).then_some(CommitNo(commit))
+        let found = self.slot(txn.0).load(Ordering::Acquire);
+        // If it is another's already, this sees that.
+        if txn.0 < self.slotted_from.load(Ordering::Acquire) { Place::Past } else { Place::Slot(found) }
     }
 
+    /// Whether a snapshot taken from now on may not see it: it has not ended, or is about to.
     pub(super) fn is_active(&self, txn: TxnId) -> bool {
-        self.commit_of(txn).is_none()
+        // After its slot: by then `commits` has its number, or whoever finds it inactive could take a snapshot that does not see it.
+        let commits = || CommitNo(self.ends.commits.load(Ordering::Acquire));
+        match self.place(txn) {
+            Place::Settled => false,
+            Place::Slot(found) => found == 0 || found > commits().0,
+            Place::Past => {
+                self.past_visible_from.load(Ordering::Acquire) == u64::MAX
+                    && !read(&self.past.0).is_visible(txn, commits())
+            }
+        }
     }
 
     /// Looks for the transaction's end for a moment; whether it came.
@@ -170,8 +217,16 @@ impl TxnTable {
         look_out(END_LOOKS, || !self.is_active(txn))
     }
 
+    /// Whether the snapshot, which somebody holds, sees what the transaction wrote.
     pub(super) fn is_visible(&self, txn: TxnId, snapshot: CommitNo) -> bool {
-        self.commit_of(txn).is_some_and(|commit| commit <= snapshot)
+        match self.place(txn) {
+            Place::Settled => true,
+            Place::Slot(found) => found != 0 && found <= snapshot.0,
+            Place::Past => {
+                snapshot.0 >= self.past_visible_from.load(Ordering::Acquire)
+                    || read(&self.past.0).is_visible(txn, snapshot)
+            }
+        }
     }
 
     /// What has committed until now. `lane` spreads callers.
@@ -200,26 +255,47 @@ impl TxnTable {
         }
     }
 
-    /// Every snapshot that there is or will be is this one or a later one.
-    pub(super) fn oldest_snapshot(&self) -> CommitNo {
-        let now = CommitNo(self.ends.commits.load(Ordering::Acquire));
-        let of_shard = |shard: &Shard| lock(&shard.0).first_key_value().map(|(&commit, _)| commit);
-        self.snapshots.iter().filter_map(of_shard).fold(now, CommitNo::min)
-    }
-
     /// Whether anybody looks at one.
     pub(super) fn has_snapshots(&self) -> bool {
         self.snapshots.iter().any(|shard| !lock(&shard.0).is_empty())
     }
 
-    /// Settles the ids at the beginning that have ended and are visible to `oldest`.
-    pub(super) fn settle(&self, oldest: CommitNo) {
-        let next = self.ids.next.load(Ordering::Acquire);
-        let mut settled = self.settled.load(Ordering::Relaxed);
-        while settled < next && self.is_visible(TxnId(settled), oldest) {
-            settled += 1;
+    /// All that are held, ascending.
+    fn held_snapshots(&self) -> Vec<CommitNo> {
+        let mut held = Vec::new();
+        for shard in &self.snapshots {
+            held.extend(lock(&shard.0).keys().copied());
         }
-        self.settled.fetch_max(settled, Ordering::AcqRel);
+        held.sort_unstable();
+        held.dedup();
+        held
+    }
+
+    /// Settles the ids at the beginning that all see. Every snapshot that there is or will be is the one that it gives or
+    /// a later one.
+    pub(super) fn settle(&self) -> Snapshot<'_> {
+        // Within the lock: nothing is moved before the oldest one is held, without which there would be no view for it.
+        let mut past = write(&self.past.0);
+        let now = CommitNo(self.ends.commits.load(Ordering::Acquire));
+        let of_shard = |shard: &Shard| lock(&shard.0).first_key_value().map(|(&commit, _)| commit);
+        let oldest = self.snapshots.iter().filter_map(of_shard).fold(now, CommitNo::min);
+        let oldest = Snapshot { table: self, shard: 0, commit: self.hold(0, Some(oldest)) };
+        if !past.is_empty() {
+            past.forget(&self.held_snapshots(), oldest.commit);
+            self.past_visible_from.store(past.visible_from().0, Ordering::Release);
+        }
+        let slotted_from = self.slotted_from.load(Ordering::Relaxed);
+        let mut settled = past.first().map_or(slotted_from, |first| first.0);
+        if settled == slotted_from {
+            let next = self.ids.next.load(Ordering::Acquire);
+            let is_seen = |found| found != 0 && found <= oldest.commit.0;
+            while settled < next && is_seen(self.slot(settled).load(Ordering::Acquire)) {
+                settled += 1;
+            }
+            self.slotted_from.store(settled, Ordering::Release);
+        }
+        self.settled.store(settled, Ordering::Release);
+        oldest
     }
 }
 
@@ -229,76 +305,7 @@ impl Drop for Snapshot<'_> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn begin(table: &TxnTable) -> TxnId {
-        table.begin(|_| Ok(())).unwrap()
-    }
-
-    #[test]
-    fn a_snapshot_sees_what_had_committed() {
-        let table = TxnTable::new(TxnId(10), &[]).unwrap();
-        let (a, b) = (begin(&table), begin(&table));
-        table.end(a);
-        let snapshot = table.snapshot(0);
-        table.end(b);
-        assert!(table.is_visible(a, snapshot.commit) && !table.is_visible(b, snapshot.commit));
-        assert!(table.is_visible(b, table.snapshot(1).commit));
-        assert!(table.is_visible(TxnId(9), snapshot.commit), "it ended before the opening");
-        assert_eq!(table.oldest_snapshot(), snapshot.commit);
-        table.settle(table.oldest_snapshot());
-        assert_eq!(table.settled.load(Ordering::Relaxed), b.0);
-        drop(snapshot);
-        table.settle(table.oldest_snapshot());
-        assert_eq!(table.settled.load(Ordering::Relaxed), b.0 + 1);
-    }
-
-    #[test]
-    fn the_unfinished_are_active_until_they_end() {
-        let table = TxnTable::new(TxnId(10), &[TxnId(7), TxnId(4)]).unwrap();
-        assert_eq!(table.active(), 2);
-        for (id, active) in [(3, false), (4, true), (5, false), (7, true), (9, false), (10, true)] {
-            assert_eq!(table.is_active(TxnId(id)), active, "{id}");
-        }
-        table.end(TxnId(4));
-        table.end(TxnId(7));
-        assert_eq!((table.active(), table.is_active(TxnId(4))), (0, false));
-        assert_eq!(begin(&table), TxnId(10));
-    }
-
-    #[test]
-    fn ids_are_reserved_before_they_are_given() {
-        let table = TxnTable::new(TxnId(1), &[]).unwrap();
-        let mut reserved = 0;
-        for n in 0..3 * RESERVED_IDS {
-            let id = table
-                .begin(|to| {
-                    reserved = to;
-                    Ok(())
-                })
-                .unwrap();
-            assert!(id.0 == n + 1 && id.0 < reserved);
-            table.end(id);
-        }
-        let failed = TxnTable::new(TxnId(1), &[]).unwrap().begin(|_| Err(Error::Closed));
-        assert!(matches!(failed, Err(Error::Closed)));
-    }
-
-    #[test]
-    fn an_old_snapshot_stops_writers_before_slots_are_used_twice() {
-        let table = TxnTable::new(TxnId(0), &[]).unwrap();
-        let old = table.snapshot(0);
-        for _ in 0..SLOTS {
-            let id = begin(&table);
-            table.end(id);
-        }
-        table.settle(table.oldest_snapshot());
-        assert!(matches!(table.begin(|_| Ok(())), Err(Error::TooManyTransactions { .. })));
-        assert!(!table.is_visible(TxnId(0), old.commit));
-        drop(old);
-        table.settle(table.oldest_snapshot());
-        begin(&table);
-    }
-}
+#[cfg(all(test, loom))]
+mod models;
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,86 @@
+//! Every interleaving of a few transactions that take each other's slots, and of those who ask about them.
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::*;
+
+/// Two slots: each third transaction takes one from another.
+fn table() -> Arc<TxnTable> {
+    Arc::new(TxnTable::with_slots(2, TxnId(0), &[]))
+}
+
+fn begin(table: &TxnTable) -> TxnId {
+    table.begin(|_| Ok(())).unwrap()
+}
+
+fn check(model: impl Fn() + Sync + Send + 'static) {
+    let mut checker = loom::model::Builder::new();
+    checker.preemption_bound = Some(5);
+    checker.check(model);
+}
+
+#[test]
+fn a_snapshot_never_sees_what_ended_later_whoever_has_its_slot() {
+    check(|| {
+        let table = table();
+        let first = begin(&table);
+        let before = table.snapshot(0);
+        let of_writer = Arc::clone(&table);
+        let writer = thread::spawn(move || {
+            of_writer.end(first);
+            (0..2).for_each(|_| of_writer.end(begin(&of_writer)));
+        });
+        for _ in 0..2 {
+            assert!(!table.is_visible(first, before.commit));
+        }
+        let ended = !table.is_active(first);
+        let after = table.snapshot(1);
+        assert!(!ended || table.is_visible(first, after.commit));
+        writer.join().unwrap();
+        assert!(!table.is_active(first) && !table.is_visible(first, before.commit));
+        assert!(table.is_visible(first, table.snapshot(1).commit));
+    });
+}
+
+#[test]
+fn what_is_settled_while_slots_are_taken_is_what_all_see() {
+    check(|| {
+        let table = table();
+        let first = begin(&table);
+        let before = table.snapshot(0);
+        table.end(first);
+        let of_writer = Arc::clone(&table);
+        let writer = thread::spawn(move || {
+            (0..2).for_each(|_| of_writer.end(begin(&of_writer)));
+        });
+        let oldest = table.settle();
+        assert!(oldest.commit == before.commit && !table.is_visible(first, before.commit));
+        drop((oldest, before));
+        let oldest = table.settle();
+        assert!(table.is_visible(first, oldest.commit) && !table.is_active(first));
+        writer.join().unwrap();
+        drop(oldest);
+        drop(table.settle());
+        assert_eq!(table.settled.load(Ordering::Relaxed), 3);
+    });
+}
+
+#[test]
+fn one_that_stays_open_while_its_slot_is_taken_is_active_to_its_end() {
+    check(|| {
+        let table = table();
+        let open = begin(&table);
+        let of_writer = Arc::clone(&table);
+        let writer = thread::spawn(move || {
+            (0..2).for_each(|_| of_writer.end(begin(&of_writer)));
+        });
+        let before = table.snapshot(0);
+        assert!(table.is_active(open));
+        table.end(open);
+        assert!(!table.is_active(open) && !table.is_visible(open, before.commit));
+        assert!(table.is_visible(open, table.snapshot(0).commit));
+        writer.join().unwrap();
+        assert!(!table.is_active(open) && !table.is_visible(open, before.commit));
+    });
+}
