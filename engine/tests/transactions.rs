@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{all, config, get, session};
 use flifo_engine::disk::MemoryDisk;
-use flifo_engine::{Database, EngineConfig, Error, Isolation, Session, Table, Transaction};
+use flifo_engine::{Database, EngineConfig, Error, FlushLog, Isolation, Session, Table, Transaction};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
@@ -238,6 +238,27 @@ fn no_update_is_lost() {
     assert_eq!(sum, 8 * EACH);
     drop(txn);
     wait_for_purge(&db);
+}
+
+/// Purge stops at the first record of a transaction that is open: a thousand that waited for one row, each with a record of a
+/// change that it had not been able to make, were a history of seconds.
+#[test]
+fn who_waits_for_a_row_has_no_undo_of_it() {
+    let config = EngineConfig { flush_log_at_trx_commit: FlushLog::EverySecond, ..config() };
+    let db = Database::create_on(Arc::new(MemoryDisk::default()), config).unwrap();
+    let table = db.create_table("t").unwrap();
+    let put = |session: &Session, value: u64| {
+        let mut txn = session.begin(ReadCommitted);
+        txn.upsert(&table, b"hot", &value.to_le_bytes()).unwrap();
+        txn.commit().unwrap();
+    };
+    put(&session(&db), 0);
+    std::thread::scope(|scope| {
+        (0..4).for_each(|_| drop(scope.spawn(|| (1..2000).for_each(|value| put(&session(&db), value)))));
+    });
+    wait_for_purge(&db);
+    let stats = db.stats().txns;
+    assert_eq!(stats.purged, 2 * stats.commits, "one for each change, and one for its commit");
 }
 
 const ACCOUNTS: u64 = 40;

@@ -129,8 +129,15 @@ impl<'s> Txn<'s> {
                 })?
             }
         };
-        // If not, the record has no change behind it: that is known, since the row has another.
-        Ok(put.then_some(match record.what {
+        if !put {
+            // The row is another by now. Purge would stop at this record, which has no change behind it, for as long as this
+            // transaction waits for the row: a thousand that wait are seconds.
+            let writing = self.writing()?;
+            writing.segment.remove(undo.number(), waiter)?;
+            writing.undo.pop();
+            return Ok(None);
+        }
+        Ok(Some(match record.what {
             What::Replaced(version) if live => Before(Some(version)),
             _ => Before(None),
         }))
