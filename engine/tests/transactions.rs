@@ -261,6 +261,39 @@ fn who_waits_for_a_row_has_no_undo_of_it() {
     assert_eq!(stats.purged, 2 * stats.commits, "one for each change, and one for its commit");
 }
 
+/// One that somebody forgot holds up a rollback segment, and the others go to other ones, however many are open.
+#[test]
+fn what_is_forgotten_holds_up_no_history_but_for_a_moment() {
+    let config = EngineConfig { rollback_segments: 4, ..config() };
+    let db = Database::create_on(Arc::new(MemoryDisk::default()), config).unwrap();
+    let table = db.create_table("t").unwrap();
+    let (forgetful, sessions) = (session(&db), Vec::from_iter((0..20).map(|_| session(&db))));
+    let mut forgotten = forgetful.begin(ReadCommitted);
+    forgotten.insert(&table, b"forgotten", b"1").unwrap();
+    let mut before = db.stats().txns.history;
+    for round in 0.. {
+        assert!(round < 100, "{before} records stay");
+        for n in 0..20_u8 {
+            let open = sessions.iter().zip(0_u8..).map(|(session, key)| {
+                let mut txn = session.begin(ReadCommitted);
+                txn.upsert(&table, &[key], &[n]).unwrap();
+                txn
+            });
+            Vec::from_iter(open).into_iter().for_each(|txn| txn.commit().unwrap());
+        }
+        let purged = (0..50).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            db.stats().txns.history <= before
+        });
+        if purged {
+            break;
+        }
+        before = db.stats().txns.history;
+    }
+    forgotten.commit().unwrap();
+    wait_for_purge(&db);
+}
+
 const ACCOUNTS: u64 = 40;
 const MONEY: u64 = 1000;
 

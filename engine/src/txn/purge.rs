@@ -68,10 +68,10 @@ pub(super) fn purge_all(system: &TxnSystem, waiter: &Waiter) -> Result<bool> {
 
 /// Purges the records at the segment's beginning that every snapshot sees the newer versions of.
 fn purge(system: &TxnSystem, segment: &Segment, oldest: CommitNo, waiter: &Waiter) -> Result<bool> {
-    let (mut records, mut blocked) = (Vec::new(), false);
+    let (mut records, mut stopped_at) = (Vec::new(), None);
     segment.read(waiter, |number, record| {
-        blocked = !system.table.is_visible(record.txn, oldest);
-        if blocked {
+        if !system.table.is_visible(record.txn, oldest) {
+            stopped_at = Some((number, record.txn));
             return ControlFlow::Break(());
         }
         records.push((number, record));
@@ -80,6 +80,9 @@ fn purge(system: &TxnSystem, segment: &Segment, oldest: CommitNo, waiter: &Waite
             false => ControlFlow::Break(()),
         }
     })?;
+    let of_open = stopped_at.filter(|(_, txn)| records.is_empty() && system.table.is_active(*txn));
+    let standstill = of_open.map(|(number, _)| number);
+    system.segments.note_standstill(segment.index().into(), standstill, Instant::now());
     let mut done = 0;
     for (number, record) in &records {
         // Its beginning says nothing of the row: the whole record is read.
@@ -93,7 +96,7 @@ fn purge(system: &TxnSystem, segment: &Segment, oldest: CommitNo, waiter: &Waite
     }
     let done_to = records[..done].last().map(|(last, _)| last + 1);
     // Some that it was done with before, and what they shared a page with was rolled back since.
-    let left_over = || (records.is_empty() && !blocked).then(|| segment.purged());
+    let left_over = || (records.is_empty() && stopped_at.is_none()).then(|| segment.purged());
     if let Some(end) = done_to.or_else(left_over) {
         let removed = |records| _ = system.purged.fetch_add(records, Ordering::Relaxed);
         segment.purge_to(end, waiter, removed)?;

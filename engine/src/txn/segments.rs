@@ -4,14 +4,19 @@
 //! last leaf of its undo, and the segment's counters, in that processor's cache, whichever of a thousand sessions it is of. (By
 //! turns, as in InnoDB, every transaction would fetch them from where the one before it ran.) One that waits, or is
 //! idle, keeps its segment, and others take the next: so those that end soon are not behind its records when purge comes.
+//! Where all are used they are shared, but for those that somebody who stays open holds up.
 
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::undo::Segment;
 
 /// So many of a processor's segments are looked at.
 const LOOKS: usize = 8;
+/// Where purge has stood at one record of an open transaction for so long, nobody adds others if there is another segment.
+const HELD_UP: Duration = Duration::from_secs(1);
 
 /// The rollback segments of a database.
 pub(super) struct Segments<S = Segment> {
@@ -25,6 +30,10 @@ pub(super) struct Segments<S = Segment> {
 struct Used<S> {
     /// Transactions that have not ended and write here: a hint. Two may have the same one.
     users: AtomicU32,
+    /// See [`HELD_UP`]; a hint.
+    is_held_up: AtomicBool,
+    /// The record at which purge stands, and since when. Purge's alone.
+    stands_at: Mutex<Option<(u64, Instant)>>,
     segment: S,
 }
 
@@ -33,7 +42,12 @@ pub(super) struct SegmentUse<'s, S = Segment>(&'s Used<S>);
 
 impl<S> Segments<S> {
     pub(super) fn new(segments: Vec<S>) -> Self {
-        let used = |segment| Used { users: AtomicU32::new(0), segment };
+        let used = |segment| Used {
+            users: AtomicU32::new(0),
+            is_held_up: AtomicBool::new(false),
+            stands_at: Mutex::new(None),
+            segment,
+        };
         Segments {
             list: segments.into_iter().map(used).collect(),
             processors: std::thread::available_parallelism().map_or(1, usize::from),
@@ -49,10 +63,29 @@ impl<S> Segments<S> {
         let mut own = self.list.iter().skip(processor).step_by(self.processors).take(LOOKS);
         let free = own.find(|used| used.users.load(Ordering::Relaxed) == 0);
         // Many wait, or are idle.
-        let taken =
-            free.unwrap_or_else(|| &self.list[self.turn.fetch_add(1, Ordering::Relaxed) % self.list.len()]);
+        let taken = free.unwrap_or_else(|| self.shared());
         taken.users.fetch_add(1, Ordering::Relaxed);
         SegmentUse(taken)
+    }
+
+    /// By turns.
+    fn shared(&self) -> &Used<S> {
+        let next = || &self.list[self.turn.fetch_add(1, Ordering::Relaxed) % self.list.len()];
+        let moving =
+            (0..self.list.len()).map(|_| next()).find(|used| !used.is_held_up.load(Ordering::Relaxed));
+        moving.unwrap_or_else(next)
+    }
+
+    /// Purge stands at this record of the segment, whose transaction is open; at none if it goes on.
+    pub(super) fn note_standstill(&self, index: usize, record: Option<u64>, now: Instant) {
+        let used = &self.list[index];
+        let mut stands_at = used.stands_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = match (*stands_at, record) {
+            (Some((before, since)), Some(record)) if before == record => since,
+            _ => now,
+        };
+        *stands_at = record.map(|record| (record, since));
+        used.is_held_up.store(record.is_some() && now - since >= HELD_UP, Ordering::Relaxed);
     }
 
     /// One that was found, or left, unfinished goes on using this segment, until [`Segments::end_use`].
@@ -107,6 +140,27 @@ mod tests {
         segments.end_use(7);
         drop(idle);
         assert_eq!(users(&segments), 0);
+    }
+
+    #[test]
+    fn one_that_is_held_up_is_not_shared() {
+        let segments = Segments::new((0..4).collect());
+        let held: Vec<_> = (0..20).map(|_| segments.take()).collect();
+        let taken = || -> std::collections::BTreeSet<i32> { (0..20).map(|_| *segments.take()).collect() };
+        let now = Instant::now();
+        segments.note_standstill(2, Some(7), now);
+        segments.note_standstill(2, Some(7), now + HELD_UP / 2);
+        segments.note_standstill(1, Some(7), now);
+        segments.note_standstill(1, Some(8), now + HELD_UP);
+        assert_eq!(taken().len(), 4);
+        segments.note_standstill(2, Some(7), now + HELD_UP);
+        assert_eq!(taken(), [0, 1, 3].into());
+        (0..4).for_each(|index| segments.note_standstill(index, Some(9), now));
+        (0..4).for_each(|index| segments.note_standstill(index, Some(9), now + HELD_UP));
+        assert_eq!(taken().len(), 4, "one has to do");
+        (0..3).for_each(|index| segments.note_standstill(index, None, now));
+        assert_eq!(taken(), [0, 1, 2].into());
+        drop(held);
     }
 
     #[test]
