@@ -29,3 +29,7 @@ pub(crate) fn read<T>(of: &RwLock<T>) -> RwLockReadGuard<'_, T> {
 pub(crate) fn write<T>(of: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
     of.write().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// A value on cache lines of its own (two: processors fetch lines in pairs).
+#[repr(align(128))]
+pub(crate) struct CacheAligned<T>(pub(crate) T);

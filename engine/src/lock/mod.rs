@@ -57,12 +57,13 @@ pub use mode::LockMode;
 pub use stats::LockStats;
 
 use crate::metrics::WaitReason;
+use crate::sync::CacheAligned;
 use crate::wait::{Waiter, look_out};
 use deadlock::Waits;
 use node::{Verdict, WaitNode, Wakes};
 use owners::{Owners, WaitRef};
 use shard::{Answer, Asked, Explicit, Patience, Shard};
-use sync::{CacheAligned, Mutex, MutexGuard, lock};
+use sync::{Mutex, MutexGuard, lock};
 
 /// A transaction's id. Younger transactions have higher ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

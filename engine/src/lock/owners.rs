@@ -8,7 +8,8 @@
 //! - `locks` has each lock that it holds, once; `waiting` is set while a request of its is in a queue.
 
 use super::TxnId;
-use super::sync::{AtomicU32, CacheAligned, Mutex, MutexGuard, Ordering, fence, lock};
+use super::sync::{AtomicU32, Mutex, MutexGuard, Ordering, fence, lock};
+use crate::sync::CacheAligned;
 
 /// Where a lock is: the shard follows from the hash, the object from its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,7 +18,3 @@ pub(super) use shuttle::sync::{
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
-
-/// A value on cache lines of its own (two: processors fetch lines in pairs).
-#[repr(align(128))]
-pub(super) struct CacheAligned<T>(pub(super) T);

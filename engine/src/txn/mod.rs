@@ -95,7 +95,7 @@ pub struct TxnStats {
     /// Rollbacks of transactions that had written, those of recovery included.
     pub rollbacks: u64,
     /// Undo records that are not purged: what a DBA knows as the history list's length. It grows while a snapshot is
-    /// held, or when purge does not keep up.
+    /// held, or a transaction stays open, or when purge does not keep up.
     pub history: u64,
     /// Undo records purged.
     pub purged: u64,

@@ -12,6 +12,9 @@ use std::ops::Range;
 use super::TxnId;
 use super::table::CommitNo;
 
+/// Later than each that there will ever be.
+pub(super) const NO_SNAPSHOT: CommitNo = CommitNo(u64::MAX);
+
 /// What is known of all transactions that have no slot. Of those that it does not mention, each is visible to all.
 #[derive(Default)]
 pub(super) struct Past {
@@ -98,9 +101,9 @@ impl Past {
         self.open.is_empty() && self.views.is_empty()
     }
 
-    /// Snapshots from this one on see all that are here.
+    /// Snapshots from this one on see all that are here; [`NO_SNAPSHOT`] while some are open.
     pub(super) fn visible_from(&self) -> CommitNo {
-        if self.open.is_empty() { self.last } else { CommitNo(u64::MAX) }
+        if self.open.is_empty() { self.last } else { NO_SNAPSHOT }
     }
 
     /// Forgets what nobody can ask for any more. `held`: all snapshots that are held, ascending; `oldest`: none that is, or
@@ -138,7 +141,7 @@ mod tests {
         assert_eq!(seen_by(&past, 100), [10, 11, 13, 14, 15, 16, 17, 18]);
         assert_eq!(past.views.len(), 2);
         assert_eq!(past.views[&CommitNo(5)].unseen, [14..15, 16..19]);
-        assert_eq!((past.first(), past.visible_from()), (Some(TxnId(11)), CommitNo(u64::MAX)));
+        assert_eq!((past.first(), past.visible_from()), (Some(TxnId(11)), NO_SNAPSHOT));
 
         past.end(TxnId(12), CommitNo(101));
         past.forget(&held[1..], held[1]);

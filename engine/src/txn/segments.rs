@@ -8,10 +8,10 @@
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::undo::Segment;
+use crate::sync::{CacheAligned, Mutex, lock};
 
 /// So many of a processor's segments are looked at.
 const LOOKS: usize = 8;
@@ -32,8 +32,8 @@ struct Used<S> {
     users: AtomicU32,
     /// See [`HELD_UP`]; a hint.
     is_held_up: AtomicBool,
-    /// The record at which purge stands, and since when. Purge's alone.
-    stands_at: Mutex<Option<(u64, Instant)>>,
+    /// The record at which purge stands, and since when. Purge's alone, and apart: it comes by all the time.
+    stands_at: CacheAligned<Mutex<Option<(u64, Instant)>>>,
     segment: S,
 }
 
@@ -45,7 +45,7 @@ impl<S> Segments<S> {
         let used = |segment| Used {
             users: AtomicU32::new(0),
             is_held_up: AtomicBool::new(false),
-            stands_at: Mutex::new(None),
+            stands_at: CacheAligned(Mutex::new(None)),
             segment,
         };
         Segments {
@@ -79,13 +79,16 @@ impl<S> Segments<S> {
     /// Purge stands at this record of the segment, whose transaction is open; at none if it goes on.
     pub(super) fn note_standstill(&self, index: usize, record: Option<u64>, now: Instant) {
         let used = &self.list[index];
-        let mut stands_at = used.stands_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stands_at = lock(&used.stands_at.0);
         let since = match (*stands_at, record) {
             (Some((before, since)), Some(record)) if before == record => since,
             _ => now,
         };
         *stands_at = record.map(|record| (record, since));
-        used.is_held_up.store(record.is_some() && now - since >= HELD_UP, Ordering::Relaxed);
+        let is_held_up = record.is_some() && now - since >= HELD_UP;
+        if used.is_held_up.load(Ordering::Relaxed) != is_held_up {
+            used.is_held_up.store(is_held_up, Ordering::Relaxed);
+        }
     }
 
     /// One that was found, or left, unfinished goes on using this segment, until [`Segments::end_use`].

@@ -20,9 +20,9 @@
 use std::collections::BTreeMap;
 
 use super::TxnId;
-use super::past::Past;
+use super::past::{NO_SNAPSHOT, Past};
 use crate::error::Result;
-use crate::sync::{AtomicU64, Mutex, Ordering, RwLock, lock, read, write};
+use crate::sync::{AtomicU64, CacheAligned, Mutex, Ordering, RwLock, lock, read, write};
 use crate::wait::look_out;
 
 /// Transactions that have a slot: 512 KiB. Those before them cost readers that have to ask a lock.
@@ -41,8 +41,8 @@ const END_LOOKS: u32 = 32;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CommitNo(pub(super) u64);
 
-#[repr(align(128))]
-struct Shard(Mutex<BTreeMap<CommitNo, usize>>);
+/// How many look at each snapshot.
+type Shard = CacheAligned<Mutex<BTreeMap<CommitNo, usize>>>;
 
 /// What each first write of a transaction changes, on cache lines of its own: every look at a row's version reads the table.
 #[repr(align(128))]
@@ -61,10 +61,6 @@ struct Ends {
     committing: Mutex<()>,
 }
 
-/// On cache lines of its own, since its readers write to it, too.
-#[repr(align(128))]
-struct Apart<T>(T);
-
 pub(super) struct TxnTable {
     /// That of an id is at its remainder; as many as a power of two.
     slots: Box<[AtomicU64]>,
@@ -72,10 +68,10 @@ pub(super) struct TxnTable {
     settled: AtomicU64,
     /// [`Past::visible_from`], never lower than that of what is below `slotted_from`.
     past_visible_from: AtomicU64,
-    past: Apart<RwLock<Past>>,
+    /// Apart, since its readers write to the lock.
+    past: CacheAligned<RwLock<Past>>,
     ids: Ids,
     ends: Ends,
-    /// How many look at each snapshot.
     snapshots: [Shard; SHARDS],
     /// `next` less `commits` while nobody is active: each end has a number, a rollback's, too.
     idle_distance: u64,
@@ -111,14 +107,14 @@ impl TxnTable {
             slotted_from: AtomicU64::new(next.0),
             settled: AtomicU64::new(past.first().unwrap_or(next).0),
             past_visible_from: AtomicU64::new(past.visible_from().0),
-            past: Apart(RwLock::new(past)),
+            past: CacheAligned(RwLock::new(past)),
             ids: Ids {
                 next: AtomicU64::new(next.0),
                 reserved: AtomicU64::new(next.0),
                 giving: Mutex::new(()),
             },
             ends: Ends { commits: AtomicU64::new(FIRST_COMMIT), committing: Mutex::new(()) },
-            snapshots: std::array::from_fn(|_| Shard(Mutex::new(BTreeMap::new()))),
+            snapshots: std::array::from_fn(|_| CacheAligned(Mutex::new(BTreeMap::new()))),
             idle_distance: next.0.wrapping_sub(FIRST_COMMIT + unfinished.len() as u64),
         }
     }
@@ -206,7 +202,7 @@ impl TxnTable {
             Place::Settled => false,
             Place::Slot(found) => found == 0 || found > commits().0,
             Place::Past => {
-                self.past_visible_from.load(Ordering::Acquire) == u64::MAX
+                self.past_visible_from.load(Ordering::Acquire) == NO_SNAPSHOT.0
                     && !read(&self.past.0).is_visible(txn, commits())
             }
         }

@@ -14,6 +14,11 @@ fn begin(table: &TxnTable) -> TxnId {
     table.begin(|_| Ok(())).unwrap()
 }
 
+/// Two transactions, of which the second takes the slot of the table's first.
+fn two_others(table: &TxnTable) {
+    (0..2).for_each(|_| table.end(begin(table)));
+}
+
 fn check(model: impl Fn() + Sync + Send + 'static) {
     let mut checker = loom::model::Builder::new();
     checker.preemption_bound = Some(5);
@@ -29,7 +34,7 @@ fn a_snapshot_never_sees_what_ended_later_whoever_has_its_slot() {
         let of_writer = Arc::clone(&table);
         let writer = thread::spawn(move || {
             of_writer.end(first);
-            (0..2).for_each(|_| of_writer.end(begin(&of_writer)));
+            two_others(&of_writer);
         });
         for _ in 0..2 {
             assert!(!table.is_visible(first, before.commit));
@@ -51,9 +56,7 @@ fn what_is_settled_while_slots_are_taken_is_what_all_see() {
         let before = table.snapshot(0);
         table.end(first);
         let of_writer = Arc::clone(&table);
-        let writer = thread::spawn(move || {
-            (0..2).for_each(|_| of_writer.end(begin(&of_writer)));
-        });
+        let writer = thread::spawn(move || two_others(&of_writer));
         let oldest = table.settle();
         assert!(oldest.commit == before.commit && !table.is_visible(first, before.commit));
         drop((oldest, before));
@@ -72,9 +75,7 @@ fn one_that_stays_open_while_its_slot_is_taken_is_active_to_its_end() {
         let table = table();
         let open = begin(&table);
         let of_writer = Arc::clone(&table);
-        let writer = thread::spawn(move || {
-            (0..2).for_each(|_| of_writer.end(begin(&of_writer)));
-        });
+        let writer = thread::spawn(move || two_others(&of_writer));
         let before = table.snapshot(0);
         assert!(table.is_active(open));
         table.end(open);
