@@ -159,6 +159,36 @@ fn a_gap_outlives_the_row_that_is_rolled_back() {
 }
 
 #[test]
+fn who_waits_for_a_gap_has_no_undo_of_what_it_would_add() {
+    let config = EngineConfig { rollback_segments: 1, ..config() };
+    let db = Database::create_on(Arc::new(MemoryDisk::default()), config).unwrap();
+    let table = db.create_table("t").unwrap();
+    let (one, other) = (session(&db), session(&db));
+    fill(&one, &table, &[b"b", b"h"]);
+    let mut reader = one.begin(Serializable);
+    assert_eq!(range(&mut reader, &table, b"c", b"f").len(), 0);
+    std::thread::scope(|scope| {
+        let adds = scope.spawn(|| {
+            let session = session(&db);
+            let mut writer = session.begin(ReadCommitted);
+            writer.insert(&table, b"d", b"1").and_then(|added| writer.commit().map(|()| added))
+        });
+        while db.stats().locks.waiting == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let mut writer = other.begin(ReadCommitted);
+        assert!(writer.update(&table, b"h", b"1").unwrap());
+        writer.commit().unwrap();
+        while db.stats().txns.history > 0 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(db.stats().locks.waiting, 1, "it waits all the while");
+        reader.commit().unwrap();
+        assert!(adds.join().unwrap().unwrap());
+    });
+}
+
+#[test]
 fn of_two_that_read_what_the_other_writes_one_is_a_victim() {
     let db = Database::create_on(Arc::new(MemoryDisk::default()), config()).unwrap();
     let table = db.create_table("t").unwrap();

@@ -71,6 +71,15 @@ impl Gaps {
     }
 }
 
+/// What has come of writing a version.
+pub(super) enum Put {
+    Done,
+    /// The row is another by now.
+    Outdated,
+    /// Others have the gap before this row (`None`: the tree's end) locked, or the new row.
+    Refused(Option<Vec<u8>>),
+}
+
 /// What a look at a row, to lock it, has come to.
 enum Looked<T> {
     Locked(T),
@@ -256,7 +265,7 @@ impl<'s> Txn<'s> {
         }
     }
 
-    /// Adds the first version of a row while others may hold gap locks; false if it is to be tried again.
+    /// Adds the first version of a row while others may hold gap locks. Waits for nobody.
     pub(super) fn add_in_gap(
         &mut self,
         tree: &Tree,
@@ -264,7 +273,7 @@ impl<'s> Txn<'s> {
         version: &[u8],
         id: TxnId,
         waiter: &Waiter,
-    ) -> Result<bool> {
+    ) -> Result<Put> {
         let locks = &self.system.locks;
         let row = self.request(id, tree, key, LockMode::Exclusive);
         let refused_at = RefCell::new(None);
@@ -278,11 +287,23 @@ impl<'s> Txn<'s> {
             *refused_at.borrow_mut() = (!may).then(|| next.map(<[u8]>::to_vec));
             may
         })?;
-        if let Some(next) = refused_at.into_inner() {
-            let key = lock_key(tree, next.as_deref());
-            self.queue(&mut self.request_of(id, key, LockMode::InsertIntention), waiter)?;
-        }
-        Ok(added)
+        Ok(match (added, refused_at.into_inner()) {
+            (true, _) => Put::Done,
+            (false, Some(next)) => Put::Refused(next),
+            (false, None) => Put::Outdated,
+        })
+    }
+
+    /// Waits until nobody who keeps others from adding a row has the gap before `next` (`None`: the tree's end), if somebody
+    /// does.
+    pub(super) fn wait_for_gap(
+        &self,
+        id: TxnId,
+        tree: &Tree,
+        next: Option<&[u8]>,
+        waiter: &Waiter,
+    ) -> Result<()> {
+        self.queue(&mut self.request_of(id, lock_key(tree, next), LockMode::InsertIntention), waiter)
     }
 
     /// Before a change is undone: the lock that the transaction's id in the row is becomes a lock object; and if the row

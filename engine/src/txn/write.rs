@@ -1,5 +1,6 @@
 //! Writing: locks, the undo record, the new version.
 
+use super::locking::Put;
 use super::read::bad_version;
 use super::table::CommitNo;
 use super::undo::{OVERHEAD_BYTES, Record, What};
@@ -122,19 +123,23 @@ impl<'s> Txn<'s> {
             false => {
                 let request = self.request(id, tree, key, LockMode::Exclusive);
                 let is_own = before.is_some_and(|before| before.txn == id);
-                tree.put_if(waiter, key, &version, |now| {
+                let put = tree.put_if(waiter, key, &version, |now| {
                     Header::of(now) == before
                         && !(adds && self.system.gaps.any())
                         && (is_own || self.system.locks.claim(&request))
-                })?
+                })?;
+                if put { Put::Done } else { Put::Outdated }
             }
         };
-        if !put {
-            // The row is another by now. Purge would stop at this record, which has no change behind it, for as long as this
-            // transaction waits for the row: a thousand that wait are seconds.
+        if !matches!(put, Put::Done) {
+            // Purge would stop at this record, which has no change behind it, for as long as this transaction waits for
+            // the row or its gap: a thousand that wait are seconds.
             let writing = self.writing()?;
             writing.segment.remove(undo.number(), waiter)?;
             writing.undo.pop();
+            if let Put::Refused(next) = put {
+                self.wait_for_gap(id, tree, next.as_deref(), waiter)?;
+            }
             return Ok(None);
         }
         Ok(Some(match record.what {
