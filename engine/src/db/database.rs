@@ -415,12 +415,8 @@ fn open_transactions(
     let names = catalog.names(&waiter, Kind::Undo)?;
     let segments = names.iter().map(|name| catalog.tree(&waiter, Kind::Undo, name)).collect::<Result<_>>()?;
     let reserve = {
-        let (catalog, waits, log) = (Arc::clone(catalog), Arc::clone(waits), Arc::clone(running.log()));
-        move |to| {
-            let waiter = Waiter::background().recording(&waits);
-            catalog.set_number(&waiter, NEXT_TXN, to)?;
-            log.make_durable(log.next(), Durability::Synced, &waiter)
-        }
+        let (catalog, waits) = (Arc::clone(catalog), Arc::clone(waits));
+        move |to| catalog.set_number(&Waiter::background().recording(&waits), NEXT_TXN, to)
     };
     let system = SystemConfig {
         pool: Arc::clone(&running.pool),

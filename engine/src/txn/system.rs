@@ -21,7 +21,7 @@ use crate::space::PageAllocator;
 use crate::tree::Tree;
 use crate::wait::Waiter;
 
-/// Makes it durable that transaction ids below its argument may have been given.
+/// Writes to the redo log that transaction ids below its argument may have been given.
 pub(crate) type Reserve = Box<dyn Fn(u64) -> Result<()> + Send + Sync>;
 
 /// What the system is made from.

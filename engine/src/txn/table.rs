@@ -12,8 +12,9 @@
 //!   `slotted_from` then, notices.
 //! - A commit's number is in its slot before `commits` has that number, and commits take turns: who loads `commits`
 //!   finds every commit up to there in its slot.
-//! - Ids below `reserved` may be given without asking; `reserved` is durable before one is used, so that an id is never
-//!   given again after a crash.
+//! - Ids below `reserved` may be given without asking. The redo log has `reserved` before one of them is used, and whatever
+//!   has the id comes later in the log: a crash that loses the former loses the latter, and no id is given again to others
+//!   than those of whom nothing is left. So nobody waits for a sync.
 //!
 //! Mutexes are locked in this order: `giving`, `committing`, `past`, `snapshots`.
 
@@ -123,7 +124,7 @@ impl TxnTable {
         &self.slots[id as usize & (self.slots.len() - 1)]
     }
 
-    /// A new transaction's id. `reserve` is asked to make it durable, before they are used, that ids below its argument
+    /// A new transaction's id. `reserve` is asked to write to the redo log, before they are used, that ids below its argument
     /// may have been given.
     pub(super) fn begin(&self, reserve: impl FnOnce(u64) -> Result<()>) -> Result<TxnId> {
         let Ids { next, reserved, giving } = &self.ids;
