@@ -8,7 +8,7 @@
 //! - `locks` has each lock that it holds, once; `waiting` is set while a request of its is in a queue.
 
 use super::TxnId;
-use super::sync::{AtomicU32, Mutex, MutexGuard, Ordering, fence, lock};
+use super::sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence, lock};
 use crate::sync::CacheAligned;
 
 /// Where a lock is: the shard follows from the hash, the object from its id.
@@ -31,15 +31,23 @@ struct Owner {
     waiting: Option<WaitRef>,
 }
 
-#[derive(Default)]
-struct Slot {
-    /// The length of `owners`, to be read without the mutex. It changes under it.
-    present: AtomicU32,
-    owners: Mutex<Vec<Owner>>,
+type Slot = Mutex<Vec<Owner>>;
+
+/// Of an owner's hash, so many say which of the bits of `present` is its own.
+const BITS: u32 = 6;
+
+/// Where an owner is to be found.
+struct Place {
+    slot: usize,
+    bit: u64,
 }
 
 pub(super) struct Owners {
     slots: Box<[CacheAligned<Slot>]>,
+    /// Who is in each slot, to be read without its mutex, under which it changes: the `bit`s of all in there.
+    /// Apart from the slots, so that what each transaction looks at when it ends stays in the caches; and of bits, so that
+    /// thousands that wait do not make all others look into their slots.
+    present: Box<[AtomicU64]>,
     shift: u32,
 }
 
@@ -49,36 +57,47 @@ impl Owners {
         let slots = slots.clamp(2, 1 << 20).next_power_of_two();
         Owners {
             slots: (0..slots).map(|_| CacheAligned(Slot::default())).collect(),
+            present: (0..slots).map(|_| AtomicU64::new(0)).collect(),
             shift: u64::BITS - slots.trailing_zeros(),
         }
     }
 
-    fn slot(&self, id: TxnId) -> &Slot {
+    fn place(&self, id: TxnId) -> Place {
         // Fibonacci hashing: consecutive ids go to different slots, whatever the stride.
         let hash = id.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        &self.slots[(hash >> self.shift) as usize].0
+        Place { slot: (hash >> self.shift) as usize, bit: 1 << ((hash >> (self.shift - BITS)) % (1 << BITS)) }
+    }
+
+    fn owners(&self, slot: usize) -> MutexGuard<'_, Vec<Owner>> {
+        lock(&self.slots[slot].0)
+    }
+
+    /// Shows who is in the slot, whose mutex the caller holds, to those who look without it.
+    fn show(&self, slot: usize, owners: &[Owner]) {
+        let present = owners.iter().fold(0, |present, owner| present | self.place(owner.id).bit);
+        self.present[slot].store(present, Ordering::Relaxed);
     }
 
     /// What `change` does with the owner's entry, which is made for it and goes when there is nothing in it.
     fn change<T>(&self, id: TxnId, change: impl FnOnce(&mut Owner) -> T) -> T {
-        let slot = self.slot(id);
-        let mut owners = lock(&slot.owners);
+        let slot = self.place(id).slot;
+        let mut owners = self.owners(slot);
         let index = owners.iter().position(|owner| owner.id == id).unwrap_or_else(|| {
             owners.push(Owner { id, locks: Vec::new(), waiting: None });
-            slot.store_present(&owners);
+            self.show(slot, &owners);
             owners.len() - 1
         });
         let changed = change(&mut owners[index]);
         if owners[index].locks.is_empty() && owners[index].waiting.is_none() {
             owners.swap_remove(index);
-            slot.store_present(&owners);
+            self.show(slot, &owners);
         }
         changed
     }
 
     /// What `read` says of the owner's entry, if there is one.
     fn read<T>(&self, id: TxnId, read: impl FnOnce(&Owner) -> T) -> Option<T> {
-        let owners = lock(&self.slot(id).owners);
+        let owners = self.owners(self.place(id).slot);
         owners.iter().find(|owner| owner.id == id).map(read)
     }
 
@@ -114,17 +133,17 @@ impl Owners {
     /// All locks of an owner, which are its own no longer. Takes no mutex if there are none, unless an owner that
     /// has some shares the slot.
     pub(super) fn take(&self, id: TxnId) -> Vec<LockRef> {
-        let slot = self.slot(id);
+        let Place { slot, bit } = self.place(id);
         // See `add_if`.
         fence(Ordering::SeqCst);
-        if slot.present.load(Ordering::Relaxed) == 0 {
+        if self.present[slot].load(Ordering::Relaxed) & bit == 0 {
             return Vec::new();
         }
-        let mut owners: MutexGuard<'_, Vec<Owner>> = lock(&slot.owners);
+        let mut owners = self.owners(slot);
         let Some(index) = owners.iter().position(|owner| owner.id == id) else { return Vec::new() };
         debug_assert!(owners[index].waiting.is_none(), "{id:?} releases its locks while it waits for one");
         let taken = owners.swap_remove(index);
-        slot.store_present(&owners);
+        self.show(slot, &owners);
         taken.locks
     }
 
@@ -164,12 +183,6 @@ impl Owners {
     /// Whether nobody holds or waits for anything.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.slots.iter().all(|slot| lock(&slot.0.owners).is_empty())
-    }
-}
-
-impl Slot {
-    fn store_present(&self, owners: &[Owner]) {
-        self.present.store(u32::try_from(owners.len()).unwrap_or(u32::MAX), Ordering::Relaxed);
+        self.slots.iter().all(|slot| lock(&slot.0).is_empty())
     }
 }

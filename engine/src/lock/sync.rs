@@ -4,13 +4,13 @@
 #[cfg(not(shuttle))]
 pub(super) use std::sync::{
     Mutex, MutexGuard,
-    atomic::{AtomicU32, Ordering, fence},
+    atomic::{AtomicU32, AtomicU64, Ordering, fence},
 };
 
 #[cfg(shuttle)]
 pub(super) use shuttle::sync::{
     Condvar, Mutex, MutexGuard,
-    atomic::{AtomicU32, Ordering, fence},
+    atomic::{AtomicU32, AtomicU64, Ordering, fence},
 };
 
 /// Locks, also after a panic of another thread within: every critical section of this room leaves its data
