@@ -131,7 +131,7 @@ impl Owners {
     }
 
     /// All locks of an owner, which are its own no longer. Takes no mutex if there are none, unless an owner that
-    /// has some shares the slot.
+    /// has some, or waits, shares slot and bit.
     pub(super) fn take(&self, id: TxnId) -> Vec<LockRef> {
         let Place { slot, bit } = self.place(id);
         // See `add_if`.
