@@ -145,29 +145,29 @@ fn no_version_is_newer_than_the_transaction_ids_that_are_given_next() {
         let mut disk = MemoryDisk::with_power_cuts(seed);
         let db = Database::create_on(Arc::new(disk.clone()), config.clone()).unwrap();
         let table = db.create_table("t").unwrap();
-        let mut txn_session = session(&db);
-        let mut txn = txn_session.begin(Isolation::ReadCommitted);
+        let fills = session(&db);
+        let mut txn = fills.begin(Isolation::ReadCommitted);
         rows(ROWS).for_each(|(key, value)| assert!(txn.insert(&table, &key, &value).unwrap()));
         txn.commit().unwrap();
+        drop((fills, table));
         db.checkpoint().unwrap();
-        let mut open = Some((db, table));
+        let mut open = Some(db);
         let mut random = SplitMix64::seed_from_u64(seed);
         for round in 0..3 {
-            let (db, table) = open.take().unwrap();
-            txn_session = session(&db);
+            let db = open.take().unwrap();
+            let (table, updates) = (db.table("t").unwrap(), session(&db));
             for _ in 0..100 + random.next_u64() % 400 {
                 let row = random.next_u64() % ROWS;
-                let mut txn = txn_session.begin(Isolation::ReadCommitted);
+                let mut txn = updates.begin(Isolation::ReadCommitted);
                 assert!(txn.update(&table, &key(row), &value(row)).unwrap());
                 txn.commit().unwrap();
             }
             disk = disk.power_cut();
-            drop((txn_session, table, db));
+            drop((updates, table, db));
             let db = Database::open_on(Arc::new(disk.clone()), config.clone()).unwrap();
             let report = db.check(&mut |_| {}).unwrap();
             assert!(report.is_sound(), "seed {seed}, round {round}: {:?}", report.findings);
-            let table = db.table("t").unwrap();
-            open = Some((db, table));
+            open = Some(db);
         }
     }
 }
