@@ -6,6 +6,8 @@
 //! Invariants, whenever no shard's mutex is held:
 //! - an owner has an entry while it holds a lock or waits, and no longer;
 //! - `locks` has each lock that it holds, once; `waiting` is set while a request of its is in a queue.
+//!
+//! Whenever no slot's mutex is held, `present` has the bit of each owner that has an entry.
 
 use super::TxnId;
 use super::sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence, lock};

@@ -13,8 +13,8 @@
 //! - A commit's number is in its slot before `commits` has that number, and commits take turns: who loads `commits`
 //!   finds every commit up to there in its slot.
 //! - Ids below `reserved` may be given without asking. The redo log has `reserved` before one of them is used, and whatever
-//!   has the id comes later in the log: a crash that loses the former loses the latter, and no id is given again to others
-//!   than those of whom nothing is left. So nobody waits for a sync.
+//!   has the id comes later in the log: a crash that loses the former loses the latter, so that an id is given again only if
+//!   nothing is left of its owner. Nobody waits for a sync.
 //!
 //! Mutexes are locked in this order: `giving`, `committing`, `past`, `snapshots`.
 
