@@ -125,7 +125,8 @@
 //!
 //! # Limits
 //!
-//! - Linux: threads park on futexes.
+//! - Linux: threads park on futexes. As the queue grows, the watchdog asks the kernel (6.17 and later) for more buckets in
+//!   the process's hash of futexes, up to 65,536 of 64 bytes, unless the process has chosen the hash that all share.
 //! - At most 130,815 sessions of one scheduler at a time, a limit of at most 1,023, 64 tenants.
 //! - Within one process; a scheduler does not see what other processes do to the machine.
 //! - Tasks: [`Config::queue_timeout`] is observed to a few milliseconds. A future that was leaked keeps its
@@ -152,6 +153,7 @@
 //! | `turn` | a session's turn under [`Policy::Quantum`] |
 //! | `delay` | the adaptive delay of [`Policy::Sleep`] |
 //! | `watchdog` | what depends on time alone |
+//! | `futex_hash` | the kernel's buckets for who sleeps: as many as queue |
 //! | `metrics` | counters, histograms of time, snapshots, their text and publication |
 //! | `sync` | atomics and locks, or the model checker's |
 
@@ -165,6 +167,7 @@ mod cancel;
 mod config;
 mod core;
 mod delay;
+mod futex_hash;
 mod kept;
 mod metrics;
 mod overtaking;

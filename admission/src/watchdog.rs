@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crate::admission::Admission;
 use crate::auto::{AutoConfig, Controller};
 use crate::core::Core;
+use crate::futex_hash;
 use crate::metrics::Metrics;
 use crate::state::State;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
@@ -164,8 +165,9 @@ fn watch(admission: &Weak<Admission>) {
     let mut idle_steps = 0;
     while let Some(admission) = admission.upgrade() {
         admission.step(Instant::now());
-        let waits = admission.core.state().queued() != 0;
-        idle_steps = if waits { 0 } else { idle_steps + 1 };
+        let queued = admission.core.state().queued();
+        futex_hash::make_room(queued);
+        idle_steps = if queued != 0 { 0 } else { idle_steps + 1 };
         if idle_steps < IDLE_STEPS {
             drop(admission);
             std::thread::park_timeout(PERIOD);
