@@ -28,7 +28,8 @@ fn until(what: impl Fn() -> bool) -> bool {
 #[test]
 #[cfg_attr(miri, ignore = "asks the kernel")]
 fn there_are_as_many_buckets_as_sleepers() {
-    let config = Config { policy: Policy::Fifo, thread_concurrency: 1, stall_after: None, ..Config::default() };
+    let config =
+        Config { policy: Policy::Fifo, thread_concurrency: 1, stall_after: None, ..Config::default() };
     let admission = Admission::new(config).unwrap();
     let holder = admission.session();
     assert!(holder.try_enter());
