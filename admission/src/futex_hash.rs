@@ -1,23 +1,25 @@
 //! How many buckets the kernel has for this process's futexes.
 //!
-//! Since Linux 6.17 a process has a hash of futexes of its own: by default four buckets for each processor, and no fewer
-//! than 16 (`PR_FUTEX_HASH(2const)`). A wake looks for the one sleeper among all those of its bucket, whose entries
-//! are cold, and holds the bucket's lock meanwhile. With a thousand threads in the queue and two processors that is 32
-//! entries on average: 2 us of a wake. So the hash grows with the queue.
+//! Since Linux 6.17 a process has a hash of futexes of its own, of 16 buckets at first; the kernel adds some as threads do,
+//! but few where there are few processors: none on two, however many threads (`PR_FUTEX_HASH(2const)`). A wake looks for
+//! the one sleeper among all those of its bucket, whose entries are cold, and holds the bucket's lock meanwhile. With
+//! a thousand threads in the queue that is 32 entries on average, some 2 us. So the hash grows with the queue.
 //!
 //! Kernels before have one hash for all processes, of 256 buckets for each processor, and need nothing.
 
 use std::sync::{Mutex, PoisonError};
 
+/// So many sleepers find room in whatever the kernel gives.
+const SLEEPERS_MIN: u32 = 64;
 /// Buckets (64 bytes each) for each that sleeps: the queue may grow to four times its length before it is asked again.
 const BUCKETS_PER_SLEEPER: u32 = 4;
+/// The fewest that are asked for, 256 KiB: plenty, since the kernel adds none by itself once it was asked.
+const BUCKETS_MIN: u32 = 1 << 12;
 /// The most that are asked for: 4 MiB.
 const BUCKETS_MAX: u32 = 1 << 16;
-/// The kernel gives no fewer.
-const BUCKETS_DEFAULT: u32 = 16;
 
 /// For so many sleepers there is room, or no more to be had: the hash is the process's, not a scheduler's.
-static ROOM_FOR: Mutex<u32> = Mutex::new(BUCKETS_DEFAULT);
+static ROOM_FOR: Mutex<u32> = Mutex::new(SLEEPERS_MIN);
 
 /// Sees to it that there are as many buckets as `sleepers`, if the kernel can. May sleep for some milliseconds.
 pub(crate) fn make_room(sleepers: u32) {
@@ -29,7 +31,8 @@ pub(crate) fn make_room(sleepers: u32) {
 
 /// For how many there is room now; all that will ever ask, if there cannot be more.
 fn grow(sleepers: u32) -> u32 {
-    let wanted = sleepers.saturating_mul(BUCKETS_PER_SLEEPER).min(BUCKETS_MAX).next_power_of_two();
+    let wanted =
+        sleepers.saturating_mul(BUCKETS_PER_SLEEPER).clamp(BUCKETS_MIN, BUCKETS_MAX).next_power_of_two();
     // `None`: an older kernel. 0: the process has chosen the hash that all share.
     let Some(now @ 1..) = prctl(PR_FUTEX_HASH_GET_SLOTS, 0) else { return u32::MAX };
     if now < wanted {
