@@ -32,6 +32,7 @@ pub mod row;
 #[cfg(all(test, shuttle))]
 mod schedules;
 pub mod space;
+mod spare;
 mod sync;
 pub mod tree;
 pub mod txn;
@@ -47,6 +48,7 @@ pub use error::{Error, PRIMARY_KEY, Result};
 pub use metrics::{WaitReason, Waits, WaitsSnapshot};
 pub use redo::RedoStats;
 pub use space::SpaceStats;
+pub use spare::{Spare, Spares};
 pub use tree::TreeStats;
 pub use txn::{Isolation, TxnStats};
 pub use wait::Waiter;

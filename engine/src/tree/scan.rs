@@ -1,6 +1,5 @@
 //! Range scans.
 
-use std::cell::Cell;
 use std::ops::{Bound, ControlFlow, Range};
 
 use super::large::Suspect;
@@ -9,6 +8,7 @@ use crate::buffer::OptimisticGuard;
 use crate::error::{Error, Result};
 use crate::page::node::{Node, Stored};
 use crate::page::{Bytes, PageNo, Torn};
+use crate::spare::Spares;
 use crate::wait::Waiter;
 
 /// What a scan needs besides the tree.
@@ -24,10 +24,8 @@ struct Scratch {
 /// A large value's memory is kept for the next scan up to this size.
 const KEPT_BYTES: usize = 1 << 20;
 
-thread_local! {
-    /// Kept between scans; one that is nested in another's callback finds none and makes its own.
-    static SCRATCH: Cell<Option<Scratch>> = const { Cell::new(None) };
-}
+/// One that is nested in another's callback has its own.
+static SCRATCH: Spares<Scratch> = Spares::new();
 
 impl Tree {
     /// Gives the rows between `from` and `to` to `each`, in order, until it breaks. No latch is held meanwhile: `each`
@@ -40,7 +38,7 @@ impl Tree {
         to: Bound<&[u8]>,
         mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
-        let mut scratch = SCRATCH.take().unwrap_or_default();
+        let mut scratch = SCRATCH.take();
         let mut large = std::mem::take(&mut scratch.large);
         let result = self.scan_with(&mut scratch, waiter, from, to, |key, value| {
             if !value.large {
@@ -60,7 +58,6 @@ impl Tree {
         if large.capacity() <= KEPT_BYTES {
             scratch.large = large;
         }
-        SCRATCH.set(Some(scratch));
         result
     }
 

@@ -9,7 +9,7 @@ use super::{Clients, Job, Player, STACK_BYTES, Tally};
 use crate::clock;
 use crate::crew::Crew;
 use crate::error::Error;
-use crate::workload::{Executor, Sbtest, Scratch};
+use crate::workload::{Executor, Sbtest};
 use flifo_engine::{Database, Session};
 
 pub(super) fn open(connections: u32, database: &Database, table: &Sbtest) -> Result<Clients, Error> {
@@ -18,7 +18,6 @@ pub(super) fn open(connections: u32, database: &Database, table: &Sbtest) -> Res
         database: database.clone(),
         table: table.clone(),
         session: None,
-        scratch: Default::default(),
     });
     Crew::start_threads("client", STACK_BYTES, drivers)
 }
@@ -28,7 +27,6 @@ struct Direct {
     database: Database,
     table: Sbtest,
     session: Option<Session>,
-    scratch: Scratch,
 }
 
 impl Player for Direct {
@@ -39,13 +37,12 @@ impl Player for Direct {
 
     fn run(&mut self, job: &Job) -> Result<Tally, Error> {
         let session = self.session.as_ref().expect("a crew opens sessions before it starts a job");
-        let mut executor = Executor::new(session, &self.table, std::mem::take(&mut self.scratch));
+        let mut executor = Executor::new(session, &self.table);
         let mut tally = Tally::new(1);
         let mut play = Play::begin(&job.load, &job.window, (self.connection, 0), clock::now_ns());
         loop {
-            let outcome = executor.run(play.statement(), play.values())?;
+            let (outcome, _) = executor.run(play.statement(), play.values())?;
             if !play.complete(outcome, clock::now_ns(), &mut tally)? {
-                self.scratch = executor.into_scratch();
                 return Ok(tally);
             }
         }

@@ -12,7 +12,9 @@
 //! After a deadlock, a write conflict or a timeout the transaction is rolled back at once, and the client is told to run
 //! it again.
 
-use flifo_engine::{Error as EngineError, Isolation, Session, Transaction};
+use std::ops::Deref;
+
+use flifo_engine::{Error as EngineError, Isolation, Session, Spare, Spares, Transaction};
 
 use super::row::{self, C_BYTES};
 use super::statement::{Kind, Statement};
@@ -35,86 +37,93 @@ pub enum Outcome {
     Retry(Retry),
 }
 
-/// A connection at the server: its transaction if one is open, and scratch space that is grown once and kept.
+/// A connection at the server: its transaction, if one is open.
 pub struct Executor<'s> {
     session: &'s Session,
     table: &'s Sbtest,
     open: Option<Transaction<'s>>,
-    scratch: Scratch,
 }
 
-/// What a statement leaves behind for the next one.
+/// What a statement builds its reply in. A place in admission comes with one, so there are about as many as statements
+/// run at a time, whatever the number of connections.
 #[derive(Default)]
-pub struct Scratch {
+struct Scratch {
     reply: Vec<u8>,
     order: Vec<(u64, u32)>,
     sorted: Vec<u8>,
 }
 
+static SCRATCH: Spares<Scratch> = Spares::new();
+
+/// The whole reply to a statement; when it is dropped, its memory is another's.
+pub struct Reply(Spare<'static, Scratch>);
+
+impl Deref for Reply {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.0.reply
+    }
+}
+
 impl<'s> Executor<'s> {
-    /// For a session; `scratch` may be another's from before.
-    pub fn new(session: &'s Session, table: &'s Sbtest, scratch: Scratch) -> Self {
-        Executor { session, table, open: None, scratch }
-    }
-
-    /// Rolls back what is open; gives the scratch space back.
-    pub fn into_scratch(self) -> Scratch {
-        self.scratch
-    }
-
-    /// The whole reply to the last statement.
-    pub fn reply(&self) -> &[u8] {
-        &self.scratch.reply
+    /// For a session.
+    pub fn new(session: &'s Session, table: &'s Sbtest) -> Self {
+        Executor { session, table, open: None }
     }
 
     /// Runs the statement with its values, and builds the reply.
-    pub fn run(&mut self, statement: &Statement, values: &[u8]) -> Result<Outcome, Error> {
-        self.scratch.reply.clear();
-        self.scratch.reply.resize(HEADER_BYTES, 0);
-        let outcome = match self.execute(statement, values) {
-            Ok(outcome) => outcome,
+    pub fn run(&mut self, statement: &Statement, values: &[u8]) -> Result<(Outcome, Reply), Error> {
+        let (outcome, mut scratch) = match self.execute(statement, values) {
+            Ok(done) => done,
             Err(error) => {
                 // Whatever it was, it is over with the transaction.
                 self.open = None;
-                Outcome::Retry(can_be_retried(error)?)
+                (Outcome::Retry(can_be_retried(error)?), Scratch::take())
             }
         };
+        let reply = &mut scratch.reply;
         let status = match outcome {
             Outcome::Done { rows, .. } if !statement.expects(rows) => {
                 return Err(Error::MissingRows { statement: *statement, rows });
             }
             Outcome::Done { rows, k_change } => {
                 if statement.kind.writes() {
-                    self.scratch.reply.extend_from_slice(&k_change.to_le_bytes());
+                    reply.extend_from_slice(&k_change.to_le_bytes());
                 }
                 Status::Rows(rows)
             }
             Outcome::Retry(retry) => {
-                self.scratch.reply.truncate(HEADER_BYTES);
-                self.scratch.reply.push(retry as u8);
+                reply.push(retry as u8);
                 Status::Retry
             }
         };
-        let body_bytes = (self.scratch.reply.len() - HEADER_BYTES) as u32;
-        self.scratch.reply[..HEADER_BYTES].copy_from_slice(&Header { body_bytes, status }.encode());
-        Ok(outcome)
+        let body_bytes = (reply.len() - HEADER_BYTES) as u32;
+        reply[..HEADER_BYTES].copy_from_slice(&Header { body_bytes, status }.encode());
+        Ok((outcome, Reply(scratch)))
     }
 
-    fn execute(&mut self, statement: &Statement, values: &[u8]) -> Result<Outcome, Error> {
+    fn execute(
+        &mut self,
+        statement: &Statement,
+        values: &[u8],
+    ) -> Result<(Outcome, Spare<'static, Scratch>), Error> {
         if statement.kind.is_control() {
-            return self.control(statement);
+            return Ok((self.control(statement)?, Scratch::take()));
         }
         if let Some(txn) = &mut self.open {
             let _place = txn.statement()?;
-            return self.scratch.change_or_read(self.table, txn, statement, values);
+            let mut scratch = Scratch::take();
+            let outcome = scratch.change_or_read(self.table, txn, statement, values)?;
+            return Ok((outcome, scratch));
         }
         let isolation =
             if statement.kind.writes() { Isolation::ReadCommitted } else { Isolation::RepeatableRead };
         let mut txn = self.session.begin(isolation);
         let _place = txn.statement()?;
-        let outcome = self.scratch.change_or_read(self.table, &mut txn, statement, values)?;
+        let mut scratch = Scratch::take();
+        let outcome = scratch.change_or_read(self.table, &mut txn, statement, values)?;
         txn.commit()?;
-        Ok(outcome)
+        Ok((outcome, scratch))
     }
 
     fn control(&mut self, statement: &Statement) -> Result<Outcome, Error> {
@@ -155,6 +164,14 @@ fn can_be_retried(error: Error) -> Result<Retry, Error> {
 }
 
 impl Scratch {
+    /// With room for a header, and no more in it.
+    fn take() -> Spare<'static, Scratch> {
+        let mut scratch = SCRATCH.take();
+        scratch.reply.clear();
+        scratch.reply.resize(HEADER_BYTES, 0);
+        scratch
+    }
+
     fn change_or_read(
         &mut self,
         table: &Sbtest,

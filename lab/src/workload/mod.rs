@@ -30,7 +30,7 @@ pub mod wire;
 pub mod work;
 mod ycsb;
 
-pub use execute::{Executor, Outcome, Scratch};
+pub use execute::{Executor, Outcome, Reply};
 pub use keys::Zipfian;
 pub use rng::{Random, stream};
 pub use script::{Load, Script, Shape};

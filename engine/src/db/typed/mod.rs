@@ -20,7 +20,6 @@ mod write;
 pub use iter::Rows;
 pub(super) use sort::remove_leftovers;
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
@@ -29,6 +28,7 @@ use numbers::Numbers;
 use super::tree::OpenTree;
 use crate::error::{Error, Result};
 use crate::row::{IndexFormat, Schema};
+use crate::spare::Spares;
 use crate::tree;
 use crate::txn::Txn;
 
@@ -159,18 +159,15 @@ struct Scratch {
 /// A row's memory is kept for the next one up to this size.
 const KEPT_BYTES: usize = 1 << 20;
 
-thread_local! {
-    /// Kept between statements; one that is nested in another's callback finds none and makes its own.
-    static SCRATCH: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
-}
+/// One that is nested in another's callback has its own.
+static SCRATCH: Spares<Scratch> = Spares::new();
 
 fn with_scratch<T>(f: impl FnOnce(&mut Scratch) -> T) -> T {
-    let mut scratch = SCRATCH.take().unwrap_or_default();
+    let mut scratch = SCRATCH.take();
     let result = f(&mut scratch);
     // That of a large value is not kept.
     if scratch.value.capacity() > KEPT_BYTES {
         scratch.value = Vec::new();
     }
-    SCRATCH.set(Some(scratch));
     result
 }

@@ -11,7 +11,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use crate::error::Error;
 use crate::front::STACK_BYTES;
 use crate::workload::wire::{Header, REQUEST_BYTES_MAX, Request, Status};
-use crate::workload::{Executor, Sbtest, Scratch};
+use crate::workload::{Executor, Sbtest};
 use flifo_engine::{Database, Session};
 
 /// Most bytes of a reply in one message, well below a socket's send buffer.
@@ -78,9 +78,8 @@ impl Servers {
 
 /// A connection, until its client closes.
 fn serve(shared: &Shared, socket: &OwnedFd) {
-    let (mut session, mut scratch) = (None, Scratch::default());
-    while let Some(kept) = serve_session(shared, session.as_ref(), scratch, socket) {
-        scratch = kept;
+    let mut session = None;
+    while let Some(NewSession) = serve_session(shared, session.as_ref(), socket) {
         let admission = shared.admission.lock().unwrap_or_else(PoisonError::into_inner).clone();
         session = admission.map(|admission| shared.database.session(&admission));
         let ready = Header { body_bytes: 0, status: Status::Rows(0) };
@@ -90,24 +89,20 @@ fn serve(shared: &Shared, socket: &OwnedFd) {
     }
 }
 
-/// Serves requests until one for a new session comes; gives what the next one may use. `None`: the client has closed.
-fn serve_session(
-    shared: &Shared,
-    session: Option<&Session>,
-    scratch: Scratch,
-    socket: &OwnedFd,
-) -> Option<Scratch> {
-    let mut executor = session.map(|session| Executor::new(session, &shared.table, scratch));
+/// The client asks for another session.
+struct NewSession;
+
+/// Serves requests until one for a new session comes. `None`: the client has closed.
+fn serve_session(shared: &Shared, session: Option<&Session>, socket: &OwnedFd) -> Option<NewSession> {
+    let mut executor = session.map(|session| Executor::new(session, &shared.table));
     let mut request = [0; REQUEST_BYTES_MAX];
     loop {
         let bytes = receive(socket, &mut request)?;
         let sent = match (Request::decode(&request[..bytes]), &mut executor) {
-            (Some(Request::NewSession), _) => {
-                return Some(executor.map(Executor::into_scratch).unwrap_or_default());
-            }
+            (Some(Request::NewSession), _) => return Some(NewSession),
             (Some(Request::Run(statement, values)), Some(executor)) => {
                 match executor.run(&statement, values) {
-                    Ok(_) => send_all(socket, executor.reply()),
+                    Ok((_, reply)) => send_all(socket, &reply),
                     Err(error) => send_error(socket, &error),
                 }
             }
