@@ -8,6 +8,13 @@ use super::{BufferPool, Stop};
 use crate::page::node::Node;
 use crate::page::{Lsn, PageNo, Torn, set_lsn};
 
+/// A page as it was at some moment, to come back to: it still is as long as its version is the same.
+#[derive(Clone, Copy)]
+pub(crate) struct Sight {
+    pub(super) page: PageNo,
+    pub(super) seen: u64,
+}
+
 /// A page that is read without being held: what was read counts only if [`OptimisticGuard::validate`] says so.
 #[derive(Clone, Copy)]
 pub(crate) struct OptimisticGuard<'p> {
@@ -22,6 +29,12 @@ impl<'p> OptimisticGuard<'p> {
     /// The page's number.
     pub(crate) fn page(&self) -> PageNo {
         self.page
+    }
+
+    /// The page as it was when its version was read.
+    #[inline]
+    pub(crate) fn sight(&self) -> Sight {
+        Sight { page: self.page, seen: self.seen }
     }
 
     /// The page as a tree node, bytes not to be trusted.
@@ -141,6 +154,11 @@ impl<'p> ExclusiveGuard<'p> {
     /// The page as a tree node.
     pub(crate) fn node(&self) -> Node<&[u8]> {
         Node(self.bytes())
+    }
+
+    /// The page as it is left to others, once this guard is dropped.
+    pub(crate) fn sight_after(&self) -> Sight {
+        Sight { page: self.page, seen: self.entry.seen_after(self.changed.get()) }
     }
 
     /// What a read of the page gave: it is held still, so nonsense is a corrupt page.

@@ -183,6 +183,12 @@ impl PageEntry {
         self.wake_if(before);
     }
 
+    /// What an optimistic reader sees after the exclusive holder's release.
+    pub(crate) fn seen_after(&self, changed: bool) -> u64 {
+        let now = self.state.load(Ordering::Relaxed) & SEEN & !EXCLUSIVE;
+        if changed { now.wrapping_add(VERSION_ONE) } else { now }
+    }
+
     /// The exclusive holder evicts the page; the frame is the caller's.
     pub(crate) fn release_evicted(&self) {
         counter::add(-1);

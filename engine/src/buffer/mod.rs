@@ -48,7 +48,7 @@ use std::time::Instant;
 
 pub use checkpoint::Checkpointer;
 pub use cleaner::Cleaner;
-pub(crate) use guard::{ExclusiveGuard, OptimisticGuard, SharedGuard};
+pub(crate) use guard::{ExclusiveGuard, OptimisticGuard, SharedGuard, Sight};
 pub(crate) use mtr::{Mtr, Need, redo_bytes_max};
 pub use recovery::RecoveryProgress;
 pub(crate) use recovery::Replay;
@@ -299,6 +299,13 @@ impl BufferPool {
             Some(guard) => Ok(guard),
             None => Err(self.unavailable(page, None)),
         }
+    }
+
+    /// The page, if it still is as it was; the guard's validation tells whether it is to the end.
+    #[inline]
+    pub(crate) fn again(&self, sight: Sight) -> Option<OptimisticGuard<'_>> {
+        let guard = self.begin_read(sight.page, self.table.get(sight.page)?).ok()?;
+        (guard.seen == sight.seen).then_some(guard)
     }
 
     #[inline]

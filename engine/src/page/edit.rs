@@ -173,15 +173,29 @@ impl<'p> NodeMut<'p> {
         value: impl Into<Stored<'v>>,
     ) -> Result<(), Torn> {
         let value = value.into();
-        let (at, len) = self.node().value(index)?;
-        if len == value.len() && value.large == self.node().is_large(index)? {
-            self.0[at..at + len].copy_from_slice(value.bytes);
+        if self.replace_in_place(index, value) {
             return Ok(());
         }
         self.remove(index);
         match self.insert(index, key, value) {
             true => Ok(()),
             false => Err(Torn),
+        }
+    }
+
+    /// Writes the value over that of slot `index`; false, and nothing changed, if that is of another length or kind, or
+    /// there is no such slot.
+    pub(crate) fn replace_in_place(&mut self, index: usize, value: Stored<'_>) -> bool {
+        if index >= self.slots() {
+            return false;
+        }
+        match self.node().stored(index) {
+            Ok(old) if old.length_field() == value.length_field() => {
+                let (at, len) = self.node().value(index).expect("its value was just read");
+                self.0[at..at + len].copy_from_slice(value.bytes);
+                true
+            }
+            _ => false,
         }
     }
 

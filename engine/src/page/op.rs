@@ -210,6 +210,7 @@ impl<'b> Op<'b> {
                 let fits = slot <= slots(node) && node.fits(key.len(), value.len()) == Ok(true);
                 (fits && NodeMut::new(page).insert(slot, key, value)).then_some(())
             }
+            Op::Replace { slot, value } if NodeMut::new(page).replace_in_place(slot, value) => Some(()),
             Op::Replace { slot, value } => {
                 let node = Node(&*page);
                 let key = if slot < slots(node) { node.key(slot).ok() } else { None };

@@ -27,6 +27,7 @@ mod large;
 mod life;
 mod look;
 mod merge;
+mod put;
 mod scan;
 mod split;
 mod walk;
@@ -36,10 +37,11 @@ use std::sync::Arc;
 pub use check::TreeStats;
 use large::Suspect;
 pub use large::VALUE_BYTES_MAX;
+pub(crate) use put::{End, Place};
 pub(crate) use walk::Visit;
 
-use crate::buffer::{BufferPool, ExclusiveGuard, Mtr, Need, Stop};
-use crate::error::{Error, Result};
+use crate::buffer::{BufferPool, ExclusiveGuard, Mtr, Need, OptimisticGuard, Stop};
+use crate::error::Result;
 use crate::page::edit::NodeMut;
 use crate::page::node::{Fences, Stored, entry_bytes_max};
 use crate::page::op::Op;
@@ -52,9 +54,6 @@ use crate::wait::Waiter;
 /// Optimistic attempts at reading a leaf before it is latched (shared), so that a reader is not kept off for ever.
 const OPTIMISTIC_ATTEMPTS: u32 = 16;
 
-/// Splits for one row before the tree is taken for damaged: one makes room, unless others were faster to use it.
-const SPLITS_MAX: u32 = 100;
-
 /// A B+tree in a tablespace.
 #[derive(Clone)]
 pub struct Tree {
@@ -64,18 +63,6 @@ pub struct Tree {
 }
 
 type Attempt<T> = std::result::Result<T, Stop>;
-
-/// How an attempt to write ended.
-enum Written {
-    /// The key was there, or was not; the pages of the value before.
-    Done { found: bool, old: PendingChain },
-    /// What is there, or is not, was not what the caller wants to write over.
-    Refused,
-    /// The leaf has no room.
-    Full,
-    /// The value that is there is large, and there is no slot for its pages.
-    NoSlot,
-}
 
 /// How an attempt to remove a row ended.
 enum Removed {
@@ -90,6 +77,7 @@ enum Removed {
 /// What a leaf has of a row.
 struct Looked {
     found: bool,
+    place: Place,
     /// The value is large: what was read are its first bytes and a pointer.
     large: bool,
 }
@@ -122,12 +110,7 @@ impl Tree {
 
     /// Replaces `out` by the value of `key`; false, and `out` empty, if there is none.
     pub fn get(&self, waiter: &Waiter, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
-        let Looked { found, large } = self.get_stored(waiter, key, out)?;
-        if !large {
-            return Ok(found);
-        }
-        let mut suspect = Suspect::default();
-        Ok(self.read_large(waiter, &mut suspect, out)? || self.get_again(waiter, suspect, key, out)?)
+        self.get_to_put(waiter, key, out).map(|(found, _)| found)
     }
 
     /// The same, after the pages of a large value were not there any more.
@@ -140,7 +123,7 @@ impl Tree {
         out: &mut Vec<u8>,
     ) -> Result<bool> {
         loop {
-            let Looked { found, large } = self.get_stored(waiter, key, out)?;
+            let Looked { found, large, .. } = self.get_stored(waiter, key, out)?;
             if !large || self.read_large(waiter, &mut suspect, out)? {
                 return Ok(found);
             }
@@ -161,184 +144,23 @@ impl Tree {
             let (slot, found) = leaf.unchecked(leaf.node().search(key))?;
             let large = found && leaf.unchecked(leaf.node().append_value(slot, out))?;
             leaf.validate()?;
-            Ok(Looked { found, large })
+            Ok(Looked { found, place: Place::of(&leaf, slot, found), large })
         })
     }
 
     #[cold]
-    fn get_latched(
-        &self,
-        leaf: crate::buffer::OptimisticGuard<'_>,
-        key: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Attempt<Looked> {
-        let page = leaf.page();
-        let leaf = leaf.shared()?;
-        let read = leaf.node().search(key).and_then(|(slot, found)| {
-            let large = found && leaf.node().append_value(slot, out)?;
-            Ok(Looked { found, large })
+    fn get_latched(&self, leaf: OptimisticGuard<'_>, key: &[u8], out: &mut Vec<u8>) -> Attempt<Looked> {
+        let latched = leaf.shared()?;
+        let read = latched.node().search(key).and_then(|(slot, found)| {
+            let large = found && latched.node().append_value(slot, out)?;
+            Ok(Looked { found, place: Place::of(&leaf, slot, found), large })
         });
-        read.map_err(|_| Stop::corrupt(page))
-    }
-
-    /// Adds a row; false, and nothing changed, if the key is there.
-    pub fn insert(&self, waiter: &Waiter, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.put_if(waiter, key, value, |now| now.is_none())
-    }
-
-    /// Replaces the value of `key`; false, and nothing changed, if it is not there.
-    pub fn update(&self, waiter: &Waiter, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.put_if(waiter, key, value, |now| now.is_some())
-    }
-
-    /// Adds a row or replaces its value; true if the key was not there.
-    pub fn upsert(&self, waiter: &Waiter, key: &[u8], value: &[u8]) -> Result<bool> {
-        let found = self.write(waiter, key, value, &|_, _, _| Ok(true))?;
-        Ok(found == Some(false))
-    }
-
-    /// Adds a row or replaces its value, if `agrees` says yes to the value that is there now (`None`: no such row);
-    /// false, and nothing changed, if it says no. It is asked under the leaf's latch, perhaps more than once, and sees no
-    /// more of a large value than its first [`LARGE_PREFIX_BYTES`](crate::page::node::LARGE_PREFIX_BYTES).
-    pub fn put_if(
-        &self,
-        waiter: &Waiter,
-        key: &[u8],
-        value: &[u8],
-        agrees: impl Fn(Option<&[u8]>) -> bool,
-    ) -> Result<bool> {
-        let agrees = |leaf: &ExclusiveGuard<'_>, slot, found| {
-            Ok(agrees(value_at(leaf, slot, found)?.as_ref().map(Stored::prefix)))
-        };
-        self.write(waiter, key, value, &agrees).map(|found| found.is_some())
-    }
-
-    /// Adds a row, if the key is not there and `agrees` says yes to the key that comes after it (`None`: there is none);
-    /// false, and nothing changed, if not. It is asked under the leaf's latch, perhaps more than once: until the row is
-    /// in, no other comes between the two in this leaf, and who reads both leaves sees it.
-    pub fn insert_before(
-        &self,
-        waiter: &Waiter,
-        key: &[u8],
-        value: &[u8],
-        agrees: impl Fn(Option<&[u8]>) -> bool,
-    ) -> Result<bool> {
-        let agrees = |leaf: &ExclusiveGuard<'_>, slot, found: bool| {
-            Ok(!found && agrees(self.key_from(leaf, slot, key)?.as_deref()))
-        };
-        self.write(waiter, key, value, &agrees).map(|found| found.is_some())
+        read.map_err(|_| Stop::corrupt(leaf.page()))
     }
 
     /// The most bytes of key and value of a row that lies in a leaf as a whole.
     pub(crate) fn inline_bytes_max(&self) -> usize {
         entry_bytes_max(self.pool.page_size())
-    }
-
-    /// Writes a row; whether the key was there, or `None` if `agrees` does not: it is given the leaf, the key's slot
-    /// there, and whether the key is in it.
-    fn write(
-        &self,
-        waiter: &Waiter,
-        key: &[u8],
-        value: &[u8],
-        agrees: &impl Fn(&ExclusiveGuard<'_>, usize, bool) -> Attempt<bool>,
-    ) -> Result<Option<bool>> {
-        self.check_size(key.len(), value.len())?;
-        let mut slot = None;
-        let written = match self.is_large(key.len(), value.len()) {
-            false => self.put_stored(waiter, key, value.into(), agrees, &mut slot),
-            // No pages are written for what is going to be refused.
-            true if !self.agrees_now(waiter, key, agrees)? => return Ok(None),
-            true => {
-                let slot_now = slot.insert(self.alloc.pending_slot(waiter)?);
-                self.write_large(waiter, slot_now, value).and_then(|entry| {
-                    let stored = Stored { bytes: &entry, large: true };
-                    self.put_stored(waiter, key, stored, agrees, &mut slot)
-                })
-            }
-        };
-        // The pages of the value before; or of this one, if it was not put.
-        if let Some(slot) = slot {
-            slot.finish(waiter);
-        }
-        written
-    }
-
-    fn agrees_now(
-        &self,
-        waiter: &Waiter,
-        key: &[u8],
-        agrees: &impl Fn(&ExclusiveGuard<'_>, usize, bool) -> Attempt<bool>,
-    ) -> Result<bool> {
-        self.pool.retry(waiter, || {
-            let leaf = self.leaf(key)?;
-            let (slot, found) = leaf.checked(leaf.node().search(key))?;
-            agrees(&leaf.exclusive()?, slot, found)
-        })
-    }
-
-    /// Puts what is to lie in the leaf. If one of the two values is large, then with a slot.
-    fn put_stored<'a>(
-        &'a self,
-        waiter: &Waiter,
-        key: &[u8],
-        value: Stored<'_>,
-        agrees: &impl Fn(&ExclusiveGuard<'_>, usize, bool) -> Attempt<bool>,
-        slot: &mut Option<PendingSlot<'a>>,
-    ) -> Result<Option<bool>> {
-        let need = Need::records(Op::Insert { slot: 0, key, value }.record_bytes() + PENDING_RECORD_BYTES);
-        for _ in 0..SPLITS_MAX {
-            let attempt = |mtr| self.try_write(mtr, key, value, agrees, slot.as_ref());
-            match self.pool.change(waiter, &need, attempt)? {
-                Written::Done { found, old } => {
-                    if let Some(slot) = slot {
-                        slot.has_now(old);
-                    }
-                    return Ok(Some(found));
-                }
-                Written::Refused => return Ok(None),
-                Written::Full => self.split(waiter, key, 0)?,
-                Written::NoSlot => *slot = Some(self.alloc.pending_slot(waiter)?),
-            }
-        }
-        let leaf = self.pool.retry(waiter, || Ok(self.leaf(key)?.page()))?;
-        let what = "it has no room, however often it is divided".to_owned();
-        Err(Error::CorruptPage { page: leaf.0, what })
-    }
-
-    fn try_write<'p>(
-        &'p self,
-        mut mtr: Mtr<'p>,
-        key: &[u8],
-        value: Stored<'_>,
-        agrees: &impl Fn(&ExclusiveGuard<'_>, usize, bool) -> Attempt<bool>,
-        pending: Option<&PendingSlot<'p>>,
-    ) -> Attempt<Written> {
-        let leaf = self.leaf(key)?;
-        let (slot, found) = leaf.checked(leaf.node().search(key))?;
-        let mut leaf = leaf.exclusive()?;
-        if !agrees(&leaf, slot, found)? {
-            return Ok(Written::Refused);
-        }
-        let old = leaf.checked(chain_of(value_at(&leaf, slot, found)?))?;
-        if pending.is_none() && !old.is_empty() {
-            return Ok(Written::NoSlot);
-        }
-        let node = leaf.node();
-        let fits = match found {
-            true => node.fits_instead(slot, key.len(), value.len()),
-            false => node.fits(key.len(), value.len()),
-        };
-        if !leaf.checked(fits)? {
-            return Ok(Written::Full);
-        }
-        let mut noted = pending.map(PendingSlot::latch).transpose()?;
-        match found {
-            true => mtr.apply(&mut leaf, &Op::Replace { slot, value }),
-            false => mtr.apply(&mut leaf, &Op::Insert { slot, key, value }),
-        }
-        commit_with(mtr, &mut leaf, pending.zip(noted.as_mut()), &old);
-        Ok(Written::Done { found, old })
     }
 
     /// Removes a row; false if there is none.

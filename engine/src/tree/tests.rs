@@ -1,5 +1,6 @@
 mod front;
 mod large;
+mod put;
 
 use super::*;
 use crate::buffer::PoolConfig;

@@ -81,7 +81,7 @@ impl Txn<'_> {
             return Ok(false);
         };
         let record = Record::prepared(writing.id, xid);
-        match writing.segment.append(&record, waiter) {
+        match writing.segment.append(&record, &mut writing.buffer, waiter) {
             Ok(undo) => writing.undo.push(undo),
             Err(error) => {
                 system.prepared.forget(xid);
@@ -108,7 +108,8 @@ impl TxnSystem {
             let last = last.ok_or_else(|| Error::CorruptUndo {
                 what: "a prepared transaction has no records".to_owned(),
             })?;
-            system.segment(*last)?.append(&Record::commit(unfinished.txn), waiter)?;
+            let commit = Record::commit(unfinished.txn);
+            system.segment(*last)?.append(&commit, &mut Vec::new(), waiter)?;
             system.commits.fetch_add(1, Ordering::Relaxed);
             Ok(())
         })

@@ -29,6 +29,8 @@ pub(super) struct Writing<'s> {
     pub(super) segment: SegmentUse<'s>,
     /// Its records, the oldest first.
     pub(super) undo: Vec<UndoPtr>,
+    /// In which records and versions are put together.
+    pub(super) buffer: Vec<u8>,
 }
 
 /// What an operation sees: for read committed a snapshot of its own, which it holds.
@@ -89,7 +91,7 @@ impl<'s> Txn<'s> {
     pub(super) fn writing(&mut self) -> Result<&mut Writing<'s>> {
         if self.writing.is_none() {
             let (id, segment) = (self.system.begin()?, self.system.segments.take());
-            self.writing = Some(Writing { id, segment, undo: Vec::new() });
+            self.writing = Some(Writing { id, segment, undo: Vec::new(), buffer: Vec::new() });
         }
         Ok(self.writing.as_mut().expect("there is one now"))
     }
@@ -139,10 +141,10 @@ impl<'s> Txn<'s> {
     pub(crate) fn commit(&mut self, waiter: &Waiter) -> Result<bool> {
         self.check_active()?;
         let wrote = self.writing.as_ref().is_some_and(|writing| !writing.undo.is_empty());
-        if let Some(writing) = &self.writing
+        if let Some(writing) = &mut self.writing
             && wrote
         {
-            writing.segment.append(&Record::commit(writing.id), waiter)?;
+            writing.segment.append(&Record::commit(writing.id), &mut writing.buffer, waiter)?;
             self.system.commits.fetch_add(1, Ordering::Relaxed);
         }
         self.end();
@@ -184,7 +186,7 @@ impl<'s> Txn<'s> {
 
     /// Ends it for its owner; all that it holds goes over to the one who finishes it.
     pub(super) fn detach(&mut self) -> Unfinished {
-        let Writing { id, segment, undo } = self.writing.take().expect("it has written");
+        let Writing { id, segment, undo, .. } = self.writing.take().expect("it has written");
         if !undo.is_empty() {
             // It ends with `TxnSystem::end_unfinished`.
             std::mem::forget(segment);

@@ -26,7 +26,7 @@ use super::version::{self, UndoPtr};
 use crate::error::{Error, Result};
 use crate::page::PageNo;
 use crate::page::node::LARGE_PREFIX_BYTES;
-use crate::tree::Tree;
+use crate::tree::{End, Tree};
 use crate::wait::Waiter;
 
 /// Bytes of a record besides the row's key and the version before.
@@ -39,28 +39,28 @@ const REPLACED: u8 = 2;
 const COMMIT: u8 = 3;
 const PREPARED: u8 = 4;
 
-/// What a record says.
+/// What a record says; its bytes may be borrowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum What<B = Vec<u8>> {
     /// The row was added: there was none.
     Added,
     /// The row's version before.
-    Replaced(Vec<u8>),
+    Replaced(B),
     /// The transaction has committed.
     Commit,
     /// The transaction is prepared; the key is its XID.
     Prepared,
 }
 
-/// An undo record.
+/// An undo record; its bytes may be borrowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct Record<B = Vec<u8>> {
     pub(super) txn: TxnId,
     pub(super) tree: PageNo,
-    pub(super) key: Vec<u8>,
+    pub(super) key: B,
     /// The version that was written deletes the row.
     pub(super) deletes: bool,
-    pub(super) what: What,
+    pub(super) what: What<B>,
 }
 
 /// What a record begins with.
@@ -104,33 +104,47 @@ impl RecordHead {
     }
 }
 
-impl Record {
+impl<'b> Record<&'b [u8]> {
     pub(super) fn commit(txn: TxnId) -> Self {
-        Record { txn, tree: PageNo(0), key: Vec::new(), deletes: false, what: What::Commit }
+        Record { txn, tree: PageNo(0), key: &[], deletes: false, what: What::Commit }
     }
 
-    pub(super) fn prepared(txn: TxnId, xid: &[u8]) -> Self {
-        Record { txn, tree: PageNo(0), key: xid.to_vec(), deletes: false, what: What::Prepared }
+    pub(super) fn prepared(txn: TxnId, xid: &'b [u8]) -> Self {
+        Record { txn, tree: PageNo(0), key: xid, deletes: false, what: What::Prepared }
     }
+}
 
-    pub(super) fn encode(&self) -> Vec<u8> {
+impl<B: AsRef<[u8]>> Record<B> {
+    /// Replaces `out` by the record.
+    pub(super) fn encode_into(&self, out: &mut Vec<u8>) {
         let (kind, before): (u8, &[u8]) = match &self.what {
             What::Added => (ADDED, &[]),
-            What::Replaced(before) => (REPLACED, before),
+            What::Replaced(before) => (REPLACED, before.as_ref()),
             What::Commit => (COMMIT, &[]),
             What::Prepared => (PREPARED, &[]),
         };
-        let mut bytes = Vec::with_capacity(HEADER_BYTES + self.key.len() + before.len());
-        bytes.push(kind);
-        bytes.extend_from_slice(&self.txn.0.to_le_bytes());
-        bytes.extend_from_slice(&self.tree.0.to_le_bytes());
-        bytes.extend_from_slice(&(self.key.len() as u16).to_le_bytes());
-        bytes.push(self.deletes.into());
-        bytes.extend_from_slice(&self.key);
-        bytes.extend_from_slice(before);
-        bytes
+        let key = self.key.as_ref();
+        out.clear();
+        out.reserve(HEADER_BYTES + key.len() + before.len());
+        out.push(kind);
+        out.extend_from_slice(&self.txn.0.to_le_bytes());
+        out.extend_from_slice(&self.tree.0.to_le_bytes());
+        out.extend_from_slice(&(key.len() as u16).to_le_bytes());
+        out.push(self.deletes.into());
+        out.extend_from_slice(key);
+        out.extend_from_slice(before);
     }
 
+    /// The record in a vector of its own.
+    #[cfg(any(fuzzing, test))]
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.encode_into(&mut bytes);
+        bytes
+    }
+}
+
+impl Record {
     pub(super) fn decode(bytes: &[u8]) -> Result<Record> {
         let bad = || Error::CorruptUndo { what: format!("a record of {} bytes makes no sense", bytes.len()) };
         let (head, rest) = RecordHead::decode(bytes)?;
@@ -162,6 +176,8 @@ struct Numbers {
     under_way: Vec<u64>,
     /// Purge is done with all records before this one; some may be there still.
     purged: u64,
+    /// Where the record was put that was written last: the next one comes after it.
+    end: Option<End>,
 }
 
 impl Segment {
@@ -178,7 +194,7 @@ impl Segment {
             each(number, record);
             ControlFlow::Continue(())
         })?;
-        let numbers = Numbers { next, under_way: Vec::new(), purged: 0 };
+        let numbers = Numbers { next, under_way: Vec::new(), purged: 0, end: None };
         Ok(Segment { index, tree, numbers: Mutex::new(numbers), records: AtomicU64::new(records) })
     }
 
@@ -186,18 +202,29 @@ impl Segment {
         self.index
     }
 
-    pub(super) fn append(&self, record: &Record, waiter: &Waiter) -> Result<UndoPtr> {
-        let number = {
+    /// Writes a record behind all others; what is in `buffer` is nobody's.
+    pub(super) fn append<B: AsRef<[u8]>>(
+        &self,
+        record: &Record<B>,
+        buffer: &mut Vec<u8>,
+        waiter: &Waiter,
+    ) -> Result<UndoPtr> {
+        record.encode_into(buffer);
+        let (number, end) = {
             let mut numbers = self.numbers();
             let number = numbers.next;
             numbers.next += 1;
             numbers.under_way.push(number);
-            number
+            // In one with the number, which so is greater than that of whichever record has left this end.
+            (number, numbers.end)
         };
         self.records.fetch_add(1, Ordering::Relaxed);
-        let written = self.tree.insert(waiter, &number.to_be_bytes(), &record.encode());
-        self.numbers().under_way.retain(|&other| other != number);
-        written.map(|_| UndoPtr::new(self.index, number))
+        let written = self.tree.insert_last(waiter, &number.to_be_bytes(), buffer, end);
+        let mut numbers = self.numbers();
+        numbers.under_way.retain(|&other| other != number);
+        let (_, end) = written?;
+        numbers.end = end;
+        Ok(UndoPtr::new(self.index, number))
     }
 
     /// Nothing is waited for while it is locked.

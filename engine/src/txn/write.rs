@@ -8,8 +8,11 @@ use super::version::{HEADER_BYTES, Header};
 use super::{Isolation, Txn, TxnId};
 use crate::error::{Error, Result};
 use crate::lock::{Class, Granted, LockError, LockKey, LockMode, Request};
-use crate::tree::{Tree, VALUE_BYTES_MAX};
+use crate::tree::{Place, Tree, VALUE_BYTES_MAX};
 use crate::wait::Waiter;
+
+/// A transaction keeps its buffer for the next row up to this size.
+const KEPT_BYTES: usize = 64 << 10;
 
 /// What to do with a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,6 +31,7 @@ pub(crate) enum Change<'v> {
 pub(super) struct Newest {
     bytes: Option<Vec<u8>>,
     pub(super) header: Option<Header>,
+    place: Place,
 }
 
 /// The version that was replaced, if the row was there.
@@ -109,21 +113,23 @@ impl<'s> Txn<'s> {
         waiter: &Waiter,
     ) -> Result<Option<Before>> {
         let (before, live, adds) = (newest.header, newest.is_live(), newest.bytes.is_none());
-        let what = newest.bytes.map_or(What::Added, What::Replaced);
+        let what = newest.bytes.as_deref().map_or(What::Added, What::Replaced);
         let writing = self.writing()?;
         let id = writing.id;
-        let record = Record { txn: id, tree: tree.root(), key: key.to_vec(), deletes: deleted, what };
-        let undo = writing.segment.append(&record, waiter)?;
+        let record = Record { txn: id, tree: tree.root(), key, deletes: deleted, what };
+        let mut buffer = std::mem::take(&mut writing.buffer);
+        let undo = writing.segment.append(&record, &mut buffer, waiter)?;
         writing.undo.push(undo);
-        let mut version = Vec::with_capacity(HEADER_BYTES + value.len());
-        Header { txn: id, undo, deleted }.encode(&mut version);
+        let version = &mut buffer;
+        version.clear();
+        Header { txn: id, undo, deleted }.encode(version);
         version.extend_from_slice(value);
         let put = match adds && self.system.gaps.any() {
-            true => self.add_in_gap(tree, key, &version, id, waiter)?,
+            true => self.add_in_gap(tree, key, version, id, waiter)?,
             false => {
                 let request = self.request(id, tree, key, LockMode::Exclusive);
                 let is_own = before.is_some_and(|before| before.txn == id);
-                let put = tree.put_if(waiter, key, &version, |now| {
+                let put = tree.put_there(waiter, (key, version), Some(newest.place), |now| {
                     Header::of(now) == before
                         && !(adds && self.system.gaps.any())
                         && (is_own || self.system.locks.claim(&request))
@@ -131,6 +137,9 @@ impl<'s> Txn<'s> {
                 if put { Put::Done } else { Put::Outdated }
             }
         };
+        if buffer.capacity() <= KEPT_BYTES {
+            self.writing()?.buffer = buffer;
+        }
         if !matches!(put, Put::Done) {
             // Purge would stop at this record, which has no change behind it, for as long as this transaction waits for
             // the row or its gap: a thousand that wait are seconds.
@@ -142,10 +151,7 @@ impl<'s> Txn<'s> {
             }
             return Ok(None);
         }
-        Ok(Some(match record.what {
-            What::Replaced(version) if live => Before(Some(version)),
-            _ => Before(None),
-        }))
+        Ok(Some(Before(newest.bytes.filter(|_| live))))
     }
 
     /// Waits until the row's newest version is this transaction's own or a committed one, and nobody else has the row
@@ -156,7 +162,7 @@ impl<'s> Txn<'s> {
         let id = self.writing()?.id;
         let mut request = self.request(id, tree, key, LockMode::Exclusive);
         loop {
-            let found = tree.get(waiter, key, &mut bytes)?;
+            let (found, place) = tree.get_to_put(waiter, key, &mut bytes)?;
             let header = match found {
                 true => Some(Header::decode(&bytes).map_err(|_| bad_version(tree))?.0),
                 false => None,
@@ -176,7 +182,7 @@ impl<'s> Txn<'s> {
                 self.queue(&mut request, waiter)?;
                 continue;
             }
-            return Ok(Newest { bytes: found.then_some(bytes), header });
+            return Ok(Newest { bytes: found.then_some(bytes), header, place });
         }
     }
 
