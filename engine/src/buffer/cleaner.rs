@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::BufferPool;
 use super::batch::{BATCH_PAGES, Batch};
+use super::flush_list::Due;
 use super::instance::{Instance, Swept};
 use crate::background::{Task, Wake};
 use crate::page::{Lsn, PageNo};
@@ -23,6 +24,9 @@ const ROUND: Duration = Duration::from_millis(50);
 const SOON: Duration = Duration::from_micros(200);
 /// Changes further back than this share of the log's capacity are written to their pages.
 const FLUSH_AGE_SHARE: f64 = 0.4;
+/// With them, those that would be soon: younger by this share of the capacity. So batches are full, each of which costs
+/// syncs, however few pages come of age at a time.
+const FLUSH_AHEAD_SHARE: f64 = 1.0 / 32.0;
 
 /// Keeps free frames in stock for some instances.
 pub struct Cleaner {
@@ -109,10 +113,14 @@ impl Cleaner {
     /// Writes a batch of the pages that hold up the checkpoint; whether there may be more.
     fn flush_old(&mut self, instance: &Instance) -> bool {
         let log = &self.pool.log;
-        let age = log.next().0.saturating_sub((log.capacity_bytes() as f64 * FLUSH_AGE_SHARE) as u64);
-        let limit = age.max(self.pool.flush_to.load(Ordering::Relaxed));
+        let before = |share| log.next().0.saturating_sub((log.capacity_bytes() as f64 * share) as u64);
+        let asked_for = self.pool.flush_to.load(Ordering::Relaxed);
+        let due = Due {
+            due: Lsn(before(FLUSH_AGE_SHARE).max(asked_for)),
+            limit: Lsn(before(FLUSH_AGE_SHARE - FLUSH_AHEAD_SHARE).max(asked_for)),
+        };
         self.batch.clear();
-        instance.flush_list.oldest_pages(&self.pool.table, Lsn(limit), BATCH_PAGES, &mut self.batch);
+        instance.flush_list.oldest_pages(&self.pool.table, due, BATCH_PAGES, &mut self.batch);
         if self.batch.is_empty() || self.pool.is_failed() {
             return false;
         }

@@ -14,6 +14,7 @@ use std::sync::{MutexGuard, PoisonError, TryLockError};
 use super::BufferPool;
 use super::batch::{BATCH_PAGES, Batch};
 use super::doublewrite::Doublewrite;
+use super::flush_list::Due;
 use super::instance::Instance;
 use super::latch::{DIRTY, EXCLUSIVE, PageEntry, VERSION, WRITING};
 use crate::disk::AlignedBuffer;
@@ -97,7 +98,8 @@ impl BufferPool {
         waiter: &Waiter,
     ) -> Result<bool> {
         let mut pages = Vec::with_capacity(BATCH_PAGES);
-        instance.flush_list.oldest_pages(&self.table, limit, BATCH_PAGES, &mut pages);
+        let due = Due { due: limit, limit };
+        instance.flush_list.oldest_pages(&self.table, due, BATCH_PAGES, &mut pages);
         let Some(&first) = pages.first() else { return Ok(false) };
         pages.sort_unstable();
         if self.write_batch(instance, &pages, batch, waiter)? == 0 {

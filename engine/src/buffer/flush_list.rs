@@ -31,6 +31,15 @@ struct Since {
     writing: Lsn,
 }
 
+/// Which pages are to be written, if any is due.
+#[derive(Clone, Copy)]
+pub(super) struct Due {
+    /// Those that became dirty before.
+    pub(super) due: Lsn,
+    /// With them, those that became dirty before this.
+    pub(super) limit: Lsn,
+}
+
 #[derive(Default)]
 struct List {
     entries: VecDeque<(Lsn, PageNo)>,
@@ -76,10 +85,20 @@ impl FlushList {
         list.entries.front().map(|&(lsn, _)| lsn)
     }
 
-    /// Up to `max` pages that became dirty before `limit`, the oldest first, appended to `pages`.
-    pub(super) fn oldest_pages(&self, table: &PageTable, limit: Lsn, max: usize, pages: &mut Vec<PageNo>) {
+    /// Appends to `pages` up to `max` that became dirty before `limit`, the oldest first, if there is one that did before
+    /// `due`.
+    pub(super) fn oldest_pages(
+        &self,
+        table: &PageTable,
+        Due { due, limit }: Due,
+        max: usize,
+        pages: &mut Vec<PageNo>,
+    ) {
         let mut list = self.list();
         self.trim(&mut list, table);
+        if list.entries.front().is_none_or(|&(oldest, _)| oldest >= due) {
+            return;
+        }
         let old = list.entries.iter().take_while(|&&(lsn, _)| lsn < limit);
         let valid = old.filter(|&&(lsn, page)| self.is_valid(&list, table, lsn, page));
         pages.extend(valid.take(max).map(|&(_, page)| page));
