@@ -106,6 +106,35 @@ fn what_a_load_is_done_with_is_written_batch_by_batch_and_the_rest_left() {
     assert_eq!(left, [(true, 67), (true, 59), (true, 57), (false, 57)]);
 }
 
+/// Those that nobody waits for are left alone.
+#[cfg_attr(miri, ignore = "the log is filled to two fifths")]
+#[test]
+fn with_a_page_that_is_due_go_those_that_soon_will_be() {
+    let (pool, waiter) = filled(&MemoryDisk::default(), 256, 100);
+    let mut cleaner = Cleaner::new(&pool, 0, 1);
+    // The first change after a flush of all counts as its.
+    change(&pool, 91, b"w", &waiter).unwrap();
+    let capacity = pool.log.capacity_bytes();
+    let mut step = || {
+        while cleaner.step(Instant::now()) == Wake::Now {}
+        pool.stats().dirty_pages
+    };
+    assert_eq!(step(), 0);
+    let fill_to = |end: u64| {
+        while pool.log.next().0 < end {
+            change(&pool, 90, b"w", &waiter).unwrap();
+        }
+    };
+    let begun = pool.log.next().0;
+    change(&pool, 2, b"w", &waiter).unwrap();
+    fill_to(begun + capacity / 64);
+    (3..43).for_each(|page| change(&pool, page, b"w", &waiter).unwrap());
+    fill_to(begun + capacity / 5 * 2 - 4096);
+    assert_eq!(step(), 42, "none is due");
+    fill_to(begun + capacity / 5 * 2 + 4096);
+    assert_eq!(step(), 42 - BATCH_PAGES as u64, "one batch, and the next page is not due");
+}
+
 /// Pages that the instance's doublewrite area has in its two segments.
 fn written_twice(disk: &MemoryDisk) -> [u32; 2] {
     let (file, mut block) = (disk.open("doublewrite0.flifo").unwrap(), AlignedBuffer::new(PAGE));
