@@ -2,8 +2,8 @@
 //!
 //! A [`Cleaner`] serves some of the pool's instances. [`Cleaner::step`] writes what a bulk load is done with, so that it can
 //! be evicted. It makes the stock of each full: it evicts clean pages that were not used lately and writes dirty ones. And
-//! it writes pages whose oldest change lies more than [`FLUSH_AGE_SHARE`] of the log's capacity back, or before a flush of
-//! the whole pool that somebody waits for. There is no thread in it; [`BufferPool::start_background`] puts threads around
+//! it writes pages whose oldest change lies more than [`FLUSH_AGE_SHARE`] of the log's capacity back, with them those that soon
+//! will be in that case, and those from before a flush of the whole pool that somebody waits for. There is no thread in it; [`BufferPool::start_background`] puts threads around
 //! it, a simulator calls it itself.
 
 use std::sync::Arc;

@@ -32,6 +32,13 @@ impl Tree {
         Ok(node)
     }
 
+    /// The leaf and the slot where `key` is or belongs, and whether it is there.
+    pub(super) fn find(&self, key: &[u8]) -> Attempt<(OptimisticGuard<'_>, usize, bool)> {
+        let leaf = self.leaf(key)?;
+        let (slot, found) = leaf.checked(leaf.node().search(key))?;
+        Ok((leaf, slot, found))
+    }
+
     /// From a node to its child.
     #[inline]
     fn step_down<'p>(

@@ -64,8 +64,7 @@ impl Tree {
     }
 
     fn try_plant<'p>(&'p self, mut mtr: Mtr<'p>, root: PageNo, key: &[u8], value: &[u8]) -> Attempt<Planted> {
-        let leaf = self.leaf(key)?;
-        let (slot, found) = leaf.checked(leaf.node().search(key))?;
+        let (leaf, slot, found) = self.find(key)?;
         let mut leaf = leaf.exclusive()?;
         if found {
             return Ok(Planted::Refused);
@@ -245,8 +244,7 @@ impl Tree {
     pub(crate) fn uproot(&self, waiter: &Waiter, key: &[u8], root: PageNo) -> Result<()> {
         let need = Need::nodes(self.pool.page_size(), &[]);
         self.pool.change(waiter, &need, |mut mtr| {
-            let leaf = self.leaf(key)?;
-            let (slot, found) = leaf.checked(leaf.node().search(key))?;
+            let (leaf, slot, found) = self.find(key)?;
             if !found {
                 return Ok(());
             }

@@ -2,7 +2,7 @@
 //!
 //! # Protocol
 //! The root's page never moves. Reading goes down with optimistic lock coupling and holds nothing (`descend`);
-//! changing a leaf latches that leaf alone, if it is still as it was read. What changes more than one node (split, merge)
+//! changing a leaf latches that leaf alone, if it is still as it was read, be that some time ago (`put`). What changes more than one node (split, merge)
 //! is a mini-transaction of its own before or after: it reserves what it needs, then latches at most three nodes,
 //! each only tried for. Every attempt that meets a latched, changed or missing page drops all, waits, and starts
 //! again from the root (`BufferPool::retry`). So no thread waits with a latch held.
@@ -217,8 +217,7 @@ impl Tree {
         agrees: &impl Fn(Option<&[u8]>) -> bool,
         pending: Option<&PendingSlot<'p>>,
     ) -> Attempt<Removed> {
-        let leaf = self.leaf(key)?;
-        let (slot, found) = leaf.checked(leaf.node().search(key))?;
+        let (leaf, slot, found) = self.find(key)?;
         if !found {
             return Ok(Removed::Nothing);
         }

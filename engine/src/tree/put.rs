@@ -66,8 +66,8 @@ impl Tree {
         self.put_if(waiter, key, value, |now| now.is_none())
     }
 
-    /// Adds a row whose key comes after all others, with the end as the row before has left it, if that is known; gives the
-    /// end as it is now. False, and nothing changed, if the key is there.
+    /// Adds a row; false, and nothing changed, if the key is there. `end` is as another row has left it whose key comes before
+    /// this one; gives the end as this row leaves it, if it is the last.
     pub(crate) fn insert_last(
         &self,
         waiter: &Waiter,
@@ -183,8 +183,7 @@ impl Tree {
         agrees: &impl Fn(&ExclusiveGuard<'_>, usize, bool) -> Attempt<bool>,
     ) -> Result<bool> {
         self.pool.retry(waiter, || {
-            let leaf = self.leaf(key)?;
-            let (slot, found) = leaf.checked(leaf.node().search(key))?;
+            let (leaf, slot, found) = self.find(key)?;
             agrees(&leaf.exclusive()?, slot, found)
         })
     }
@@ -263,8 +262,6 @@ impl Tree {
         {
             return Ok((leaf, slot, found));
         }
-        let leaf = self.leaf(key)?;
-        let (slot, found) = leaf.checked(leaf.node().search(key))?;
-        Ok((leaf, slot, found))
+        self.find(key)
     }
 }
