@@ -8,6 +8,7 @@
 //! `POLICY`, `QUANTUM_US`, `LIMIT` (`thread_concurrency`) and `LOCK_WAITERS` (`lock_waiters_max`) are admission's.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -136,6 +137,10 @@ impl DiskFile for SlowFile {
     }
     fn map(&self, offset: u64, words: usize) -> io::Result<SharedWords> {
         self.file.map(offset, words)
+    }
+    // Only syncs are slow.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.file.descriptor()
     }
 }
 

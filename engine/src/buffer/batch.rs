@@ -1,6 +1,7 @@
 //! Copies of pages on their way to the disk.
 
-use crate::disk::{ALIGNMENT_BYTES, AlignedBuffer, Tablespace};
+use crate::disk::{ALIGNMENT_BYTES, AlignedBuffer, ManyWrites, Tablespace};
+use crate::error::Result;
 use crate::page::PageNo;
 
 /// Pages of a batch, at most.
@@ -14,6 +15,7 @@ pub(super) struct Batch {
     page_bytes: usize,
     bytes: AlignedBuffer,
     pages: Vec<PageNo>,
+    writes: ManyWrites,
 }
 
 impl Batch {
@@ -23,6 +25,7 @@ impl Batch {
             page_bytes,
             bytes: AlignedBuffer::new(HEADER_BYTES + BATCH_PAGES * page_bytes),
             pages: Vec::with_capacity(BATCH_PAGES),
+            writes: ManyWrites::default(),
         }
     }
 
@@ -50,18 +53,27 @@ impl Batch {
         &self.bytes.bytes()[..HEADER_BYTES + self.pages.len() * self.page_bytes]
     }
 
-    /// The pages, those that follow each other in a stripe in one piece: the first one's number, and the bytes.
-    pub(super) fn runs(&self) -> impl Iterator<Item = (PageNo, &[u8])> {
-        let follows = |before: &PageNo, page: &PageNo| {
-            page.0 == before.0 + 1 && !page.0.is_multiple_of(Tablespace::STRIPE_PAGES)
-        };
-        let mut bytes = &self.bytes.bytes()[HEADER_BYTES..];
-        self.pages.chunk_by(follows).map(move |run| {
-            let (of_run, rest) = bytes.split_at(run.len() * self.page_bytes);
-            bytes = rest;
-            (run[0], of_run)
-        })
+    /// Writes the pages to their places.
+    pub(super) fn write_in_place(&mut self, space: &Tablespace) -> Result<()> {
+        let runs = runs(&self.pages, self.page_bytes, &self.bytes.bytes()[HEADER_BYTES..]);
+        space.write_many(runs, &mut self.writes)
     }
+}
+
+/// Pages whose bytes lie in a row, those that follow each other in a stripe in one piece: the first one's number, and the bytes.
+fn runs<'b>(
+    pages: &'b [PageNo],
+    page_bytes: usize,
+    mut bytes: &'b [u8],
+) -> impl Iterator<Item = (u64, &'b [u8])> {
+    let follows = |before: &PageNo, page: &PageNo| {
+        page.0 == before.0 + 1 && !page.0.is_multiple_of(Tablespace::STRIPE_PAGES)
+    };
+    pages.chunk_by(follows).map(move |run| {
+        let (of_run, rest) = bytes.split_at(run.len() * page_bytes);
+        bytes = rest;
+        (run[0].0, of_run)
+    })
 }
 
 #[cfg(test)]
@@ -77,10 +89,10 @@ mod tests {
         for page in [3, 62, 63, 64, 65, 66, 128] {
             batch.push(PageNo(page)).fill(page as u8);
         }
-        for (first, bytes) in batch.runs() {
-            space.write(first.0, bytes).unwrap();
-        }
-        let runs: Vec<_> = batch.runs().map(|(first, bytes)| (first.0, bytes.len() / 4096)).collect();
+        batch.write_in_place(&space).unwrap();
+        let runs: Vec<_> = runs(&batch.pages, 4096, &batch.bytes.bytes()[HEADER_BYTES..])
+            .map(|(first, bytes)| (first, bytes.len() / 4096))
+            .collect();
         assert_eq!(runs, [(3, 1), (62, 2), (64, 3), (128, 1)]);
         let mut buffer = AlignedBuffer::new(4096);
         for page in [3, 62, 63, 64, 65, 66, 128] {

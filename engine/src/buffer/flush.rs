@@ -174,13 +174,9 @@ impl BufferPool {
 
     pub(super) fn write_twice(&self, doublewrite: &mut Doublewrite, batch: &mut Batch) -> Result<()> {
         doublewrite.write(self.space(), batch)?;
-        self.write_in_place(batch)?;
+        batch.write_in_place(self.space())?;
         doublewrite.end(self.space());
         Ok(())
-    }
-
-    pub(super) fn write_in_place(&self, batch: &Batch) -> Result<()> {
-        batch.runs().try_for_each(|(first, bytes)| self.space().write(first.0, bytes))
     }
 
     /// Makes the place where recovery begins as late as the dirty pages allow; gives it.

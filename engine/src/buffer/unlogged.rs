@@ -107,7 +107,7 @@ impl BufferPool {
         let instance = self.instance_of(PageNo(pages.start));
         let begun = self.begin_write(instance, pages.map(PageNo), batch)?;
         if begun.newest() <= until {
-            begun.write(waiter, || self.write_in_place(batch))?;
+            begun.write(waiter, || batch.write_in_place(self.space()))?;
         } else {
             let mut doublewrite = self.lock_doublewrite(instance, waiter)?;
             begun.write(waiter, || self.write_twice(&mut doublewrite, batch))?;

@@ -17,6 +17,7 @@ mod file;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzz;
 mod header;
+mod many;
 mod memory;
 mod opening;
 mod real;
@@ -28,6 +29,7 @@ pub(crate) use aligned::AlignedBuffer;
 pub(crate) use block::Block;
 pub use file::FileDisk;
 pub(crate) use header::FORMAT_VERSION;
+pub(crate) use many::ManyWrites;
 pub use memory::{DiskCall, Fault, MemoryDisk};
 pub use real::{FileAccess, RealFile};
 pub(crate) use state::Checkpoint;
@@ -35,6 +37,7 @@ pub use tablespace::Tablespace;
 pub use words::SharedWords;
 
 use std::io;
+use std::os::fd::BorrowedFd;
 
 /// What offsets, lengths and buffer addresses are multiples of.
 pub const ALIGNMENT_BYTES: usize = 4096;
@@ -82,6 +85,11 @@ pub trait DiskFile: Send + Sync {
     /// The file was opened through the page cache, and nobody cuts it off while the memory is used. `UnexpectedEof`: it ends
     /// before. `Unsupported`: its file system has no shared mappings, or may need space for a store.
     fn map(&self, offset: u64, words: usize) -> io::Result<SharedWords>;
+    /// The operating system's file that it is, if it is nothing else: then many of its writes may be handed to the kernel at
+    /// the same time, past [`DiskFile::write_at`].
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 }
 
 /// A lock that is held; dropping it lets go.

@@ -149,6 +149,10 @@ impl DiskFile for RealFile {
             _ => error,
         })
     }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.as_fd())
+    }
 }
 
 #[cfg(test)]

@@ -22,9 +22,11 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
+use smallvec::SmallVec;
 use uuid::Uuid;
 
 use super::header::HEADER_AREA_BYTES;
+use super::many::{ManyWrites, Piece};
 use super::state::{Checkpoint, Condition, State, StateBlocks, StateError};
 use super::{DiskFile, DiskLock};
 use crate::error::{Error, Result};
@@ -136,19 +138,34 @@ impl Tablespace {
 
     /// Writes the pages from `page` on, all of one stripe. Durable only after [`Tablespace::sync`].
     pub fn write(&self, page: u64, buf: &[u8]) -> Result<()> {
-        let pages = (buf.len() / self.page_size) as u64;
-        assert!(pages > 0 && buf.len().is_multiple_of(self.page_size), "whole pages");
-        assert!(page % Self::STRIPE_PAGES + pages <= Self::STRIPE_PAGES, "pages of one stripe");
+        self.write_many([(page, buf)].into_iter(), &mut ManyWrites::default())
+    }
+
+    /// Writes runs of pages, each as [`Tablespace::write`] would, at the same time where the system can.
+    pub(crate) fn write_many<'b>(
+        &self,
+        runs: impl Iterator<Item = (u64, &'b [u8])>,
+        writes: &mut ManyWrites,
+    ) -> Result<()> {
         self.with_files(|files| {
-            let (index, offset) = self.place(page)?;
+            let (mut indexes, mut pieces) =
+                (SmallVec::<[usize; 32]>::new(), SmallVec::<[Piece<'_>; 32]>::new());
+            for (page, bytes) in runs {
+                let pages = (bytes.len() / self.page_size) as u64;
+                assert!(pages > 0 && bytes.len().is_multiple_of(self.page_size), "whole pages");
+                assert!(page % Self::STRIPE_PAGES + pages <= Self::STRIPE_PAGES, "pages of one stripe");
+                let (index, offset) = self.place(page)?;
+                indexes.push(index);
+                pieces.push(Piece { file: &*files.data[index].file, offset, bytes });
+            }
             let _writing = self.writing.read().unwrap_or_else(PoisonError::into_inner);
             self.mark_open(files)?;
-            let file = &files.data[index];
-            let written = file.file.write_at(buf, offset);
+            let written = writes.write(&pieces);
             // After the write, or a sync in between would pass for a sync of it; failed ones leave traces too.
-            file.unsynced.store(true, Ordering::Release);
-            written.map_err(|source| {
-                self.space_error("cannot write", &self.paths[index], source, buf.len() as u64)
+            indexes.iter().for_each(|&index| files.data[index].unsynced.store(true, Ordering::Release));
+            written.map_err(|(piece, source)| {
+                let path = &self.paths[indexes[piece]];
+                self.space_error("cannot write", path, source, pieces[piece].bytes.len() as u64)
             })
         })
     }
