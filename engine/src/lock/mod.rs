@@ -159,9 +159,13 @@ pub struct LockConfig {
     pub owner_slots: usize,
     /// A newcomer that has waited for so long is not overtaken any more.
     pub promote_after: Duration,
-    /// For so long one that was overtaken lets others pass, if they come often, before it insists: long beside two context
-    /// switches and the cache lines that the next one fetches, short beside a lock wait that anybody minds.
+    /// For so long one that was overtaken lets others pass, if they come often, before it insists: long beside what it takes
+    /// an idle processor to wake up and to fetch all that the next one needs, which is a millisecond on some virtual machines;
+    /// short beside a lock wait that anybody minds.
     pub turn: Duration,
+    /// With many that wait for a lock the turn of each is shorter, so that those of all take no longer than this: short
+    /// beside the time at which their waits end, InnoDB's 50 s.
+    pub turns_of_all: Duration,
     /// At so many owners looked at, a search for a deadlock is left to the [`Detector`].
     pub deadlock_steps_max: usize,
 }
@@ -175,7 +179,8 @@ impl Default for LockConfig {
             shards: 256,
             owner_slots: 4096,
             promote_after: Duration::from_millis(100),
-            turn: Duration::from_millis(10),
+            turn: Duration::from_millis(20),
+            turns_of_all: Duration::from_secs(20),
             deadlock_steps_max: DEADLOCK_STEPS_MAX,
         }
     }
@@ -216,6 +221,7 @@ pub struct LockTable {
     hash_mask: u64,
     promote_after: Duration,
     turn: Duration,
+    turns_of_all: Duration,
     deadlock_steps_max: usize,
     /// Waits whose search was too long to be done where they began.
     deferred: Mutex<Vec<(TxnId, WaitRef)>>,
@@ -247,6 +253,7 @@ impl LockTable {
             hash_mask: u64::MAX,
             promote_after: config.promote_after,
             turn: config.turn,
+            turns_of_all: config.turns_of_all,
             deadlock_steps_max: config.deadlock_steps_max,
             deferred: Mutex::default(),
         }
@@ -472,10 +479,15 @@ impl LockTable {
     /// One that was granted the lock, and for which nobody waits, lets others pass for a turn, if they come.
     fn let_pass(&self, wait: &Wait, verdict: Verdict, deadline: Option<Instant>, overtaken: bool) -> Verdict {
         if verdict == Verdict::Granted && !overtaken && !wait.may_be_waited_for {
-            let turn = Instant::now() + self.turn;
-            wait.node.let_pass(deadline.map_or(turn, |deadline| deadline.min(turn)));
+            let end = Instant::now() + self.turn_of(wait);
+            wait.node.let_pass(deadline.map_or(end, |deadline| deadline.min(end)));
         }
         verdict
+    }
+
+    fn turn_of(&self, wait: &Wait) -> Duration {
+        let behind = self.shard(wait.at.lock.hash).waiting_for(wait.at.lock);
+        self.turn.min(self.turns_of_all / u32::try_from(behind + 1).unwrap_or(u32::MAX))
     }
 
     /// Ends a wait without a grant, if it has not ended; whether this ended it.

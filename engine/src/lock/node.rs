@@ -42,11 +42,10 @@ const LINGER_LOOKS: u32 = 64;
 /// thread that has to wake up, which takes as long; if they come more seldom, few would.
 const OFTEN: Duration = Duration::from_micros(100);
 
-/// After so long it looks for the first time whether they do: a few context switches.
+/// After so long it looks for the first time whether they do: a few context switches. Then after twice as long each time: a
+/// look wakes a processor, or takes it from one that passes, and if they have stopped it has waited at most twice as long as
+/// it had to.
 const FIRST_PAUSE: Duration = Duration::from_micros(200);
-
-/// And so long after each look it looks again.
-const PAUSE: Duration = Duration::from_millis(1);
 
 /// How a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,7 +126,7 @@ impl WaitNode {
                 if awake_at >= until || OFTEN * passed.wrapping_sub(before) < pause {
                     break;
                 }
-                (pause, before) = (PAUSE, passed);
+                (pause, before) = (pause * 2, passed);
                 awake_at = until.min(awake_at + pause);
             }
             self.futex.wait(&self.word, word, Some(awake_at));

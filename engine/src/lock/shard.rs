@@ -12,7 +12,7 @@ use super::mode::Parts;
 use super::node::{Verdict, WaitNode, Wakes};
 use super::object::{LockObject, Overtaken, Passed};
 use super::owners::{LockRef, Owners, WaitRef};
-use super::queue::Waiting;
+use super::queue::{Queue, Waiting};
 use super::stats::LockStats;
 use super::{Granted, TxnId};
 
@@ -88,6 +88,11 @@ impl Shard {
 
     fn get_mut(&mut self, at: LockRef) -> Option<&mut LockObject> {
         self.objects.find_mut(at.hash, |object| object.id == at.id)
+    }
+
+    /// How many wait for the lock.
+    pub(super) fn waiting_for(&self, at: LockRef) -> usize {
+        self.get(at).and_then(LockObject::queue).map_or(0, Queue::len)
     }
 
     fn drop_unused(&mut self, at: LockRef) {

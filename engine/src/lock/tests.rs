@@ -405,6 +405,18 @@ fn who_lets_others_pass_does_not_wait_out_its_turn_for_nobody() {
     bench.drained(1..=3);
 }
 
+#[test]
+fn turns_are_shorter_where_many_wait() {
+    let bench = Bench::new();
+    let LockConfig { turn, turns_of_all, .. } = LockConfig::default();
+    bench.granted(1, b"a", LockMode::Exclusive);
+    let waits: Vec<Wait> = (2..4002).map(|owner| bench.waits(owner, b"a", LockMode::Exclusive)).collect();
+    assert_eq!(bench.table.turn_of(&waits[0]), turns_of_all / 4001);
+    waits[10..].iter().for_each(|wait| assert!(bench.table.cancel(wait.owner)));
+    assert_eq!(bench.table.turn_of(&waits[0]), turn);
+    bench.drained(1..4002);
+}
+
 /// `n` owners, each with a lock that the one before waits for.
 fn circle(bench: &Bench, n: u64) -> Vec<Wait> {
     let name = |owner: u64| (owner % n).to_be_bytes();
