@@ -41,7 +41,7 @@ enum Ring {
     /// The kernel gives none.
     Refused,
     /// It takes writes from the thread that has made it.
-    Of(ThreadId, IoUring),
+    Of(ThreadId, Box<IoUring>),
 }
 
 impl Ring {
@@ -52,7 +52,7 @@ impl Ring {
             // Deferred task work: else each write's end would wake the thread.
             let ring =
                 IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(IN_FLIGHT_MAX as u32);
-            *self = ring.map_or(Ring::Refused, |ring| Ring::Of(thread, ring));
+            *self = ring.map_or(Ring::Refused, |ring| Ring::Of(thread, Box::new(ring)));
         }
         match self {
             Ring::Of(_, ring) => Some(ring),

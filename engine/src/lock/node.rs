@@ -77,7 +77,7 @@ pub(super) struct Sleeper {
 
 pub(super) struct WaitNode {
     word: AtomicU32,
-    /// How many went before it while it was granted the lock.
+    /// How many went before it while it was granted the lock; written under the shard's mutex.
     passed: AtomicU32,
     futex: Futex,
 }
@@ -156,7 +156,7 @@ impl WaitNode {
     /// Takes a grant back that was not accepted yet; whether there was one. Its thread was woken, or never slept, or goes
     /// on sleeping for its while.
     pub(super) fn revoke(&self) -> bool {
-        self.passed.fetch_add(1, Ordering::Relaxed);
+        self.count_passed();
         let revoke = |granted, then| {
             self.word.compare_exchange(granted, then, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         };
@@ -166,19 +166,23 @@ impl WaitNode {
     }
 
     /// Whether its thread lets others pass with its grant, asleep: who runs may go first. One that was to wait a moment for
-    /// somebody who passes has found that one.
+    /// somebody who passes has found that one. The caller holds the shard's mutex.
     pub(super) fn lets_others_pass(&self) -> bool {
-        let passing = self.word.compare_exchange(
-            GRANTED_POLITELY,
-            GRANTED_PASSING,
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
-        let lets_pass = matches!(passing, Ok(_) | Err(GRANTED_PASSING));
+        let begin = || {
+            let (word, from, to) = (&self.word, GRANTED_POLITELY, GRANTED_PASSING);
+            word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        };
+        // Mostly it does already: a look is cheaper than an attempt.
+        let lets_pass = self.word.load(Ordering::Acquire) == GRANTED_PASSING || begin();
         if lets_pass {
-            self.passed.fetch_add(1, Ordering::Relaxed);
+            self.count_passed();
         }
         lets_pass
+    }
+
+    /// One more went before it. The caller holds the shard's mutex, so nobody else counts meanwhile.
+    fn count_passed(&self) {
+        self.passed.store(self.passed.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
     /// Looks for its grant for a moment, without sleep.

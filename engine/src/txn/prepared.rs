@@ -81,7 +81,7 @@ impl Txn<'_> {
             return Ok(false);
         };
         let record = Record::prepared(writing.id, xid);
-        match writing.segment.append(&record, &mut writing.buffer, waiter) {
+        match writing.append(system, &record, waiter) {
             Ok(undo) => writing.undo.push(undo),
             Err(error) => {
                 system.prepared.forget(xid);

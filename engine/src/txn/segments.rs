@@ -104,6 +104,12 @@ impl<S> Segments<S> {
         self.list.get(index).map(|used| &used.segment)
     }
 
+    /// How many transactions use one.
+    #[cfg(test)]
+    pub(super) fn users(&self) -> u32 {
+        self.list.iter().map(|used| used.users.load(Ordering::Relaxed)).sum()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &S> {
         self.list.iter().map(|used| &used.segment)
     }
@@ -127,10 +133,6 @@ impl<S> Drop for SegmentUse<'_, S> {
 mod tests {
     use super::*;
 
-    fn users<S>(segments: &Segments<S>) -> u32 {
-        segments.list.iter().map(|used| used.users.load(Ordering::Relaxed)).sum()
-    }
-
     #[test]
     fn one_that_goes_on_has_its_segment_to_itself() {
         let segments = Segments::new((0..16 * 128).collect());
@@ -139,10 +141,10 @@ mod tests {
             assert_ne!(*segments.take(), *idle);
         }
         segments.begin_use(7);
-        assert_eq!(users(&segments), 2);
+        assert_eq!(segments.users(), 2);
         segments.end_use(7);
         drop(idle);
-        assert_eq!(users(&segments), 0);
+        assert_eq!(segments.users(), 0);
     }
 
     #[test]
@@ -170,8 +172,8 @@ mod tests {
     fn where_all_are_used_all_are_shared() {
         let segments = Segments::new(vec!["the only one"]);
         let held: Vec<_> = (0..20).map(|_| segments.take()).collect();
-        assert_eq!(users(&segments), 20);
+        assert_eq!(segments.users(), 20);
         drop(held);
-        assert_eq!(users(&segments), 0);
+        assert_eq!(segments.users(), 0);
     }
 }

@@ -219,6 +219,12 @@ impl TxnSystem {
         &self.locks
     }
 
+    /// How many transactions use a rollback segment.
+    #[cfg(test)]
+    pub(crate) fn segment_users(&self) -> u32 {
+        self.segments.users()
+    }
+
     pub(crate) fn stats(&self) -> TxnStats {
         TxnStats {
             active: self.table.active(),

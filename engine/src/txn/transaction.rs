@@ -26,7 +26,9 @@ pub(crate) struct Txn<'s> {
 /// What a transaction has from its first write on.
 pub(super) struct Writing<'s> {
     pub(super) id: TxnId,
-    pub(super) segment: SegmentUse<'s>,
+    /// Where its records are; `None` if there are none. Of a thousand that wait for their first row, none uses a segment, and
+    /// those that run find free ones.
+    segment: Option<SegmentUse<'s>>,
     /// Its records, the oldest first.
     pub(super) undo: Vec<UndoPtr>,
     /// In which records and versions are put together.
@@ -38,6 +40,31 @@ pub(super) struct View<'s> {
     pub(super) commit: CommitNo,
     pub(super) own: Option<TxnId>,
     _held: Option<Snapshot<'s>>,
+}
+
+impl<'s> Writing<'s> {
+    /// Writes an undo record. The caller adds it to `undo`, if it is not the last of all.
+    pub(super) fn append<B: AsRef<[u8]>>(
+        &mut self,
+        system: &'s TxnSystem,
+        record: &Record<B>,
+        waiter: &Waiter,
+    ) -> Result<UndoPtr> {
+        let segment = self.segment.get_or_insert_with(|| system.segments.take());
+        segment.append(record, &mut self.buffer, waiter)
+    }
+
+    /// Removes its newest record, behind which there is no change.
+    pub(super) fn take_back(&mut self, waiter: &Waiter) -> Result<()> {
+        if let (Some(segment), Some(newest)) = (&self.segment, self.undo.last()) {
+            segment.remove(newest.number(), waiter)?;
+            self.undo.pop();
+        }
+        if self.undo.is_empty() {
+            self.segment = None;
+        }
+        Ok(())
+    }
 }
 
 impl View<'_> {
@@ -90,8 +117,8 @@ impl<'s> Txn<'s> {
 
     pub(super) fn writing(&mut self) -> Result<&mut Writing<'s>> {
         if self.writing.is_none() {
-            let (id, segment) = (self.system.begin()?, self.system.segments.take());
-            self.writing = Some(Writing { id, segment, undo: Vec::new(), buffer: Vec::new() });
+            let id = self.system.begin()?;
+            self.writing = Some(Writing { id, segment: None, undo: Vec::new(), buffer: Vec::new() });
         }
         Ok(self.writing.as_mut().expect("there is one now"))
     }
@@ -144,7 +171,7 @@ impl<'s> Txn<'s> {
         if let Some(writing) = &mut self.writing
             && wrote
         {
-            writing.segment.append(&Record::commit(writing.id), &mut writing.buffer, waiter)?;
+            writing.append(self.system, &Record::commit(writing.id), waiter)?;
             self.system.commits.fetch_add(1, Ordering::Relaxed);
         }
         self.end();

@@ -114,12 +114,13 @@ impl<'s> Txn<'s> {
     ) -> Result<Option<Before>> {
         let (before, live, adds) = (newest.header, newest.is_live(), newest.bytes.is_none());
         let what = newest.bytes.as_deref().map_or(What::Added, What::Replaced);
+        let system = self.system;
         let writing = self.writing()?;
         let id = writing.id;
         let record = Record { txn: id, tree: tree.root(), key, deletes: deleted, what };
-        let mut buffer = std::mem::take(&mut writing.buffer);
-        let undo = writing.segment.append(&record, &mut buffer, waiter)?;
+        let undo = writing.append(system, &record, waiter)?;
         writing.undo.push(undo);
+        let mut buffer = std::mem::take(&mut writing.buffer);
         let version = &mut buffer;
         version.clear();
         Header { txn: id, undo, deleted }.encode(version);
@@ -143,9 +144,7 @@ impl<'s> Txn<'s> {
         if !matches!(put, Put::Done) {
             // Purge would stop at this record, which has no change behind it, for as long as this transaction waits for
             // the row or its gap: a thousand that wait are seconds.
-            let writing = self.writing()?;
-            writing.segment.remove(undo.number(), waiter)?;
-            writing.undo.pop();
+            self.writing()?.take_back(waiter)?;
             if let Put::Refused(next) = put {
                 self.wait_for_gap(id, tree, next.as_deref(), waiter)?;
             }
