@@ -1,10 +1,10 @@
 //! Writing pages to disk, in batches, by copy.
 //!
 //! A batch: each page's shared latch is tried for, the page copied, the latch let go of. Then the log is made durable
-//! up to the newest of them (write-ahead), the copies go to the doublewrite area, and then to their places. A page
-//! is clean from its copy on; who changes it meanwhile makes it dirty again, and it stays in memory until its write
-//! has ended. One batch of an instance is written at a time: its doublewrite area's lock sees to that. Pages that a
-//! load makes go to their places at once (`unlogged.rs`).
+//! up to the newest of them (write-ahead), the copies go to the doublewrite area, and then, all at the same time where the
+//! system can, to their places. A page is clean from its copy on; who changes it meanwhile makes it dirty again, and it
+//! stays in memory until its write has ended. One batch of an instance is written at a time: its doublewrite area's lock
+//! sees to that. Pages that a load makes go to their places at once (`unlogged.rs`).
 //!
 //! A write that fails makes its pages dirty again and ends all writing of the pool: the error is kept.
 

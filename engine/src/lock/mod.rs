@@ -485,6 +485,7 @@ impl LockTable {
         verdict
     }
 
+    /// For how long it lets others pass.
     fn turn_of(&self, wait: &Wait) -> Duration {
         let behind = self.shard(wait.at.lock.hash).waiting_for(wait.at.lock);
         self.turn.min(self.turns_of_all / u32::try_from(behind + 1).unwrap_or(u32::MAX))

@@ -2,8 +2,9 @@
 //!
 //! A free one of those that belong to the processor it runs on, always in the same order: so the next transaction finds the
 //! last leaf of its undo, and the segment's counters, in that processor's cache, whichever of a thousand sessions it is of. (By
-//! turns, as in InnoDB, every transaction would fetch them from where the one before it ran.) One that waits, or is
-//! idle, keeps its segment, and others take the next: so those that end soon are not behind its records when purge comes.
+//! turns, as in InnoDB, every transaction would fetch them from where the one before it ran.) It takes it for its first
+//! record, not while it waits for its first row. One with records that waits, or is idle, keeps its segment, and others take
+//! the next: so those that end soon are not behind its records when purge comes.
 //! Where all are used they are shared, but for those that somebody who stays open holds up.
 
 use std::ops::Deref;
@@ -55,7 +56,7 @@ impl<S> Segments<S> {
         }
     }
 
-    /// For a new transaction.
+    /// For a transaction's first record.
     pub(super) fn take(&self) -> SegmentUse<'_, S> {
         // An interpreter has none.
         let processor = if cfg!(miri) { 0 } else { rustix::thread::sched_getcpu() };
