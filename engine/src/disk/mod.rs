@@ -2,6 +2,8 @@
 //! fail.
 //!
 //! - [`FileDisk`]: a directory of real files, past the page cache where the file system can (O_DIRECT).
+//!   Pages are written many at a time where the kernel gives an io_uring (6.1 and later, unless `kernel.io_uring_disabled` or
+//!   a container's seccomp profile forbids it), else one by one.
 //!   [`RealFile`] is one of them, for who measures how it is best opened.
 //! - [`MemoryDisk`]: a simulated one, with faults, latency and power cuts from a seed.
 //! - [`Tablespace`]: pages by number over several data files of a `Disk`, and whether they are in a clean state.
