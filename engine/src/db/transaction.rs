@@ -251,3 +251,43 @@ impl Drop for Transaction<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use flifo_admission::{Admission, Config};
+
+    use super::*;
+    use crate::db::{Database, EngineConfig};
+    use crate::disk::MemoryDisk;
+
+    /// Else a thousand that wait for a hot row would leave no free segment for those that run.
+    #[test]
+    fn who_waits_for_its_first_row_uses_no_rollback_segment() {
+        let config = EngineConfig { buffer_pool_bytes: 4 << 20, ..EngineConfig::default() };
+        let db = Database::create_on(Arc::new(MemoryDisk::default()), config).unwrap();
+        let table = db.create_table("t").unwrap();
+        let admission = Admission::new(Config::default()).unwrap();
+        let (session, other) = (db.session(&admission), db.session(&admission));
+        let users = || session.database().txns().segment_users();
+        let mut holder = session.begin(Isolation::ReadCommitted);
+        holder.insert(&table, b"row", b"1").unwrap();
+        assert_eq!(users(), 1);
+        std::thread::scope(|scope| {
+            let table = &table;
+            let waiter = scope.spawn(move || {
+                let mut txn = other.begin(Isolation::ReadCommitted);
+                txn.update(table, b"row", b"2").unwrap();
+                txn.commit().unwrap();
+            });
+            while db.stats().locks.waiting == 0 {
+                std::thread::yield_now();
+            }
+            assert_eq!(users(), 1);
+            holder.commit().unwrap();
+            waiter.join().unwrap();
+        });
+        assert_eq!(users(), 0);
+    }
+}

@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 use super::DiskFile;
 
 /// Writes in flight, at most.
-const IN_FLIGHT_MAX: usize = 32;
+pub(super) const IN_FLIGHT_MAX: usize = 32;
 
 /// The kernel could not take more for now.
 const SOON: Duration = Duration::from_millis(1);
@@ -98,7 +98,8 @@ impl ManyWrites {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) if ring.submission().len() == pieces.len() => {
-                    self.0 = Ring::Refused;
+                    // It may have none to spare for now. With the ring goes what it was not handed.
+                    self.0 = Ring::Unasked;
                     return 0;
                 }
                 // The kernel has our memory until it says otherwise.

@@ -26,7 +26,7 @@ use smallvec::SmallVec;
 use uuid::Uuid;
 
 use super::header::HEADER_AREA_BYTES;
-use super::many::{ManyWrites, Piece};
+use super::many::{IN_FLIGHT_MAX, ManyWrites, Piece};
 use super::state::{Checkpoint, Condition, State, StateBlocks, StateError};
 use super::{DiskFile, DiskLock};
 use crate::error::{Error, Result};
@@ -149,7 +149,7 @@ impl Tablespace {
     ) -> Result<()> {
         self.with_files(|files| {
             let (mut indexes, mut pieces) =
-                (SmallVec::<[usize; 32]>::new(), SmallVec::<[Piece<'_>; 32]>::new());
+                (SmallVec::<[usize; IN_FLIGHT_MAX]>::new(), SmallVec::<[Piece<'_>; IN_FLIGHT_MAX]>::new());
             for (page, bytes) in runs {
                 let pages = (bytes.len() / self.page_size) as u64;
                 assert!(pages > 0 && bytes.len().is_multiple_of(self.page_size), "whole pages");

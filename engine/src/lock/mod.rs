@@ -160,7 +160,7 @@ pub struct LockConfig {
     /// A newcomer that has waited for so long is not overtaken any more.
     pub promote_after: Duration,
     /// For so long one that was overtaken lets others pass, if they come often, before it insists: long beside what it takes
-    /// an idle processor to wake up and to fetch all that the next one needs, which is a millisecond on some virtual machines;
+    /// an idle processor to wake up and to fetch all that the next one needs, up to a millisecond on a virtual machine;
     /// short beside a lock wait that anybody minds.
     pub turn: Duration,
     /// With many that wait for a lock the turn of each is shorter, so that those of all take no longer than this: short

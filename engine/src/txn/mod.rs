@@ -100,6 +100,3 @@ pub struct TxnStats {
     /// Undo records purged.
     pub purged: u64,
 }
-
-#[cfg(test)]
-mod tests;

@@ -26,7 +26,7 @@ pub(crate) struct Txn<'s> {
 /// What a transaction has from its first write on.
 pub(super) struct Writing<'s> {
     pub(super) id: TxnId,
-    /// Where its records are; `None` if there are none. Of a thousand that wait for their first row, none uses a segment, and
+    /// Where its records are, from the first one on. So of a thousand that wait for their first row none uses a segment, and
     /// those that run find free ones.
     segment: Option<SegmentUse<'s>>,
     /// Its records, the oldest first.
