@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use crate::disk;
 use crate::error::{Error, Result};
 
 /// How the engine behaves; [`EngineConfig::default`] is a good start.
@@ -59,7 +60,7 @@ impl EngineConfig {
     /// What `buffer_pool_instances` may be.
     pub const BUFFER_POOL_INSTANCES: RangeInclusive<u32> = 1..=64;
     /// What `data_files` may be.
-    pub const DATA_FILES: RangeInclusive<u32> = 1..=64;
+    pub const DATA_FILES: RangeInclusive<u32> = 1..=disk::DATA_FILES_MAX;
     /// What `redo_capacity_bytes` may be.
     pub const REDO_CAPACITY_BYTES: RangeInclusive<u64> = 4 << 20..=1 << 40;
     /// What `log_buffer_bytes` may be.
@@ -69,7 +70,7 @@ impl EngineConfig {
     /// What `sort_buffer_bytes` may be.
     pub const SORT_BUFFER_BYTES: RangeInclusive<u64> = 16 << 10..=1 << 40;
     /// What `page_size` may be.
-    pub const PAGE_SIZES: [u32; 3] = [4096, 8192, 16384];
+    pub const PAGE_SIZES: [u32; 3] = disk::PAGE_SIZES;
 
     /// Says whether the values are possible; creating and opening ask this too.
     pub fn check(&self) -> Result<()> {

@@ -5,10 +5,17 @@
 
 use uuid::Uuid;
 
+use super::Tablespace;
 use super::block::Block;
 
 /// The version of the format that this program reads and writes.
 pub(crate) const FORMAT_VERSION: u32 = 6;
+
+/// What the size of a page may be, bytes.
+pub(crate) const PAGE_SIZES: [u32; 3] = [4096, 8192, 16384];
+
+/// How many data files there may be.
+pub(crate) const DATA_FILES_MAX: u32 = 64;
 
 /// Bytes before the first page of a data file. A multiple of every page size, so that pages are aligned to
 /// their size, which is what a device needs that writes pages atomically.
@@ -80,11 +87,10 @@ impl Header {
 
     /// A sealed block with such values was never written by this program; but what comes after relies on them.
     fn is_possible(&self) -> bool {
-        self.page_size.is_power_of_two()
-            && (4096..=65536).contains(&self.page_size)
-            && (1..=1024).contains(&self.files)
+        PAGE_SIZES.contains(&self.page_size)
+            && (1..=DATA_FILES_MAX).contains(&self.files)
             && self.index < self.files
-            && (1..=65536).contains(&self.stripe_pages)
+            && u64::from(self.stripe_pages) == Tablespace::STRIPE_PAGES
     }
 }
 
@@ -113,10 +119,12 @@ mod tests {
         newer.set(8, &(FORMAT_VERSION + 1).to_le_bytes());
         newer.seal();
         assert_eq!(Header::decode(&newer), Err(BadHeader::Version(FORMAT_VERSION + 1)));
-        let mut absurd = header().encode();
-        absurd.set(16, &0u32.to_le_bytes());
-        absurd.seal();
-        assert_eq!(Header::decode(&absurd), Err(BadHeader::Values));
+        for (at, value) in [(12, 32768), (12, 0), (16, 0), (16, 65), (20, 4), (24, 32)] {
+            let mut absurd = header().encode();
+            absurd.set(at, &u32::to_le_bytes(value));
+            absurd.seal();
+            assert_eq!(Header::decode(&absurd), Err(BadHeader::Values), "{value} at {at}");
+        }
     }
 
     proptest! {

@@ -30,7 +30,7 @@ mod words;
 pub(crate) use aligned::AlignedBuffer;
 pub(crate) use block::Block;
 pub use file::FileDisk;
-pub(crate) use header::FORMAT_VERSION;
+pub(crate) use header::{DATA_FILES_MAX, FORMAT_VERSION, PAGE_SIZES};
 pub(crate) use many::ManyWrites;
 pub use memory::{DiskCall, Fault, MemoryDisk};
 pub use real::{FileAccess, RealFile};
