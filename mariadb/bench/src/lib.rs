@@ -1,4 +1,4 @@
-//! Stock MariaDB beside one with the flifo plugin, loaded by sysbench: the figures of `docs/benchmarks.md` that
+//! Stock MariaDB beside one with the flifo plugin, loaded by sysbench: the figures of `docs/benchmarks/mariadb.md` that
 //! are of a server.
 //!
 //! | module | holds |
