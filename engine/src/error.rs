@@ -210,6 +210,9 @@ pub enum Error {
     /// An operation on a transaction that was committed or rolled back.
     #[error("the transaction has ended; begin another one")]
     TransactionEnded,
+    /// A savepoint of another transaction, or one that a rollback has gone back beyond.
+    #[error("the transaction has no such savepoint any more; roll it back to an earlier one, or wholly")]
+    UnknownSavepoint,
     /// A table that cannot be dropped while transactions go on.
     #[error("transactions are going on that may need the table '{name}'; end them, and try again")]
     TransactionsActive {
@@ -378,6 +381,11 @@ impl From<RowError> for Error {
 }
 
 impl Error {
+    /// Whether it says that nothing can be done with the database any more.
+    pub(crate) fn ends_all(&self) -> bool {
+        matches!(self, Error::Closed | Error::Stopped { .. })
+    }
+
     /// Whether the files of the database are not what was written: some of it is lost, or not in its place.
     pub fn is_damage(&self) -> bool {
         matches!(

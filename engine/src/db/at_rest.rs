@@ -143,6 +143,7 @@ impl Database {
             // What a crash left half done knows of pages that no tree has.
             catalog.alloc().free_pending(&waiter)?;
             catalog.tidy(&waiter)?;
+            catalog.abandon_doomed(&waiter)?;
         }
         let report = Check::run(&running.pool, &catalog, reclaim, &waiter, progress)?;
         if changes {

@@ -5,7 +5,7 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use super::ddl;
+use super::ddl::{self, Note};
 use super::definition::Definition;
 use crate::buffer::BufferPool;
 use crate::error::{Error, Result};
@@ -59,8 +59,8 @@ pub(super) enum Entry {
     Tree { kind: Kind, name: String, root: PageNo },
     /// A table, and its trees.
     Table { name: String, definition: Box<Definition> },
-    /// A note of a change of tables that was cut off, or of a column's numbers.
-    Note,
+    /// What the engine notes about tables.
+    Note(Note),
     /// A number that the engine keeps.
     Number { name: String, value: u64 },
     /// A note of the database's user.
@@ -90,7 +90,7 @@ impl Entry {
             (_, Some(kind)) => Ok(Entry::Tree { kind, name, root: PageNo(number()?) }),
             (SYSTEM, _) => Ok(Entry::Number { name, value: number()? }),
             (PROPERTY, _) => Ok(Entry::Property),
-            (kind, None) if ddl::NOTES.contains(&kind) => Ok(Entry::Note),
+            (kind, None) if ddl::NOTES.contains(&kind) => Note::decode(kind, &key[1..]).map(Entry::Note),
             (kind, None) => {
                 Err(format!("its entry '{}' is of a kind that is not known ({kind:#04x})", text()))
             }
@@ -100,7 +100,7 @@ impl Entry {
     /// By what entries are in the order of their keys.
     pub(super) fn order(&self) -> (u8, &str) {
         match self {
-            Entry::Property | Entry::Note => (PROPERTY, ""),
+            Entry::Property | Entry::Note(_) => (PROPERTY, ""),
             Entry::Table { name, .. } => (Kind::Table as u8, name),
             Entry::Number { name, .. } => (SYSTEM, name),
             Entry::Tree { kind, name, .. } => (*kind as u8, name),
@@ -181,7 +181,7 @@ impl Catalog {
         if !self.tree.delete(waiter, &key)? {
             return Err(kind.unknown(name));
         }
-        self.fell(waiter, root)
+        ddl::now_or_later(self.fell(waiter, root))
     }
 
     pub(super) fn names(&self, waiter: &Waiter, kind: Kind) -> Result<Vec<String>> {
@@ -241,7 +241,7 @@ mod tests {
                 Ok(Entry::Table { definition, .. }) => {
                     proptest::prop_assert_eq!(&definition.root.0.to_le_bytes()[..], &value[..8]);
                 }
-                Ok(Entry::Note) => proptest::prop_assert!(ddl::NOTES.contains(&kind)),
+                Ok(Entry::Note(_)) => proptest::prop_assert!(ddl::NOTES.contains(&kind)),
                 Ok(Entry::Property) => proptest::prop_assert_eq!(kind, PROPERTY),
                 Err(what) => proptest::prop_assert!(!what.contains('\n'), "{}", what),
             }

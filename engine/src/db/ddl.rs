@@ -30,6 +30,37 @@ const NUMBERS: u8 = b'a';
 /// All kinds of notes in the catalog.
 pub(super) const NOTES: [u8; 4] = [DOOMED, RENAMED, LOADING, NUMBERS];
 
+/// What a note says to those who only look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Note {
+    /// The trees of the table with these rows may not agree.
+    Loading(PageNo),
+    /// A table may have two names.
+    Renamed,
+    /// Nothing.
+    Other,
+}
+
+impl Note {
+    /// Reads one of [`NOTES`] without trust, by what comes after its kind.
+    pub(super) fn decode(kind: u8, of: &[u8]) -> std::result::Result<Note, String> {
+        match kind {
+            LOADING => {
+                let root =
+                    of.try_into().map_err(|_| format!("it has a note of a load with {} bytes", of.len()))?;
+                Ok(Note::Loading(PageNo(u64::from_be_bytes(root))))
+            }
+            RENAMED => Ok(Note::Renamed),
+            _ => Ok(Note::Other),
+        }
+    }
+}
+
+/// What cannot be done now, the next open tries again: its note is there. But not if nothing can be done any more.
+pub(super) fn now_or_later(done: Result<()>) -> Result<()> {
+    done.or_else(|error| if error.ends_all() { Err(error) } else { Ok(()) })
+}
+
 fn by_root(kind: u8, root: PageNo) -> Vec<u8> {
     [&[kind][..], &root.0.to_be_bytes()].concat()
 }
@@ -80,7 +111,7 @@ impl Catalog {
         let definition = self.table(waiter, name)?;
         self.doom(waiter, definition.roots())?;
         self.tree.delete(waiter, &table_key(name)?)?;
-        definition.roots().try_for_each(|root| self.fell(waiter, root))
+        definition.roots().try_for_each(|root| now_or_later(self.fell(waiter, root)))
     }
 
     pub(super) fn rename_table(&self, waiter: &Waiter, old: &str, new: &str) -> Result<()> {
@@ -115,7 +146,7 @@ impl Catalog {
             }
             self.put(waiter, &table_key(name)?, &definition)
         })?;
-        old.into_iter().try_for_each(|root| self.fell(waiter, root))
+        old.into_iter().try_for_each(|root| now_or_later(self.fell(waiter, root)))
     }
 
     /// Adds an index whose tree `fill` fills; it is told the table as it will be, and the root.
@@ -144,7 +175,7 @@ impl Catalog {
         typed.schema = schema;
         self.doom(waiter, [root])?;
         self.put(waiter, &table_key(name)?, &definition)?;
-        self.fell(waiter, root)
+        now_or_later(self.fell(waiter, root))
     }
 
     fn put(&self, waiter: &Waiter, key: &[u8], definition: &Definition) -> Result<()> {
@@ -195,6 +226,7 @@ impl Catalog {
     /// Takes a doomed tree down.
     pub(super) fn fell(&self, waiter: &Waiter, root: PageNo) -> Result<()> {
         self.tree.delete(waiter, &by_root(NUMBERS, root))?;
+        self.tree.delete(waiter, &by_root(LOADING, root))?;
         self.at(root).fell(waiter)?;
         self.tree.uproot(waiter, &by_root(DOOMED, root), root)
     }
@@ -229,8 +261,42 @@ impl Catalog {
         self.tree.upsert(waiter, &by_root(NUMBERS, root), &next.to_le_bytes()).map(drop)
     }
 
-    /// Finishes what a crash cut off.
+    /// Finishes what a crash, or an error, cut off. A tree that cannot be taken down keeps nobody from the others: its note
+    /// stays.
     pub(super) fn tidy(&self, waiter: &Waiter) -> Result<()> {
+        self.finish_renames(waiter)?;
+        let (loading, doomed) = (self.notes(waiter, LOADING)?, self.notes(waiter, DOOMED)?);
+        if loading.is_empty() && doomed.is_empty() {
+            return Ok(());
+        }
+        let tables = self.definitions(waiter)?;
+        for (note, _) in loading {
+            let root = self.root_of(&note)?;
+            let table = tables.iter().find(|table| table.root == root);
+            let mut roots = table.into_iter().flat_map(Definition::roots);
+            let emptied = roots.try_for_each(|root| self.at(root).fell(waiter));
+            now_or_later(emptied.and_then(|()| self.tree.delete(waiter, &note).map(drop)))?;
+        }
+        let used = self.roots(waiter)?;
+        for (note, _) in doomed {
+            let root = self.root_of(&note)?;
+            if used.contains(&root) {
+                self.spare(waiter, root)?;
+            } else {
+                now_or_later(self.fell(waiter, root))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets the trees that could not be taken down: their pages belong to nobody then.
+    pub(super) fn abandon_doomed(&self, waiter: &Waiter) -> Result<()> {
+        let doomed = self.notes(waiter, DOOMED)?;
+        doomed.iter().try_for_each(|(note, _)| self.tree.delete(waiter, note).map(drop))
+    }
+
+    /// Each table has one name then.
+    pub(super) fn finish_renames(&self, waiter: &Waiter) -> Result<()> {
         for (note, old) in self.notes(waiter, RENAMED)? {
             let table = |name: &[u8]| [&[Kind::Table as u8], name].concat();
             let (old_key, mut old_entry, mut new_entry) = (table(&old), Vec::new(), Vec::new());
@@ -241,23 +307,6 @@ impl Catalog {
                 self.tree.delete(waiter, &old_key)?;
             }
             self.tree.delete(waiter, &note)?;
-        }
-        let (loading, doomed) = (self.notes(waiter, LOADING)?, self.notes(waiter, DOOMED)?);
-        if loading.is_empty() && doomed.is_empty() {
-            return Ok(());
-        }
-        let tables = self.definitions(waiter)?;
-        for (note, _) in loading {
-            let root = self.root_of(&note)?;
-            if let Some(table) = tables.iter().find(|table| table.root == root) {
-                table.roots().try_for_each(|root| self.at(root).fell(waiter))?;
-            }
-            self.tree.delete(waiter, &note)?;
-        }
-        let used = self.roots(waiter)?;
-        for (note, _) in doomed {
-            let root = self.root_of(&note)?;
-            if used.contains(&root) { self.spare(waiter, root)? } else { self.fell(waiter, root)? }
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! Sessions and statements: rows read and changed, under admission.
 
-use std::cell::Cell;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use flifo_admission::{Class, Place};
 
@@ -17,7 +17,9 @@ pub struct Session {
     waiter: Waiter,
     lane: usize,
     /// A [`Statement`] holds a place: operations of transactions take its tickets.
-    in_statement: Cell<bool>,
+    ///
+    /// Others than the session's thread only look at it, and act on what it was.
+    in_statement: Arc<AtomicBool>,
 }
 
 /// A statement: holds a place in admission until it is dropped, but for the time of its waits.
@@ -31,17 +33,22 @@ pub struct Statement<'a> {
 
 impl Drop for Statement<'_> {
     fn drop(&mut self) {
-        self.session.in_statement.set(false);
+        self.session.in_statement.store(false, Ordering::Relaxed);
     }
 }
 
 impl Session {
     pub(super) fn new(database: Arc<Inner>, waiter: Waiter, lane: usize) -> Self {
-        Session { database, waiter, lane, in_statement: Cell::new(false) }
+        Session { database, waiter, lane, in_statement: Arc::default() }
     }
 
     pub(super) fn shared_database(&self) -> &Arc<Inner> {
         &self.database
+    }
+
+    /// Whether a statement has the session's place now.
+    pub(super) fn statement_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.in_statement)
     }
 
     /// A waiter of its own, under the same admission.
@@ -65,7 +72,7 @@ impl Session {
     /// statement it takes a ticket of the statement's place, which is not left before the statement's end.
     pub(super) fn enter(&self, holds_locks: bool) -> Result<Option<Place<'_>>> {
         self.note_locks(holds_locks);
-        if self.in_statement.get() {
+        if self.in_statement.load(Ordering::Relaxed) {
             self.take_ticket()?;
             return Ok(None);
         }
@@ -75,7 +82,7 @@ impl Session {
     /// Enters to end a transaction. One that holds locks does not queue for that, nor is it refused: others wait for it, or
     /// are about to, and there is not much left for it to do.
     pub(super) fn enter_to_end(&self, holds_locks: bool) -> Result<Option<Place<'_>>> {
-        if !holds_locks || self.in_statement.get() {
+        if !holds_locks || self.in_statement.load(Ordering::Relaxed) {
             return self.enter(holds_locks);
         }
         self.note_locks(true);
@@ -111,7 +118,7 @@ impl Session {
     /// cancels it.
     pub fn statement(&self) -> Result<Statement<'_>> {
         let place = self.admission().place()?;
-        self.in_statement.set(true);
+        self.in_statement.store(true, Ordering::Relaxed);
         Ok(Statement { session: self, _place: place })
     }
 }

@@ -137,7 +137,10 @@ impl Inner {
         if !self.forget_history(&waiter)? {
             return Err(Error::TransactionsActive { name: name.to_owned() });
         }
-        self.change(&waiter, || change(&self.catalog, &waiter))
+        self.change(&waiter, || {
+            self.catalog.finish_renames(&waiter)?;
+            change(&self.catalog, &waiter)
+        })
     }
 
     pub(super) fn open_table(&self, name: &str, definition: Definition, waiter: &Waiter) -> Result<OpenTree> {

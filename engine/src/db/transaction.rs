@@ -46,8 +46,8 @@ pub struct Transaction<'a> {
 }
 
 /// A place within a transaction to come back to; the default is its beginning.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Savepoint(usize);
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Savepoint(crate::txn::Savepoint);
 
 impl Session {
     /// Begins a transaction. It costs nothing until its first operation.
@@ -164,6 +164,10 @@ impl<'a> Transaction<'a> {
     }
 
     /// Undoes what was changed after the savepoint. The transaction goes on; locks that it waited for stay.
+    ///
+    /// # Errors
+    /// [`Error::UnknownSavepoint`](crate::Error) if it is another transaction's, or a rollback has gone back beyond it. Those of
+    /// the disk: the transaction is rolled back wholly then, now or soon.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         let session = self.session;
         let _place = session.enter(self.txn.has_written())?;

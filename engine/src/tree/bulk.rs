@@ -99,7 +99,11 @@ impl Tree {
         };
         let loaded = self.load_rows(&mut loader, next, progress);
         let freed = loader.free_unused(loaded.is_ok());
-        loaded.and_then(|rows| freed.map(|()| rows))
+        match (loaded, freed) {
+            // The rows are there, whether their pages' neighbours can be given back or not.
+            (Ok(rows), Err(error)) if !error.ends_all() => Ok(rows),
+            (loaded, freed) => loaded.and_then(|rows| freed.map(|()| rows)),
+        }
     }
 
     fn check_empty(&self, waiter: &Waiter) -> Result<()> {

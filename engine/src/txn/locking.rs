@@ -332,7 +332,7 @@ impl<'s> Txn<'s> {
     }
 
     /// Whether its reads take locks.
-    pub(super) fn reads_lock(&self) -> bool {
+    pub(crate) fn reads_lock(&self) -> bool {
         self.isolation == Isolation::Serializable
     }
 }

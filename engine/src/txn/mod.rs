@@ -65,7 +65,7 @@ pub(crate) use moment::{KeptMoment, Moment};
 pub use prepared::XID_BYTES_MAX;
 pub(crate) use purge::Purger;
 pub(crate) use system::{SystemConfig, TxnSystem};
-pub(crate) use transaction::Txn;
+pub(crate) use transaction::{Savepoint, Txn};
 pub(crate) use version::live_value;
 pub(crate) use write::Change;
 

@@ -5,8 +5,8 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use super::table::CommitNo;
-use super::transaction::View;
-use super::{Isolation, Txn, TxnId, TxnSystem};
+use super::transaction::{Own, View};
+use super::{Isolation, Txn, TxnSystem};
 use crate::error::Result;
 use crate::tree::Tree;
 use crate::wait::Waiter;
@@ -31,7 +31,7 @@ impl<'s> Txn<'s> {
         // The view holds its snapshot until the other one is held.
         let (view, lane) = (self.view(), self.lane);
         let commit = system.table.hold(lane, Some(view.commit));
-        Ok(KeptMoment { system: Arc::clone(system), lane, commit, own: view.own })
+        Ok(KeptMoment { system: Arc::clone(system), lane, commit, own: self.own_until_now() })
     }
 }
 
@@ -53,12 +53,12 @@ impl Moment<'_, '_> {
     }
 }
 
-/// What a transaction saw, and what it has changed itself since. It holds back purge until it is dropped.
+/// What a transaction saw at a moment, its own changes among it. It holds back purge until it is dropped.
 pub(crate) struct KeptMoment {
     system: Arc<TxnSystem>,
     lane: usize,
     commit: CommitNo,
-    own: Option<TxnId>,
+    own: Option<Own>,
 }
 
 impl KeptMoment {

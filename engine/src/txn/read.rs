@@ -71,7 +71,7 @@ impl<'s> Txn<'s> {
     }
 
     fn sees(&self, view: &View<'_>, header: &Header) -> bool {
-        view.own == Some(header.txn) || self.system.table.is_visible(header.txn, view.commit)
+        view.own.is_some_and(|own| own.sees(header)) || self.system.table.is_visible(header.txn, view.commit)
     }
 
     /// The version that the view sees, from `newest` backwards.

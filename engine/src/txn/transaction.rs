@@ -6,7 +6,7 @@ use super::segments::SegmentUse;
 use super::system::Unfinished;
 use super::table::{CommitNo, Snapshot};
 use super::undo::{Record, What};
-use super::version::UndoPtr;
+use super::version::{Header, UndoPtr};
 use super::{Isolation, TxnId, TxnSystem};
 use crate::error::{Error, Result};
 use crate::wait::Waiter;
@@ -35,11 +35,38 @@ pub(super) struct Writing<'s> {
     pub(super) buffer: Vec<u8>,
 }
 
+/// How much a transaction had written; the default is nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Savepoint {
+    records: usize,
+    /// The newest of them: an opening has no record's number twice, so it tells a savepoint that is still there from one that
+    /// was gone back beyond.
+    last: Option<UndoPtr>,
+}
+
 /// What an operation sees: for read committed a snapshot of its own, which it holds.
 pub(super) struct View<'s> {
     pub(super) commit: CommitNo,
-    pub(super) own: Option<TxnId>,
+    /// Whose changes it sees, whether committed or not.
+    pub(super) own: Option<Own>,
     _held: Option<Snapshot<'s>>,
+}
+
+/// What of a transaction's own changes is seen.
+#[derive(Clone, Copy)]
+pub(super) struct Own {
+    txn: TxnId,
+    /// What is no newer than this record; `None`: all.
+    to: Option<UndoPtr>,
+}
+
+impl Own {
+    pub(super) fn sees(&self, version: &Header) -> bool {
+        // All records of a transaction are in one segment, in order; after it has undone all, perhaps in another.
+        let is_old =
+            |to: UndoPtr| version.undo.segment() == to.segment() && version.undo.number() <= to.number();
+        version.txn == self.txn && self.to.is_none_or(is_old)
+    }
 }
 
 impl<'s> Writing<'s> {
@@ -69,7 +96,7 @@ impl<'s> Writing<'s> {
 
 impl View<'_> {
     /// What somebody else holds.
-    pub(super) fn held_elsewhere(commit: CommitNo, own: Option<TxnId>) -> Self {
+    pub(super) fn held_elsewhere(commit: CommitNo, own: Option<Own>) -> Self {
         View { commit, own, _held: None }
     }
 }
@@ -96,7 +123,7 @@ impl<'s> Txn<'s> {
 
     /// What the next operation sees.
     pub(super) fn view(&mut self) -> View<'s> {
-        let own = self.writing.as_ref().map(|writing| writing.id);
+        let own = self.writing.as_ref().map(|writing| Own { txn: writing.id, to: None });
         match self.isolation {
             Isolation::ReadCommitted | Isolation::Serializable => {
                 let held = self.system.table.snapshot(self.lane);
@@ -107,6 +134,12 @@ impl<'s> Txn<'s> {
                 View { commit: snapshot.commit, own, _held: None }
             }
         }
+    }
+
+    /// Of its own changes, those until now.
+    pub(super) fn own_until_now(&self) -> Option<Own> {
+        let writing = self.writing.as_ref()?;
+        writing.undo.last().map(|&last| Own { txn: writing.id, to: Some(last) })
     }
 
     /// Gets an id, if it has none: it is active, and counted as such, from here on.
@@ -124,13 +157,27 @@ impl<'s> Txn<'s> {
     }
 
     /// A place to come back to with [`Txn::rollback_to`].
-    pub(crate) fn savepoint(&self) -> usize {
-        self.writing.as_ref().map_or(0, |writing| writing.undo.len())
+    pub(crate) fn savepoint(&self) -> Savepoint {
+        self.writing.as_ref().map_or(Savepoint::default(), |writing| Savepoint {
+            records: writing.undo.len(),
+            last: writing.undo.last().copied(),
+        })
     }
 
-    /// Undoes what was written after the savepoint. Locks that were waited for stay.
-    pub(crate) fn rollback_to(&mut self, savepoint: usize, waiter: &Waiter) -> Result<()> {
-        self.undo_to(savepoint, |txn, next| txn.keep_locks_of(next, waiter), waiter)
+    /// Undoes what was written after the savepoint. Locks that were waited for stay. If it cannot be undone now, the
+    /// transaction has ended, and purge's thread does it: half of what was written since is in nobody's interest.
+    pub(crate) fn rollback_to(&mut self, savepoint: Savepoint, waiter: &Waiter) -> Result<()> {
+        self.check_active()?;
+        let undo = self.writing.as_ref().map_or(&[][..], |writing| &writing.undo);
+        let is_there = match savepoint.records.checked_sub(1) {
+            None => true,
+            Some(last) => undo.get(last).copied() == savepoint.last,
+        };
+        if !is_there {
+            return Err(Error::UnknownSavepoint);
+        }
+        let undone = self.undo_to(savepoint.records, |txn, next| txn.keep_locks_of(next, waiter), waiter);
+        undone.inspect_err(|_| self.leave())
     }
 
     /// Undoes what was written after the savepoint, the newest first; `before` is told of each record.
@@ -197,14 +244,14 @@ impl<'s> Txn<'s> {
     ) -> Result<T> {
         let savepoint = self.savepoint();
         f(self).inspect_err(|_| {
-            if !self.ended && self.rollback_to(savepoint, waiter).is_err() {
-                self.leave();
+            if !self.ended {
+                let _ = self.rollback_to(savepoint, waiter);
             }
         })
     }
 
     /// Its rollback has failed, or was not tried: others wait for its rows, so purge's thread does it.
-    fn leave(&mut self) {
+    pub(super) fn leave(&mut self) {
         if self.writing.is_some() {
             let unfinished = self.detach();
             self.system.leave_unfinished(unfinished);

@@ -248,7 +248,9 @@ impl<'s> Txn<'s> {
     ) -> Result<T> {
         let result = f(self);
         if let Err(Error::Deadlock) = result {
-            self.rollback(waiter)?;
+            if self.rollback(waiter).is_err() {
+                self.leave();
+            }
         }
         result
     }

@@ -2,16 +2,17 @@
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::TypedTable;
-use super::read::borrowed;
+use super::read::{LookedUp, borrowed};
 use super::write::corrupt;
+use super::{Scratch, TypedTable, with_scratch};
 use crate::db::Transaction;
 use crate::db::database::Inner;
 use crate::error::Result;
-use crate::row::{KeyBounds, KeyRange, Row};
+use crate::row::{KeyBounds, KeyRange, Row, RowView};
 use crate::tree::Tree;
-use crate::txn::{KeptMoment, Moment};
+use crate::txn::{KeptMoment, Moment, Txn};
 use crate::wait::Waiter;
 
 /// Rows read at a time: enough that the way down the tree costs little, few enough that a place in admission is not held
@@ -22,11 +23,14 @@ const BATCH_BYTES: usize = 1 << 20;
 
 /// The rows of a range, as a transaction saw them: [`TypedTable::iter`], [`TypedTable::iter_index`].
 ///
-/// It borrows nothing, and outlives its transaction and session. It sees what the transaction saw when it was made, and
-/// what the transaction has changed itself, as it is when a batch is read. While it lives, purge keeps all versions since
-/// then: do not keep it for long. Its table is in use.
+/// It borrows nothing, and outlives its transaction and session. It sees what the transaction saw when it was made, its own
+/// changes among it, and none that came later: so a loop may change the rows that it goes over. While it lives, purge keeps
+/// all versions since then: do not keep it for long. Its table is in use.
 ///
-/// Rows are read in batches, each under admission. An error is the last item.
+/// Under [`Serializable`](crate::Isolation) all rows of the range are locked when it is made.
+///
+/// Rows are read in batches, each under admission; not while a statement has the place of the session it comes from. An
+/// error is the last item.
 pub struct Rows {
     database: Arc<Inner>,
     table: TypedTable,
@@ -34,6 +38,8 @@ pub struct Rows {
     index: Option<usize>,
     moment: KeptMoment,
     waiter: Waiter,
+    /// The session that it comes from is in a statement.
+    in_statement: Arc<AtomicBool>,
     /// What is still to be read; `None` if nothing is.
     rest: Option<KeyRange>,
     batch: std::vec::IntoIter<Row>,
@@ -63,16 +69,48 @@ impl TypedTable {
         self.check_loaded()?;
         let session = txn.session();
         let database = Arc::clone(session.shared_database());
-        let moment = txn.read_in(&self.open, |txn, _, _| txn.keep_moment(database.txns()))?;
+        let moment = txn.read_in(&self.open, |txn, tree, waiter| {
+            if txn.reads_lock() {
+                self.lock_range(txn, tree, index, &range, waiter)?;
+            }
+            txn.keep_moment(database.txns())
+        })?;
         Ok(Rows {
             database,
             table: self.clone(),
             index,
             moment,
             waiter: session.another_waiter(),
+            in_statement: session.statement_flag(),
             rest: Some(range),
             batch: Vec::new().into_iter(),
         })
+    }
+}
+
+impl TypedTable {
+    /// Locks the rows of a range, by reading them.
+    fn lock_range(
+        &self,
+        txn: &mut Txn<'_>,
+        tree: &Tree,
+        index: Option<usize>,
+        range: &KeyRange,
+        waiter: &Waiter,
+    ) -> Result<()> {
+        let (from, to) = borrowed(range);
+        match index {
+            None => txn.scan(tree, from, to, waiter, |_, _| ControlFlow::Continue(())),
+            Some(at) => with_scratch(|Scratch { key, value, .. }| {
+                let typed = &self.typed;
+                let mut rows = LookedUp {
+                    table: self,
+                    format: &typed.schema.indexes()[at],
+                    each: |_: &RowView<'_>| ControlFlow::Continue(()),
+                };
+                txn.scan_index((&typed.indexes[at], tree), (from, to), (key, value), waiter, &mut rows)
+            }),
+        }
     }
 }
 
@@ -81,7 +119,11 @@ impl Rows {
         let Some(range) = self.rest.take() else { return Ok(()) };
         self.table.check_loaded()?;
         let admission = self.waiter.admission();
-        let _place = admission.map(flifo_admission::Session::place).transpose()?;
+        // Its own thread may hold the place that it would wait for.
+        let _place = match self.in_statement.load(Ordering::Relaxed) {
+            true => admission.map(flifo_admission::Session::place_past_limit),
+            false => admission.map(flifo_admission::Session::place).transpose()?,
+        };
         let tree = self.database.check_handle(&self.table.open)?;
         let (mut rows, mut last) = (Vec::new(), None);
         self.moment.read(|moment| self.read_rows(moment, tree, &range, &mut rows, &mut last))?;

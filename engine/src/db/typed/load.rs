@@ -11,21 +11,27 @@ use crate::error::{Error, Result};
 use crate::row::IntoRow;
 use crate::txn::load_versions;
 
-/// Keeps others off the table while it lives.
-struct Loading<'t>(&'t AtomicBool);
+/// Keeps others off the table while it lives; and to the next open, which empties the table, if at its end a note still says
+/// that the trees are being filled.
+struct Loading<'t> {
+    going_on: &'t AtomicBool,
+    noted: Cell<bool>,
+}
 
 impl<'t> Loading<'t> {
     fn begin(table: &'t TypedTable) -> Result<Self> {
         match table.typed.loading.swap(true, Ordering::AcqRel) {
             true => Err(Error::TableLoading { name: table.name().to_owned() }),
-            false => Ok(Loading(&table.typed.loading)),
+            false => Ok(Loading { going_on: &table.typed.loading, noted: Cell::new(false) }),
         }
     }
 }
 
 impl Drop for Loading<'_> {
     fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
+        if !self.noted.get() {
+            self.going_on.store(false, Ordering::Release);
+        }
     }
 }
 
@@ -38,7 +44,8 @@ impl Database {
     /// has written may be going on, or it is [`Error::TransactionsActive`]; their entries are sorted meanwhile, each
     /// index's in [`sort_buffer_bytes`](crate::EngineConfig::sort_buffer_bytes) of memory, and what does not fit, in files.
     ///
-    /// A load that fails, or is cut off by a crash, leaves the table empty.
+    /// A load that fails, or is cut off by a crash, leaves the table empty. After a panic in `progress` or in `rows`, or where
+    /// that cannot be done, the next open does it; until then the table is [`Error::TableLoading`].
     pub fn bulk_load_rows<'v, R: IntoRow<'v>>(
         &self,
         table: &TypedTable,
@@ -55,13 +62,13 @@ impl Database {
             return Err(Error::TransactionsActive { name: table.name().to_owned() });
         }
         let mut load = Load { table, entries: table.typed.indexes().map(|_| self.sorter()).collect() };
-        let (mut rows, mut scratch, noted) = (rows.into_iter(), Scratch::default(), Cell::new(false));
+        let (mut rows, mut scratch) = (rows.into_iter(), Scratch::default());
         // The root of the rows is written last: until then the table is empty.
         let next = |key: &mut Vec<u8>, version: &mut Vec<u8>| {
             let Some(row) = rows.next() else {
                 if indexed {
                     self.inner.catalog.begin_load(&waiter, tree.root())?;
-                    noted.set(true);
+                    loading.noted.set(true);
                     load.load_indexes(&waiter)?;
                 }
                 return Ok(false);
@@ -79,16 +86,13 @@ impl Database {
         };
         self.inner.change(&waiter, || {
             let loaded = load_versions(tree, &waiter, Self::BULK_LOAD_FILL, progress, next);
-            if noted.get() {
-                let tidied = if loaded.is_err() { clear_indexes(table, &waiter) } else { Ok(()) };
-                let ended = tidied.and_then(|()| self.inner.catalog.end_load(&waiter, tree.root()));
-                if let Err(error) = ended {
-                    // The next open empties the table: until then nobody writes there.
-                    std::mem::forget(loading);
-                    return Err(error);
+            if loading.noted.get() {
+                if loaded.is_err() {
+                    clear_indexes(table, &waiter)?;
                 }
+                self.inner.catalog.end_load(&waiter, tree.root())?;
+                loading.noted.set(false);
             }
-            drop(loading);
             loaded
         })
     }

@@ -115,7 +115,7 @@ impl TypedTable {
         self.check_loaded()?;
         let (format, index_tree) = self.index(index)?;
         let range = range.key_range(format.key())?;
-        let mut rows = Rows { table: self, format, each };
+        let mut rows = LookedUp { table: self, format, each };
         with_scratch(|Scratch { key, value, .. }| {
             txn.read_in(&self.open, |txn, tree, waiter| {
                 txn.scan_index((index_tree, tree), borrowed(&range), (key, value), waiter, &mut rows)
@@ -150,13 +150,13 @@ impl TypedTable {
 }
 
 /// The rows that entries lead to, for `each`.
-struct Rows<'t, F> {
-    table: &'t TypedTable,
-    format: &'t IndexFormat,
-    each: F,
+pub(super) struct LookedUp<'t, F> {
+    pub(super) table: &'t TypedTable,
+    pub(super) format: &'t IndexFormat,
+    pub(super) each: F,
 }
 
-impl<F: FnMut(&RowView<'_>) -> ControlFlow<()>> Lookup for Rows<'_, F> {
+impl<F: FnMut(&RowView<'_>) -> ControlFlow<()>> Lookup for LookedUp<'_, F> {
     fn primary_key(&mut self, entry: &[u8], key: &mut Vec<u8>) -> Result<()> {
         Ok(self.format.primary_key_into(entry, key)?)
     }
