@@ -4,11 +4,12 @@ mod common;
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::{config, session};
 use flifo_engine::disk::MemoryDisk;
 use flifo_engine::row::{Column, ColumnType, Index, Prefix, RowError, Schema, Value, desc};
-use flifo_engine::{Database, Error, Isolation, PRIMARY_KEY, Session, Transaction, TypedTable};
+use flifo_engine::{Database, EngineConfig, Error, Isolation, PRIMARY_KEY, Session, Transaction, TypedTable};
 
 fn in_memory() -> (MemoryDisk, Database) {
     let disk = MemoryDisk::default();
@@ -420,6 +421,92 @@ fn an_iterator_has_its_own_snapshot() {
     db.close().unwrap();
     assert!(matches!(late.next(), Some(Err(Error::Closed))));
     assert!(late.next().is_none());
+}
+
+/// What its own transaction changes later an iterator does not see, whether it had written before or not: a loop may move the
+/// rows that it goes over.
+#[test]
+fn an_iterator_sees_nothing_that_came_later() {
+    let (_, db) = in_memory();
+    let table = db.create_typed_table("people", people()).unwrap();
+    let row = |id: u64| vec![id.into(), format!("{id}@a").into(), "here".into(), (id as i32).into()];
+    db.bulk_load_rows(&table, (0..1000_u64).map(row), |_| {}).unwrap();
+    let session = session(&db);
+    for has_written in [false, true] {
+        let mut txn = begin(&session);
+        let mut expected: Vec<u64> = (0..1000).collect();
+        if has_written {
+            table.delete(&mut txn, 500).unwrap();
+            table.insert(&mut txn, row(1000)).unwrap();
+            expected.remove(500);
+            expected.push(1000);
+        }
+        let mut seen = Vec::new();
+        for row in table.iter_index(&mut txn, "by_town", Prefix("here")).unwrap() {
+            let row = row.unwrap();
+            let (id, born) =
+                (row.get(0).unwrap().as_u64().unwrap(), row.get("born").unwrap().as_i64().unwrap());
+            assert_eq!(id, born as u64);
+            seen.push(id);
+            // To where the index has it once more before the iterator, and others away from it.
+            match id % 3 {
+                0 => drop(table.delete(&mut txn, id).unwrap()),
+                _ => table
+                    .update_with(&mut txn, id, |row| Ok(row.set("born", born as i32 - 2000)?))
+                    .map(drop)
+                    .unwrap(),
+            }
+            table
+                .insert(&mut txn, vec![(id + 5000).into(), Value::Null, "here".into(), (id as i32).into()])
+                .unwrap();
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, expected);
+        txn.rollback().unwrap();
+    }
+}
+
+/// Two who sum up a table, and then add to it what the other's sum forbids.
+#[test]
+fn an_iterator_locks_what_it_reads_where_reads_do() {
+    let config = EngineConfig { lock_wait_timeout: Duration::from_millis(20), ..config() };
+    let db = Database::create_on(Arc::new(MemoryDisk::default()), config).unwrap();
+    let table = db.create_typed_table("people", people()).unwrap();
+    let row = |id: u64| vec![id.into(), format!("{id}@a").into(), "here".into(), Value::Null];
+    db.bulk_load_rows(&table, (0..300_u64).map(row), |_| {}).unwrap();
+    let (one, two) = (session(&db), session(&db));
+    for by_index in [false, true] {
+        let sum = |txn: &mut Transaction<'_>| match by_index {
+            false => table.iter(txn, ..).unwrap().map(Result::unwrap).count(),
+            true => table.iter_index(txn, "by_town", Prefix("here")).unwrap().map(Result::unwrap).count(),
+        };
+        let (mut first, mut second) =
+            (one.begin(Isolation::Serializable), two.begin(Isolation::Serializable));
+        assert_eq!((sum(&mut first), sum(&mut second)), (300, 300));
+        for (id, txn) in [(400, &mut first), (401, &mut second)] {
+            let inserted = table.insert(txn, row(id));
+            assert!(matches!(inserted, Err(Error::LockWaitTimeout)), "{inserted:?}");
+        }
+    }
+}
+
+/// It would wait for the place that its own thread holds.
+#[test]
+fn an_iterator_within_a_statement_takes_no_second_place() {
+    let (_, db) = in_memory();
+    let table = db.create_typed_table("people", people()).unwrap();
+    let row = |id: u64| vec![id.into(), Value::Null, "here".into(), Value::Null];
+    db.bulk_load_rows(&table, (0..1000_u64).map(row), |_| {}).unwrap();
+    let alone = flifo_admission::Config { thread_concurrency: 1, stall_after: None, ..Default::default() };
+    let session = db.session(&flifo_admission::Admission::new(alone).unwrap());
+    let (done, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut txn = begin(&session);
+        let _statement = txn.statement().unwrap();
+        let rows = table.iter(&mut txn, ..).unwrap().map(Result::unwrap).count();
+        let _ = done.send(rows);
+    });
+    assert_eq!(ended.recv_timeout(Duration::from_secs(60)), Ok(1000), "it waits for itself");
 }
 
 /// Many threads add the same values: of each exactly one wins.

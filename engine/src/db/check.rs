@@ -57,6 +57,8 @@ struct Told<'a> {
     of: u64,
     /// Who is being checked.
     name: String,
+    /// Nothing is wrong with it, whatever is found: the next open empties it.
+    is_void: bool,
 }
 
 impl<'a> Check<'a> {
@@ -73,7 +75,7 @@ impl<'a> Check<'a> {
         // An error is met again, and written down, when the bitmaps are checked.
         let of = catalog.alloc().used_pages(waiter).unwrap_or(space.pages()).min(space.pages());
         let report = CheckReport { page_bytes: space.page_size() as u32, ..CheckReport::default() };
-        let told = Told { space, report, progress, pages: 0, of, name: String::new() };
+        let told = Told { space, report, progress, pages: 0, of, name: String::new(), is_void: false };
         let reached = Reached::of(space.pages());
         Check { catalog, space, waiter, reached, told }.all(reclaim)
     }
@@ -101,25 +103,14 @@ impl<'a> Check<'a> {
                 history.read_leaf(index, leaf, |error| told.find(None, &error))
             })?;
         }
+        let loading =
+            |root| entries.iter().any(|entry| matches!(entry, Entry::Note(Note::Loading(of)) if *of == root));
         for (name, definition) in &tables {
-            let before = self.told.report.findings_total;
-            self.versions(TreeKind::Table, name, &self.catalog.at(definition.root), &history)?;
-            let Some(typed) = &definition.typed else { continue };
-            for (index, &root) in typed.schema.indexes().iter().zip(&typed.indexes) {
-                let name = format!("{name}.{}", index.definition().name);
-                self.versions(TreeKind::Index, &name, &self.catalog.at(root), &history)?;
-            }
-            // A load that was cut off: the next open empties the table.
-            let is_loading = entries
-                .iter()
-                .any(|entry| matches!(entry, Entry::Note(Note::Loading(root)) if *root == definition.root));
-            if self.told.report.findings_total == before && history.is_settled() && !is_loading {
-                self.told.name = format!("{} '{name}'", TreeKind::Table);
-                agreement::check(self.catalog, definition.root, typed, self.waiter, &mut |what| {
-                    self.told.find(None, &Error::CorruptUndo { what });
-                })?;
-            }
+            // What is noted still when pages are to be freed could not be emptied.
+            self.told.is_void = !reclaim && loading(definition.root);
+            self.table(name, definition, &history)?;
         }
+        self.told.is_void = false;
         for (_, name, tree) in of_kind(Kind::Tree) {
             self.tree(TreeKind::Tree, name, tree, &mut |_, _, _| Ok(()))?;
         }
@@ -129,6 +120,24 @@ impl<'a> Check<'a> {
         // As one looks for them: the catalog, tables, trees, segments.
         report.trees.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
         Ok(report)
+    }
+
+    /// Checks a table's trees, and whether they agree if that can be told.
+    fn table(&mut self, name: &str, definition: &Definition, history: &History) -> Result<()> {
+        let before = self.told.report.findings_total;
+        self.versions(TreeKind::Table, name, &self.catalog.at(definition.root), history)?;
+        let Some(typed) = &definition.typed else { return Ok(()) };
+        for (index, &root) in typed.schema.indexes().iter().zip(&typed.indexes) {
+            let name = format!("{name}.{}", index.definition().name);
+            self.versions(TreeKind::Index, &name, &self.catalog.at(root), history)?;
+        }
+        if self.told.report.findings_total > before || !history.is_settled() || self.told.is_void {
+            return Ok(());
+        }
+        self.told.name = format!("{} '{name}'", TreeKind::Table);
+        agreement::check(self.catalog, definition.root, typed, self.waiter, &mut |what| {
+            self.told.find(None, &Error::CorruptUndo { what });
+        })
     }
 
     /// Checks the catalog, and gives what it has that can be read, in the order of the keys.
@@ -262,6 +271,9 @@ impl Told<'_> {
     }
 
     fn find(&mut self, page: Option<PageNo>, error: &Error) {
+        if self.is_void {
+            return;
+        }
         let what = match error {
             Error::CorruptPage { what, .. } | Error::CorruptUndo { what } => what.clone(),
             Error::CorruptRedo { what, .. } => what.clone(),

@@ -81,7 +81,7 @@ impl Tree {
         &self,
         waiter: &Waiter,
         fill: f64,
-        progress: impl FnMut(u64),
+        mut progress: impl FnMut(u64),
         next: impl FnMut(&mut Vec<u8>, &mut Vec<u8>) -> Result<bool>,
     ) -> Result<u64> {
         self.check_empty(waiter)?;
@@ -97,13 +97,17 @@ impl Tree {
             used: 0,
             made: 0..0,
         };
-        let loaded = self.load_rows(&mut loader, next, progress);
+        let loaded = self.load_rows(&mut loader, next, &mut progress);
         let freed = loader.free_unused(loaded.is_ok());
-        match (loaded, freed) {
-            // The rows are there, whether their pages' neighbours can be given back or not.
-            (Ok(rows), Err(error)) if !error.ends_all() => Ok(rows),
-            (loaded, freed) => loaded.and_then(|rows| freed.map(|()| rows)),
+        let rows = loaded?;
+        // They are there, whether their pages' neighbours can be given back or not.
+        if let Err(error) = freed
+            && error.ends_all()
+        {
+            return Err(error);
         }
+        progress(rows);
+        Ok(rows)
     }
 
     fn check_empty(&self, waiter: &Waiter) -> Result<()> {
@@ -141,7 +145,6 @@ impl Tree {
             }
         }
         loader.finish()?;
-        progress(loaded);
         Ok(loaded)
     }
 }

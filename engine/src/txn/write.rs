@@ -247,10 +247,8 @@ impl<'s> Txn<'s> {
         f: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
         let result = f(self);
-        if let Err(Error::Deadlock) = result {
-            if self.rollback(waiter).is_err() {
-                self.leave();
-            }
+        if matches!(result, Err(Error::Deadlock)) && self.rollback(waiter).is_err() {
+            self.leave();
         }
         result
     }
