@@ -490,6 +490,26 @@ fn an_iterator_locks_what_it_reads_where_reads_do() {
     }
 }
 
+#[test]
+fn many_may_read_a_row_for_share_and_nobody_changes_it_meanwhile() {
+    let config = EngineConfig { lock_wait_timeout: Duration::from_millis(20), ..config() };
+    let db = Database::create_on(Arc::new(MemoryDisk::default()), config).unwrap();
+    let table = db.create_typed_table("people", people()).unwrap();
+    let (one, two) = (session(&db), session(&db));
+    let mut txn = begin(&one);
+    table.insert(&mut txn, (1, "1@a", "here", None::<i32>)).unwrap();
+    txn.commit().unwrap();
+    let (mut first, mut second) = (one.begin(Isolation::ReadCommitted), two.begin(Isolation::ReadCommitted));
+    for txn in [&mut first, &mut second] {
+        assert!(
+            table.get_for_share(txn, 1).unwrap().is_some() && table.get_for_share(txn, 2).unwrap().is_none()
+        );
+    }
+    assert!(matches!(table.delete(&mut first, 1), Err(Error::LockWaitTimeout)));
+    second.commit().unwrap();
+    assert!(table.delete(&mut first, 1).unwrap());
+}
+
 /// It would wait for the place that its own thread holds.
 #[test]
 fn an_iterator_within_a_statement_takes_no_second_place() {

@@ -54,13 +54,31 @@ impl TypedTable {
         txn: &mut Transaction<'_>,
         key: impl IntoKey<'k>,
     ) -> Result<Option<Row>> {
+        self.get_locked(txn, key, LockMode::Exclusive)
+    }
+
+    /// As [`TypedTable::get_for_update`], with a lock that others may have at the same time: nobody changes the row
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// As [`Transaction::update`].
+    pub fn get_for_share<'k>(&self, txn: &mut Transaction<'_>, key: impl IntoKey<'k>) -> Result<Option<Row>> {
+        self.get_locked(txn, key, LockMode::Shared)
+    }
+
+    fn get_locked<'k>(
+        &self,
+        txn: &mut Transaction<'_>,
+        key: impl IntoKey<'k>,
+        mode: LockMode,
+    ) -> Result<Option<Row>> {
         self.check_loaded()?;
         with_scratch(|scratch| {
             self.encode_key(key, scratch)?;
             let Scratch { key, value, .. } = scratch;
-            match txn.write_in(&self.open, |txn, tree, waiter| {
-                txn.get_locked(tree, key, LockMode::Exclusive, value, waiter)
-            })? {
+            match txn
+                .write_in(&self.open, |txn, tree, waiter| txn.get_locked(tree, key, mode, value, waiter))?
+            {
                 true => Ok(Some(Row::new(&self.typed.schema, key, value)?)),
                 false => Ok(None),
             }
