@@ -13,7 +13,7 @@
 //! | `bench` | the scheduler's policies beside what a user would pick instead, without the engine |
 //! | `crew` | threads that wait for an order, obey, report |
 //! | `limits`, `mounts`, `interrupt`, `progress` | what the system allows and has, Ctrl-C, what the user sees |
-//! | `results`, `statistics`, `sampler` | what is kept of a run |
+//! | `results`, `statistics`, `sampler`, `output` | what is kept of a run; the files that hold it |
 //! | `report`, `published` | how it is shown, and what was published before |
 
 pub mod bench;
@@ -30,6 +30,7 @@ pub mod interrupt;
 pub mod iobench;
 pub mod limits;
 mod mounts;
+pub mod output;
 pub mod progress;
 pub mod published;
 pub mod report;

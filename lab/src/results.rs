@@ -7,7 +7,6 @@
 //! A figure that could not be measured is `null`, never 0.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +15,7 @@ mod changes;
 
 pub use changes::{ChangeFigures, RefusalFigures};
 
+use crate::output::replace_file;
 use crate::sampler::{Machine, Samples};
 use crate::statistics::Spread;
 
@@ -410,7 +410,7 @@ impl Results {
         Ok(results)
     }
 
-    /// Writes beside the file and renames, so that a reader never meets half a file.
+    /// Writes the file, whole.
     pub fn save(&self, path: &Path) -> Result<(), ResultsError> {
         replace_file(path, self.to_json().as_bytes())
     }
@@ -431,20 +431,6 @@ pub(crate) fn pretty_json(results: &impl Serialize) -> String {
 /// The text of a file of results.
 pub(crate) fn read_results(path: &Path) -> Result<String, ResultsError> {
     fs::read_to_string(path).map_err(|source| ResultsError::read(path, source))
-}
-
-/// Writes `bytes` beside `path`, then renames: a reader, or a full disk, never leaves half a file there.
-pub fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), ResultsError> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let beside = path.with_file_name(name);
-    let written = fs::File::create(&beside)
-        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&beside, path));
-    written.map_err(|source| {
-        let _ = fs::remove_file(&beside);
-        ResultsError::Write { path: path.to_owned(), source }
-    })
 }
 
 impl Cell {

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use flifo::cli::Bytes;
-use flifo::command::{Ended, check_writable, command_line};
+use flifo::command::{Ended, command_line};
 use flifo::error::Error;
+use flifo::output::{check_writable, replace_file};
 use flifo::progress::{Progress, SweepBar};
 use flifo::sampler::{Machine, Sampler, Server};
 use flifo::{clock, interrupt, limits};
@@ -300,8 +301,8 @@ fn measured(plan: &Plan, step: &Step, round: Round, results: &mut Results, bar: 
 
 /// Writes the files that were asked for.
 fn keep(args: &Args, plan: &Plan, results: &Results) -> Result<(), Error> {
-    let write = |path: &PathBuf, text: String| {
-        fs::write(path, text).map_err(|source| Error::Write { path: path.clone(), source })
+    let write = |path: &Path, text: String| {
+        replace_file(path, text.as_bytes()).map_err(|error| Error::Report(error.into()))
     };
     if let Some(path) = &args.json {
         let json = serde_json::to_string_pretty(results).expect("keys are text and figures are numbers");

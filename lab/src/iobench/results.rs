@@ -7,7 +7,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::results::{Failure, ResultsError, pretty_json, replace_file};
+use crate::output::replace_file;
+use crate::results::{Failure, ResultsError, pretty_json};
 use crate::sampler::Machine;
 use crate::statistics::{Spread, median};
 

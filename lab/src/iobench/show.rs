@@ -6,8 +6,8 @@ use std::path::Path;
 use super::results::IoResults;
 use super::{advise, page, text};
 use crate::experiment::linux_io_2012;
+use crate::output::replace_file;
 use crate::report::{ReportError, Style};
-use crate::results::replace_file;
 
 /// What a run does at its end. One without a cell has nothing to keep.
 pub(crate) fn keep(

@@ -27,7 +27,8 @@ pub use versus::text::{entry_heading, entry_line};
 use serde::Deserialize;
 
 use crate::iobench;
-use crate::results::{Results, ResultsError, read_results, replace_file};
+use crate::output::replace_file;
+use crate::results::{Results, ResultsError, read_results};
 
 /// How text is dressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,10 +4,9 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
-use flifo::command::check_writable;
 use flifo::error::{EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE};
 use flifo::interrupt;
-use flifo::results::replace_file;
+use flifo::output::{check_writable, replace_file};
 use flifo_mariadb_bench::plan::{Cli, Plan};
 use flifo_mariadb_bench::results::Results;
 use flifo_mariadb_bench::{Error, Result, report, run};

@@ -4,13 +4,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::NAME;
-use crate::command::{Ended, check_writable};
+use crate::command::Ended;
 use crate::error::Error;
 use crate::experiment::args::LinuxIo2012Args;
 use crate::iobench::kinds::{Carrier, Mode, Workload};
 use crate::iobench::plan::{Access, Lists, Plan};
 use crate::iobench::results::IoResults;
 use crate::iobench::{failures, measure, show};
+use crate::output::check_writable;
 use crate::report::Style;
 
 const BLOCKS: [u32; 2] = [4 << 10, 16 << 10];

@@ -1,0 +1,165 @@
+//! The files that a command writes when it ends: whole or not at all, and nothing else in their place.
+//!
+//! A regular file is replaced: what is new is written beside it, then renamed. A symbolic link stays, and the file
+//! that it leads to is replaced. A device or a pipe is there to be written to: a rename would put a file in its place,
+//! and as root that works on `/dev/null`, too. A block device is refused: it may hold a file system.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access};
+
+use crate::error::Error;
+use crate::results::ResultsError;
+
+/// Links that are followed, as many as the kernel follows.
+const LINKS_MAX: u32 = 40;
+
+/// What a path leads to, and how that is written.
+enum Place {
+    /// A regular file, or none yet, under the name that is no link.
+    Replaced(PathBuf),
+    /// A device, a pipe.
+    WrittenTo,
+}
+
+/// Says no now rather than after minutes of measuring.
+pub fn check_writable(file: &Path) -> Result<(), Error> {
+    let may_write = |path: &Path| access(path, Access::WRITE_OK).map_err(io::Error::from);
+    let checked = place(file).and_then(|place| match place {
+        Place::Replaced(file) => may_write(directory(&file)),
+        Place::WrittenTo => may_write(file),
+    });
+    checked.map_err(|wrong| {
+        Error::Usage(format!(
+            "cannot write {}: {wrong}; name a file in a directory that exists and is writable",
+            file.display()
+        ))
+    })
+}
+
+/// Writes `bytes` as the whole of a file: a reader, or a full disk, never leaves half of it there.
+pub fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), ResultsError> {
+    let written = place(path).and_then(|place| match place {
+        Place::Replaced(file) => replace(&file, bytes),
+        Place::WrittenTo => OpenOptions::new().write(true).open(path)?.write_all(bytes),
+    });
+    written.map_err(|source| ResultsError::Write { path: path.to_owned(), source })
+}
+
+fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let beside = file.with_file_name(name);
+    let written = File::create(&beside)
+        .and_then(|mut new| new.write_all(bytes).and_then(|()| new.sync_all()))
+        .and_then(|()| fs::rename(&beside, file));
+    written.inspect_err(|_| {
+        let _ = fs::remove_file(&beside);
+    })
+}
+
+fn place(path: &Path) -> io::Result<Place> {
+    // The kernel follows what no name leads to, as /dev/stdout where that is a pipe.
+    match fs::metadata(path).map(|found| found.file_type()) {
+        Ok(kind) if kind.is_dir() => Err(io::Error::other("it is a directory")),
+        Ok(kind) if kind.is_block_device() => Err(io::Error::other("it is a block device")),
+        Ok(kind) if !kind.is_file() => Ok(Place::WrittenTo),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => followed(path).map(Place::Replaced),
+    }
+}
+
+/// Where a path's links end, whether or not there is a file yet.
+fn followed(path: &Path) -> io::Result<PathBuf> {
+    let mut file = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        match fs::read_link(&file) {
+            Ok(target) => file = directory(&file).join(target),
+            Err(_) => return Ok(file),
+        }
+    }
+    Err(rustix::io::Errno::LOOP.into())
+}
+
+fn directory(file: &Path) -> &Path {
+    match file.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    fn save(path: &Path, text: &str) {
+        check_writable(path).unwrap();
+        replace_file(path, text.as_bytes()).unwrap();
+    }
+
+    fn read(path: &Path) -> String {
+        fs::read_to_string(path).unwrap()
+    }
+
+    #[test]
+    fn files_that_cannot_be_written_are_found_before_the_run() {
+        let temp = tempfile::tempdir().unwrap();
+        let refused = |path: &Path| check_writable(path).unwrap_err().to_string();
+        assert!(check_writable(&temp.path().join("a.json")).is_ok());
+        assert!(check_writable(Path::new("a.json")).is_ok());
+        assert!(refused(&temp.path().join("no/a.json")).contains("No such file"));
+        assert!(refused(temp.path()).contains("it is a directory"));
+        symlink("no/a.json", temp.path().join("astray")).unwrap();
+        assert!(refused(&temp.path().join("astray")).contains("No such file"));
+        symlink("ring", temp.path().join("ring")).unwrap();
+        assert!(check_writable(&temp.path().join("ring")).is_err());
+    }
+
+    #[test]
+    fn a_link_stays_and_its_file_is_replaced() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = |name: &str| temp.path().join(name);
+        fs::create_dir(path("runs")).unwrap();
+        fs::write(path("runs/old"), "old").unwrap();
+        // One leads to a link, one to a file that is not there yet.
+        for (link, target) in [("last", "runs/link"), ("runs/link", "old"), ("next", "runs/new")] {
+            symlink(target, path(link)).unwrap();
+        }
+        save(&path("last"), "new");
+        save(&path("next"), "first");
+        assert_eq!((read(&path("runs/old")), read(&path("runs/new"))), ("new".into(), "first".into()));
+        for link in ["last", "runs/link", "next"] {
+            assert!(path(link).is_symlink(), "{link}");
+        }
+        assert_eq!(fs::read_dir(path("runs")).unwrap().count(), 3, "nothing is left beside it");
+    }
+
+    #[test]
+    fn a_pipe_is_written_to_and_stays() {
+        let temp = tempfile::tempdir().unwrap();
+        let pipe = temp.path().join("pipe");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || read(&pipe)
+        });
+        save(&pipe, "through");
+        assert_eq!(reader.join().unwrap(), "through");
+        assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
+        assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn a_device_stays() {
+        let null = Path::new("/dev/null");
+        save(null, "nothing");
+        assert!(fs::metadata(null).unwrap().file_type().is_char_device());
+    }
+}
