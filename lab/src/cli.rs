@@ -15,7 +15,7 @@ use crate::experiment::args::ExperimentCommand;
 use crate::front::FrontKind;
 use crate::iobench::args::{EXAMPLES as IOBENCH_EXAMPLES, IobenchArgs};
 use crate::sweep::engine::EngineArgs;
-use crate::target::{Address, Protocol};
+use crate::target::{Address, Protocol, without_addresses};
 use crate::workload::Workload;
 
 macro_rules! exit_codes {
@@ -318,7 +318,9 @@ impl Cli {
     pub fn parse_args() -> Result<Cli, ParseOutcome> {
         Cli::try_parse().map_err(|error| {
             if error.use_stderr() {
-                ParseOutcome::Wrong(Error::Usage(one_line(&error.render().to_string(), helpful_command())))
+                let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+                let told = without_addresses(error.render().to_string(), words);
+                ParseOutcome::Wrong(Error::Usage(one_line(&told, helpful_command())))
             } else {
                 ParseOutcome::Help(error)
             }

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{TINY, fails, flifo, succeeds, tiny};
+use common::{TINY, fails, flifo, one_line, succeeds, tiny};
 
 #[test]
 fn the_command_line() {
@@ -52,6 +52,31 @@ fn the_command_line() {
     fails(&mut flifo(), 2, &["flifo sweep"]);
     fails(flifo().arg("dance"), 2, &["dance"]);
     assert!(!temp.path().join("data").exists(), "a wrong line touches nothing");
+}
+
+#[test]
+fn no_message_shows_a_password() {
+    let wrong: &[&[&str]] = &[
+        &["sweep", "--target", "mysq://app:secret@h/b"],
+        &["sweep", "--target=app:secret"],
+        &["sweep", "--target", "mysql://app:secret/2@h/b"],
+        &["sweep", "--target", "mysql://app:my", "own", "secret@h/b"],
+        &["sweep", "--target", "mysql://app@h/b?password=secret"],
+        &["sweep", "--target", "unix:/s?pasword=secret"],
+        &["sweep", "--target", "unix:/s", "--admin-target", "unix:/s?user=root&passwordsecret"],
+        &["sweep", "--taget", "mysql://app:secret@h/b"],
+        &["sweep", "--taget=mysql://app:secret@h/b"],
+        &["sweep", "mysql://app:secret@h/b"],
+        &["sweep", "--threads", "1,mysql://app:secret@h/b"],
+        &["sweep", "--quick=mysql://app:secret@h/b"],
+        &["mysql://app:secret@h/b"],
+    ];
+    for arguments in wrong {
+        let output = flifo().args(*arguments).output().unwrap();
+        let line = one_line(&output);
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        assert!(!line.contains("secret") && !line.contains("own"), "{arguments:?}: {line}");
+    }
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //! `unix:/path/to/socket?user=..&password=..&db=..`.
 //!
 //! Letters that mean something in an address are written as in any URL, `%40` for an `@`. A password is never
-//! shown again: not in messages, not in results.
+//! shown again: not in messages, not in results. What is no address may have one anywhere in it, so messages quote
+//! nothing of it.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -106,10 +107,14 @@ struct Given {
 }
 
 fn of_url(rest: &str) -> Result<Given, String> {
-    if let Some((_, options)) = rest.split_once('?') {
-        return Err(format!("'?{options}' is not understood; {FORMS}"));
+    if rest.contains('?') {
+        return Err(format!("an address of a host has no '?'; {FORMS}"));
     }
     let (server, database) = rest.split_once('/').unwrap_or((rest, ""));
+    // Behind a password with a slash the rest of it would be taken for a database.
+    if database.contains(['@', '/']) {
+        return Err(format!("within a name or a password '/' is written %2F, and '@' %40; {FORMS}"));
+    }
     let (account, server) =
         server.rsplit_once('@').map_or(("", server), |(account, server)| (account, server));
     let (user, password) =
@@ -126,7 +131,7 @@ fn of_url(rest: &str) -> Result<Given, String> {
             .parse()
             .ok()
             .filter(|port| *port > 0)
-            .ok_or_else(|| format!("'{port}' is no port; {FORMS}"))?,
+            .ok_or_else(|| format!("what stands for the port is none; {FORMS}"))?,
     };
     let host = decoded(host)?.unwrap_or_else(|| "localhost".into());
     Ok(Given {
@@ -151,9 +156,7 @@ fn of_socket(rest: &str) -> Result<Given, String> {
             "password" => given.password = Some(value.unwrap_or_default()),
             "db" | "database" => given.database = value,
             _ => {
-                return Err(format!(
-                    "'{name}' is not understood: a socket's options are user, password and db"
-                ));
+                return Err("the options of a socket are user, password and db".into());
             }
         }
     }
@@ -192,6 +195,32 @@ pub(crate) fn without_passwords(words: impl IntoIterator<Item = String>) -> Vec<
         _ => shown(&word),
     };
     words.into_iter().map(each).collect()
+}
+
+/// A message about a command line of these words without what may be an address, whole or in pieces: what follows
+/// `--target`, or looks like one wherever it stands.
+pub(crate) fn without_addresses(mut message: String, words: impl IntoIterator<Item = String>) -> String {
+    let mut is_target = false;
+    for word in words {
+        let (option, value) = match word.split_once('=') {
+            Some((option, value)) if option.starts_with("--") => (option, value),
+            _ => (word.as_str(), word.as_str()),
+        };
+        if option.starts_with("--") {
+            is_target = ["--target", "--admin-target"].contains(&option);
+            if option == value {
+                continue;
+            }
+        }
+        if is_target || word.contains('@') || word.contains("password") {
+            for shown in [word.as_str(), value].into_iter().chain(value.split(',')) {
+                message = message
+                    .replace(&format!("'{shown}'"), "'***'")
+                    .replace(&format!("'-- {shown}'"), "'-- ***'");
+            }
+        }
+    }
+    message
 }
 
 #[cfg(test)]
@@ -233,6 +262,8 @@ mod tests {
             "mysql://a@b:port/c",
             "mysql://a@[::1]3306/c",
             "mysql://a@b/c?ssl=1",
+            "mysql://a:1/2@b/c",
+            "mysql://a@b/c/d",
             "unix:",
             "unix:/s?colour=blue",
             "unix:/s?db=a%60b",
@@ -255,6 +286,22 @@ mod tests {
             "mysql://a@[2001:db8::1]/b",
         ] {
             assert!(!parsed(other).place.is_local(), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_not_quoted() {
+        for wrong in [
+            "secret",
+            "mysql://app:secret/more@h/b",
+            "mysql://app:1/secret@h/b",
+            "mysql://app@h:secret/b",
+            "mysql://app@h/b?password=secret",
+            "unix:/s?secret",
+            "unix:/s?secret=secret",
+        ] {
+            let error = wrong.parse::<Address>().unwrap_err();
+            assert!(!error.contains("secret"), "{wrong}: {error}");
         }
     }
 

@@ -47,7 +47,7 @@ mod table;
 mod wire;
 
 pub use address::Address;
-pub(crate) use address::without_passwords;
+pub(crate) use address::{without_addresses, without_passwords};
 pub(crate) use run::sweep;
 
 /// How statements are sent.
