@@ -70,7 +70,7 @@ pub enum Command {
     ///
     /// Loads a table of the sysbench kind (once; it is kept in --data), then measures every policy at
     /// every number of connections. Each round is one pass over all of them, policies taking turns
-    /// (A B C A B C), so that what slows the machine for a while slows neighbours alike.
+    /// (A B C, then C B A), so that what slows the machine for a while slows neighbours alike.
     ///
     /// The first Ctrl-C ends the running cell, prints and saves what was measured; the second ends at once.
     #[command(after_help = EXIT_CODES, after_long_help = SWEEP_EXAMPLES)]

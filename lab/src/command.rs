@@ -30,6 +30,16 @@ pub fn command_line() -> String {
     target::without_passwords(std::env::args_os().map(|word| word.to_string_lossy().into_owned())).join(" ")
 }
 
+/// The contenders of a round in their order: in each second round backwards, lest the same one always goes first, or
+/// always follows the same other.
+pub fn turns<T: Copy>(all: &[T], round: u32) -> Vec<T> {
+    let mut turns = all.to_vec();
+    if round % 2 == 1 {
+        turns.reverse();
+    }
+    turns
+}
+
 /// The first of each.
 pub fn without_repeats<T: Copy + PartialEq>(all: &[T]) -> Vec<T> {
     let mut unique = Vec::new();

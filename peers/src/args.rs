@@ -31,7 +31,7 @@ Exit codes:
 /// Measure flifo's engine beside other embedded stores, in one interleaved run
 ///
 /// Each peer gets a database of the same rows; all are open, one is measured at a time. Each round is one pass over
-/// all numbers of threads and workloads, and at each the peers take turns (A B C A B C), so that what slows the
+/// all numbers of threads and workloads, and at each the peers take turns (A B C, then C B A), so that what slows the
 /// machine for a while slows neighbours alike. A commit promises the same of every peer (--durability): one that has no such
 /// setting is left out, and the output says so. After every cell that writes, the rows' counters must add up to the
 /// updates that were acknowledged.

@@ -1,12 +1,12 @@
 //! What is measured, in which order.
 //!
-//! A round is one pass over all numbers of threads and workloads, and at each the peers take turns (A B C A B C):
+//! A round is one pass over all numbers of threads and workloads, and at each the peers take turns (A B C, then C B A):
 //! what slows the machine for a while slows neighbours alike, so figures of one round pair.
 
 use std::time::Duration;
 
 use flifo::cli::Bytes;
-use flifo::command::without_repeats;
+use flifo::command::{turns, without_repeats};
 use flifo::error::Error;
 
 use crate::args::Args;
@@ -104,9 +104,9 @@ impl Plan {
         let mut steps = Vec::new();
         let loads = self.workloads.contains(&Workload::Load);
         for round in 0..self.rounds {
-            let peers = 0..self.peers.len();
+            let peers = turns(&(0..self.peers.len()).collect::<Vec<_>>(), round);
             if loads {
-                steps.extend(peers.clone().map(|peer| Step {
+                steps.extend(peers.iter().map(|&peer| Step {
                     workload: Workload::Load,
                     threads: 1,
                     peer,
@@ -117,7 +117,7 @@ impl Plan {
                 for &workload in self.workloads.iter().filter(|workload| **workload != Workload::Load) {
                     let step = |peer| Step { workload, threads, peer, round };
                     let can = |peer: &usize| self.left_out(*peer, workload).is_none();
-                    steps.extend(peers.clone().filter(can).map(step));
+                    steps.extend(peers.iter().copied().filter(can).map(step));
                 }
             }
         }
@@ -183,7 +183,7 @@ mod tests {
         let steps = plan.steps();
         assert_eq!(steps.len(), 2 * (2 + 2 * 2 * 2));
         let turns: Vec<usize> = steps.iter().map(|step| step.peer).collect();
-        assert_eq!(turns, [0, 1].repeat(10));
+        assert_eq!(turns, [[0, 1].repeat(5), [1, 0].repeat(5)].concat());
         assert!(steps.iter().filter(|step| step.workload == Workload::Load).all(|step| step.threads == 1));
         assert_eq!((steps[9].round, steps[10].round), (0, 1));
     }

@@ -30,7 +30,7 @@ pub enum BenchCommand {
     /// Measure the scheduler's policies beside what a user would pick instead, without the engine
     ///
     /// Threads in a closed loop enter, do a small piece of work, leave. Each round is one pass over all
-    /// loads and numbers of threads, and at each the policies and peers take turns (A B C A B C), so that
+    /// loads and numbers of threads, and at each the policies and peers take turns (A B C, then C B A), so that
     /// what slows the machine for a while slows neighbours alike.
     ///
     /// The first Ctrl-C ends the running cell, prints and saves what was measured; the second ends at once.

@@ -2,7 +2,7 @@
 //!
 //! No engine, no data: threads in a closed loop enter, do a small piece of work, leave. So what is measured
 //! is what admission costs and what it saves, load by load. The contenders take turns within a round
-//! (A B C A B C), so that figures of one round can be paired.
+//! (A B C, then C B A), so that figures of one round can be paired.
 //!
 //! | module | holds |
 //! |---|---|

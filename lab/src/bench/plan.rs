@@ -1,7 +1,7 @@
 //! What is measured, in which order.
 //!
 //! A round is one pass over everything: numbers of threads, loads, and at each the contenders in turn
-//! (A B C A B C). What slows the machine for a while slows neighbours alike, so figures of one round pair.
+//! (A B C, then C B A). What slows the machine for a while slows neighbours alike, so figures of one round pair.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use flifo_admission::{Config, Policy};
 use super::args::{AdmissionArgs, expand};
 use super::limiter::{Contender, Peer};
 use super::load::Load;
-use crate::command::without_repeats;
+use crate::command::{turns, without_repeats};
 use crate::error::Error;
 
 /// One curve: a contender and its limit.
@@ -42,7 +42,7 @@ pub struct Plan {
     pub threads: Vec<u32>,
     /// Loads.
     pub loads: Vec<Load>,
-    /// Contenders with their limits, in the order of their turns.
+    /// Contenders with their limits, in the order of their turns in the first round.
     pub settings: Vec<Setting>,
     /// Rounds.
     pub rounds: u32,
@@ -115,7 +115,8 @@ impl Plan {
         for round in 0..self.rounds {
             for &threads in &self.threads {
                 for &load in &self.loads {
-                    steps.extend(self.settings.iter().map(|&setting| Step { threads, load, setting, round }));
+                    let step = |setting| Step { threads, load, setting, round };
+                    steps.extend(turns(&self.settings, round).into_iter().map(step));
                 }
             }
         }
@@ -181,10 +182,10 @@ mod tests {
             .map(|s| (s.round, s.threads, s.load.name(), s.setting.contender.name()))
             .collect();
         let mut expected = Vec::new();
-        for round in [0, 1] {
+        for (round, turns) in [(0, ["fifo", "futex", "none"]), (1, ["none", "futex", "fifo"])] {
             for threads in [1, 8] {
                 for load in ["empty", "disk"] {
-                    expected.extend(["fifo", "futex", "none"].map(|who| (round, threads, load, who)));
+                    expected.extend(turns.map(|who| (round, threads, load, who)));
                 }
             }
         }

@@ -54,7 +54,7 @@ pub(super) fn run(
         range: plan.range_of(step.workload),
         work_us: plan.statement_work_us,
     };
-    let load = Load::new(shape, bench.seed, step.round);
+    let load = Load::new(shape, step.seed(bench.seed), step.round);
     let window = front.begin(&admission, load, (plan.settle, plan.time))?;
 
     // An error of a driver, or Ctrl-C, closes the window early; the sleeps look every 100 ms.

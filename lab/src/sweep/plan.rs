@@ -1,7 +1,7 @@
 //! What is measured, in which order.
 //!
 //! A round is one pass over everything: all numbers of connections, and at each the settings in turn
-//! (A B C A B C). What slows the machine for a while slows neighbours alike, so that figures of one round
+//! (A B C, then C B A). What slows the machine for a while slows neighbours alike, so that figures of one round
 //! can be paired, also across numbers of connections.
 
 use std::time::Duration;
@@ -9,9 +9,9 @@ use std::time::Duration;
 use flifo_admission::{Config, Policy, WaitKind, WaitMask};
 
 use crate::cli::{SweepArgs, TABLE_SIZE};
-use crate::command::without_repeats;
+use crate::command::{turns, without_repeats};
 use crate::error::Error;
-use crate::workload::Workload;
+use crate::workload::{Workload, stream};
 
 /// What competes: one curve of the picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +51,16 @@ pub struct Step {
     pub setting: Setting,
     /// Counts from 0.
     pub round: u32,
+    /// Its place in the round, from 0.
+    pub place: u32,
+}
+
+impl Step {
+    /// What makes its statements: something else at each place of a round, lest a step finds in memory what the one
+    /// before it has read for the same keys.
+    pub fn seed(&self, seed: u64) -> u64 {
+        stream(seed, 1 << 62 | u64::from(self.place)).next_u64()
+    }
 }
 
 /// Everything a sweep measures.
@@ -60,7 +70,7 @@ pub struct Plan {
     pub threads: Vec<u32>,
     /// Workloads.
     pub workloads: Vec<Workload>,
-    /// Settings, in the order of their turns.
+    /// Settings, in the order of their turns in the first round.
     pub settings: Vec<Setting>,
     /// Engine entries on one place.
     pub tickets: u32,
@@ -159,10 +169,13 @@ impl Plan {
     pub fn steps(&self) -> Vec<Step> {
         let mut steps = Vec::with_capacity(self.steps_total());
         for round in 0..self.rounds {
+            let mut place = 0;
             for &threads in &self.threads {
                 for &workload in &self.workloads {
-                    let step = |&setting| Step { threads, workload, setting, round };
-                    steps.extend(self.settings.iter().map(step));
+                    for setting in turns(&self.settings, round) {
+                        steps.push(Step { threads, workload, setting, round, place });
+                        place += 1;
+                    }
                 }
             }
         }
@@ -251,9 +264,21 @@ mod tests {
         let plan = plan("--threads 1,8 --policy none,flifo --rounds 2").unwrap();
         let order: Vec<(u32, u32, &str)> =
             plan.steps().iter().map(|step| (step.round, step.threads, step.setting.policy.name())).collect();
-        let round = |n| [(n, 1, "none"), (n, 1, "flifo"), (n, 8, "none"), (n, 8, "flifo")];
-        assert_eq!(order, [round(0), round(1)].concat());
+        let round = |n, a, b| [(n, 1, a), (n, 1, b), (n, 8, a), (n, 8, b)];
+        assert_eq!(order, [round(0, "none", "flifo"), round(1, "flifo", "none")].concat());
         assert_eq!(plan.steps_total(), order.len());
+    }
+
+    #[test]
+    fn no_step_of_a_round_asks_for_the_keys_of_another() {
+        let plan = plan("--threads 1,8 --workload point-select,read-only --policy none,fifo,flifo").unwrap();
+        let seeds = |seed| plan.steps().iter().map(|step| step.seed(seed)).collect::<Vec<_>>();
+        let (round, of_all) = (plan.steps_total() / 3, seeds(1));
+        for round in of_all.chunks(round) {
+            assert_eq!(round.iter().collect::<std::collections::BTreeSet<_>>().len(), 12);
+        }
+        assert_eq!(of_all, seeds(1), "the same seed, the same statements");
+        assert_ne!(of_all, seeds(2));
     }
 
     #[test]

@@ -33,7 +33,13 @@ pub(super) fn run(
     let shape = Shape { workload: step.workload, rows, range: plan.range_of(step.workload) };
     let window = Arc::new(Window::after(plan.settle, plan.time));
     let stop = Arc::new(AtomicBool::new(false));
-    let job = Job { shape, seed, round: step.round, window: Arc::clone(&window), stop: Arc::clone(&stop) };
+    let job = Job {
+        shape,
+        seed: step.seed(seed),
+        round: step.round,
+        window: Arc::clone(&window),
+        stop: Arc::clone(&stop),
+    };
     clients.begin(&job);
     let seen = watch(admin, clients, &window);
     if interrupt::is_asked() {
