@@ -159,11 +159,11 @@ fn round(key: &IoKey, number: u32, iops: f64) -> IoRound {
     let synced = key.mode.contains("sync");
     let mean_us = 1e6 * f64::from(key.concurrency) / iops;
     let latency = IoLatency {
-        mean_us,
-        p50_us: mean_us * 0.9,
-        p95_us: mean_us * 1.6,
-        p99_us: mean_us * 2.5,
-        p99_9_us: mean_us * 6.0,
+        mean_us: Some(mean_us),
+        p50_us: Some(mean_us * 0.9),
+        p95_us: Some(mean_us * 1.6),
+        p99_us: Some(mean_us * 2.5),
+        p99_9_us: Some(mean_us * 6.0),
         max_us: mean_us * 40.0,
     };
     let block = f64::from(key.block_bytes);

@@ -227,12 +227,19 @@ pub(super) fn closed_loop(
     mut step: impl FnMut() -> Result<Step, Failed>,
 ) -> Result<Tally, Failed> {
     let mut tally = Tally::new();
+    let is_over = |tally: &mut Tally, done: Step, began_ns, ended_ns| {
+        let is_late = ended_ns > window.until_ns;
+        if is_late {
+            tally.unfinished(done.is_write, window.until_ns.saturating_sub(began_ns));
+        }
+        is_late || stop.load(Ordering::Relaxed)
+    };
     window.wait_for_start();
     let mut began_ns = now_ns();
     loop {
         let done = step()?;
         let ended_ns = now_ns();
-        if stop.load(Ordering::Relaxed) || ended_ns > window.until_ns {
+        if is_over(&mut tally, done, began_ns, ended_ns) {
             return Ok(tally);
         }
         if window.contains(ended_ns) {
@@ -247,7 +254,7 @@ pub(super) fn closed_loop(
     loop {
         let done = step()?;
         let ended_ns = now_ns();
-        if ended_ns > window.until_ns || stop.load(Ordering::Relaxed) {
+        if is_over(&mut tally, done, began_ns, ended_ns) {
             break;
         }
         tally.count(done, ended_ns - began_ns);
@@ -362,7 +369,27 @@ mod tests {
         // Ends at 30, 60, 90, 120 ms and a little more: the last may fall behind the end.
         let round = tally.unwrap().round(0, window.elapsed_s(), 4096);
         assert!((1..=4).contains(&round.reads), "{round:?}");
-        assert!(round.read_latency.unwrap().p50_us >= 29_000.0);
+        assert!(round.read_latency.unwrap().p50_us.unwrap() >= 29_000.0);
+    }
+
+    #[test]
+    fn what_outlasts_the_window_took_until_its_end() {
+        let stop = AtomicBool::new(false);
+        let window = Window::soon(Duration::ZERO, Duration::from_millis(50));
+        let step = Step { is_write: true, blocks: 1, syncs: 0 };
+        let mut left_ns = 0;
+        let tally = closed_loop(window, &stop, || {
+            left_ns = window.until_ns.saturating_sub(now_ns());
+            std::thread::sleep(Duration::from_nanos(left_ns + 1_000_000));
+            Ok(step)
+        });
+        let round = tally.unwrap().round(0, window.elapsed_s(), 4096);
+        assert_eq!((round.writes, round.read_latency), (0, None));
+        if left_ns > 0 {
+            let latency = round.write_latency.unwrap();
+            assert!(latency.max_us >= left_ns as f64 / 1e3, "{latency:?}");
+            assert_eq!((latency.mean_us, latency.p99_us), (None, None));
+        }
     }
 
     #[test]

@@ -176,16 +176,16 @@ const ROWS_OPEN_MAX: usize = 40;
 type Column = (&'static str, fn(&IoRound) -> Option<f64>);
 
 const READS: [Column; 4] = [
-    ("read p50 µs", |r| r.read_latency.map(|l| l.p50_us)),
-    ("p99", |r| r.read_latency.map(|l| l.p99_us)),
-    ("p99.9", |r| r.read_latency.map(|l| l.p99_9_us)),
+    ("read p50 µs", |r| r.read_latency.and_then(|l| l.p50_us)),
+    ("p99", |r| r.read_latency.and_then(|l| l.p99_us)),
+    ("p99.9", |r| r.read_latency.and_then(|l| l.p99_9_us)),
     ("longest", |r| r.read_latency.map(|l| l.max_us)),
 ];
 
 const WRITES: [Column; 4] = [
-    ("write p50 µs", |r| r.write_latency.map(|l| l.p50_us)),
-    ("p99", |r| r.write_latency.map(|l| l.p99_us)),
-    ("p99.9", |r| r.write_latency.map(|l| l.p99_9_us)),
+    ("write p50 µs", |r| r.write_latency.and_then(|l| l.p50_us)),
+    ("p99", |r| r.write_latency.and_then(|l| l.p99_us)),
+    ("p99.9", |r| r.write_latency.and_then(|l| l.p99_9_us)),
     ("longest", |r| r.write_latency.map(|l| l.max_us)),
 ];
 

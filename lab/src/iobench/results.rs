@@ -155,15 +155,16 @@ pub struct IoRound {
     pub block_layer: Option<BlockLayer>,
 }
 
-/// Latency as the application saw it, microseconds.
+/// Latency as the application saw it, microseconds; of those that ended, and `None` if none did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IoLatency {
-    pub mean_us: f64,
-    pub p50_us: f64,
-    pub p95_us: f64,
-    pub p99_us: f64,
-    pub p99_9_us: f64,
+    pub mean_us: Option<f64>,
+    pub p50_us: Option<f64>,
+    pub p95_us: Option<f64>,
+    pub p99_us: Option<f64>,
+    pub p99_9_us: Option<f64>,
+    /// The longest, and the longest time until the round's end of one that had not ended by then.
     pub max_us: f64,
 }
 
@@ -212,7 +213,7 @@ impl IoResults {
         Ok(results)
     }
 
-    /// Writes beside the file and renames, so that a reader never meets half a file.
+    /// Writes the file, whole.
     pub fn save(&self, path: &Path) -> Result<(), ResultsError> {
         replace_file(path, self.to_json().as_bytes())
     }
@@ -241,6 +242,6 @@ impl IoRound {
     /// Of reads and writes the slower side's 99th percentile; `None` for a round without I/O.
     pub fn p99_us(&self) -> Option<f64> {
         let sides = [&self.read_latency, &self.write_latency];
-        sides.into_iter().flatten().map(|latency| latency.p99_us).reduce(f64::max)
+        sides.into_iter().flatten().filter_map(|latency| latency.p99_us).reduce(f64::max)
     }
 }

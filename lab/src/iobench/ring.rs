@@ -133,7 +133,9 @@ impl Ring {
                 if has_sync && !ended.is_sync {
                     continue;
                 }
-                if window.contains(now) {
+                if now > window.until_ns {
+                    tally.unfinished(slot.is_write, window.until_ns.saturating_sub(slot.began_ns));
+                } else if window.contains(now) {
                     let step = Step { is_write: slot.is_write, blocks: 1, syncs: has_sync.into() };
                     tally.count(step, now - slot.began_ns);
                 }

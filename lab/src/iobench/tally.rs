@@ -36,6 +36,7 @@ pub(super) struct Tally {
 struct Side {
     blocks: u64,
     sum_ns: u64,
+    /// Of those that did not end within the window, too.
     max_ns: u64,
     #[serde(with = "sparse")]
     latency_ns: Histogram,
@@ -51,6 +52,13 @@ impl Tally {
         self.syncs += step.syncs;
         let side = if step.is_write { &mut self.writes } else { &mut self.reads };
         side.count(step.blocks, ns);
+    }
+
+    /// Takes note of an I/O that had not ended when the window did, and had taken so long by then: one that hangs is
+    /// in here, whenever it ends.
+    pub(super) fn unfinished(&mut self, is_write: bool, ns: u64) {
+        let side = if is_write { &mut self.writes } else { &mut self.reads };
+        side.max_ns = side.max_ns.max(ns);
     }
 
     pub(super) fn set_usage(&mut self, usage: Usage) {
@@ -111,15 +119,16 @@ impl Side {
     }
 
     fn latency(&self) -> Option<IoLatency> {
-        let us = |quantile| quantile_us(&self.latency_ns, quantile);
         let max_us = self.max_ns as f64 / 1e3;
-        Some(IoLatency {
-            mean_us: self.sum_ns as f64 / self.blocks as f64 / 1e3,
-            // The middle of the last bucket may lie above the longest.
-            p50_us: us(0.50)?.min(max_us),
-            p95_us: us(0.95)?.min(max_us),
-            p99_us: us(0.99)?.min(max_us),
-            p99_9_us: us(0.999)?.min(max_us),
+        // The middle of the last bucket may lie above the longest.
+        let us = |quantile| quantile_us(&self.latency_ns, quantile).map(|us| us.min(max_us));
+        let has_ended = self.blocks > 0;
+        (has_ended || self.max_ns > 0).then(|| IoLatency {
+            mean_us: has_ended.then(|| self.sum_ns as f64 / self.blocks as f64 / 1e3),
+            p50_us: us(0.50),
+            p95_us: us(0.95),
+            p99_us: us(0.99),
+            p99_9_us: us(0.999),
             max_us,
         })
     }
@@ -171,14 +180,35 @@ mod tests {
         for (measured, exact) in
             [(read.p50_us, 500.0), (read.p95_us, 950.0), (read.p99_us, 990.0), (read.p99_9_us, 999.0)]
         {
+            let measured = measured.unwrap();
             assert!((measured / exact - 1.0).abs() < 1.0 / 128.0, "{measured} for {exact}");
         }
-        assert_eq!((read.max_us, read.mean_us), (1000.0, 500.5));
+        assert_eq!((read.max_us, read.mean_us), (1000.0, Some(500.5)));
         // Every page of the batch waited for the whole of it.
         let write = round.write_latency.unwrap();
-        assert_eq!((write.mean_us, write.max_us), (7000.0, 7000.0));
-        assert!((write.p50_us / 7000.0 - 1.0).abs() < 1.0 / 128.0 && write.p50_us <= write.max_us);
+        assert_eq!((write.mean_us, write.max_us), (Some(7000.0), 7000.0));
+        let p50_us = write.p50_us.unwrap();
+        assert!((p50_us / 7000.0 - 1.0).abs() < 1.0 / 128.0 && p50_us <= write.max_us);
         assert!((round.cpu_us_per_io - 4000.0 / 1064.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_hangs_shows_in_the_maximum_and_nowhere_else() {
+        let mut hangs = tally();
+        hangs.unfinished(false, 1_000);
+        hangs.unfinished(true, 9_000_000);
+        let (with, without) = (hangs.round(0, 1.0, 4096), tally().round(0, 1.0, 4096));
+        assert_eq!((with.writes, with.read_latency), (64, without.read_latency));
+        let write = without.write_latency.unwrap();
+        assert_eq!(with.write_latency, Some(IoLatency { max_us: 9000.0, ..write }));
+
+        let mut alone = Tally::new();
+        alone.unfinished(true, 9_000_000);
+        let mut sum = Tally::new();
+        sum.merge(&serde_json::from_str(&serde_json::to_string(&alone).unwrap()).unwrap());
+        let round = sum.round(0, 1.0, 4096);
+        assert_eq!((round.writes, round.read_latency, round.p99_us()), (0, None, None));
+        assert_eq!(round.write_latency, Some(IoLatency { max_us: 9000.0, ..IoLatency::default() }));
     }
 
     #[test]

@@ -172,7 +172,7 @@ fn detail(concurrency: &[u32]) -> Vec<u32> {
 
 /// What stands behind the concurrency in a row of the long table.
 fn details(cell: &IoCell) -> [String; 8] {
-    let us = |figure: fn(&IoLatency) -> f64| format::maybe(latency(cell, figure));
+    let us = |figure: fn(&IoLatency) -> Option<f64>| format::maybe(latency(cell, figure));
     let disk = |figure: fn(&BlockLayer, f64) -> f64| {
         let of_round = |round: &IoRound| Some(figure(round.block_layer.as_ref()?, round.elapsed_s));
         spread(cell, of_round).map(|spread| spread.median)
@@ -183,7 +183,9 @@ fn details(cell: &IoCell) -> [String; 8] {
         us(|latency| latency.p99_us),
         us(|latency| latency.p99_9_us),
         // Of all rounds, not a median: one write that hangs counts.
-        format::maybe(spread(cell, |round| slower(round, |latency| latency.max_us)).map(|spread| spread.max)),
+        format::maybe(
+            spread(cell, |round| slower(round, |latency| Some(latency.max_us))).map(|spread| spread.max),
+        ),
         format::maybe(cell.cpu_us_per_io_median),
         format::maybe(disk(|disk, elapsed_s| (disk.reads + disk.writes) as f64 / elapsed_s)),
         format::maybe(disk(|disk, elapsed_s| disk.flushes as f64 / elapsed_s)),
@@ -191,13 +193,13 @@ fn details(cell: &IoCell) -> [String; 8] {
 }
 
 /// Median of the rounds.
-fn latency(cell: &IoCell, figure: fn(&IoLatency) -> f64) -> Option<f64> {
+fn latency(cell: &IoCell, figure: fn(&IoLatency) -> Option<f64>) -> Option<f64> {
     spread(cell, |round| slower(round, figure)).map(|spread| spread.median)
 }
 
 /// Of reads and writes the slower.
-fn slower(round: &IoRound, figure: fn(&IoLatency) -> f64) -> Option<f64> {
-    [round.read_latency, round.write_latency].iter().flatten().map(figure).reduce(f64::max)
+fn slower(round: &IoRound, figure: fn(&IoLatency) -> Option<f64>) -> Option<f64> {
+    [round.read_latency, round.write_latency].iter().flatten().filter_map(figure).reduce(f64::max)
 }
 
 #[cfg(test)]

@@ -343,7 +343,7 @@ impl<'a> Evidence<'a> {
             return Advice::not_measured(NAMES.0, NAMES.1, "add --workload log --concurrency 1");
         };
         let median = |figure: fn(&IoRound) -> Option<f64>| spread(cell, figure).map(|s| s.median);
-        let latency = median(|round| round.write_latency.map(|l| l.p50_us)).map_or("-".into(), count);
+        let latency = median(|round| round.write_latency.and_then(|l| l.p50_us)).map_or("-".into(), count);
         let because = format!(
             "log, {}, one writer: {} synced writes/s, {latency} us in the median: so many commits one connection gets at \
              most, with sync_binlog = 1 about half. 2 saves the sync, and loses a second of commits with the power",
