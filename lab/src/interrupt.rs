@@ -12,21 +12,32 @@ use crate::error::{EXIT_INTERRUPTED, Error};
 static INTERRUPTED: Mutex<bool> = Mutex::new(false);
 static ASKED: Condvar = Condvar::new();
 
-/// Takes SIGINT, SIGTERM and SIGHUP.
+/// Takes SIGINT and SIGTERM, and SIGHUP unless it is ignored, as `nohup` leaves it.
 pub fn install() -> Result<(), Error> {
-    ctrlc::set_handler(|| {
+    let was_ignored = ignore_hangups();
+    let taken = ctrlc::set_handler(|| {
         let mut interrupted = INTERRUPTED.lock().unwrap_or_else(PoisonError::into_inner);
         if *interrupted {
             process::exit(i32::from(EXIT_INTERRUPTED));
         }
         *interrupted = true;
         ASKED.notify_all();
-    })
-    .map_err(|error| Error::System {
+    });
+    // The handler's library takes all three.
+    if was_ignored {
+        ignore_hangups();
+    }
+    taken.map_err(|error| Error::System {
         what: "cannot take Ctrl-C".into(),
         source: std::io::Error::other(error),
         advice: "start flifo from a shell",
     })
+}
+
+/// Ignores SIGHUP; whether it was ignored already.
+fn ignore_hangups() -> bool {
+    // SAFETY: no handler of ours is put in, and nobody else changes this signal's meanwhile.
+    unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) == libc::SIG_IGN }
 }
 
 /// Whether the first Ctrl-C has come.

@@ -203,3 +203,24 @@ fn ctrl_c_prints_and_saves_what_was_measured() {
     let measured = cells(&saved).len();
     assert!((1..7).contains(&measured), "{measured} cells");
 }
+
+#[test]
+fn a_hangup_ends_a_run_unless_it_is_ignored() {
+    // As nohup does it.
+    for (meanwhile, code) in [("true", 130), ("trap '' HUP", 0)] {
+        let temp = tempfile::tempdir().unwrap();
+        let json = temp.path().join("out.json");
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("{meanwhile} && exec \"$0\" \"$@\"")).arg(env!("CARGO_BIN_EXE_flifo"));
+        command.args(["bench", "admission", "--load", "work-20", "--threads", "2", "--policy", "fifo,flifo"]);
+        command.args(["--peer", "none", "--time", "0.4", "--rounds", "1", "--json"]).arg(&json);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert!(lines.any(|line| line.contains("fifo")));
+        kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+        lines.for_each(drop);
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{meanwhile}");
+        assert_eq!(results(&json)["interrupted"], code == 130, "{meanwhile}");
+    }
+}
