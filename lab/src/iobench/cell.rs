@@ -68,8 +68,7 @@ impl Rig<'_> {
             block_bytes: cell.block_bytes,
             read_share_pct: self.plan.read_share_pct,
             batch_blocks: self.plan.batch_blocks,
-            // Another round, other places: what a cache of the device has seen is not asked for again.
-            seed: self.plan.seed.wrapping_add(u64::from(round) << 32),
+            seed: self.plan.seed_of(cell, round),
             worker,
             workers,
             ring_depth,

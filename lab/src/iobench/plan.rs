@@ -14,6 +14,7 @@ use super::results::IoKey;
 use crate::cli::Bytes;
 use crate::command::without_repeats;
 use crate::error::Error;
+use crate::workload::stream;
 
 /// What is measured: files, or a device itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -295,6 +296,13 @@ impl Plan {
         self.cells.iter().map(|cell| cell.block_bytes).max().unwrap_or(0)
     }
 
+    /// What makes the random choices of a round of a cell: other places each time, lest a cache on the way to the disk
+    /// knows them from the cell before, or from the round before.
+    pub(super) fn seed_of(&self, cell: &Cell, round: u32) -> u64 {
+        let index = self.cells.iter().position(|one| one == cell).unwrap_or(self.cells.len());
+        stream(self.seed, u64::from(round) << 32 | index as u64).next_u64()
+    }
+
     /// How many cells are measured, each round counted.
     pub fn steps_total(&self) -> usize {
         self.cells.len() * self.rounds as usize
@@ -384,6 +392,17 @@ mod tests {
         assert!(measured(&plan("")) < Duration::from_secs(240), "{:?}", measured(&plan("")));
         // Files of 512 MiB twice, and starting and ending 60 cells twice, have the other half.
         assert!(measured(&plan("--quick")) < Duration::from_secs(33), "{:?}", measured(&plan("--quick")));
+    }
+
+    #[test]
+    fn no_cell_asks_for_the_places_of_another() {
+        let plan = plan("--workload random-read --rounds 3");
+        let rounds = || (0..3).flat_map(|round| plan.cells.iter().map(move |cell| (cell, round)));
+        let seeds = |plan: &Plan| rounds().map(|(cell, round)| plan.seed_of(cell, round)).collect::<Vec<_>>();
+        let of_all = seeds(&plan);
+        assert_eq!(of_all.iter().collect::<std::collections::BTreeSet<_>>().len(), plan.steps_total());
+        assert_eq!(of_all, seeds(&plan.clone()), "the same seed, the same places");
+        assert_ne!(of_all, seeds(&Plan { seed: 2, ..plan.clone() }));
     }
 
     #[test]
