@@ -47,7 +47,7 @@ pub fn threads(needed: u64, fewer: &str) -> Result<(), Error> {
             read_number("/proc/sys/kernel/threads-max"),
             all_tasks(),
         ),
-        ("of the cgroup (pids.max)", "raise pids.max", cgroup_room("pids.max", "pids.current"), Some(0)),
+        ("of the cgroup (pids.max)", "raise pids.max", cgroup_room("pids"), Some(0)),
         // A thread's stack and its guard page are two mappings.
         (
             "of memory mappings",
@@ -132,7 +132,7 @@ pub fn thread_memory(threads: u64, bytes: u64, fewer: &str) -> Result<(), Error>
 /// Memory that this process can still have, bytes, as far as that is known.
 pub fn available_memory() -> Option<u64> {
     let machine = meminfo_bytes("MemAvailable:");
-    let cgroup = cgroup_room("memory.max", "memory.current");
+    let cgroup = cgroup_room("memory");
     [machine, cgroup].into_iter().flatten().min()
 }
 
@@ -201,19 +201,28 @@ fn meminfo_bytes(field: &str) -> Option<u64> {
     kilobytes.split_whitespace().next()?.parse::<u64>().ok().map(|kb| kb * 1024)
 }
 
-/// The least room (`max` minus `current`) of this process's cgroup and those above it.
-fn cgroup_room(max: &str, current: &str) -> Option<u64> {
+/// The least room for `what`, `pids` or `memory`, of this process's cgroup and those above it.
+fn cgroup_room(what: &str) -> Option<u64> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = own.lines().find_map(|line| line.strip_prefix("0::"))?.trim_start_matches('/').to_owned();
     let root = Path::new("/sys/fs/cgroup");
-    root.join(path)
-        .ancestors()
-        .take_while(|dir| dir.starts_with(root))
-        .filter_map(|dir| {
-            let limit = read_number(dir.join(max))?;
-            Some(limit.saturating_sub(read_number(dir.join(current)).unwrap_or(0)))
-        })
-        .min()
+    let room = |dir: &Path| {
+        let read = |file: &str| fs::read_to_string(dir.join(format!("{what}.{file}"))).unwrap_or_default();
+        room_of(&read("max"), &read("current"), &read("stat"))
+    };
+    root.join(path).ancestors().take_while(|dir| dir.starts_with(root)).filter_map(room).min()
+}
+
+/// What the limit of a cgroup leaves, by its files; `None` without a limit ("max", or no file). The kernel takes pages
+/// of files back before it refuses memory: they are in use, and room all the same.
+fn room_of(max: &str, current: &str, stat: &str) -> Option<u64> {
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    let cache = stat.lines().filter_map(|line| match line.split_once(' ')? {
+        ("inactive_file" | "active_file", bytes) => number(bytes),
+        _ => None,
+    });
+    let used = number(current).unwrap_or(0).saturating_sub(cache.sum());
+    Some(number(max)?.saturating_sub(used))
 }
 
 /// A file that is one number; `None` for any other, such as "max".
@@ -247,6 +256,17 @@ mod tests {
         let here = Path::new("not/there/yet");
         assert!(disk(here, 1).is_ok());
         assert!(disk(here, u64::MAX).unwrap_err().to_string().starts_with("disk full"));
+    }
+
+    #[test]
+    fn the_page_cache_of_a_cgroup_is_room() {
+        let stat = "anon 300\nfile 650\nactive_file_more 9\ninactive_file 400\nactive_file 200\nshmem 50\n";
+        assert_eq!(room_of("1000\n", "950\n", stat), Some(650));
+        assert_eq!(room_of("1000\n", "950\n", ""), Some(50));
+        assert_eq!(room_of("1000\n", "500\n", stat), Some(1000), "the files are read one after another");
+        assert_eq!(room_of("1000\n", "1200\n", "inactive_file x\n"), Some(0));
+        assert_eq!(room_of("max\n", "950\n", stat), None);
+        assert_eq!(room_of("", "", ""), None);
     }
 
     #[test]
