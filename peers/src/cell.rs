@@ -134,8 +134,10 @@ fn measure(plan: &Plan, step: &Step, control: &Control) -> (Round, bool) {
     let interrupted = interrupted || sleep(control, plan.time);
     let after = control.read();
     let longest_ns = control.longest_ns(after.at_ns);
+    // Before the threads stop: the run queue shall be the load's.
+    let host = sampler.finish().totals;
     control.go_to(Phase::Over);
-    (Round::new(step.round, &before, &after, longest_ns, sampler.finish().totals), interrupted)
+    (Round::new(step.round, &before, &after, longest_ns, host), interrupted)
 }
 
 /// Until every thread stands at the start, or one has failed; false if they do not come.

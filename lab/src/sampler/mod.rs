@@ -4,7 +4,8 @@
 //! [`Sampler::finish`] stops it at once and takes the last reading, so that a cell shorter than a second has
 //! figures too. Totals are differences between the first and the last reading; the rows lie between.
 //! Call `finish` **before the client threads end**: their CPU time is read from `/proc/self/task`, and a
-//! thread that has ended is no longer there. (Its last reading is then used.)
+//! thread that has ended is no longer there. (Its last reading is then used.) Whose load ends by itself calls
+//! [`Sampler::look`] before that, for the run queue.
 //!
 //! Cost: two small files and one per client thread each second. Client threads are a handful.
 //!
@@ -21,7 +22,7 @@ pub use machine::Machine;
 pub(crate) use machine::existing;
 
 use crate::results::{HostFigures, Second};
-use procfs::Reading;
+use procfs::{Reading, Stat};
 pub(crate) use procfs::{process_ns, thread_ns};
 
 /// Time between samples, as vmstat's usual `1`.
@@ -53,6 +54,14 @@ pub struct Sampler {
     first: Reading,
     server: Server,
     client_tids: Vec<u32>,
+    looked: Option<Look>,
+}
+
+/// The run queue at one moment.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    at: Instant,
+    running: u32,
 }
 
 impl Sampler {
@@ -79,7 +88,13 @@ impl Sampler {
                 readings
             })
             .ok();
-        Sampler { stop, thread, first, server, client_tids }
+        Sampler { stop, thread, first, server, client_tids, looked: None }
+    }
+
+    /// Takes the last sample of the run queue, for whose load ends by itself: call it shortly before that. Later ones
+    /// would see a machine that comes to rest.
+    pub fn look(&mut self) {
+        self.looked = Stat::now().map(|stat| Look { at: Instant::now(), running: stat.running });
     }
 
     /// Stops and adds up. Call it while the client threads still live.
@@ -89,15 +104,24 @@ impl Sampler {
         let rows = self.thread.and_then(|thread| thread.join().ok());
         let mut readings = rows.unwrap_or_else(|| vec![self.first]);
         readings.push(Reading::now(self.server, &self.client_tids, readings.last()));
-        summarise(&readings)
+        summarise(&readings, self.looked)
     }
 }
 
-fn summarise(readings: &[Reading]) -> Samples {
+fn summarise(readings: &[Reading], looked: Option<Look>) -> Samples {
     let (Some(first), Some(last)) = (readings.first(), readings.last()) else {
         return Samples::default();
     };
-    let seconds: Vec<Second> = readings.windows(2).map(|pair| second(first, &pair[0], &pair[1])).collect();
+    let mut seconds: Vec<Second> =
+        readings.windows(2).map(|pair| second(first, &pair[0], &pair[1])).collect();
+    if let Some(look) = looked {
+        let ends = readings.iter().skip(1).map(|reading| reading.at);
+        let mut late = seconds.iter_mut().zip(ends).filter(|(_, end)| *end > look.at);
+        if let Some((second, _)) = late.next() {
+            second.run_queue = Some(look.running);
+        }
+        late.for_each(|(second, _)| second.run_queue = None);
+    }
     let whole = second(first, first, last);
     // The reading at the start saw the machine before the load: its run queue is left out.
     let queue: Vec<u32> = seconds.iter().filter_map(|second| second.run_queue).collect();
@@ -177,8 +201,10 @@ mod tests {
     #[test]
     fn two_seconds_by_hand() {
         let start = Instant::now();
-        let samples =
-            summarise(&[reading(start, 0.0, 0, 90), reading(start, 1.0, 1, 4), reading(start, 2.0, 2, 8)]);
+        let samples = summarise(
+            &[reading(start, 0.0, 0, 90), reading(start, 1.0, 1, 4), reading(start, 2.0, 2, 8)],
+            None,
+        );
         assert_eq!(samples.seconds.len(), 2);
         let row = &samples.seconds[1];
         // 200 ticks a second on 2 processors; the server ran 1 s of 2, the clients half a second.
@@ -191,11 +217,34 @@ mod tests {
     }
 
     #[test]
+    fn the_run_queue_is_that_of_the_load() {
+        let start = Instant::now();
+        let looked = |at_s, running| Some(Look { at: start + Duration::from_secs_f64(at_s), running });
+        let queues = |readings: &[Reading], looked| {
+            let samples = summarise(readings, looked);
+            let rows: Vec<_> = samples.seconds.iter().map(|second| second.run_queue).collect();
+            (rows, samples.totals.run_queue, samples.totals.run_queue_max)
+        };
+        // Shorter than a second: nothing was sampled between.
+        let short = [reading(start, 0.0, 0, 90), reading(start, 0.4, 1, 1)];
+        assert_eq!(queues(&short, looked(0.38, 7)), (vec![Some(7)], Some(7.0), Some(7)));
+        // The sample of the last second came when the load had ended, and so did that of the rest.
+        let long = [
+            reading(start, 0.0, 0, 90),
+            reading(start, 1.0, 1, 5),
+            reading(start, 2.001, 2, 1),
+            reading(start, 2.002, 3, 1),
+        ];
+        assert_eq!(queues(&long, looked(1.98, 9)), (vec![Some(5), Some(9), None], Some(7.0), Some(9)));
+        assert_eq!(queues(&long, None).2, Some(5));
+    }
+
+    #[test]
     fn counters_that_cannot_be_read_are_none_not_zero() {
         let start = Instant::now();
         let mut blind = reading(start, 1.0, 1, 4);
         blind.stat = None;
-        let samples = summarise(&[reading(start, 0.0, 0, 1), blind]);
+        let samples = summarise(&[reading(start, 0.0, 0, 1), blind], None);
         assert_eq!(samples.totals, HostFigures::default());
     }
 

@@ -34,7 +34,7 @@ pub(super) struct Stat {
 
 impl Reading {
     pub(super) fn now(server: Server, client_tids: &[u32], previous: Option<&Reading>) -> Self {
-        let stat = fs::read_to_string("/proc/stat").ok().and_then(|text| Stat::parse(&text));
+        let stat = Stat::now();
         let client_ns = client_tids.iter().enumerate().map(|(index, tid)| {
             let known = previous.map_or(0, |reading| reading.client_ns[index]);
             thread_ns(*tid).unwrap_or(known)
@@ -53,6 +53,10 @@ impl Reading {
 }
 
 impl Stat {
+    pub(super) fn now() -> Option<Self> {
+        Stat::parse(&fs::read_to_string("/proc/stat").ok()?)
+    }
+
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut stat = Stat::default();
         let mut seen_total = false;

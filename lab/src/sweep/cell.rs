@@ -16,6 +16,9 @@ use crate::sampler::{Sampler, Server};
 use crate::workload::{Load, Shape, Totals};
 use flifo_engine::Database;
 
+/// How long before the window's end the run queue is looked at for the last time.
+const LAST_LOOK_NS: u64 = 20_000_000;
+
 /// What a step is run with, besides its plan.
 pub(super) struct Bench<'a> {
     pub(super) database: &'a Database,
@@ -57,16 +60,19 @@ pub(super) fn run(
     let load = Load::new(shape, step.seed(bench.seed), step.round);
     let window = front.begin(&admission, load, (plan.settle, plan.time))?;
 
-    // An error of a driver, or Ctrl-C, closes the window early; the sleeps look every 100 ms.
+    // An error of a driver, or Ctrl-C, closes the window early: the sleeps look for that.
     let mut interrupted = interrupt::sleep_until(|| window.start_ns().min(window.end_ns()));
-    let sampler = Sampler::start(Server::RestOfThisProcess, front.client_tids().to_vec());
+    let mut sampler = Sampler::start(Server::RestOfThisProcess, front.client_tids().to_vec());
     let before = (admission.snapshot(), bench.database.stats());
-    let mut age_share_max = changes::age_share(&before.1);
+    let mut age = changes::Age::of(&before.1);
     interrupted = interrupted
         || interrupt::sleep_until(|| {
-            age_share_max = age_share_max.max(changes::age_share(&bench.database.stats()));
-            window.end_ns()
+            age.look(bench.database);
+            window.end_ns().saturating_sub(LAST_LOOK_NS)
         });
+    // The clients end with the window, and do not wait for this thread.
+    sampler.look();
+    interrupted = interrupted || interrupt::sleep_until(|| window.end_ns());
     let after = (admission.snapshot(), bench.database.stats());
     let samples = sampler.finish();
     if interrupted {
@@ -87,7 +93,7 @@ pub(super) fn run(
         admission: figures::admission(&after.0.since(&before.0)),
         fairness: Fairness::of(&tally.per_connection),
         disk: disk_figures(&before.1, &after.1, elapsed),
-        changes: changes::figures(&before.1, &after.1, elapsed, age_share_max),
+        changes: changes::figures(&before.1, &after.1, elapsed, &age),
         refusals: tally.retries.figures(),
         ..round.with_seconds(&tally.seconds)
     };

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use flifo_engine::{EngineStats, WaitReason};
+use flifo_engine::{Database, EngineStats, WaitReason};
 
+use crate::clock;
 use crate::figures::quantile_us;
 use crate::results::ChangeFigures;
 
@@ -13,16 +14,41 @@ fn age_bytes(stats: &EngineStats) -> u64 {
 }
 
 /// The checkpoint's age as a share of the redo log's capacity.
-pub(super) fn age_share(stats: &EngineStats) -> f64 {
+fn age_share(stats: &EngineStats) -> f64 {
     age_bytes(stats) as f64 / stats.redo.capacity_bytes.max(1) as f64
 }
 
-/// What happened between two looks; `age_share_max` is the caller's, who looked in between.
+/// The highest [`age_share`] of a window.
+pub(super) struct Age {
+    share_max: f64,
+    next_look_ns: u64,
+}
+
+impl Age {
+    /// A look sums up the counters of all threads, so there are no more of them than are needed.
+    const LOOKS_APART_NS: u64 = 100_000_000;
+
+    /// What it is at the window's start.
+    pub(super) fn of(stats: &EngineStats) -> Self {
+        Age { share_max: age_share(stats), next_look_ns: clock::now_ns() + Self::LOOKS_APART_NS }
+    }
+
+    /// Looks again if it is time to.
+    pub(super) fn look(&mut self, database: &Database) {
+        let now_ns = clock::now_ns();
+        if now_ns >= self.next_look_ns {
+            self.next_look_ns = now_ns + Self::LOOKS_APART_NS;
+            self.share_max = self.share_max.max(age_share(&database.stats()));
+        }
+    }
+}
+
+/// What happened between two looks, and the age in between.
 pub(super) fn figures(
     before: &EngineStats,
     after: &EngineStats,
     elapsed: Duration,
-    age_share_max: f64,
+    age: &Age,
 ) -> ChangeFigures {
     let waits = after.waits.since(&before.waits);
     let wait_us = |reason, quantile| quantile_us(waits.waits_ns(reason), quantile);
@@ -35,7 +61,7 @@ pub(super) fn figures(
         log_wait_p50_us: wait_us(WaitReason::LogSync, 0.50),
         log_wait_p99_us: wait_us(WaitReason::LogSync, 0.99),
         checkpoint_age_bytes: Some(age_bytes(after)),
-        checkpoint_age_share_max: Some(age_share_max.max(age_share(after))),
+        checkpoint_age_share_max: Some(age.share_max.max(age_share(after))),
         redo_hard_stops: Some(after.redo.hard_stops - before.redo.hard_stops),
         redo_holds: Some(waits.count(WaitReason::RedoSpace)),
         history_length: Some(after.txns.history),
