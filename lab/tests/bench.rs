@@ -143,6 +143,8 @@ fn what_is_wrong_is_one_line_before_anything_runs() {
         (&["--threads", "1,x"], "1 to 4096"),
         (&["--concurrency", "0"], "--peer none"),
         (&["--concurrency", "some"], "auto"),
+        (&["--concurrency", "auto", "--policy", "quantum,fifo"], "fifo needs a limit"),
+        (&["--concurrency", "auto", "--peer", "none,tokio"], "tokio needs a limit"),
         (&["--time", "0"], "0.05"),
         (&["--rounds", "0"], "rounds"),
         (&["--seed", "x"], "seed"),

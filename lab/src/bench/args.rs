@@ -66,12 +66,12 @@ pub struct AdmissionArgs {
     pub policy: Vec<Listed<Policy>>,
 
     /// What a user would pick instead, a list of tokio, async-lock, mutex-condvar, futex, none (no limit),
-    /// or all
-    #[arg(help_heading = "What is measured", long, value_name = "P,..", value_delimiter = ',', default_value = "all", value_parser = Listed::<Peer>::from_str)]
+    /// or all [default: all]
+    #[arg(help_heading = "What is measured", long, value_name = "P,..", value_delimiter = ',', value_parser = Listed::<Peer>::from_str)]
     pub peer: Vec<Listed<Peer>>,
 
     /// Limits of threads inside at a time, a list of numbers, cores, 2xcores, auto. A limit that finds itself
-    /// (auto) has eight seconds of search before each of its cells
+    /// (auto) is measured under quantum alone, and has eight seconds of search before each of its cells
     #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', default_value = "2xcores", value_parser = Limit::from_str)]
     pub concurrency: Vec<Limit>,
 

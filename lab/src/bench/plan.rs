@@ -85,17 +85,21 @@ impl Plan {
                 (false, _) => given,
             }
         }
-        let mut policies = expand(&args.policy);
+        let (mut policies, mut peers) = (expand(&args.policy), expand(&args.peer));
+        let limits: Vec<Option<u32>> =
+            args.concurrency.iter().map(|limit| limit.threads(processors)).collect();
+        check_limits(&policies, &peers, &limits)?;
         if policies.is_empty() {
             policies = Policy::ALL.into_iter().filter(|policy| !NOT_BY_DEFAULT.contains(policy)).collect();
         }
-        let limits: Vec<Option<u32>> =
-            args.concurrency.iter().map(|limit| limit.threads(processors)).collect();
+        if peers.is_empty() {
+            peers = Peer::ALL.to_vec();
+        }
         let time = Duration::from_secs_f64(args.time.unwrap_or(if args.quick { 0.15 } else { 0.4 }));
         Ok(Plan {
             threads: without_repeats(&or(args.threads.clone(), &THREADS, &QUICK_THREADS, args.quick)),
             loads: without_repeats(&or(expand(&args.load), &LOADS, &QUICK_LOADS, args.quick)),
-            settings: settings(&policies, &expand(&args.peer), &limits),
+            settings: settings(&policies, &peers, &limits),
             rounds: args.rounds.unwrap_or(if args.quick { 2 } else { 3 }),
             time,
             // All threads ask at the same moment: the burst must have passed before anything is measured.
@@ -139,11 +143,26 @@ impl Plan {
     }
 }
 
+fn contenders(policies: &[Policy], peers: &[Peer]) -> Vec<Contender> {
+    let ours = policies.iter().map(|policy| Contender::Policy(*policy));
+    ours.chain(peers.iter().map(|peer| Contender::Peer(*peer))).collect()
+}
+
+/// Whoever was asked for by name, and is given no limit to be measured with, is told so.
+fn check_limits(policies: &[Policy], peers: &[Peer], limits: &[Option<u32>]) -> Result<(), Error> {
+    let is_left_out = |one: &Contender| one.is_limited() && *one != Contender::Policy(Policy::Quantum);
+    match contenders(policies, peers).into_iter().find(is_left_out) {
+        Some(contender) if limits.iter().all(Option::is_none) => Err(Error::Usage(format!(
+            "--concurrency auto is measured under quantum alone, and {} needs a limit: add one, as in --concurrency auto,2xcores",
+            contender.name()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Who knows no limit comes once, at the end of the turn.
 fn settings(policies: &[Policy], peers: &[Peer], limits: &[Option<u32>]) -> Vec<Setting> {
-    let ours = policies.iter().map(|policy| Contender::Policy(*policy));
-    let theirs = peers.iter().map(|peer| Contender::Peer(*peer));
-    let contenders: Vec<Contender> = ours.chain(theirs).collect();
+    let contenders = contenders(policies, peers);
     let mut settings = Vec::new();
     for &concurrency in limits.iter().flatten() {
         let limited = contenders.iter().filter(|contender| contender.is_limited());
@@ -214,6 +233,15 @@ mod tests {
         // cores is 2 here.
         assert_eq!(of(Contender::Policy(Policy::Fifo)), 2);
         assert_eq!(of(Contender::Peer(Peer::Tokio)), 2);
+    }
+
+    #[test]
+    fn who_is_asked_for_is_measured() {
+        let names = |line| plan(line).settings.iter().map(|s| s.contender.name()).collect::<Vec<_>>();
+        assert_eq!(names("--concurrency auto"), ["auto", "none"]);
+        assert_eq!(names("--concurrency auto --policy quantum,none --peer none"), ["auto", "none", "none"]);
+        assert_eq!(names("--concurrency auto,2 --policy fifo --peer tokio"), ["fifo", "tokio", "auto"]);
+        assert_eq!(plan("").settings.len(), 6 + 5);
     }
 
     #[test]
