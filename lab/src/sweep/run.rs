@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
+use flifo_admission::Config;
 use flifo_engine::EngineConfig;
 
 use super::cell::{self, Bench};
@@ -210,12 +211,16 @@ fn engine_config(args: &SweepArgs) -> EngineConfig {
 fn settings(args: &SweepArgs, plan: &Plan, data: &Prepared) -> Settings {
     let engine = data.database.stats();
     let config = args.engine.config();
+    // Whatever the setting, the scheduler has the rest by default.
+    let admission = Config::default();
     Settings {
         rows: args.table_size.unwrap_or(TABLE_SIZE).into(),
         range_size: plan.range_size.into(),
         read_write_range_size: plan.range_of(Workload::ReadWrite).into(),
         statement_work_us: plan.statement_work_us.into(),
+        lock_waiters_max: admission.lock_waiters_max,
         quantum_us: plan.quantum.as_micros() as u64,
+        overtakes_max: admission.overtakes_max,
         seed: args.seed,
         rounds: plan.rounds,
         round_s: plan.time.as_secs_f64(),
