@@ -7,6 +7,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
+use crate::limits::FEWER_THREADS;
 
 /// What a thread does.
 pub trait Driver: Send + 'static {
@@ -56,7 +57,7 @@ impl<O: Clone + Send + 'static, R: Send + 'static> Crew<O, R> {
                     drop(tell_tid);
                     obey(place, &mut driver, &told, &report);
                 })
-                .map_err(|source| Error::thread(place as u64, source))?;
+                .map_err(|source| Error::thread(place as u64, source, FEWER_THREADS))?;
             members.push(Member { orders, thread });
         }
         drop(tell_tid);

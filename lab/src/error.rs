@@ -122,9 +122,9 @@ pub enum Error {
 
 impl Error {
     /// The system gave no thread after `started` of ours.
-    pub fn thread(started: u64, source: io::Error) -> Self {
+    pub fn thread(started: u64, source: io::Error, fewer: &str) -> Self {
         Error::Limits(format!(
-            "cannot start another thread after {started}: {source}; use fewer --threads or raise the limit (ulimit -u, ulimit -v, cgroup pids.max)"
+            "cannot start another thread after {started}: {source}; use {fewer} or raise the limit (ulimit -u, ulimit -v, cgroup pids.max)"
         ))
     }
 

@@ -11,6 +11,8 @@ use crate::error::Error;
 
 /// What to use instead, where `--threads` says how many connections.
 pub const FEWER_THREADS: &str = "fewer --threads";
+/// The same where `--concurrency` says how many at a time.
+pub const SMALLER_CONCURRENCY: &str = "a smaller --concurrency";
 
 /// Descriptors beyond the connections' own: data files, standard streams, results, /proc.
 const DESCRIPTORS_SPARE: u64 = 100;

@@ -9,6 +9,7 @@ use std::thread::{Builder, JoinHandle};
 use super::job::{Failed, Job, Window};
 use super::tally::Tally;
 use crate::error::Error;
+use crate::limits::SMALLER_CONCURRENCY;
 
 /// Workers that stand ready, their files open.
 pub(super) trait Crew {
@@ -56,7 +57,7 @@ impl Threads {
                     }
                     worked
                 })
-                .map_err(|source| Error::thread(place as u64, source))?;
+                .map_err(|source| Error::thread(place as u64, source, SMALLER_CONCURRENCY))?;
             crew.members.push(Member { window, thread });
         }
         drop(tell);

@@ -14,7 +14,7 @@ use super::{ring, show, storage, text};
 use crate::clock;
 use crate::command::{Ended, command_line};
 use crate::error::Error;
-use crate::limits;
+use crate::limits::{self, SMALLER_CONCURRENCY};
 use crate::output::check_writable;
 use crate::progress::{Progress, SweepBar, minutes};
 use crate::report::Style;
@@ -181,12 +181,11 @@ fn settings(plan: &Plan, size_bytes: u64) -> IoSettings {
 
 /// What the run takes of the system, asked before anything is touched.
 fn check_limits(plan: &Plan) -> Result<(), Error> {
-    const FEWER: &str = "a smaller --concurrency";
     let most = |figure: fn(&Cell) -> u64| plan.cells.iter().map(figure).max().unwrap_or(0);
-    limits::descriptors(most(|cell| cell::needs(cell).0), FEWER)?;
-    limits::threads(most(|cell| cell::needs(cell).1), FEWER)?;
+    limits::descriptors(most(|cell| cell::needs(cell).0), SMALLER_CONCURRENCY)?;
+    limits::threads(most(|cell| cell::needs(cell).1), SMALLER_CONCURRENCY)?;
     let memory = plan.cells.iter().map(|cell| cell::memory_bytes(cell, plan.batch_blocks)).max().unwrap_or(0);
-    limits::thread_memory(most(|cell| cell.concurrency.into()), memory, FEWER)?;
+    limits::thread_memory(most(|cell| cell.concurrency.into()), memory, SMALLER_CONCURRENCY)?;
     if plan.cells.iter().any(|cell| cell.carrier == Carrier::IoUring) {
         ring::check().map_err(|failed| Error::Limits(failed.0))?;
     }

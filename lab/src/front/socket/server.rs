@@ -10,6 +10,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::error::Error;
 use crate::front::STACK_BYTES;
+use crate::limits::FEWER_THREADS;
 use crate::workload::wire::{Header, REQUEST_BYTES_MAX, Request, Status};
 use crate::workload::{Executor, Sbtest};
 use flifo_engine::{Database, Session};
@@ -50,7 +51,7 @@ impl Servers {
             .name(format!("server-{connection}"))
             .stack_size(STACK_BYTES)
             .spawn(move || serve(&shared, &socket))
-            .map_err(|source| Error::thread(u64::from(connection), source))?;
+            .map_err(|source| Error::thread(u64::from(connection), source, FEWER_THREADS))?;
         self.threads.push(thread);
         Ok(())
     }
