@@ -22,7 +22,6 @@ const ANY_LENGTH: u32 = 0;
 pub(crate) struct Asking {
     queued_at_ns: u64,
     deadline_ns: u64,
-    end: End,
     /// It goes before those of the normal class.
     ahead: bool,
 }
@@ -37,15 +36,15 @@ pub(crate) enum Next {
 }
 
 impl Asking {
-    /// Begins to ask. `deadline` is the caller's own. `ahead` puts it at the front.
+    /// Begins to ask. `deadline` is the caller's own. `ahead` puts it before the normal class, and behind those of the first
+    /// class that came before: at the front it would keep them out for ever by waiting again and again.
     pub(crate) fn begin(session: &Session, deadline: Option<Instant>, ahead: bool) -> (Self, Next) {
         let admission = &*session.admission;
         let queued_at_ns = admission.metrics.now_ns();
         let own_ns = deadline.map_or(Request::NEVER, |deadline| admission.metrics.ns_of(deadline));
         let deadline_ns = admission.settings.deadline_ns(queued_at_ns).min(own_ns);
-        let end = if ahead { End::Front } else { End::Back };
-        let mut asking = Asking { queued_at_ns, deadline_ns, end, ahead };
-        let next = asking.join(session, admission.settings.queue_limit());
+        let asking = Asking { queued_at_ns, deadline_ns, ahead };
+        let next = asking.join(session, End::Back, admission.settings.queue_limit());
         (asking, next)
     }
 
@@ -59,7 +58,7 @@ impl Asking {
         Caller { first: caller.first || self.ahead, ..caller }
     }
 
-    fn join(&mut self, session: &Session, queue_limit: u32) -> Next {
+    fn join(&self, session: &Session, end: End, queue_limit: u32) -> Next {
         let admission = &*session.admission;
         let caller = self.caller(session);
         let request = Request {
@@ -69,7 +68,7 @@ impl Asking {
             deadline_ns: self.deadline_ns,
         };
         session.node.parker.prepare();
-        let (joined, wake) = admission.core.join(&session.node, request, (caller, self.end), queue_limit);
+        let (joined, wake) = admission.core.join(&session.node, request, (caller, end), queue_limit);
         admission.wake(wake, Some(&session.counters));
         if let Joined::Queued(state) = joined {
             admission.metrics.saw_queue(state);
@@ -90,7 +89,7 @@ impl Asking {
     }
 
     /// A verdict is there.
-    pub(crate) fn on(&mut self, session: &Session, verdict: Verdict) -> Next {
+    pub(crate) fn on(&self, session: &Session, verdict: Verdict) -> Next {
         let core = &session.admission.core;
         match verdict {
             Verdict::Granted => {
@@ -99,15 +98,12 @@ impl Asking {
             }
             Verdict::Summoned => match session.arrives(self.caller(session)) {
                 Some(state) => self.entered_from_queue(session, true, state),
-                None => {
-                    // It was the next, and still is.
-                    self.end = End::Front;
-                    self.join(session, ANY_LENGTH)
-                }
+                // It was the next, and still is.
+                None => self.join(session, End::Front, ANY_LENGTH),
             },
             Verdict::Retry => match core.try_enter(core.state(), self.caller(session)) {
                 Some((_, state)) => self.entered_from_queue(session, false, state),
-                None => self.join(session, ANY_LENGTH),
+                None => self.join(session, End::Back, ANY_LENGTH),
             },
             Verdict::Cancelled => self.refuse(session, Refused::Cancelled),
             Verdict::TimedOut => self.refuse(session, Refused::Timeout),
@@ -115,7 +111,7 @@ impl Asking {
     }
 
     /// The deadline has passed without a verdict.
-    pub(crate) fn on_deadline(&mut self, session: &Session) -> Option<Next> {
+    pub(crate) fn on_deadline(&self, session: &Session) -> Option<Next> {
         // If it is not in the queue any more, somebody is about to bring a verdict.
         session.admission.core.withdraw(&session.node).then(|| {
             session.node.parker.cancel();
@@ -124,7 +120,7 @@ impl Asking {
     }
 
     /// It has a place, but must not use it if it was cancelled meanwhile.
-    fn entered_from_queue(&mut self, session: &Session, timed: bool, state: State) -> Next {
+    fn entered_from_queue(&self, session: &Session, timed: bool, state: State) -> Next {
         let metrics = &session.admission.metrics;
         let now_ns = metrics.now_ns();
         if timed {
@@ -166,7 +162,7 @@ impl Session {
         self.sleep_until_asked(Asking::begin(self, None, true))
     }
 
-    fn sleep_until_asked(&self, (mut asking, mut next): (Asking, Next)) -> Result<State, Refused> {
+    fn sleep_until_asked(&self, (asking, mut next): (Asking, Next)) -> Result<State, Refused> {
         let deadline = asking.deadline(self);
         let parker = &self.node.parker;
         loop {

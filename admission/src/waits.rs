@@ -61,7 +61,8 @@ impl Session {
         }
     }
 
-    /// As [`Session::wait_end`], but queues when the limit is reached, before those of the normal class.
+    /// As [`Session::wait_end`], but queues when the limit is reached, before those of the normal class and behind
+    /// holders of locks that came before.
     /// Only where the caller holds nothing others may wait for: no latch, no mutex. When it is refused, it
     /// is outside.
     pub fn wait_end_may_queue(&self, kind: WaitKind) -> Result<(), Refused> {

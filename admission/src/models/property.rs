@@ -274,7 +274,7 @@ impl World {
             deadline_ns: self.now_ns.saturating_add(patience_ns),
         };
         if !self.enter(id)? {
-            self.join(id, if ahead { End::Front } else { End::Back }, self.queue_limit)?;
+            self.join(id, End::Back, self.queue_limit)?;
         }
         Ok(())
     }

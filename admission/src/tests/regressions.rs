@@ -12,7 +12,7 @@ use crate::queue::{Node, Request};
 use crate::rule::End;
 use crate::rule::Leaver;
 use crate::state::{Caller, LIMIT_MAX};
-use crate::{Config, Policy, Refused};
+use crate::{Class, Config, Policy, Refused, WaitKind};
 
 const REQUEST: Request = Request { first: false, tenant: 0, queued_at_ns: 0, deadline_ns: Request::NEVER };
 
@@ -45,6 +45,36 @@ fn as_many_can_be_pending_as_two_policies_wake() {
     assert_eq!((state.policy(), state.limit()), (Policy::Fifo, LIMIT_MAX));
     nodes.iter().for_each(|_| _ = core.started());
     assert_eq!((core.state().pending(), core.state().places()), (0, LIMIT_MAX));
+}
+
+/// The ends of waits do not overtake each other, nor a holder of locks: some that wait again and again, such as those that
+/// stream a result, would keep it out for ever.
+#[test]
+fn the_end_of_a_wait_does_not_overtake_a_holder_of_locks() {
+    for policy in [Policy::Fifo, Policy::Lifo, Policy::Flifo, Policy::Lease, Policy::Quantum] {
+        let admission = admission(policy, 1);
+        let streams = inside(&admission);
+        streams.wait_begin(WaitKind::Network);
+        let runs = inside(&admission);
+        let (mut holder, mut newcomer) = (admission.session(), admission.session());
+        holder.set_class(Class::First);
+        let mut newcomer = Box::pin(newcomer.enter_async());
+        let mut holder_enters = Box::pin(holder.enter_async());
+        assert!(!is_in(newcomer.as_mut()) && !is_in(holder_enters.as_mut()));
+        let comes_back = thread::spawn(move || {
+            streams.wait_end_may_queue(WaitKind::Network).unwrap();
+            streams
+        });
+        until_queued(&admission, 3);
+        runs.exit();
+        assert!(is_in(holder_enters.as_mut()), "{policy}: it came first");
+        drop(holder_enters);
+        holder.exit();
+        let streams = comes_back.join().unwrap();
+        assert!(!is_in(newcomer.as_mut()), "{policy}: the end of a wait goes before it");
+        streams.exit();
+        assert!(is_in(newcomer.as_mut()), "{policy}");
+    }
 }
 
 #[test]
