@@ -9,8 +9,8 @@ use crate::core::{Core, Terms, Wake};
 use crate::delay::SleepDelay;
 use crate::metrics::{Counters, Metrics, Snapshot, add};
 use crate::overtaking::Overtaking;
-use crate::parker::Verdict;
-use crate::queue::List;
+use crate::parker::{Verdict, Wakers};
+use crate::queue::{List, Node};
 use crate::session::Session;
 use crate::state::SESSIONS_MAX;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
@@ -189,8 +189,9 @@ impl Admission {
         let watched = self.watchdog.configure(self, &config);
         *current = config;
         drop(current);
-        self.wake(by_terms, None);
-        self.wake(by_rule, None);
+        let mut wakers = self.tell(by_terms, None, || now_ns);
+        wakers.add(self.tell(by_rule, None, || now_ns));
+        wakers.call();
         watched
     }
 
@@ -239,7 +240,7 @@ impl Admission {
     pub fn step(self: &Arc<Self>, now: Instant) {
         let now_ns = self.metrics.ns_of(now);
         let overdue = self.core.withdraw_overdue(now_ns);
-        wake_all(overdue, Verdict::TimedOut);
+        tell_all(overdue, Verdict::TimedOut, |_| {}).call();
         self.core.close_gate(now_ns);
         // Should the thread that was woken last not run for long, such as a task that nobody polls.
         self.wake(self.core.offer_kept(self.core.state(), || now_ns), None);
@@ -276,36 +277,41 @@ impl Admission {
 
     /// As [`Admission::wake`]; `now_ns` says when that is, and is asked only if somebody is woken.
     pub(crate) fn wake_at(&self, wake: Wake, counters: Option<&Counters>, now_ns: impl FnOnce() -> u64) {
+        self.tell(wake, counters, now_ns).call();
+    }
+
+    /// As [`Admission::wake_at`], but leaves it to the caller to call the wakers of tasks.
+    fn tell(&self, wake: Wake, counters: Option<&Counters>, now_ns: impl FnOnce() -> u64) -> Wakers {
+        let at = |now_ns: u64| {
+            // Relaxed: the parker's word publishes it.
+            move |node: &Node| node.granted_at_ns.store(now_ns, Ordering::Relaxed)
+        };
         match wake {
-            Wake::Nobody => {}
-            Wake::Granted(mut list) => {
+            Wake::Nobody => Wakers::default(),
+            Wake::Granted(list) => {
                 self.metrics.saw_pending(self.core.state());
-                let now_ns = now_ns();
-                while let Some(node) = list.pop_front() {
+                let note_time = at(now_ns());
+                tell_all(list, Verdict::Granted, |node| {
                     if let Some(counters) = counters {
                         add(&counters.handed_on, 1);
                     }
-                    // Relaxed: the parker's word publishes it.
-                    node.granted_at_ns.store(now_ns, Ordering::Relaxed);
-                    node.parker.wake(Verdict::Granted);
-                }
+                    note_time(node);
+                })
             }
-            Wake::Summoned(mut list) => {
-                let now_ns = now_ns();
-                while let Some(node) = list.pop_front() {
-                    node.granted_at_ns.store(now_ns, Ordering::Relaxed);
-                    node.parker.wake(Verdict::Summoned);
-                }
-            }
-            Wake::Retry(list) => wake_all(list, Verdict::Retry),
+            Wake::Summoned(list) => tell_all(list, Verdict::Summoned, at(now_ns())),
+            Wake::Retry(list) => tell_all(list, Verdict::Retry, |_| {}),
         }
     }
 }
 
-fn wake_all(mut list: List, verdict: Verdict) {
+/// Gives everybody in a list the verdict, after `before`.
+fn tell_all(mut list: List, verdict: Verdict, before: impl Fn(&Node)) -> Wakers {
+    let mut wakers = Wakers::default();
     while let Some(node) = list.pop_front() {
-        node.parker.wake(verdict);
+        before(&node);
+        wakers.add(node.parker.tell(verdict));
     }
+    wakers
 }
 
 impl Drop for Admission {

@@ -105,17 +105,18 @@ impl Parker {
 
     /// Ends the wait of its session.
     pub(crate) fn wake(&self, verdict: Verdict) {
+        self.tell(verdict).call();
+    }
+
+    /// Ends the wait of its session, but for the task's waker that is to be called.
+    pub(crate) fn tell(&self, verdict: Verdict) -> Wakers {
         // Release: the session sees what was done before. Acquire: the waker it set is visible.
         match self.word.swap(verdict as u32, Ordering::AcqRel) {
             PARKED => self.futex.wake(&self.word),
-            TASK => {
-                let waker = lock(&self.waker).take();
-                if let Some(waker) = waker {
-                    wake_task(waker);
-                }
-            }
+            TASK => return Wakers { first: lock(&self.waker).take(), others: Vec::new() },
             _ => {}
         }
+        Wakers::default()
     }
 
     /// Takes the verdict, if there is one.
@@ -124,6 +125,35 @@ impl Parker {
         // Relaxed: nobody but the session looks at it before it joins again.
         self.word.store(IDLE, Ordering::Relaxed);
         Some(verdict)
+    }
+}
+
+/// The wakers of tasks that have their verdicts.
+///
+/// They are called when everybody who is woken with them has one. For a waker may do anything: drop the entry of
+/// another, which waits for the verdict that is on its way.
+#[must_use = "tasks sleep on unless their wakers are called"]
+#[derive(Default)]
+pub(crate) struct Wakers {
+    first: Option<Waker>,
+    /// Apart, so that nothing is allocated where one is woken, or none.
+    others: Vec<Waker>,
+}
+
+impl Wakers {
+    pub(crate) fn add(&mut self, more: Wakers) {
+        match self.first {
+            None => *self = more,
+            Some(_) => self.others.extend(more.into_iter()),
+        }
+    }
+
+    pub(crate) fn call(self) {
+        self.into_iter().for_each(wake_task);
+    }
+
+    fn into_iter(self) -> impl Iterator<Item = Waker> {
+        self.first.into_iter().chain(self.others)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Tasks driven by hand: each poll is a step of the test, so every order of events can be had.
 
-use std::pin::pin;
-use std::sync::Arc;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -338,6 +338,57 @@ fn a_panic_in_a_waker_harms_nobody_else() {
     admission.set_thread_concurrency(3).unwrap();
     assert_eq!(woken.0.load(Ordering::Relaxed), 1);
     assert!(is_in(second) && is_in(first));
+}
+
+/// An entry with its session, which a waker may drop.
+type Owned = Pin<Box<dyn Future<Output = Result<(), Refused>> + Send>>;
+
+fn owned_entry(admission: &Arc<Admission>) -> Owned {
+    let mut session = admission.session();
+    Box::pin(async move { session.enter_async().await })
+}
+
+/// Queues one whose waker drops another that is queued, too.
+fn one_that_drops_another(admission: &Arc<Admission>) -> Owned {
+    let (mut drops, mut dropped) = (owned_entry(admission), owned_entry(admission));
+    let victim = Arc::new(Mutex::new(None));
+    let taken = Arc::clone(&victim);
+    let waker = Waker::from(Arc::new(Calls(move || drop(taken.lock().unwrap().take()))));
+    assert!(drops.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    assert!(dropped.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    *victim.lock().unwrap() = Some(dropped);
+    drops
+}
+
+fn is_ready(entry: &mut Owned) -> bool {
+    entry.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
+}
+
+#[test]
+fn a_waker_may_drop_another_that_is_woken_with_its_own() {
+    for policy in QUEUEING {
+        let admission = admission(policy, 1);
+        let holder = inside(&admission);
+        let mut drops = one_that_drops_another(&admission);
+        admission.set_thread_concurrency(3).unwrap();
+        assert!(is_ready(&mut drops), "{policy}");
+        drop((drops, holder));
+        assert_drained(&admission.snapshot());
+    }
+}
+
+#[test]
+fn a_waker_may_drop_another_that_the_same_change_wakes() {
+    let (admission, waiter, others) = congestible(Policy::Fifo, 1);
+    waiter.wait_begin(WaitKind::RowLock);
+    let mut drops = one_that_drops_another(&admission);
+    let config = admission.config();
+    let thread_concurrency = config.thread_concurrency + 1;
+    // The end of congestion wakes one, the higher limit the other.
+    admission.reconfigure(Config { lock_waiters_max: 0, thread_concurrency, ..config }).unwrap();
+    assert!(is_ready(&mut drops));
+    drop((drops, waiter, others));
+    assert_drained(&admission.snapshot());
 }
 
 #[test]
