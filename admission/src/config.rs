@@ -212,7 +212,7 @@ pub struct Config {
     /// default.
     pub tau: Option<Duration>,
     /// When somebody waits and nobody has entered or left for so long, one more is admitted past the limit:
-    /// those inside wait for something that nobody declared.
+    /// those inside wait for something that nobody declared, or were woken and do not run.
     pub stall_after: Option<Duration>,
     /// After so long in the queue a session of [`crate::Class::Normal`] is promoted past the first class,
     /// with every fourth place at the most.

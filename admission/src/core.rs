@@ -28,7 +28,7 @@ use crate::config::half;
 use crate::kept::Kept;
 use crate::queue::{List, Node, Request};
 use crate::rule::{End, Exit, Leaver, Passing};
-use crate::state::{Caller, ONE_PENDING, ONE_PLACE, State};
+use crate::state::{Caller, ONE_PENDING, ONE_PLACE, PENDING_MAX, State};
 use crate::sync::{AtomicBool, AtomicU64, CacheAligned, Mutex, MutexGuard, Ordering, lock};
 use crate::waiting::Waiting;
 
@@ -546,8 +546,9 @@ impl Core {
     pub(crate) fn break_stall(&self, now_ns: u64) -> Wake {
         let mut waiting = self.queue();
         let mut old = self.state();
-        // P < L: if those woken last do not run, one more would not either.
-        while old.queued() > 0 && old.pending() < old.limit() {
+        // However many are pending: they may be tasks that nobody polls, which say nothing of the next. It is asked once in a
+        // stall time, so those who are merely slow are not joined by many.
+        while old.queued() > 0 && old.pending() < PENDING_MAX {
             match self.swap(old, old.granted()) {
                 Ok(new) => {
                     let next = waiting.pop(new.policy().rule().end(), now_ns);

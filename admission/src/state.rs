@@ -26,9 +26,9 @@
 //! - nobody inside, nobody queued: P = Q = 0, and T are the kept places.
 //!
 //! T and Q are bounded by the number of sessions, which [`crate::Admission::session`] bounds, and of kept places. P is bounded
-//! by twice the highest limit, 2046: at most one highest limit of threads were handed a place, since that
-//! happens while T <= L, or P < L; and at most one were summoned, since that happens while P < L. Both can
-//! come together when the policy changes.
+//! by twice the highest limit, [`PENDING_MAX`]. A place is handed on, or granted, while T <= L afterwards, so at most one
+//! highest limit of threads are pending with a place then; one is summoned while P < L, so at most one highest limit are
+//! pending without. Both can come together when the policy changes. The stall breaker, which grants past the limit, stops at the bound.
 
 use crate::Policy;
 
@@ -63,6 +63,9 @@ pub(crate) const SESSIONS_MAX: u64 = ones(T_BITS) - KEPT_MAX;
 pub(crate) const KEPT_MAX: u64 = 256;
 /// The highest limit.
 pub(crate) const LIMIT_MAX: u32 = ones(L_BITS) as u32;
+/// The highest P.
+pub(crate) const PENDING_MAX: u32 = 2 * LIMIT_MAX;
+const _: () = assert!(PENDING_MAX as u64 <= ones(P_BITS));
 
 /// Who asks at the gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

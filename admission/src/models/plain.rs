@@ -435,7 +435,7 @@ impl Plain {
     }
 
     pub(super) fn break_stall(&mut self, now_ns: u64) -> Tellings {
-        if self.queued() == 0 || self.pending >= self.limit {
+        if self.queued() == 0 {
             return vec![];
         }
         let telling = self.grant(now_ns);

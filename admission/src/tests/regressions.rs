@@ -43,6 +43,10 @@ fn as_many_can_be_pending_as_two_policies_wake() {
     let state = core.state();
     assert_eq!((state.pending(), state.places(), state.queued()), (2 * LIMIT_MAX, LIMIT_MAX, 0));
     assert_eq!((state.policy(), state.limit()), (Policy::Fifo, LIMIT_MAX));
+    let one_more = Node::new();
+    join(&core, &one_more);
+    assert!(matches!(core.break_stall(0), Wake::Nobody), "the field is full");
+    assert!(core.withdraw(&one_more));
     nodes.iter().for_each(|_| _ = core.started());
     assert_eq!((core.state().pending(), core.state().places()), (0, LIMIT_MAX));
 }
@@ -141,6 +145,25 @@ fn a_stall_is_broken_under_every_policy() {
         admission.step(now + Duration::from_secs(1));
         assert_eq!(admission.snapshot().stalls_broken, 1, "{policy}");
         assert!(is_in(entry.as_mut()), "{policy}");
+    }
+}
+
+/// As when the task that was woken last is never polled: those behind it get in all the same.
+#[test]
+fn a_stall_is_broken_while_a_woken_task_does_not_run() {
+    for policy in super::tasks::QUEUEING {
+        let admission = admission_with(Config { policy, thread_concurrency: 1, ..Config::default() });
+        let holder = inside(&admission);
+        let (mut asleep, mut next) = (admission.session(), admission.session());
+        let (mut asleep, mut next) = (Box::pin(asleep.enter_async()), Box::pin(next.enter_async()));
+        assert!(!is_in(asleep.as_mut()) && !is_in(next.as_mut()));
+        if policy == Policy::Lifo {
+            std::mem::swap(&mut asleep, &mut next);
+        }
+        holder.exit();
+        let now = Instant::now();
+        (0..3).for_each(|second| admission.step(now + Duration::from_secs(second)));
+        assert!(is_in(next.as_mut()), "{policy}");
     }
 }
 
