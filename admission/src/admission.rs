@@ -45,7 +45,8 @@ pub(crate) struct Settings {
     queue_timeout_ns: AtomicU64,
     lease_ns: AtomicU64,
     quantum_ns: AtomicU64,
-    lease_until_ns: AtomicU64,
+    /// When the lease of those inside began. Not when it ends: another lease time holds for it, too.
+    lease_since_ns: AtomicU64,
 }
 
 /// Stands for "never" and "any time".
@@ -61,7 +62,7 @@ impl Settings {
             queue_timeout_ns: AtomicU64::new(0),
             lease_ns: AtomicU64::new(0),
             quantum_ns: AtomicU64::new(0),
-            lease_until_ns: AtomicU64::new(0),
+            lease_since_ns: AtomicU64::new(0),
         };
         settings.set(config);
         settings
@@ -106,17 +107,17 @@ impl Settings {
 
     /// Whether the lease of those inside is over; if so, the next one begins, and only one caller is told.
     pub(crate) fn lease_over(&self, now_ns: u64) -> bool {
-        let until_ns = self.lease_until_ns.load(Ordering::Relaxed);
-        let next_ns = now_ns.saturating_add(self.lease_ns.load(Ordering::Relaxed));
-        now_ns >= until_ns
+        let since_ns = self.lease_since_ns.load(Ordering::Relaxed);
+        now_ns.saturating_sub(since_ns) >= self.lease_ns.load(Ordering::Relaxed)
             && self
-                .lease_until_ns
-                .compare_exchange(until_ns, next_ns, Ordering::Relaxed, Ordering::Relaxed)
+                .lease_since_ns
+                .compare_exchange(since_ns, now_ns, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok()
     }
 }
 
-fn in_ns(time: Duration) -> u64 {
+/// What does not fit is as good as never.
+pub(crate) fn in_ns(time: Duration) -> u64 {
     time.as_nanos().try_into().unwrap_or(UNBOUNDED_NS)
 }
 

@@ -14,7 +14,8 @@ const SAVED_MAX: u32 = 16;
 pub(crate) struct Overtaking {
     /// For each session served; 0: any number.
     allowance: AtomicU32,
-    /// Invariant: at most `SAVED_MAX * allowance`. It bounds a number and guards nothing, so relaxed.
+    /// Invariant: at most `SAVED_MAX * allowance`. When that is set to less, who has just read the old one may add too much,
+    /// which the next session served mends. It bounds a number and guards nothing, so relaxed.
     left: AtomicU32,
 }
 
@@ -25,6 +26,8 @@ impl Overtaking {
 
     pub(crate) fn set(&self, allowance: u32) {
         self.allowance.store(allowance, Ordering::Relaxed);
+        let most = most_left(allowance);
+        self.change(|left| (left > most).then_some(most));
     }
 
     /// Whether a newcomer may overtake now.
@@ -43,8 +46,8 @@ impl Overtaking {
     pub(crate) fn served(&self) {
         let allowance = self.allowance.load(Ordering::Relaxed);
         if allowance != 0 {
-            let most = allowance.saturating_mul(SAVED_MAX);
-            self.change(|left| (left < most).then(|| left.saturating_add(allowance).min(most)));
+            let most = most_left(allowance);
+            self.change(|left| (left != most).then(|| left.saturating_add(allowance).min(most)));
         }
     }
 
@@ -52,6 +55,10 @@ impl Overtaking {
         // Two that used the last one at the same moment: one overtook for nothing.
         let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, to);
     }
+}
+
+fn most_left(allowance: u32) -> u32 {
+    allowance.saturating_mul(SAVED_MAX)
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -73,5 +80,15 @@ mod tests {
         (0..100).for_each(|_| overtaking.served());
         (0..2 * SAVED_MAX).for_each(|_| overtaking.used());
         assert!(!overtaking.is_allowed(), "they are not saved up without end");
+    }
+
+    #[test]
+    fn a_smaller_allowance_leaves_no_more_savings_than_it_makes() {
+        let overtaking = Overtaking::new();
+        overtaking.set(1000);
+        (0..100).for_each(|_| overtaking.served());
+        overtaking.set(1);
+        (0..SAVED_MAX).for_each(|_| overtaking.used());
+        assert!(!overtaking.is_allowed());
     }
 }

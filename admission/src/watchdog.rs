@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::thread::{Builder, Thread};
 use std::time::{Duration, Instant};
 
-use crate::admission::Admission;
+use crate::admission::{Admission, in_ns};
 use crate::auto::{AutoConfig, Controller};
 use crate::core::Core;
 use crate::futex_hash;
@@ -63,7 +63,11 @@ impl Watchdog {
     /// dropped.
     pub(crate) fn configure(&self, admission: &Arc<Admission>, config: &Config) -> Result<(), ConfigError> {
         let mut inner = lock(&self.inner);
-        inner.stall_after_ns = config.stall_after.map(|time| time.as_nanos() as u64);
+        let stall_after_ns = config.stall_after.map(in_ns);
+        if stall_after_ns != inner.stall_after_ns {
+            inner.stall_after_ns = stall_after_ns;
+            inner.look_at_ns = 0;
+        }
         let auto = config.auto.map(|bounds| (bounds, config.thread_concurrency));
         if auto != inner.auto {
             inner.auto = auto;

@@ -168,6 +168,50 @@ fn a_stall_is_broken_while_a_woken_task_does_not_run() {
 }
 
 #[test]
+fn a_shorter_stall_time_holds_at_once() {
+    let hour = Duration::from_secs(3600);
+    let config = Config { policy: Policy::Fifo, thread_concurrency: 1, ..Config::default() };
+    let admission = admission_with(Config { stall_after: Some(hour), ..config });
+    let _stuck = inside(&admission);
+    let mut session = admission.session();
+    let mut entry = Box::pin(session.enter_async());
+    assert!(!is_in(entry.as_mut()));
+    let now = Instant::now();
+    admission.step(now);
+    let stall_after = Some(Duration::from_millis(100));
+    admission.reconfigure(Config { stall_after, ..admission.config() }).unwrap();
+    admission.step(now + Duration::from_secs(1));
+    assert!(is_in(entry.as_mut()));
+}
+
+#[test]
+fn a_stall_time_beyond_the_clock_is_never_over() {
+    let stall_after = Some(Duration::from_nanos(u64::MAX) + Duration::from_nanos(1));
+    let config = Config { policy: Policy::Fifo, thread_concurrency: 1, ..Config::default() };
+    let admission = admission_with(Config { stall_after, ..config });
+    let _stuck = inside(&admission);
+    let mut session = admission.session();
+    let mut entry = Box::pin(session.enter_async());
+    assert!(!is_in(entry.as_mut()));
+    let now = Instant::now();
+    (0..3).for_each(|second| admission.step(now + Duration::from_secs(second)));
+    assert!(!is_in(entry.as_mut()));
+}
+
+#[test]
+fn a_shorter_lease_holds_at_once() {
+    let hour = Duration::from_secs(3600);
+    let admission = admission_with(Config { lease: hour, ..Config::default() });
+    let now_ns = 2 * hour.as_nanos() as u64;
+    assert!(admission.settings.lease_over(now_ns));
+    assert!(!admission.settings.lease_over(now_ns + 1000));
+    admission.reconfigure(Config { lease: Duration::from_nanos(1000), ..admission.config() }).unwrap();
+    assert!(admission.settings.lease_over(now_ns + 1000));
+    assert!(!admission.settings.lease_over(now_ns + 1999));
+    assert!(admission.settings.lease_over(now_ns + 2000));
+}
+
+#[test]
 fn a_tenant_of_another_scheduler_does_no_harm() {
     let (other, admission) = (admission(Policy::Fifo, 1), admission(Policy::Fifo, 1));
     (0..5).for_each(|_| _ = other.tenant(1.0).unwrap());
