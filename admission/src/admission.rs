@@ -257,10 +257,14 @@ impl Admission {
         }
     }
 
-    /// Sets the limit on behalf of `auto`.
+    /// Sets the limit on behalf of `auto`, if it still wants that one.
     fn try_limit(&self, limit: u32) {
-        // Under the lock, so that a change of the policy is not undone.
+        // Under the lock, so that a change is not undone: neither of the policy, nor of the limit, which comes with another
+        // controller, or with none.
         let config = lock(&self.config);
+        if !self.watchdog.wants_limit(limit) {
+            return;
+        }
         let (wake, _) = self.core.set_rule(config.policy, limit, self.metrics.now_ns());
         drop(config);
         self.wake(wake, None);

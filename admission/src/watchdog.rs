@@ -29,6 +29,7 @@ const TELL_EVERY_NS: u64 = 10_000_000;
 const IDLE_STEPS: u32 = 20;
 
 pub(crate) struct Watchdog {
+    /// Locked after the scheduler's configuration, if that is locked, too.
     inner: Mutex<Inner>,
     /// The thread sleeps until it is roused. Set by the thread, before it looks whether anybody waits and
     /// sleeps; cleared by whoever rouses it, after it joined the queue. Sequentially consistent on both
@@ -149,7 +150,13 @@ impl Watchdog {
         inner.auto.is_some() && inner.auto == config.auto.map(|bounds| (bounds, config.thread_concurrency))
     }
 
-    /// A limit to try, if the limit finds itself.
+    /// Whether this limit is to be tried, still.
+    pub(crate) fn wants_limit(&self, limit: u32) -> bool {
+        lock(&self.inner).controller.as_ref().is_some_and(|controller| controller.limit() == limit)
+    }
+
+    /// A limit to try, if the limit finds itself. Others may change the configuration before it is set: see
+    /// [`Watchdog::wants_limit`].
     pub(crate) fn better_limit(&self, metrics: &Metrics, state: State, now_ns: u64) -> Option<u32> {
         let mut inner = lock(&self.inner);
         if now_ns < inner.tell_at_ns {

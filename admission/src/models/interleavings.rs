@@ -11,7 +11,7 @@ use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread::{self, JoinHandle};
 
 use crate::kept::Kept;
-use crate::{Admission, Class, Config, Policy, Refused, Session, WaitKind};
+use crate::{Admission, AutoLimit, Class, Config, Policy, Refused, Session, WaitKind};
 
 /// The policies that queue. `sleep` polls, which loom can follow only a little way; see below.
 const QUEUEING: [Policy; 7] = [
@@ -23,6 +23,9 @@ const QUEUEING: [Policy; 7] = [
     Policy::Summon,
     Policy::Quantum,
 ];
+
+/// Of a limit that finds itself.
+const BOUNDS: AutoLimit = AutoLimit { floor: 1, ceiling: 4 };
 
 fn config(policy: Policy, limit: u32) -> Config {
     Config { policy, thread_concurrency: limit, concurrency_tickets: 1, ..Config::default() }
@@ -412,6 +415,20 @@ fn congestion_begins_and_ends() {
             enter_and_exit(&mut admission.session());
             waiter.join().unwrap();
             holder_of_locks.join().unwrap();
+        });
+    }
+}
+
+/// What the controller has just found is late when the user sets a limit.
+#[test]
+fn a_limit_that_is_set_against_one_that_was_found() {
+    for auto in [None, Some(BOUNDS)] {
+        explore(2, Config { auto: Some(BOUNDS), ..config(Policy::Fifo, 1) }, move |admission| {
+            let watched = Arc::clone(admission);
+            let watchdog = thread::spawn(move || watched.step(watched.metrics.instant_of(0).unwrap()));
+            admission.reconfigure(Config { auto, thread_concurrency: 3, ..admission.config() }).unwrap();
+            watchdog.join().unwrap();
+            assert_eq!(admission.thread_concurrency(), 3);
         });
     }
 }
