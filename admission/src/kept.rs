@@ -68,9 +68,9 @@ impl Core {
         if !slot.load(Ordering::Relaxed) {
             return None;
         }
-        let state = self.state();
-        let before = state.without_kept(1);
-        (self.admits(before, caller) && take(slot)).then(|| (how(before), state))
+        let before = self.state().without_kept(1);
+        // The word is read again: before, the place may have been given back, and kept again by another since.
+        (self.admits(before, caller) && take(slot)).then(|| (how(before), self.state()))
     }
 
     /// Enters on a place that any processor keeps.

@@ -212,6 +212,26 @@ fn a_kept_place_is_taken_once() {
     });
 }
 
+/// One takes a kept place while another gives it back, enters and keeps it again: it must have seen the word with its place in it.
+#[test]
+fn who_takes_a_kept_place_has_seen_it_counted() {
+    explore_kept(3, config(Policy::Fifo, 1), |admission| {
+        let comes = |session: &mut Session| {
+            if session.try_enter() {
+                assert_ne!(session.last_seen.get().places(), 0);
+                session.exit();
+            }
+        };
+        inside(admission).exit();
+        let other = spawn(admission, move |session| {
+            set_rule(session.admission(), Policy::Fifo, 1);
+            comes(session);
+        });
+        comes(&mut admission.session());
+        other.join().unwrap();
+    });
+}
+
 fn one_at_a_time(admission: &Arc<Admission>) {
     let inside = Arc::new(AtomicU32::new(0));
     let work = |session: &mut Session, inside: &AtomicU32| {
