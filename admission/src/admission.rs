@@ -183,7 +183,7 @@ impl Admission {
         };
         let limit = match self.watchdog.keeps_limit(&config) {
             true => self.core.state().limit(),
-            false => config.thread_concurrency,
+            false => config.first_limit(),
         };
         let by_terms = self.core.set_terms(terms, now_ns);
         let (by_rule, _) = self.core.set_rule(config.policy, limit, now_ns);

@@ -184,7 +184,7 @@ pub struct Config {
     /// Who goes first.
     pub policy: Policy,
     /// Threads inside at a time; 0 means no limit. At most [`Config::THREAD_CONCURRENCY_MAX`]. With
-    /// [`Config::auto`] the limit to begin with.
+    /// [`Config::auto`] the limit to begin with, brought between its bounds.
     pub thread_concurrency: u32,
     /// The limit finds itself between these bounds; `None`: it stays as it is set.
     pub auto: Option<AutoLimit>,
@@ -258,6 +258,15 @@ impl Config {
         match positive.into_iter().find(|(_, time)| *time == Some(Duration::ZERO)) {
             Some((name, _)) => Err(ConfigError::Zero(name)),
             None => Ok(()),
+        }
+    }
+
+    /// The limit to begin with. One that finds itself is never without: nobody would queue, and where nobody queues
+    /// nothing is to be found.
+    pub(crate) fn first_limit(&self) -> u32 {
+        match self.auto {
+            Some(AutoLimit { floor, ceiling }) => self.thread_concurrency.clamp(floor, ceiling),
+            None => self.thread_concurrency,
         }
     }
 }

@@ -310,6 +310,19 @@ fn impossible_configurations_say_what_is_allowed() {
 }
 
 #[test]
+fn a_limit_that_finds_itself_begins_between_its_bounds() {
+    use crate::AutoLimit;
+    let auto = Some(AutoLimit { floor: 2, ceiling: 6 });
+    for (thread_concurrency, begins) in [(0, 2), (1, 2), (4, 4), (9, 6)] {
+        let config = Config { thread_concurrency, watchdog: false, ..Config::default() };
+        let admission = Admission::new(config).unwrap();
+        admission.reconfigure(Config { auto, ..admission.config() }).unwrap();
+        assert_eq!(admission.thread_concurrency(), begins, "from {thread_concurrency}");
+        assert_eq!(admission.config().thread_concurrency, thread_concurrency);
+    }
+}
+
+#[test]
 fn a_limit_that_finds_itself_stays_between_its_bounds() {
     use crate::AutoLimit;
     use std::time::{Duration, Instant};

@@ -72,9 +72,9 @@ impl Watchdog {
         let auto = config.auto.map(|bounds| (bounds, config.thread_concurrency));
         if auto != inner.auto {
             inner.auto = auto;
-            inner.controller = auto.map(|(AutoLimit { floor, ceiling }, start)| {
-                let start = start.clamp(floor, ceiling);
-                let auto = AutoConfig { floor, ceiling, start, ..AutoConfig::default() };
+            inner.controller = config.auto.map(|AutoLimit { floor, ceiling }| {
+                let auto =
+                    AutoConfig { floor, ceiling, start: config.first_limit(), ..AutoConfig::default() };
                 Controller::new(auto, SEED).expect("the bounds were checked")
             });
         }
