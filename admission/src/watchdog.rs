@@ -25,6 +25,8 @@ const SEED: u64 = 0x5EED;
 const LOOKS: u64 = 8;
 /// The controller is told so often, ns.
 const TELL_EVERY_NS: u64 = 10_000_000;
+/// The longest time between two tellings, ns: if counting took longer than a hundredth of it, the thread did not run meanwhile.
+const PAUSE_NS_MAX: u64 = 1_000_000_000;
 /// So many steps without anybody in the queue, and the thread sleeps until somebody joins.
 const IDLE_STEPS: u32 = 20;
 
@@ -164,10 +166,12 @@ impl Watchdog {
         }
         inner.tell_at_ns = now_ns + TELL_EVERY_NS;
         inner.controller.as_ref()?;
-        // Counting reads the counters of all sessions: no more than a hundredth of a processor for that.
+        // Counting reads the counters of all sessions: no more than a hundredth of a processor for that. By the clock: `now_ns`
+        // is the caller's, and may be old.
+        let began_ns = metrics.now_ns();
         let work_done = metrics.work_done();
-        let took_ns = metrics.now_ns().saturating_sub(now_ns);
-        inner.tell_at_ns = now_ns + TELL_EVERY_NS.max(100 * took_ns);
+        let took_ns = metrics.now_ns().saturating_sub(began_ns);
+        inner.tell_at_ns = now_ns + (100 * took_ns).clamp(TELL_EVERY_NS, PAUSE_NS_MAX);
         inner.controller.as_mut()?.observe(now_ns, work_done, state.queued(), state.places())
     }
 }
@@ -190,5 +194,24 @@ fn watch(admission: &Weak<Admission>) {
         if sleeps {
             std::thread::park();
         }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_that_is_told_an_old_time_is_followed_by_no_long_pause() {
+        let admission = Admission::new(Config {
+            auto: Some(AutoLimit { floor: 1, ceiling: 4 }),
+            watchdog: false,
+            ..Config::default()
+        })
+        .unwrap();
+        std::thread::sleep(Duration::from_nanos(PAUSE_NS_MAX / 100 * 2));
+        let (watchdog, metrics) = (&admission.watchdog, &admission.metrics);
+        assert!(watchdog.better_limit(metrics, admission.core.observed(), 0).is_some());
+        assert!(lock(&watchdog.inner).tell_at_ns <= PAUSE_NS_MAX);
     }
 }
