@@ -33,7 +33,8 @@
  * - Functions on an admission, a canceller or a tenant may be called from any thread at any time. A session
  *   may move between threads, but serves one at a time; to hand it over, finish the call before.
  * - Nothing here is for a signal handler. A thread must not be cancelled, nor jump away, in a call.
- * - After fork the child may use none of the parent's schedulers and sessions; it can make new ones.
+ * - After fork the child may use none of the parent's schedulers and sessions. It can make new ones only if no
+ *   other thread was in a call meanwhile, whose locks stay locked in the child: fork before, or exec.
  * - No call holds a lock of the library while it sleeps; only flifo_enter, flifo_enter_until and
  *   flifo_wait_end_may_queue sleep.
  * - The shared library stays mapped when it is closed with dlclose. If you link the static one into something
@@ -286,7 +287,8 @@ typedef struct {
    */
   uint32_t auto_floor;
   /**
-   * Not 0: the limit finds itself between `auto_floor` and this.
+   * Not 0: the limit finds itself between `auto_floor` and this, and begins at `thread_concurrency`, brought between
+   * the two.
    */
   uint32_t auto_ceiling;
   /**
@@ -758,8 +760,8 @@ flifo_status_t flifo_wait_end(flifo_session_t session,
                               int kind);
 
 /**
- * As `flifo_wait_end`, but queues when the limit is reached, before those of the normal class. Only where the
- * caller holds nothing that others may wait for: no latch, no mutex.
+ * As `flifo_wait_end`, but queues when the limit is reached, before those of the normal class and behind holders
+ * of locks that came before. Only where the caller holds nothing that others may wait for: no latch, no mutex.
  *
  * Returns `FLIFO_TIMEOUT`, `FLIFO_QUEUE_FULL` or `FLIFO_CANCELLED` if it is refused: the wait is over then, and
  * the session is outside.

@@ -23,7 +23,8 @@ pub struct flifo_config_t {
     pub thread_concurrency: u32,
     /// With `auto_ceiling`: the lowest limit that is tried.
     pub auto_floor: u32,
-    /// Not 0: the limit finds itself between `auto_floor` and this.
+    /// Not 0: the limit finds itself between `auto_floor` and this, and begins at `thread_concurrency`, brought between
+    /// the two.
     pub auto_ceiling: u32,
     /// Engine entries a thread makes on one place before it must ask again; at least 1.
     pub concurrency_tickets: u32,

@@ -214,8 +214,8 @@ pub extern "C" fn flifo_wait_end(session: flifo_session_t, kind: c_int) -> flifo
     })
 }
 
-/// As `flifo_wait_end`, but queues when the limit is reached, before those of the normal class. Only where the
-/// caller holds nothing that others may wait for: no latch, no mutex.
+/// As `flifo_wait_end`, but queues when the limit is reached, before those of the normal class and behind holders
+/// of locks that came before. Only where the caller holds nothing that others may wait for: no latch, no mutex.
 ///
 /// Returns `FLIFO_TIMEOUT`, `FLIFO_QUEUE_FULL` or `FLIFO_CANCELLED` if it is refused: the wait is over then, and
 /// the session is outside.
