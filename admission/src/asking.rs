@@ -4,6 +4,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::admission::Admission;
 use crate::core::Joined;
 use crate::metrics::add;
 use crate::parker::Verdict;
@@ -41,8 +42,7 @@ impl Asking {
     pub(crate) fn begin(session: &Session, deadline: Option<Instant>, ahead: bool) -> (Self, Next) {
         let admission = &*session.admission;
         let queued_at_ns = admission.metrics.now_ns();
-        let own_ns = deadline.map_or(Request::NEVER, |deadline| admission.metrics.ns_of(deadline));
-        let deadline_ns = admission.settings.deadline_ns(queued_at_ns).min(own_ns);
+        let deadline_ns = admission.deadline_ns(queued_at_ns, deadline);
         let asking = Asking { queued_at_ns, deadline_ns, ahead };
         let next = asking.join(session, End::Back, admission.settings.queue_limit());
         (asking, next)
@@ -83,8 +83,8 @@ impl Asking {
                 session.has_overtaken(state);
                 Next::Enter(state)
             }
-            Joined::Full => self.refuse(session, Refused::QueueFull),
-            Joined::Cancelled => self.refuse(session, Refused::Cancelled),
+            Joined::Full => Next::Refuse(session.refused(Refused::QueueFull)),
+            Joined::Cancelled => Next::Refuse(session.refused(Refused::Cancelled)),
         }
     }
 
@@ -105,8 +105,8 @@ impl Asking {
                 Some((_, state)) => self.entered_from_queue(session, false, state),
                 None => self.join(session, End::Back, ANY_LENGTH),
             },
-            Verdict::Cancelled => self.refuse(session, Refused::Cancelled),
-            Verdict::TimedOut => self.refuse(session, Refused::Timeout),
+            Verdict::Cancelled => Next::Refuse(session.refused(Refused::Cancelled)),
+            Verdict::TimedOut => Next::Refuse(session.refused(Refused::Timeout)),
         }
     }
 
@@ -115,7 +115,7 @@ impl Asking {
         // If it is not in the queue any more, somebody is about to bring a verdict.
         session.admission.core.withdraw(&session.node).then(|| {
             session.node.parker.cancel();
-            self.refuse(session, Refused::Timeout)
+            Next::Refuse(session.refused(Refused::Timeout))
         })
     }
 
@@ -136,17 +136,17 @@ impl Asking {
         }
         if session.node.cancelled.load(Ordering::Acquire) {
             session.give_place_on(state);
-            return self.refuse(session, Refused::Cancelled);
+            return Next::Refuse(session.refused(Refused::Cancelled));
         }
         Next::Enter(state)
     }
+}
 
-    fn refuse(&self, session: &Session, why: Refused) -> Next {
-        if why == Refused::Cancelled {
-            session.forget_cancel();
-        }
-        session.admission.metrics.refused(why);
-        Next::Refuse(why)
+impl Admission {
+    /// When one that begins to ask at `now_ns` gives up; `own` is its own deadline.
+    fn deadline_ns(&self, now_ns: u64, own: Option<Instant>) -> u64 {
+        let own_ns = own.map_or(Request::NEVER, |own| self.metrics.ns_of(own));
+        self.settings.deadline_ns(now_ns).min(own_ns)
     }
 }
 
@@ -188,12 +188,11 @@ impl Session {
         let admission = &*self.admission;
         let (core, metrics, delay) = (&admission.core, &admission.metrics, &admission.delay);
         let queued_at_ns = metrics.now_ns();
-        let own_ns = deadline.map_or(Request::NEVER, |deadline| metrics.ns_of(deadline));
-        let deadline_ns = admission.settings.deadline_ns(queued_at_ns).min(own_ns);
+        let deadline_ns = admission.deadline_ns(queued_at_ns, deadline);
         let queue_limit = admission.settings.queue_limit();
         if metrics.polls_begin() > queue_limit && queue_limit != 0 {
             metrics.polls_end();
-            return self.refuse_poll(Refused::QueueFull);
+            return Err(self.refused(Refused::QueueFull));
         }
         let mut sleeps = 0;
         let outcome = loop {
@@ -225,15 +224,16 @@ impl Session {
             }
             // The policy has changed. What has passed of the queue timeout has passed.
             Ok(None) => self.queue(metrics.instant_of(deadline_ns)),
-            Err(why) => self.refuse_poll(why),
+            Err(why) => Err(self.refused(why)),
         }
     }
 
-    fn refuse_poll(&self, why: Refused) -> Result<State, Refused> {
+    /// It is turned away: counted, and a cancellation is obeyed.
+    fn refused(&self, why: Refused) -> Refused {
         if why == Refused::Cancelled {
             self.forget_cancel();
         }
         self.admission.metrics.refused(why);
-        Err(why)
+        why
     }
 }
