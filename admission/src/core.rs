@@ -281,8 +281,8 @@ impl Core {
                 || state.places() <= self.enough(state.limit())
                 || !exit.leaver.holds_locks && self.first_waits.load(Ordering::Relaxed)
         };
-        match rule.at_exit(exit) {
-            Passing::GiveBack if rule.at_rise() == Passing::HandOn && needed() => Passing::HandOn,
+        match (rule.at_exit)(exit) {
+            Passing::GiveBack if rule.at_rise == Passing::HandOn && needed() => Passing::HandOn,
             passing => passing,
         }
     }
@@ -316,7 +316,7 @@ impl Core {
                 Err(seen) => old = seen,
             }
         };
-        let end = new.policy().rule().end();
+        let end = new.policy().rule().end;
         let wake = match passing {
             Passing::GiveBack => Wake::Nobody,
             Passing::Disperse => Wake::Retry(waiting.take_all()),
@@ -352,7 +352,7 @@ impl Core {
     fn fill(&self, waiting: &mut Waiting, now_ns: u64) -> Wake {
         self.give_back_kept();
         let mut woken = List::new();
-        match self.state().policy().rule().at_rise() {
+        match self.state().policy().rule().at_rise {
             Passing::GiveBack => Wake::Nobody,
             Passing::HandOn => {
                 self.fill_into(&mut woken, waiting, now_ns);
@@ -403,7 +403,7 @@ impl Core {
         while old.queued() > 0 && condition(old, waiting.has_first()) {
             match self.swap(old, step(old)) {
                 Ok(new) => {
-                    let next = waiting.pop(new.policy().rule().end(), now_ns);
+                    let next = waiting.pop(new.policy().rule().end, now_ns);
                     taken.push_back(next.expect("Q > 0 under the lock, so a node is linked"));
                     old = new;
                 }
@@ -551,7 +551,7 @@ impl Core {
         while old.queued() > 0 && old.pending() < PENDING_MAX {
             match self.swap(old, old.granted()) {
                 Ok(new) => {
-                    let next = waiting.pop(new.policy().rule().end(), now_ns);
+                    let next = waiting.pop(new.policy().rule().end, now_ns);
                     self.reopen(&waiting, now_ns);
                     return Wake::Granted(single(next));
                 }

@@ -48,140 +48,63 @@ pub(crate) enum End {
 }
 
 /// A policy.
-pub(crate) trait Rule: Sync {
+pub(crate) struct Rule {
     /// How newcomers are treated.
-    fn gate(&self) -> Gate;
-
+    pub(crate) gate: Gate,
     /// What an exit does while somebody waits. `GiveBack` is overruled when too few would run on, and
     /// while the gate is closed for the sake of the queue's head.
-    fn at_exit(&self, exit: &Exit<'_>) -> Passing;
-
+    pub(crate) at_exit: fn(&Exit<'_>) -> Passing,
     /// Who is served first.
-    fn end(&self) -> End {
-        End::Front
-    }
-
+    pub(crate) end: End,
     /// What becomes of a place that is free for another reason than an exit: a higher limit, the end of
     /// congestion.
-    fn at_rise(&self) -> Passing {
-        Passing::HandOn
-    }
+    pub(crate) at_rise: Passing,
 }
 
 const BARGE: Gate = Gate { lenient: false, strict: false };
 const LENIENT: Gate = Gate { lenient: true, strict: false };
 const STRICT: Gate = Gate { lenient: false, strict: true };
 
+/// Every exit hands its place on to the one that waits longest. The others say in what they differ.
+const HAND_ON: Rule =
+    Rule { gate: BARGE, at_exit: |_| Passing::HandOn, end: End::Front, at_rise: Passing::HandOn };
+
 impl Policy {
     /// What the policy does.
-    pub(crate) fn rule(self) -> &'static dyn Rule {
+    pub(crate) fn rule(self) -> Rule {
         match self {
-            Policy::None => &Unlimited,
+            // Everybody enters, so nobody waits.
+            Policy::None => Rule { at_exit: |_| Passing::GiveBack, ..HAND_ON },
             // The queue is for those that cannot poll: tasks, and sessions that were in it when the policy
             // changed.
-            Policy::Sleep => &HandOn { gate: BARGE, end: End::Front },
-            Policy::Fifo => &HandOn { gate: STRICT, end: End::Front },
-            Policy::Lifo => &HandOn { gate: BARGE, end: End::Back },
-            Policy::Flifo => &HandOn { gate: LENIENT, end: End::Front },
-            Policy::Broadcast => &Broadcast,
-            Policy::Lease => &Lease,
-            Policy::Summon => &Summon,
-            Policy::Quantum => &Quantum,
+            Policy::Sleep => HAND_ON,
+            Policy::Fifo => Rule { gate: STRICT, ..HAND_ON },
+            Policy::Lifo => Rule { end: End::Back, ..HAND_ON },
+            Policy::Flifo => Rule { gate: LENIENT, ..HAND_ON },
+            // An exit wakes everybody.
+            Policy::Broadcast => {
+                Rule { at_exit: |_| Passing::Disperse, at_rise: Passing::Disperse, ..HAND_ON }
+            }
+            // The set of threads inside changes by time: places are handed on only once in a lease, and those who
+            // came in last keep coming back until then.
+            Policy::Lease => {
+                Rule { gate: LENIENT, at_exit: |exit| hand_on_if((exit.lease_over)()), ..HAND_ON }
+            }
+            // A place is never idle: it goes to a woken thread only when that thread runs.
+            Policy::Summon => Rule { at_exit: summon, at_rise: Passing::Summon, ..HAND_ON },
+            // Round robin with a quantum for those that come back at once, `flifo` for the others; see `crate::turn`.
+            Policy::Quantum => {
+                Rule { gate: LENIENT, at_exit: |exit| hand_on_if(!exit.leaver.in_quantum), ..HAND_ON }
+            }
         }
     }
 }
 
-/// Everybody enters, so nobody waits.
-struct Unlimited;
-
-impl Rule for Unlimited {
-    fn gate(&self) -> Gate {
-        BARGE
-    }
-
-    fn at_exit(&self, _: &Exit<'_>) -> Passing {
-        Passing::GiveBack
-    }
+fn hand_on_if(over: bool) -> Passing {
+    if over { Passing::HandOn } else { Passing::GiveBack }
 }
 
-/// Every exit hands its place on: `fifo`, `lifo`, `flifo` and `sleep`, by gate and end.
-struct HandOn {
-    gate: Gate,
-    end: End,
-}
-
-impl Rule for HandOn {
-    fn gate(&self) -> Gate {
-        self.gate
-    }
-
-    fn at_exit(&self, _: &Exit<'_>) -> Passing {
-        Passing::HandOn
-    }
-
-    fn end(&self) -> End {
-        self.end
-    }
-}
-
-/// An exit wakes everybody.
-struct Broadcast;
-
-impl Rule for Broadcast {
-    fn gate(&self) -> Gate {
-        BARGE
-    }
-
-    fn at_exit(&self, _: &Exit<'_>) -> Passing {
-        Passing::Disperse
-    }
-
-    fn at_rise(&self) -> Passing {
-        Passing::Disperse
-    }
-}
-
-/// The set of threads inside changes by time: places are handed on only once in a lease, and those who
-/// came in last keep coming back until then.
-struct Lease;
-
-impl Rule for Lease {
-    fn gate(&self) -> Gate {
-        LENIENT
-    }
-
-    fn at_exit(&self, exit: &Exit<'_>) -> Passing {
-        if (exit.lease_over)() { Passing::HandOn } else { Passing::GiveBack }
-    }
-}
-
-/// A place is never idle: it goes to a woken thread only when that thread runs.
-struct Summon;
-
-impl Rule for Summon {
-    fn gate(&self) -> Gate {
-        BARGE
-    }
-
-    fn at_exit(&self, exit: &Exit<'_>) -> Passing {
-        // One summoned thread for each place is enough; more would only find the places taken.
-        if exit.state.pending() < exit.state.limit() { Passing::Summon } else { Passing::GiveBack }
-    }
-
-    fn at_rise(&self) -> Passing {
-        Passing::Summon
-    }
-}
-
-/// Round robin with a quantum for those that come back at once, `flifo` for the others; see [`crate::turn`].
-struct Quantum;
-
-impl Rule for Quantum {
-    fn gate(&self) -> Gate {
-        LENIENT
-    }
-
-    fn at_exit(&self, exit: &Exit<'_>) -> Passing {
-        if exit.leaver.in_quantum { Passing::GiveBack } else { Passing::HandOn }
-    }
+fn summon(exit: &Exit<'_>) -> Passing {
+    // One summoned thread for each place is enough; more would only find the places taken.
+    if exit.state.pending() < exit.state.limit() { Passing::Summon } else { Passing::GiveBack }
 }

@@ -104,7 +104,7 @@ impl State {
     /// The same T, P and Q under another policy and limit. A closed gate opens; congestion stays.
     pub(crate) fn with_rule(self, policy: Policy, limit: u32) -> Self {
         debug_assert!(limit <= LIMIT_MAX);
-        let gate = policy.rule().gate();
+        let gate = policy.rule().gate;
         let mut flags = (policy as u64) << POLICY_SHIFT;
         flags |= if gate.lenient { LENIENT } else { 0 };
         flags |= if gate.strict { STRICT } else { 0 };
