@@ -16,9 +16,9 @@ use super::entries::{Entries, NodeKind};
 use crate::buffer::{BufferPool, Need, Stop};
 use crate::disk::Tablespace;
 use crate::error::{Error, Result};
-use crate::page::PageNo;
+use crate::page::{Bytes, PageNo, Torn};
 use crate::page::edit::entry_bytes;
-use crate::page::node::{Fences, LARGE_PREFIX_BYTES, Stored, common_prefix, separator};
+use crate::page::node::{Fences, LARGE_PREFIX_BYTES, Node, Stored, common_prefix, separator};
 use crate::page::overflow::{OverflowHeader, Pointer, bytes_per_page, format_overflow};
 use crate::space::{PageAllocator, Run};
 use crate::wait::Waiter;
@@ -113,7 +113,7 @@ impl Tree {
     fn check_empty(&self, waiter: &Waiter) -> Result<()> {
         let empty = self.pool.retry(waiter, || {
             let root = self.pool.optimistic(self.root)?;
-            Ok(root.checked(root.node().level())? == 0 && root.checked(root.node().slots())? == 0)
+            root.checked(is_empty(root.node()))
         })?;
         if empty { Ok(()) } else { Err(Error::TreeNotEmpty) }
     }
@@ -280,7 +280,7 @@ impl Loader<'_> {
         let node = self.build_node(self.root, level, count, fences);
         self.pool.change(self.waiter, &Need::nodes(self.pool.page_size(), &[]), |mut mtr| {
             let mut root = self.pool.optimistic(self.root)?.exclusive()?;
-            if root.node().slots() != Ok(0) {
+            if !root.checked(is_empty(root.node()))? {
                 return Err(Stop::fail(Error::TreeNotEmpty));
             }
             mtr.rewrite(&mut root, |page| page.copy_from_slice(&node));
@@ -362,6 +362,11 @@ impl Loader<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a tree with this root has no rows. One that was just raised has no slots, and a child with all of them.
+fn is_empty(root: Node<impl Bytes>) -> std::result::Result<bool, Torn> {
+    Ok(root.level()? == 0 && root.slots()? == 0)
 }
 
 fn child_of(value: &[u8]) -> u64 {

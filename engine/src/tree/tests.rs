@@ -313,6 +313,31 @@ fn bulk_load_refuses_what_it_must_and_leaves_nothing() {
     f.check_against(&BTreeMap::from([(b"k".to_vec(), b"v".to_vec())]));
 }
 
+/// A root that was just raised has no slots: all rows lie in its one child.
+#[test]
+fn bulk_load_does_not_take_a_raised_root_for_an_empty_one() {
+    let f = fixture(64, 2);
+    let mut rows = 0;
+    let loaded = f.tree.bulk_load_from(
+        &f.waiter,
+        1.0,
+        |_| {},
+        |key, value| {
+            rows += 1;
+            if rows == 1 {
+                key.push(b'a');
+                value.push(b'b');
+                return Ok(true);
+            }
+            assert!(f.tree.insert(&f.waiter, b"k", b"v")?);
+            f.tree.split(&f.waiter, b"k", 0)?;
+            Ok(false)
+        },
+    );
+    assert!(matches!(loaded, Err(Error::TreeNotEmpty)), "{loaded:?}");
+    f.check_against(&BTreeMap::from([(b"k".to_vec(), b"v".to_vec())]));
+}
+
 #[test]
 fn bulk_load_tells_its_progress_and_felling_frees_all_but_the_root() {
     let f = fixture(64, 2);
