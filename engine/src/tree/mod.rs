@@ -182,7 +182,11 @@ impl Tree {
             slot.finish(waiter);
         }
         match removed? {
-            Removed::Done { underfull: true, .. } => self.shrink(waiter, key).map(|()| true),
+            // The row is gone, whether its leaf can be merged or not.
+            Removed::Done { underfull: true, .. } => match self.shrink(waiter, key) {
+                Err(error) if error.ends_all() => Err(error),
+                _ => Ok(true),
+            },
             Removed::Done { .. } => Ok(true),
             Removed::Nothing | Removed::NoSlot => Ok(false),
         }

@@ -4,7 +4,7 @@ mod put;
 
 use super::*;
 use crate::buffer::PoolConfig;
-use crate::disk::{MemoryDisk, Tablespace};
+use crate::disk::{AlignedBuffer, MemoryDisk, Tablespace};
 use crate::error::Error;
 use crate::metrics::Waits;
 use crate::redo::log_on;
@@ -433,6 +433,51 @@ fn entries_of_the_largest_size_split_well() {
         assert!(f.tree.delete(&f.waiter, key).unwrap());
     }
     f.check_against(&BTreeMap::new());
+}
+
+/// What a merge reads may have rotted; the row is gone all the same.
+#[test]
+fn a_row_is_removed_though_its_leaf_cannot_be_merged() {
+    let f = fixture(16, 1);
+    for id in 0..2000_u32 {
+        assert!(f.tree.insert(&f.waiter, &id.to_be_bytes(), &[1; 100]).unwrap());
+    }
+    let first_leaf = || {
+        let look = || {
+            let (leaf, mut next) = (f.tree.leaf(&[])?, Vec::new());
+            leaf.checked(leaf.node().upper_into(&mut next))?;
+            Ok((leaf.checked(leaf.node().used_bytes())?, next))
+        };
+        f.pool.retry(&f.waiter, look).unwrap()
+    };
+    let (full, next) = first_leaf();
+    let mut ids = 0_u32..;
+    let mut delete = || {
+        let key = ids.next().unwrap().to_be_bytes();
+        let deleted = f.tree.delete(&f.waiter, &key);
+        (key, deleted)
+    };
+    assert!(delete().1.unwrap());
+    let row_bytes = full - first_leaf().0;
+    while first_leaf().0 - row_bytes >= 4096 / 4 {
+        assert!(delete().1.unwrap());
+    }
+    let page = f.pool.retry(&f.waiter, || Ok(f.tree.leaf(&next)?.page())).unwrap();
+    f.pool.flush_all(&f.waiter).unwrap();
+    let mut image = AlignedBuffer::new(4096);
+    f.pool.space().read(page.0, image.bytes_mut()).unwrap();
+    image.bytes_mut()[2000] ^= 1;
+    f.pool.space().write(page.0, image.bytes()).unwrap();
+    // The others drive it out of the pool.
+    let from = 1000_u32.to_be_bytes();
+    (0..3).for_each(|_| assert_eq!(f.rows(Bound::Included(&from), Bound::Unbounded).len(), 1000));
+    let found = f.tree.get(&f.waiter, &next, &mut Vec::new());
+    assert!(matches!(found, Err(Error::CorruptPage { page: found, .. }) if found == page.0), "{found:?}");
+
+    let (key, deleted) = delete();
+    assert!(matches!(deleted, Ok(true)), "{deleted:?}");
+    assert!(first_leaf().0 < 4096 / 4, "it was meant to be merged");
+    assert!(!f.tree.get(&f.waiter, &key, &mut Vec::new()).unwrap());
 }
 
 /// A scan's callback may use the tree, even scan.
