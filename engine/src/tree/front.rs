@@ -93,7 +93,9 @@ impl Tree {
                     return Err(Stop::corrupt(parent.page()));
                 }
                 match look(&next, end)? {
-                    Found::Only(0) | Found::More => {}
+                    // Where the tree ends others are about to write.
+                    Found::Only(0) if next.checked(next.node().is_last())? => {}
+                    Found::More => {}
                     Found::Only(more) => return advance(mtr, parent, leaf, next, rows + more),
                     Found::Large(key) => return Ok(Outcome::Large(key)),
                 }

@@ -54,6 +54,33 @@ fn all_levels_go() {
     assert_eq!(reachable(&f), 1);
 }
 
+/// As a merge leaves it that found no room, or failed.
+#[test]
+fn an_empty_leaf_behind_the_first_stops_nothing() {
+    let f = fixture(64, 2);
+    for id in 0..200_u32 {
+        assert!(f.tree.insert(&f.waiter, &id.to_be_bytes(), &[1; 100]).unwrap());
+    }
+    let fence = |key: &[u8]| {
+        let mut upper = Vec::new();
+        let look = || {
+            let leaf = f.tree.leaf(key)?;
+            leaf.checked(leaf.node().upper_into(&mut upper))
+        };
+        assert!(f.pool.retry(&f.waiter, look).unwrap(), "there are more leaves");
+        upper
+    };
+    let (second, third) = (fence(&[]), fence(&fence(&[])));
+    fence(&third);
+    for (key, _) in f.rows(Bound::Included(&second), Bound::Excluded(&third)) {
+        let removed = f.tree.remove(&f.waiter, &key, &|_| true, &mut None).unwrap();
+        assert!(matches!(removed, Removed::Done { .. }));
+    }
+    drop_front(&f, &u32::MAX.to_be_bytes());
+    f.check_against(&BTreeMap::new());
+    assert_eq!(reachable(&f), 1);
+}
+
 #[test]
 fn large_values_take_their_pages_along() {
     let f = fixture(64, 2);
