@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use flifo_admission::{Admission, Config};
 
+use super::catalog::Kind;
 use super::{Database, EngineConfig};
 use crate::disk::{DiskCall, Fault, MemoryDisk};
 use crate::error::{Error, Result};
@@ -196,4 +197,25 @@ fn purge_frees_the_pages_of_large_rows() {
     }
     assert_eq!(pages(&db), before);
     assert_eq!(before.0, before.1);
+}
+
+/// A load has a stamp for each value, and logs next to nothing.
+#[test]
+fn stamps_do_not_come_again_after_a_reopening() {
+    let disk = MemoryDisk::default();
+    let mut last = 0;
+    for round in 0..3 {
+        let db = match round {
+            0 => Database::create_on(Arc::new(disk.clone()), config()).unwrap(),
+            _ => Database::open_on(Arc::new(disk.clone()), config()).unwrap(),
+        };
+        let (catalog, waiter) = (&db.inner.catalog, db.inner.waiter());
+        assert!(catalog.alloc().next_stamp() > last, "opening {round}");
+        let tree = catalog.create_tree(&waiter, Kind::Tree, &round.to_string()).unwrap();
+        let rows = (0..6000_u32).map(|id| (id.to_be_bytes(), [1; 1000]));
+        assert_eq!(tree.bulk_load(&waiter, rows, 1.0, |_| {}).unwrap(), 6000);
+        // After those of the tree's values.
+        last = catalog.alloc().next_stamp();
+        db.close().unwrap();
+    }
 }

@@ -15,8 +15,9 @@
 //!     48    8  its length, bytes, the first ones included
 //! ```
 //! All pages of a value but the last are full. They are written before an entry refers to them, and never changed while
-//! one does. No two values have the same stamp while a process runs: a page that has the stamp has the value's bytes, so a
-//! reader needs to hold nothing between the entry and the pages.
+//! one does. No two values have the same stamp: a page that has the stamp has the value's bytes, so a reader needs to hold
+//! nothing between the entry and the pages. So stamps bear the number of the opening ([`first_stamp`]): positions in the log,
+//! which they were once, do not tell the values of a bulk load apart from those after the next opening.
 
 use super::node::{LARGE_BYTES, LARGE_PREFIX_BYTES};
 use super::{AT_KIND, AT_OWNER};
@@ -27,6 +28,15 @@ const AT_NEXT: usize = 40;
 const AT_INDEX: usize = 48;
 const AT_LENGTH: usize = 52;
 pub(super) const AT_BYTES: usize = 56;
+
+/// Values that an opening of the database can give stamps to, as a power of two.
+const STAMPS_LOG2: u32 = 40;
+
+/// The first stamp of the opening with this number; each of its values has the next one. Bit 63 is set, which is in none of
+/// the stamps that were positions in the log. After 2^23 openings they begin again.
+pub(crate) fn first_stamp(epoch: u32) -> u64 {
+    1 << 63 | u64::from(epoch) << STAMPS_LOG2
+}
 
 /// Bytes of a value that a page takes.
 pub(crate) const fn bytes_per_page(page_bytes: usize) -> usize {

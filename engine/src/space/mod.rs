@@ -26,6 +26,7 @@ use crate::error::{Error, Result};
 use crate::metrics::WaitReason;
 use crate::page::bitmap::{self, bitmap_of, group_pages};
 use crate::page::op::Op;
+use crate::page::overflow::first_stamp;
 use crate::page::pending::{self as pending_page, PENDING_PAGE, PendingChain};
 use crate::page::{AT_KIND, KIND_BITMAP, PageNo};
 use crate::wait::Waiter;
@@ -70,8 +71,8 @@ pub struct PageAllocator {
     adding: Mutex<()>,
     /// Slots of the pending page.
     slots: FreeSlots,
-    /// The stamp of the last large value.
-    last_stamp: AtomicU64,
+    /// The stamp of the next large value.
+    next_stamp: AtomicU64,
 }
 
 impl PageAllocator {
@@ -90,16 +91,14 @@ impl PageAllocator {
     }
 
     fn with_groups(pool: &Arc<BufferPool>, groups: u64) -> PageAllocator {
-        let zero = AtomicU64::new(0);
-        let pool = Arc::clone(pool);
         PageAllocator {
-            pool,
+            pool: Arc::clone(pool),
             groups: AtomicU64::new(groups),
-            grown_pages: zero,
+            grown_pages: AtomicU64::new(0),
             cursor: AtomicU64::new(2),
             adding: Mutex::default(),
             slots: FreeSlots::default(),
-            last_stamp: AtomicU64::new(0),
+            next_stamp: AtomicU64::new(first_stamp(pool.space().epoch())),
         }
     }
 

@@ -117,13 +117,9 @@ impl PageAllocator {
         Ok(())
     }
 
-    /// A stamp that no value has had since the database was opened.
+    /// A stamp that no other value has ([`first_stamp`](crate::page::overflow::first_stamp)).
     pub(crate) fn next_stamp(&self) -> u64 {
-        let from = self.pool.log().next().0;
-        let next = |last: u64| (last + 1).max(from);
-        let last =
-            self.last_stamp.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
-        next(last.expect("it is never refused"))
+        self.next_stamp.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Makes the pending page of a new tablespace.
