@@ -29,7 +29,8 @@ pub(super) struct Begun<'p> {
     pool: &'p BufferPool,
     instance: &'p Instance,
     entries: Vec<&'p PageEntry>,
-    /// The greatest LSN of its pages.
+    /// The least LSN of its pages, and the greatest.
+    oldest: Lsn,
     newest: Lsn,
     written: bool,
 }
@@ -45,6 +46,10 @@ impl Drop for Begun<'_> {
 }
 
 impl Begun<'_> {
+    pub(super) fn oldest(&self) -> Lsn {
+        self.oldest
+    }
+
     pub(super) fn newest(&self) -> Lsn {
         self.newest
     }
@@ -150,13 +155,15 @@ impl BufferPool {
         batch: &mut Batch,
     ) -> Result<Begun<'p>> {
         batch.clear();
-        let mut begun = Begun { pool: self, instance, entries: Vec::new(), newest: Lsn(0), written: false };
+        let (oldest, newest) = (Lsn(u64::MAX), Lsn(0));
+        let mut begun = Begun { pool: self, instance, entries: Vec::new(), oldest, newest, written: false };
         for page in pages.take(BATCH_PAGES) {
             let entry = self.entry(page)?;
             if entry.try_begin_write() {
                 instance.count_dirty(-1);
                 begun.entries.push(entry);
-                begun.newest = begun.newest.max(self.copy_page(entry, batch.push(page)));
+                let lsn = self.copy_page(entry, batch.push(page));
+                (begun.oldest, begun.newest) = (begun.oldest.min(lsn), begun.newest.max(lsn));
             }
         }
         Ok(begun)

@@ -52,6 +52,7 @@ pub(crate) use guard::{ExclusiveGuard, OptimisticGuard, SharedGuard, Sight};
 pub(crate) use mtr::{Mtr, Need, redo_bytes_max};
 pub use recovery::RecoveryProgress;
 pub(crate) use recovery::Replay;
+pub(crate) use unlogged::Made;
 pub(crate) use voided::Voided;
 
 use crate::background::{Sleep, Task, run};

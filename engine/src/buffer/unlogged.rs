@@ -4,10 +4,12 @@
 //! page, and what was logged of it in an earlier life is void (`Mtr::void`), so that recovery does not read it.
 //!
 //! # Invariant
-//! A page that is dirty, and whose LSN is not after the end of the log when the load was done with it, is one that the
-//! load made and nobody has changed since; and the load has not ended, since it ends with the page written and synced
-//! ([`BufferPool::flush_unlogged`]). Any later change bears a greater LSN: then the page may be another one's by now,
-//! and is written twice like all others.
+//! A page that is dirty, and whose LSN is neither before the end of the log when it was allocated, nor after that when the load
+//! was done with it, is one that the load made and nobody has changed since; and the load has not ended, since it ends with
+//! the page written and synced ([`BufferPool::flush_unlogged`]). To write it needs the log up to its LSN, and the allocation
+//! with it. What an earlier life left in the page bears a lesser LSN, and the allocation may not be durable: after a crash
+//! the page has that life still. Any later change bears a greater one: then the page may be another one's by now. Both
+//! are written twice like all others.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -22,19 +24,27 @@ use crate::metrics::WaitReason;
 use crate::page::{Lsn, PageNo};
 use crate::wait::Waiter;
 
+/// Pages in a row that a load made.
+#[derive(Debug, Clone)]
+pub(crate) struct Made {
+    pub(crate) pages: Range<u64>,
+    /// The end of the log when they had been allocated.
+    pub(crate) since: Lsn,
+}
+
 /// Pages that a load is done with, some of one stripe.
 pub(super) struct Finished {
-    pages: Range<u64>,
+    made: Made,
     /// The end of the log then.
     until: Lsn,
 }
 
 impl BufferPool {
     /// Has the cleaners write pages of one stripe that a load is done with.
-    pub(crate) fn write_soon(&self, pages: Range<u64>) {
-        if !pages.is_empty() {
-            let instance = self.instance_of(PageNo(pages.start));
-            instance.finished().push_back(Finished { pages, until: self.log.next() });
+    pub(crate) fn write_soon(&self, made: Made) {
+        if !made.pages.is_empty() {
+            let instance = self.instance_of(PageNo(made.pages.start));
+            instance.finished().push_back(Finished { made, until: self.log.next() });
             instance.bell.ring();
         }
     }
@@ -42,22 +52,22 @@ impl BufferPool {
     /// Returns when all of these pages that a load has made are written and durable.
     pub(crate) fn flush_unlogged(
         &self,
-        runs: impl Iterator<Item = Range<u64>> + Clone,
+        runs: impl Iterator<Item = Made> + Clone,
         waiter: &Waiter,
     ) -> Result<()> {
         let mut batch = Batch::new(self.page_size());
         let until = self.log.next();
         let pieces = runs.flat_map(pieces);
         // The cleaners write, too: first what they have not begun, then see to the rest.
-        for pages in pieces.clone() {
-            self.write_unlogged(pages, until, &mut batch, waiter)?;
+        for made in pieces.clone() {
+            self.write_unlogged(made, until, &mut batch, waiter)?;
         }
-        for pages in pieces {
-            while let Some(page) = self.first_in(pages.clone(), DIRTY | WRITING)? {
+        for made in pieces {
+            while let Some(page) = self.first_in(made.pages.clone(), DIRTY | WRITING)? {
                 let entry = self.entry(page)?;
                 entry.wait_while(waiter, WaitReason::DiskWrite, |state| state & WRITING != 0);
                 entry.wait_while(waiter, WaitReason::PageLatch, |state| state & EXCLUSIVE != 0);
-                self.write_unlogged(pages.clone(), until, &mut batch, waiter)?;
+                self.write_unlogged(made.clone(), until, &mut batch, waiter)?;
             }
         }
         self.check_failed()?;
@@ -81,24 +91,26 @@ impl BufferPool {
         batch: &mut Batch,
         waiter: &Waiter,
     ) -> Result<bool> {
-        let (pages, until) = {
+        let (piece, until) = {
             let mut queue = instance.finished();
-            let Some(finished) = queue.front_mut() else { return Ok(false) };
-            let (pages, until) = (&mut finished.pages, finished.until);
+            let Some(Finished { made: Made { pages, since }, until }) = queue.front_mut() else {
+                return Ok(false);
+            };
             let piece = pages.start..pages.end.min(pages.start + BATCH_PAGES as u64);
             pages.start = piece.end;
+            let (piece, until) = (Made { pages: piece, since: *since }, *until);
             if pages.is_empty() {
                 queue.pop_front();
             }
             (piece, until)
         };
-        self.write_unlogged(pages, until, batch, waiter).map(|()| true)
+        self.write_unlogged(piece, until, batch, waiter).map(|()| true)
     }
 
-    /// Writes those of `pages`, at most a batch of one stripe, that are dirty and neither latched nor being written.
+    /// Writes those of the pages, at most a batch of one stripe, that are dirty and neither latched nor being written.
     fn write_unlogged(
         &self,
-        pages: Range<u64>,
+        Made { pages, since }: Made,
         until: Lsn,
         batch: &mut Batch,
         waiter: &Waiter,
@@ -106,7 +118,7 @@ impl BufferPool {
         self.check_failed()?;
         let instance = self.instance_of(PageNo(pages.start));
         let begun = self.begin_write(instance, pages.map(PageNo), batch)?;
-        if begun.newest() <= until {
+        if since <= begun.oldest() && begun.newest() <= until {
             begun.write(waiter, || batch.write_in_place(self.space()))?;
         } else {
             let mut doublewrite = self.lock_doublewrite(instance, waiter)?;
@@ -117,12 +129,12 @@ impl BufferPool {
 }
 
 /// Pieces of a batch at most, each of one stripe.
-fn pieces(run: Range<u64>) -> impl Iterator<Item = Range<u64>> + Clone {
+fn pieces(Made { pages: run, since }: Made) -> impl Iterator<Item = Made> + Clone {
     let mut from = run.start;
     std::iter::from_fn(move || {
         let stripe_end = (from / Tablespace::STRIPE_PAGES + 1) * Tablespace::STRIPE_PAGES;
         let piece = from..run.end.min(stripe_end).min(from + BATCH_PAGES as u64);
         from = piece.end;
-        (!piece.is_empty()).then_some(piece)
+        (!piece.is_empty()).then_some(Made { pages: piece, since })
     })
 }

@@ -9,17 +9,15 @@
 //! The nodes are not logged, only the root: before that, all of them are written and synced. A crash in between leaves
 //! the tree empty, and the pages allocated to nobody.
 
-use std::ops::Range;
-
 use super::Tree;
 use super::entries::{Entries, NodeKind};
-use crate::buffer::{BufferPool, Need, Stop};
+use crate::buffer::{BufferPool, Made, Need, Stop};
 use crate::disk::Tablespace;
 use crate::error::{Error, Result};
-use crate::page::{Bytes, PageNo, Torn};
 use crate::page::edit::entry_bytes;
 use crate::page::node::{Fences, LARGE_PREFIX_BYTES, Node, Stored, common_prefix, separator};
 use crate::page::overflow::{OverflowHeader, Pointer, bytes_per_page, format_overflow};
+use crate::page::{Bytes, Lsn, PageNo, Torn};
 use crate::space::{PageAllocator, Run};
 use crate::wait::Waiter;
 
@@ -48,11 +46,11 @@ struct Loader<'t> {
     root: PageNo,
     fill_bytes: usize,
     levels: Vec<Level>,
-    /// All that was allocated; the last one is in use up to `used`.
-    runs: Vec<Run>,
+    /// All that was allocated, and the end of the log then; the last one is in use up to `used`.
+    runs: Vec<(Run, Lsn)>,
     used: u64,
-    /// The last pages that follow each other in a stripe.
-    made: Range<u64>,
+    /// The last pages that were made and follow each other in a stripe and a run.
+    made: Made,
 }
 
 impl Tree {
@@ -95,7 +93,7 @@ impl Tree {
             levels: vec![Level::default()],
             runs: Vec::new(),
             used: 0,
-            made: 0..0,
+            made: Made { pages: 0..0, since: Lsn(0) },
         };
         let loaded = self.load_rows(&mut loader, next, &mut progress);
         let freed = loader.free_unused(loaded.is_ok());
@@ -183,9 +181,7 @@ impl Loader<'_> {
         for (index, piece) in pieces.enumerate() {
             let next = if index < last { self.next_page()? } else { PageNo(0) };
             let header = OverflowHeader { owner: self.root, stamp, next, index: index as u32 };
-            let lsn = self.pool.log().next();
-            self.pool
-                .make_unlogged(no, lsn, self.waiter, |page| format_overflow(page, no, &header, piece))?;
+            self.make(no, |page| format_overflow(page, no, &header, piece))?;
             no = next;
         }
         self.add(0, key, Stored { bytes: &entry, large: true })
@@ -252,7 +248,8 @@ impl Loader<'_> {
     /// Makes a node of the level's first `count` entries, and says so to the level above.
     fn make_node(&mut self, level: usize, count: usize, fences: &Fences) -> Result<()> {
         let no = self.next_page()?;
-        self.write_node(no, level, count, fences)?;
+        let node = self.build_node(no, level, count, fences);
+        self.make(no, |page| page.copy_from_slice(&node))?;
         let of_level = &mut self.levels[level];
         of_level.nodes += 1;
         if let Some(upper) = &fences.upper {
@@ -265,17 +262,10 @@ impl Loader<'_> {
         self.add(level + 1, &fences.lower, (&no.0.to_le_bytes()).into())
     }
 
-    fn write_node(&self, no: PageNo, level: usize, count: usize, fences: &Fences) -> Result<()> {
-        let node = self.build_node(no, level, count, fences);
-        // Later than all that was ever logged of the page.
-        let lsn = self.pool.log().next();
-        self.pool.make_unlogged(no, lsn, self.waiter, |page| page.copy_from_slice(&node))
-    }
-
     /// What was loaded is written and synced; then the root, which makes it a part of the tree, is logged.
     fn write_root(&self, level: usize, count: usize, fences: &Fences) -> Result<()> {
         if !self.runs.is_empty() {
-            self.pool.flush_unlogged(self.used_pages(), self.waiter)?;
+            self.pool.flush_unlogged(self.all_made(), self.waiter)?;
         }
         let node = self.build_node(self.root, level, count, fences);
         self.pool.change(self.waiter, &Need::nodes(self.pool.page_size(), &[]), |mut mtr| {
@@ -319,37 +309,50 @@ impl Loader<'_> {
         }
     }
 
+    /// The number of a page to be made.
     fn next_page(&mut self) -> Result<PageNo> {
-        let last = self.runs.last().filter(|run| self.used < run.pages);
+        let last = self.runs.last().filter(|(run, _)| self.used < run.pages);
         if last.is_none() {
-            let near = self.runs.last().map(|run| PageNo(run.first.0 + run.pages));
+            let near = self.runs.last().map(|(run, _)| PageNo(run.first.0 + run.pages));
             let pages = RUN_PAGES << self.runs.len().min(RUN_DOUBLINGS);
-            self.runs.push(self.alloc.allocate_unlogged(near, pages, self.waiter)?);
+            let run = self.alloc.allocate_unlogged(near, pages, self.waiter)?;
+            self.runs.push((run, self.pool.log().next()));
             self.used = 0;
         }
-        let run = self.runs.last().expect("there is one now");
+        let (run, _) = self.runs.last().expect("there is one now");
         self.used += 1;
-        let no = run.first.0 + self.used - 1;
-        if no != self.made.end || no.is_multiple_of(Tablespace::STRIPE_PAGES) {
-            // Nothing changes them before the load ends, and then they must be on disk: so they are written meanwhile.
-            self.pool.write_soon(std::mem::replace(&mut self.made, no..no));
-        }
-        self.made.end = no + 1;
-        Ok(PageNo(no))
+        Ok(PageNo(run.first.0 + self.used - 1))
     }
 
-    /// Those of each run that were made.
-    fn used_pages(&self) -> impl Iterator<Item = Range<u64>> + Clone {
+    /// Makes a page. Numbers may have been given out since its own: of a large value's pages each one has the next one's.
+    fn make(&mut self, no: PageNo, f: impl FnOnce(&mut [u8])) -> Result<()> {
+        // Later than all that was ever logged of the page.
+        let lsn = self.pool.log().next();
+        self.pool.make_unlogged(no, lsn, self.waiter, f)?;
+        // Counted only now: before, its frame may have what an earlier life of the page left.
+        let has_it = |&&(run, _): &&(Run, Lsn)| (run.first.0..run.first.0 + run.pages).contains(&no.0);
+        let &(_, since) = self.runs.iter().rev().find(has_it).expect("it is one of those allocated");
+        let made = &mut self.made;
+        if no.0 != made.pages.end || since != made.since || no.0.is_multiple_of(Tablespace::STRIPE_PAGES) {
+            // Nothing changes them before the load ends, and then they must be on disk: so they are written meanwhile.
+            self.pool.write_soon(std::mem::replace(made, Made { pages: no.0..no.0, since }));
+        }
+        made.pages.end = no.0 + 1;
+        Ok(())
+    }
+
+    /// Of each run what is in use; to be called when all of that was made.
+    fn all_made(&self) -> impl Iterator<Item = Made> + Clone {
         let last = self.runs.len().saturating_sub(1);
-        self.runs.iter().enumerate().map(move |(index, run)| {
+        self.runs.iter().enumerate().map(move |(index, &(run, since))| {
             let used = if index == last { self.used } else { run.pages };
-            run.first.0..run.first.0 + used
+            Made { pages: run.first.0..run.first.0 + used, since }
         })
     }
 
     /// Frees the pages that are not in use: those left of the last run, or all if the load failed.
     fn free_unused(&self, loaded: bool) -> Result<()> {
-        for (index, run) in self.runs.iter().enumerate() {
+        for (index, (run, _)) in self.runs.iter().enumerate() {
             let used = match (loaded, index + 1 == self.runs.len()) {
                 (true, true) => self.used,
                 (true, false) => run.pages,
