@@ -299,25 +299,31 @@ impl<B: Bytes> Node<B> {
         Ok(self.0.u16(AT_FLAGS)? & FLAG_NO_UPPER != 0)
     }
 
+    fn upper_place(&self) -> Result<(usize, usize), Torn> {
+        Ok((usize::from(self.0.u16(AT_UPPER)?), usize::from(self.0.u16(AT_UPPER + 2)?)))
+    }
+
     /// Replaces `out` by the upper fence; false if the node has none.
     pub fn upper_into(&self, out: &mut Vec<u8>) -> Result<bool, Torn> {
         out.clear();
         if self.is_last()? {
             return Ok(false);
         }
-        let (at, len) = (usize::from(self.0.u16(AT_UPPER)?), usize::from(self.0.u16(AT_UPPER + 2)?));
+        let (at, len) = self.upper_place()?;
         self.0.append_to(at, len, out)?;
         Ok(true)
+    }
+
+    /// Whether all keys that can lie in the node come before `key`.
+    pub fn ends_before(&self, key: &[u8]) -> Result<bool, Torn> {
+        let (at, len) = self.upper_place()?;
+        Ok(!self.is_last()? && self.0.compare(at, len, key)? != Ordering::Greater)
     }
 
     /// Replaces `key`, which lies in the node, by the upper fence, where the next node begins; false if there is none. A
     /// fence that is not beyond the key is [`Torn`]: who goes from node to node by fences gets on, or ends.
     pub fn go_on(&self, key: &mut Vec<u8>) -> Result<bool, Torn> {
-        let (at, len) = (usize::from(self.0.u16(AT_UPPER)?), usize::from(self.0.u16(AT_UPPER + 2)?));
-        if !self.is_last()? && self.0.compare(at, len, key)? != Ordering::Greater {
-            return Err(Torn);
-        }
-        self.upper_into(key)
+        if self.ends_before(key)? { Err(Torn) } else { self.upper_into(key) }
     }
 
     /// Both fences, in vectors of their own.

@@ -183,8 +183,7 @@ fn give_rows(
 /// Where the rows within the bound end in a leaf, and whether the range ends there.
 fn end_of_rows(node: Node<&[u8]>, to: Bound<&[u8]>) -> std::result::Result<(usize, bool), Torn> {
     let (Bound::Included(key) | Bound::Excluded(key)) = to else { return Ok((node.slots()?, false)) };
-    let mut upper = Vec::new();
-    if node.upper_into(&mut upper)? && *upper <= *key {
+    if node.ends_before(key)? {
         return Ok((node.slots()?, false));
     }
     // The leaf's lower fence is not beyond the bound, or the leaf would not have been read.
