@@ -144,11 +144,25 @@ impl PageAllocator {
 
     /// Allocates up to `pages` pages in a row, at least one, without room on disk for them.
     fn find_run(&self, near: Option<PageNo>, pages: u64, waiter: &Waiter, note: &Note<'_>) -> Result<Run> {
-        let group_pages = group_pages(self.pool.page_size());
         let from = near.map_or(self.cursor.load(Ordering::Relaxed), |page| page.0);
-        let mut group = from / group_pages;
-        let mut within = from % group_pages;
-        let mut wrapped = false;
+        let take = |group, within| self.take_in(group, within, pages, waiter, note);
+        let run = self.first_group(from, waiter, take)?;
+        if near.is_none() {
+            self.cursor.store(run.first.0 + run.pages, Ordering::Relaxed);
+        }
+        Ok(run)
+    }
+
+    /// What `find` finds in the first group that has it, from page `from` on: it is given the group, and where in it to
+    /// begin. If none has, a group is added.
+    fn first_group<T>(
+        &self,
+        from: u64,
+        waiter: &Waiter,
+        find: impl Fn(u64, u64) -> Result<Option<T>>,
+    ) -> Result<T> {
+        let group_pages = group_pages(self.pool.page_size());
+        let (mut group, mut within, mut wrapped) = (from / group_pages, from % group_pages, false);
         loop {
             if group >= self.groups(waiter)? {
                 // Before the space grows, the pages before `from` that were freed.
@@ -158,11 +172,8 @@ impl PageAllocator {
                 }
                 self.add_group(group, waiter)?;
             }
-            if let Some(run) = self.take_in(group, within, pages, waiter, note)? {
-                if near.is_none() {
-                    self.cursor.store(run.first.0 + run.pages, Ordering::Relaxed);
-                }
-                return Ok(run);
+            if let Some(found) = find(group, within)? {
+                return Ok(found);
             }
             (group, within) = (group + 1, 0);
         }
@@ -179,27 +190,15 @@ impl PageAllocator {
     /// A page that is free, and for which there is room on disk. It stays free until it is marked ([`Self::mark`]), so
     /// another may be faster.
     pub(crate) fn choose(&self, waiter: &Waiter) -> Result<PageNo> {
-        let group_pages = group_pages(self.pool.page_size());
-        let from = self.cursor.load(Ordering::Relaxed);
-        let (mut group, mut within, mut wrapped) = (from / group_pages, from % group_pages, false);
-        loop {
-            if group >= self.groups(waiter)? {
-                if !wrapped {
-                    (group, within, wrapped) = (0, 0, true);
-                    continue;
-                }
-                self.add_group(group, waiter)?;
-            }
-            let base = group * group_pages;
+        let page = self.first_group(self.cursor.load(Ordering::Relaxed), waiter, |group, within| {
+            let base = group * group_pages(self.pool.page_size());
             let free = self.pool.retry(waiter, || {
                 Ok(bitmap::find_free(self.pool.optimistic(PageNo(base + 1))?.shared()?.bytes(), within))
             })?;
-            if let Some(free) = free {
-                self.grow(base + free + 1, waiter)?;
-                return Ok(PageNo(base + free));
-            }
-            (group, within) = (group + 1, 0);
-        }
+            Ok(free.map(|free| base + free))
+        })?;
+        self.grow(page + 1, waiter)?;
+        Ok(PageNo(page))
     }
 
     /// The bitmap that has the page's bit.
