@@ -395,12 +395,7 @@ impl BufferPool {
         }
         let mut claim = Claim(entry, None);
         let instance = self.instance_of(page);
-        let frame = loop {
-            match instance.try_take(&self.table) {
-                Some(frame) => break frame,
-                None => self.wait_for_frame(instance, waiter)?,
-            }
-        };
+        let frame = self.take_frame(instance, waiter)?;
         let (base, bytes) = (self.frames.address(frame), self.frames.page_bytes());
         // SAFETY: the frame is this thread's alone: it is in no list, and no page's.
         let buf = unsafe { std::slice::from_raw_parts_mut(base, bytes) };

@@ -1,7 +1,7 @@
 //! Mini-transactions: changes of some pages that belong together, and their redo.
 //!
 //! Before its first latch a mini-transaction has all that it could otherwise have to wait for: room in the redo log for
-//! the most that it can write, and frames for the pages that it makes (their numbers come from the allocator, also
+//! the most that it can write, and a frame for the page that it makes (whose number comes from the allocator, also
 //! before). What it does not use is given back. Nothing waits while it exists: on a miss it is dropped, so frames held
 //! by waiting threads cannot starve a pool, and begun again ([`BufferPool::change`]).
 //!
@@ -9,7 +9,10 @@
 //! all records to the log as one frame and gives the pages its LSN, before the caller unlatches them; so the log has the
 //! changes of a page in the order in which they were made.
 
+use std::sync::atomic::Ordering;
+
 use super::guard::ExclusiveGuard;
+use super::instance::Instance;
 use super::{BufferPool, Stop};
 use crate::error::Result;
 use crate::metrics::WaitReason;
@@ -22,22 +25,27 @@ use crate::wait::Waiter;
 const PAGES_MAX: usize = 3;
 
 /// What a mini-transaction may need.
-pub(crate) struct Need<'n> {
+pub(crate) struct Need {
     /// Bytes of its records, at most.
     redo_bytes: usize,
-    /// The pages that it makes.
-    new: &'n [PageNo],
+    /// The page that it makes.
+    new: Option<PageNo>,
 }
 
-impl<'n> Need<'n> {
+impl Need {
     /// Some small records.
     pub(crate) fn records(redo_bytes: usize) -> Self {
-        Need { redo_bytes, new: &[] }
+        Need { redo_bytes, new: None }
     }
 
-    /// For rewriting nodes of a tree, and making the pages `new`.
-    pub(crate) fn nodes(page_bytes: usize, new: &'n [PageNo]) -> Self {
-        Need { redo_bytes: redo_bytes_max(page_bytes), new }
+    /// For rewriting nodes of a tree.
+    pub(crate) fn nodes(page_bytes: usize) -> Self {
+        Need { redo_bytes: redo_bytes_max(page_bytes), new: None }
+    }
+
+    /// And for making this page.
+    pub(crate) fn making(self, new: PageNo) -> Self {
+        Need { new: Some(new), ..self }
     }
 }
 
@@ -49,7 +57,8 @@ pub(crate) fn redo_bytes_max(page_bytes: usize) -> usize {
 /// Changes that belong together, and what they need.
 pub(crate) struct Mtr<'p> {
     pool: &'p BufferPool,
-    frames: Vec<(PageNo, u32)>,
+    /// For the page that it makes.
+    frame: Option<(PageNo, u32)>,
     /// `None` for what is not logged.
     promise: Option<Promise<'p>>,
     records: Vec<u8>,
@@ -57,7 +66,7 @@ pub(crate) struct Mtr<'p> {
 
 impl<'p> Mtr<'p> {
     /// Reserves what is needed. May wait: the caller holds nothing.
-    fn begin(pool: &'p BufferPool, need: &Need<'_>, waiter: &Waiter) -> Result<Self> {
+    fn begin(pool: &'p BufferPool, need: &Need, waiter: &Waiter) -> Result<Self> {
         // First, since a waiter for room in the log must not sit on frames; cleaners, for whom a waiter for frames
         // waits, need no promise.
         let promise = pool.log.promise(need.redo_bytes, waiter)?;
@@ -67,21 +76,13 @@ impl<'p> Mtr<'p> {
         Ok(mtr)
     }
 
-    /// For making pages whose changes are not logged. May wait: the caller holds nothing.
-    fn unlogged(pool: &'p BufferPool, new: &[PageNo], waiter: &Waiter) -> Result<Self> {
-        let mut mtr = Mtr { pool, frames: Vec::new(), promise: None, records: Vec::new() };
-        while mtr.frames.len() < new.len() {
-            let page = new[mtr.frames.len()];
-            let instance = pool.instance_of(page);
-            match instance.try_take(&pool.table) {
-                Some(frame) => mtr.frames.push((page, frame)),
-                None => {
-                    mtr.give_back();
-                    pool.wait_for_frame(instance, waiter)?;
-                }
-            }
-        }
-        Ok(mtr)
+    /// For making a page without logging it. May wait: the caller holds nothing.
+    fn unlogged(pool: &'p BufferPool, new: Option<PageNo>, waiter: &Waiter) -> Result<Self> {
+        let frame = match new {
+            Some(page) => Some((page, pool.take_frame(pool.instance_of(page), waiter)?)),
+            None => None,
+        };
+        Ok(Mtr { pool, frame, promise: None, records: Vec::new() })
     }
 
     /// Latches a page that is not on disk yet, or no more. The caller rewrites it.
@@ -96,8 +97,8 @@ impl<'p> Mtr<'p> {
         if !entry.try_begin_load() {
             return Err(Stop::Latched(page));
         }
-        let place = self.frames.iter().position(|&(reserved, _)| reserved == page);
-        let (_, frame) = self.frames.swap_remove(place.expect("a frame was reserved for the page"));
+        let reserved = self.frame.take_if(|&mut (reserved, _)| reserved == page);
+        let (_, frame) = reserved.expect("a frame was reserved for the page");
         self.pool.instance_of(page).set_page(frame, page);
         entry.end_load_created(frame);
         Ok(ExclusiveGuard::new(self.pool, entry, page))
@@ -127,17 +128,13 @@ impl<'p> Mtr<'p> {
         let lsn = promise.append(&self.records);
         pages.iter_mut().for_each(|page| page.commit(lsn));
     }
-
-    fn give_back(&mut self) {
-        for (page, frame) in self.frames.drain(..) {
-            self.pool.instance_of(page).give_back(frame);
-        }
-    }
 }
 
 impl Drop for Mtr<'_> {
     fn drop(&mut self) {
-        self.give_back();
+        if let Some((page, frame)) = self.frame.take() {
+            self.pool.instance_of(page).give_back(frame);
+        }
     }
 }
 
@@ -146,7 +143,7 @@ impl BufferPool {
     pub(crate) fn change<'p, T>(
         &'p self,
         waiter: &Waiter,
-        need: &Need<'_>,
+        need: &Need,
         mut attempt: impl FnMut(Mtr<'p>) -> std::result::Result<T, Stop>,
     ) -> Result<T> {
         let mut attempts = 0;
@@ -169,7 +166,7 @@ impl BufferPool {
     ) -> Result<()> {
         let mut attempts = 0;
         loop {
-            let mut mtr = Mtr::unlogged(self, &[page], waiter)?;
+            let mut mtr = Mtr::unlogged(self, Some(page), waiter)?;
             match mtr.create(page) {
                 Ok(mut guard) => {
                     f(guard.bytes_mut());
@@ -184,11 +181,15 @@ impl BufferPool {
         }
     }
 
-    /// Waits until the cleaner may have freed a frame of `instance`.
-    pub(super) fn wait_for_frame(&self, instance: &super::instance::Instance, waiter: &Waiter) -> Result<()> {
-        self.check_writable()?;
-        instance.counts.free_frame_waits.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        waiter.wait(WaitReason::FreeFrame, || instance.wait_for_frame());
-        Ok(())
+    /// A frame of `instance`; waits for the cleaner to free one if need be.
+    pub(super) fn take_frame(&self, instance: &Instance, waiter: &Waiter) -> Result<u32> {
+        loop {
+            if let Some(frame) = instance.try_take(&self.table) {
+                return Ok(frame);
+            }
+            self.check_writable()?;
+            instance.counts.free_frame_waits.fetch_add(1, Ordering::Relaxed);
+            waiter.wait(WaitReason::FreeFrame, || instance.wait_for_frame());
+        }
     }
 }

@@ -22,7 +22,7 @@ fn pool_on(disk: &MemoryDisk, frames: u64, instances: u32) -> Arc<BufferPool> {
 
 fn make(pool: &BufferPool, page: u64, waiter: &Waiter) -> Result<()> {
     let no = PageNo(page);
-    pool.change(waiter, &Need::nodes(PAGE, &[no]), |mut mtr| {
+    pool.change(waiter, &Need::nodes(PAGE).making(no), |mut mtr| {
         let mut guard = mtr.create(no)?;
         mtr.rewrite(&mut guard, |page| _ = NodeMut::format(page, no, no, 0, &Fences::all()));
         mtr.apply(&mut guard, &Op::Insert { slot: 0, key: &page.to_be_bytes(), value: b"v".into() });

@@ -259,7 +259,7 @@ impl PageAllocator {
         which: impl Fn(&[u8]) -> Result<Option<(Range<u64>, bool)>>,
         note: impl Fn(Run) -> Noted,
     ) -> Result<Option<Run>> {
-        self.pool.change(waiter, &Need::nodes(self.pool.page_size(), &[]), |mut mtr| {
+        self.pool.change(waiter, &Need::nodes(self.pool.page_size()), |mut mtr| {
             let mut bitmap = self.pool.optimistic(no)?.exclusive()?;
             let Some((pages, in_use)) = which(checked(no, bitmap.bytes())?).map_err(Stop::fail)? else {
                 return Ok(None);
@@ -333,13 +333,13 @@ impl PageAllocator {
             return Ok(());
         }
         self.grow(no.0 + 1, waiter)?;
-        self.pool.change(waiter, &Need::nodes(self.pool.page_size(), &[no]), |mut mtr| {
+        self.pool.change(waiter, &Need::nodes(self.pool.page_size()).making(no), |mut mtr| {
             let mut page = mtr.create(no)?;
             mtr.rewrite(&mut page, |page| bitmap::format_bitmap(page, no));
             mtr.commit(&mut [&mut page]);
             Ok(())
         })?;
-        self.pool.change(waiter, &Need::nodes(self.pool.page_size(), &[]), |mut mtr| {
+        self.pool.change(waiter, &Need::nodes(self.pool.page_size()), |mut mtr| {
             let mut first = self.pool.optimistic(PageNo(1))?.exclusive()?;
             let groups = bitmap::groups(checked(PageNo(1), first.bytes())?).max(group + 1);
             mtr.apply(&mut first, &Op::Write { at: bitmap::AT_GROUPS, bytes: &groups.to_le_bytes() });

@@ -124,8 +124,7 @@ impl PageAllocator {
 
     /// Makes the pending page of a new tablespace.
     pub(super) fn add_pending_page(&self, waiter: &Waiter) -> Result<()> {
-        let need = [PENDING_PAGE];
-        self.pool.change(waiter, &Need::nodes(self.pool.page_size(), &need), |mut mtr| {
+        self.pool.change(waiter, &Need::nodes(self.pool.page_size()).making(PENDING_PAGE), |mut mtr| {
             let mut page = mtr.create(PENDING_PAGE)?;
             mtr.rewrite(&mut page, pending::format_pending);
             mtr.commit(&mut [&mut page]);
@@ -182,8 +181,7 @@ impl<'a> PendingSlot<'a> {
         let no = PageNo(self.chain.run + run_pages);
         let header = OverflowHeader { owner, stamp: self.chain.stamp, next: PageNo(self.chain.head), index };
         let chain = PendingChain { head: no.0, run_pages, ..self.chain };
-        let need = [no];
-        pool.change(waiter, &Need::nodes(pool.page_size(), &need), |mut mtr| {
+        pool.change(waiter, &Need::nodes(pool.page_size()).making(no), |mut mtr| {
             let mut noted = self.latch()?;
             let mut page = mtr.create(no)?;
             mtr.rewrite(&mut page, |page| format_overflow(page, no, &header, bytes));

@@ -268,7 +268,7 @@ impl Loader<'_> {
             self.pool.flush_unlogged(self.all_made(), self.waiter)?;
         }
         let node = self.build_node(self.root, level, count, fences);
-        self.pool.change(self.waiter, &Need::nodes(self.pool.page_size(), &[]), |mut mtr| {
+        self.pool.change(self.waiter, &Need::nodes(self.pool.page_size()), |mut mtr| {
             let mut root = self.pool.optimistic(self.root)?.exclusive()?;
             if !root.checked(is_empty(root.node()))? {
                 return Err(Stop::fail(Error::TreeNotEmpty));

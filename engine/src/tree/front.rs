@@ -44,7 +44,7 @@ impl Tree {
     /// Removes the rows with keys less than `end`, but for those that share a leaf with one that is not. Tells `dropped`
     /// again and again how many they are. Rows less than `end` that others insert meanwhile may be removed or not.
     pub(crate) fn drop_front(&self, waiter: &Waiter, end: &[u8], mut dropped: impl FnMut(u64)) -> Result<()> {
-        let need = Need::nodes(self.pool.page_size(), &[]);
+        let need = Need::nodes(self.pool.page_size());
         loop {
             match self.pool.change(waiter, &need, |mtr| self.try_drop(mtr, end))? {
                 Outcome::Done => return Ok(()),

@@ -52,8 +52,7 @@ impl Tree {
             let (key, value) = row(root);
             self.check_size(key.len(), value.len())?;
             debug_assert!(!self.is_large(key.len(), value.len()));
-            let (page_bytes, new) = (self.pool.page_size(), [root]);
-            let need = Need::nodes(page_bytes, &new);
+            let need = Need::nodes(self.pool.page_size()).making(root);
             match self.pool.change(waiter, &need, |mtr| self.try_plant(mtr, root, &key, &value))? {
                 Planted::Done => return Ok(Some(Tree::open(&self.pool, &self.alloc, root))),
                 Planted::Refused => return Ok(None),
@@ -91,7 +90,7 @@ impl Tree {
 
     /// One step; false if the root is empty.
     pub(super) fn fell_step(&self, waiter: &Waiter) -> Result<bool> {
-        let need = Need::nodes(self.pool.page_size(), &[]);
+        let need = Need::nodes(self.pool.page_size());
         let mut bare = Vec::new();
         loop {
             match self.pool.change(waiter, &need, |mtr| self.try_fell(mtr, &bare))? {
@@ -110,7 +109,7 @@ impl Tree {
         let last = || last_large(&self.pool.optimistic(leaf)?);
         while let Some((row, chain)) = self.pool.retry(waiter, last)? {
             let mut slot = self.alloc.pending_slot(waiter)?;
-            self.pool.change(waiter, &Need::nodes(self.pool.page_size(), &[]), |mut mtr| {
+            self.pool.change(waiter, &Need::nodes(self.pool.page_size()), |mut mtr| {
                 let mut leaf = self.pool.optimistic(leaf)?.exclusive()?;
                 let mut noted = slot.latch()?;
                 mtr.apply(&mut leaf, &Op::Remove { slot: row });
@@ -242,7 +241,7 @@ impl Tree {
 
     /// Frees the root of a tree that was felled, and removes the row `key` of this one, which tells of it.
     pub(crate) fn uproot(&self, waiter: &Waiter, key: &[u8], root: PageNo) -> Result<()> {
-        let need = Need::nodes(self.pool.page_size(), &[]);
+        let need = Need::nodes(self.pool.page_size());
         self.pool.change(waiter, &need, |mut mtr| {
             let (leaf, slot, found) = self.find(key)?;
             if !found {

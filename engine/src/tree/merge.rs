@@ -41,7 +41,7 @@ impl Tree {
 
     /// The same, from the node of that level upwards; whether anything came of it.
     pub(super) fn shrink_from(&self, waiter: &Waiter, key: &[u8], lowest: u8) -> Result<bool> {
-        let need = Need::nodes(self.pool.page_size(), &[]);
+        let need = Need::nodes(self.pool.page_size());
         let mut changed = false;
         for level in lowest..u8::MAX {
             match self.pool.change(waiter, &need, |mtr| self.try_merge(mtr, key, level))? {

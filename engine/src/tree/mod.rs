@@ -89,7 +89,7 @@ impl Tree {
     /// Makes an empty tree.
     pub fn create(pool: &Arc<BufferPool>, alloc: &Arc<PageAllocator>, waiter: &Waiter) -> Result<Tree> {
         let root = alloc.allocate(None, waiter)?;
-        pool.change(waiter, &Need::nodes(pool.page_size(), &[root]), |mut mtr| {
+        pool.change(waiter, &Need::nodes(pool.page_size()).making(root), |mut mtr| {
             let mut page = mtr.create(root)?;
             mtr.rewrite(&mut page, |page| _ = NodeMut::format(page, root, root, 0, &Fences::all()));
             mtr.commit(&mut [&mut page]);

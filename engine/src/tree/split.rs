@@ -48,8 +48,7 @@ impl Tree {
     }
 
     fn split_to(&self, waiter: &Waiter, key: &[u8], level: u8, new: PageNo) -> Result<Outcome> {
-        let need = [new];
-        let need = Need::nodes(self.pool.page_size(), &need);
+        let need = Need::nodes(self.pool.page_size()).making(new);
         self.pool.change(waiter, &need, |mtr| self.try_split(mtr, key, level, new))
     }
 
