@@ -249,6 +249,32 @@ fn what_is_being_given_up_is_waited_for() {
     }
 }
 
+/// A statement that fails has read what it fails on.
+#[test]
+fn what_a_serializable_statement_failed_on_stays_as_it_is() {
+    let impatient = EngineConfig { lock_wait_timeout: Duration::from_millis(20), ..config() };
+    let db = Database::create_on(Arc::new(MemoryDisk::default()), impatient).unwrap();
+    let table = db.create_typed_table("people", people()).unwrap();
+    let (one, two) = (session(&db), session(&db));
+    let mut txn = begin(&one);
+    for id in 1..=3 {
+        table.insert(&mut txn, (id, format!("{id}@a").as_str(), "Oslo", 1984)).unwrap();
+    }
+    txn.commit().unwrap();
+    let mut reader = one.begin(Isolation::Serializable);
+    assert_eq!(duplicate(table.insert(&mut reader, (1, "x", "Oslo", 1984))), PRIMARY_KEY);
+    assert_eq!(duplicate(table.insert(&mut reader, (9, "2@a", "Oslo", 1984))), "by_mail");
+    let fails = table.update_with(&mut reader, 3, |row| Ok(row.set("age", 1)?));
+    assert!(matches!(fails, Err(Error::Row(_))));
+    let mut writer = two.begin(Isolation::ReadCommitted);
+    for id in 1..=3 {
+        let deleted = table.delete(&mut writer, id);
+        assert!(matches!(deleted, Err(Error::LockWaitTimeout)), "row {id}: {deleted:?}");
+    }
+    reader.commit().unwrap();
+    assert!((1..=3).all(|id| table.delete(&mut writer, id).unwrap()));
+}
+
 #[test]
 fn tables_of_both_kinds_have_one_name_space() {
     let (_, db) = in_memory();

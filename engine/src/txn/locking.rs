@@ -121,15 +121,31 @@ impl<'s> Txn<'s> {
         })
     }
 
-    /// Locks a row for reading, if it still is what it was; whether that is so.
-    pub(super) fn lock_as_it_is(
+    /// Before an answer that rests on the version of a row (`None`: there is no row), whose transaction was seen to have ended:
+    /// whether it still is the newest one, and so is no rolled back one. It stays so to the end if reads lock.
+    pub(super) fn confirm(
         &mut self,
         tree: &Tree,
         key: &[u8],
         was: Option<Header>,
         waiter: &Waiter,
     ) -> Result<bool> {
-        self.look(tree, key, LockMode::Shared, waiter, |now| header_of(now) == was)
+        match self.reads_lock() {
+            true => self.look(tree, key, LockMode::Shared, waiter, |now| header_of(now) == was),
+            false => self.is_still(tree, key, was, waiter),
+        }
+    }
+
+    /// The same, which locks nothing. A version is copied first, and its transaction asked about then: it may have been rolled
+    /// back in between. But what is there after its transaction has ended was committed.
+    pub(super) fn is_still(
+        &self,
+        tree: &Tree,
+        key: &[u8],
+        was: Option<Header>,
+        waiter: &Waiter,
+    ) -> Result<bool> {
+        Ok(was.is_none() || tree.look(waiter, key, |now| header_of(now) == was)?)
     }
 
     /// Locks a row, and gives `then` what the leaf has of it then.

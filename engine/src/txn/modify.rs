@@ -33,7 +33,7 @@ impl Modified {
 
 impl Txn<'_> {
     /// Shows the newest version of a row, which this transaction may write, to `choose` (`None`: there is no such row),
-    /// which may write a new value. It is asked again if another transaction was faster.
+    /// which may write a new value. It is asked again if another transaction was faster, also after an error.
     pub(crate) fn modify(
         &mut self,
         tree: &Tree,
@@ -46,20 +46,25 @@ impl Txn<'_> {
         self.ended_by_deadlock(waiter, |txn| {
             loop {
                 let newest = txn.newest(tree, key, waiter)?;
-                let next = choose(newest.value(), value)?;
-                let (value, deleted): (&[u8], bool) = match next {
-                    Next::Stay => {
-                        // What was seen stays.
-                        if !txn.reads_lock() || txn.lock_as_it_is(tree, key, newest.header, waiter)? {
-                            return Ok(Modified { next, before: Before::default() });
+                let chosen = choose(newest.value(), value).and_then(|next| {
+                    if next == Next::Put {
+                        check_size(tree, key, value)?;
+                    }
+                    Ok(next)
+                });
+                let (value, deleted): (&[u8], bool) = match chosen {
+                    Ok(Next::Put) => (value, false),
+                    Ok(Next::Delete) => (&[], true),
+                    // An error rests on what was seen, too.
+                    Ok(Next::Stay) | Err(_) => {
+                        if txn.confirm(tree, key, newest.header, waiter)? {
+                            return chosen.map(|next| Modified { next, before: Before::default() });
                         }
                         continue;
                     }
-                    Next::Put => (value, false),
-                    Next::Delete => (&[], true),
                 };
-                check_size(tree, key, value)?;
                 if let Some(before) = txn.replace(tree, key, newest, value, deleted, waiter)? {
+                    let next = if deleted { Next::Delete } else { Next::Put };
                     return Ok(Modified { next, before });
                 }
             }

@@ -29,10 +29,11 @@ const UNIQUE: u64 = 1 << 63;
 /// What a look at the entries has found.
 enum Found {
     Nothing,
-    Live,
+    /// An entry that is there, if it was not rolled back meanwhile.
+    Live(Header, Vec<u8>),
     /// An entry, and the active transaction that has written it.
     Of(TxnId, Vec<u8>),
-    /// An entry whose writer has ended meanwhile, perhaps by a rollback.
+    /// An entry whose deletion was rolled back meanwhile.
     Changed,
 }
 
@@ -44,12 +45,16 @@ impl Txn<'_> {
         self.ended_by_deadlock(waiter, |txn| {
             let id = txn.writing()?.id;
             let key = LockKey { tree: tree.root().0 | UNIQUE, key: Some(part) };
+            let held = txn.system.locks.holds(id, key, LockMode::Exclusive);
             loop {
-                let held = txn.system.locks.holds(id, key, LockMode::Exclusive);
                 txn.lock(txn.request_of(id, key, LockMode::Exclusive), waiter)?;
                 match txn.look_for_entries(tree, part, id, waiter)? {
                     Found::Nothing => return Ok(true),
-                    Found::Live => return Ok(false),
+                    Found::Live(header, entry) => {
+                        if txn.confirm(tree, &entry, Some(header), waiter)? {
+                            return Ok(false);
+                        }
+                    }
                     Found::Changed => {}
                     Found::Of(writer, entry) => {
                         if !held {
@@ -68,7 +73,6 @@ impl Txn<'_> {
 
     fn look_for_entries(&self, tree: &Tree, part: &[u8], id: TxnId, waiter: &Waiter) -> Result<Found> {
         let mut found = Ok(Found::Nothing);
-        let mut now = Vec::new();
         tree.scan(waiter, Bound::Included(part), Bound::Unbounded, |entry, version| {
             if !entry.starts_with(part) {
                 return ControlFlow::Break(());
@@ -81,13 +85,13 @@ impl Txn<'_> {
                 found = Ok(Found::Of(header.txn, entry.to_vec()));
                 return ControlFlow::Break(());
             }
-            // It was active when the entry was copied, perhaps, and was rolled back since: only now it is known which
-            // version stays.
-            found = match tree.get(waiter, entry, &mut now) {
-                Ok(_) if Header::of(Some(&now)) != Some(header) => Ok(Found::Changed),
-                Ok(_) if header.deleted => return ControlFlow::Continue(()),
-                Ok(_) => Ok(Found::Live),
-                Err(error) => Err(error),
+            found = match header.deleted {
+                false => Ok(Found::Live(header, entry.to_vec())),
+                true => match self.is_still(tree, entry, Some(header), waiter) {
+                    Ok(true) => return ControlFlow::Continue(()),
+                    Ok(false) => Ok(Found::Changed),
+                    Err(error) => Err(error),
+                },
             };
             ControlFlow::Break(())
         })?;

@@ -89,8 +89,7 @@ impl<'s> Txn<'s> {
             if live && matches!(change, Change::Insert(_))
                 || !live && matches!(change, Change::Update(_) | Change::Delete)
             {
-                // That was seen, so it stays.
-                if !self.reads_lock() || self.lock_as_it_is(tree, key, newest.header, waiter)? {
+                if self.confirm(tree, key, newest.header, waiter)? {
                     return Ok(live);
                 }
                 continue;
@@ -153,8 +152,9 @@ impl<'s> Txn<'s> {
         Ok(Some(Before(newest.bytes.filter(|_| live))))
     }
 
-    /// Waits until the row's newest version is this transaction's own or a committed one, and nobody else has the row
-    /// locked so that this one could not lock it.
+    /// Waits until the row's newest version is this transaction's own or one whose transaction has ended, and nobody else has
+    /// the row locked so that this one could not lock it. Who does not go on to [`Txn::replace`] it has to
+    /// [`confirm`](Txn::confirm) it.
     pub(super) fn newest(&mut self, tree: &Tree, key: &[u8], waiter: &Waiter) -> Result<Newest> {
         let mut bytes = Vec::new();
         let snapshot = self.write_snapshot();
@@ -162,6 +162,8 @@ impl<'s> Txn<'s> {
         let mut request = self.request(id, tree, key, LockMode::Exclusive);
         loop {
             let (found, place) = tree.get_to_put(waiter, key, &mut bytes)?;
+            #[cfg(test)]
+            tests::copied();
             let header = match found {
                 true => Some(Header::decode(&bytes).map_err(|_| bad_version(tree))?.0),
                 false => None,
@@ -172,7 +174,10 @@ impl<'s> Txn<'s> {
                     continue;
                 }
                 if self.is_conflict(id, &header, snapshot) {
-                    return Err(Error::WriteConflict);
+                    match self.confirm(tree, key, Some(header), waiter)? {
+                        true => return Err(Error::WriteConflict),
+                        false => continue,
+                    }
                 }
             }
             // Its id in the row is its lock, whoever else waits for the row, or was passed.
@@ -273,4 +278,104 @@ fn lock_error(error: LockError) -> Error {
 
 pub(super) fn lock_key<'k>(tree: &Tree, key: Option<&'k [u8]>) -> LockKey<'k> {
     LockKey { tree: tree.root().0, key }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::sync::{Arc, Barrier};
+
+    use super::*;
+    use crate::row::{Column, ColumnType, Schema};
+    use crate::{Database, EngineConfig, Session, Transaction};
+
+    thread_local! {
+        static COPIED: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+    }
+
+    /// A row was copied, and nothing is known yet of the one that wrote it.
+    pub(super) fn copied() {
+        if let Some(then) = COPIED.take() {
+            then();
+        }
+    }
+
+    fn session(db: &Database) -> Session {
+        db.session(&flifo_admission::Admission::new(flifo_admission::Config::default()).unwrap())
+    }
+
+    /// What `then` does while another rolls back, in between `then`'s first look at a row and the next.
+    fn meanwhile<T: Send>(
+        db: &Database,
+        isolation: Isolation,
+        change: impl FnOnce(&mut Transaction<'_>),
+        then: impl FnOnce(&mut Transaction<'_>) -> T + Send,
+    ) -> T {
+        let (other, barrier) = (session(db), Arc::new(Barrier::new(2)));
+        let mut changes = other.begin(Isolation::ReadCommitted);
+        change(&mut changes);
+        std::thread::scope(|scope| {
+            let in_copy = Arc::clone(&barrier);
+            let thread = scope.spawn(|| {
+                COPIED.set(Some(Box::new(move || {
+                    in_copy.wait();
+                    in_copy.wait();
+                })));
+                then(&mut session(db).begin(isolation))
+            });
+            barrier.wait();
+            changes.rollback().unwrap();
+            barrier.wait();
+            thread.join().unwrap()
+        })
+    }
+
+    #[test]
+    fn nobody_is_told_of_what_nobody_committed() {
+        let db = Database::create_on(Arc::new(crate::disk::MemoryDisk::default()), EngineConfig::default());
+        let db = db.unwrap();
+        let table = db.create_table("t").unwrap();
+        let fill = session(&db);
+        let mut txn = fill.begin(Isolation::ReadCommitted);
+        txn.insert(&table, b"there", b"0").unwrap();
+        txn.commit().unwrap();
+        let add = |txn: &mut Transaction<'_>| assert!(txn.insert(&table, b"k", b"1").unwrap());
+        let delete = |txn: &mut Transaction<'_>| assert!(txn.delete(&table, b"there").unwrap());
+        for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable] {
+            let added = meanwhile(&db, isolation, add, |txn| txn.insert(&table, b"k", b"2"));
+            assert!(matches!(added, Ok(true)), "{isolation:?}: {added:?}");
+            let updated = meanwhile(&db, isolation, delete, |txn| txn.update(&table, b"there", b"2"));
+            assert!(matches!(updated, Ok(true)), "{isolation:?}: {updated:?}");
+            let deleted = meanwhile(&db, isolation, delete, |txn| txn.delete(&table, b"there"));
+            assert!(matches!(deleted, Ok(true)), "{isolation:?}: {deleted:?}");
+        }
+    }
+
+    #[test]
+    fn nor_is_a_statement_that_chooses() {
+        let db = Database::create_on(Arc::new(crate::disk::MemoryDisk::default()), EngineConfig::default());
+        let (db, schema) = (db.unwrap(), Schema::builder().column(Column::new("id", ColumnType::U64)));
+        let schema = schema.column(Column::new("n", ColumnType::U64)).primary_key(["id"]).build().unwrap();
+        let table = db.create_typed_table("t", schema).unwrap();
+        let fill = session(&db);
+        let mut txn = fill.begin(Isolation::ReadCommitted);
+        table.insert(&mut txn, (1, 1)).unwrap();
+        txn.commit().unwrap();
+        let add = |txn: &mut Transaction<'_>| assert!(table.insert(txn, (2, 2)).unwrap().is_none());
+        let delete = |txn: &mut Transaction<'_>| assert!(table.delete(txn, 1).unwrap());
+        let set = |txn: &mut Transaction<'_>| assert!(table.update(txn, (1, u64::MAX)).unwrap());
+        for isolation in [Isolation::ReadCommitted, Isolation::Serializable] {
+            let added = meanwhile(&db, isolation, add, |txn| table.insert(txn, (2, 3)));
+            assert!(matches!(added, Ok(None)), "{isolation:?}: {added:?}");
+            let deleted = meanwhile(&db, isolation, delete, |txn| table.delete(txn, 1));
+            assert!(matches!(deleted, Ok(true)), "{isolation:?}: {deleted:?}");
+            let changed = meanwhile(&db, isolation, set, |txn| {
+                table.update_with(txn, 1, |row| match row.get("n")?.as_u64() {
+                    Some(u64::MAX) => Err(Error::WriteConflict),
+                    _ => Ok(row.set("n", 5)?),
+                })
+            });
+            assert!(matches!(changed, Ok(true)), "{isolation:?}: {changed:?}");
+        }
+    }
 }
