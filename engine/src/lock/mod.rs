@@ -322,9 +322,9 @@ impl LockTable {
         }
     }
 
-    /// Whether a writer that holds the row's page latch, and finds the row free of others' implicit locks, may write. It
-    /// needs no lock object then: its id in the row is its lock. (It gets one where it overtakes another that was granted
-    /// the lock, has not run since, and does not let others pass yet.)
+    /// Whether a writer that holds the row's page latch, and finds the row free of others' implicit locks, may write. Where
+    /// there is no lock object it needs none: its id in the row is its lock. Where there is one, its lock is written down
+    /// there, unless it passes a holder that lets it.
     pub fn claim(&self, request: &Request<'_>) -> bool {
         let asked = self.asked(request);
         let patience = Patience { may_wait: false, ..self.patience(request, &Instant::now) };

@@ -12,7 +12,7 @@ use super::deadlock::{Found, Waits};
 use super::mode::Parts;
 use super::node::Verdict;
 use super::plain::{Ask, Id, Key, Need, Plain, Thread, Told};
-use super::shard::Explicit;
+use super::shard::{Explicit, Patience};
 use super::sync::lock;
 use super::{Begun, Class, Granted, LockConfig, LockKey, LockMode, LockTable, Request, TxnId, Wait};
 
@@ -254,18 +254,24 @@ impl World {
         }
         let request = Request::new(TxnId(who), key_of(key), LockMode::Exclusive);
         let lock = self.plain.locks.get(&key);
+        let is_locked = lock.is_some();
         let unaccepted = lock.and_then(|lock| lock.unaccepted.as_ref()).map(|wait| wait.owner);
         let passes = unaccepted.filter(|holder| self.granted[holder].node.lets_others_pass());
+        let now = self.begun + Duration::from_nanos(self.now_ns);
+        let (asked, clock) = (self.table.asked(&request), || now);
+        let patience = Patience { may_wait: false, ..self.table.patience(&request, &clock) };
+        let may = self.table.shard(asked.hash).claim(&asked, &patience, &self.table.owners);
         if let Some(holder) = passes {
-            prop_assert!(self.table.claim(&request));
+            prop_assert!(may);
             self.passed.insert(key, (who, holder));
-        } else if unaccepted.is_some() {
-            prop_assert!(self.table.claim(&request));
+        } else if is_locked {
             let need = Need::of(LockMode::Exclusive, false);
             let ask = Ask { owner: who, key, need, first: false, may_wait: false, weight: 0 };
-            prop_assert_eq!(self.plain.ask(&ask, self.now_ns), Told::AtOnce);
+            let told = self.plain.ask(&ask, self.now_ns);
+            prop_assert_eq!(may, told != Told::Refused);
+            prop_assert!(unaccepted.is_none() || told == Told::AtOnce);
         } else {
-            prop_assert_eq!(self.table.claim(&request), self.table.would_grant(&request));
+            prop_assert!(may);
         }
         Ok(())
     }

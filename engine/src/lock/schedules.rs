@@ -133,10 +133,10 @@ impl Rows {
                 let has = match writes {
                     true => is_own || self.table.claim(&request),
                     false => {
+                        if is_own {
+                            self.table.make_explicit(owner, request.key, || true);
+                        }
                         self.table.try_lock(request)
-                            || is_own
-                                && self.table.make_explicit(owner, request.key, || true)
-                                && self.table.try_lock(request)
                     }
                 };
                 if has {
@@ -161,12 +161,13 @@ impl Rows {
         let mut taken = [None; ROWS];
         for _ in 0..2 {
             let row = any(ROWS as u64) as usize;
+            if any(4) == 0 {
+                self.table.cancel(TxnId(any(2 * THREADS)));
+            }
             match self.take(owner, row, any(3) > 0) {
                 Ok(writer) => taken[row] = Some(writer),
-                Err(error) => {
-                    assert_eq!(error, LockError::Deadlock);
-                    break;
-                }
+                Err(LockError::Timeout) => unreachable!("it waits without end"),
+                Err(LockError::Deadlock | LockError::Cancelled) => break,
             }
             thread::yield_now();
         }

@@ -120,22 +120,18 @@ impl Shard {
             || object.may_have(asked.owner, missing, place(object, asked, missing, held, patience))
     }
 
-    /// As [`Self::would_grant`]; but what can only be had from one who has not run since it was granted it is taken, unless
-    /// that one lets others pass.
+    /// Whether a writer that holds the row's latch may write. Its id in the row is its lock; but where there is a lock object, it
+    /// is written down: who waits there may be granted what agrees with the holders before it looks at the row. One who
+    /// lets others pass looks first.
     pub(super) fn claim(&mut self, asked: &Asked<'_>, patience: &Patience<'_>, owners: &Owners) -> bool {
         let Some(object) = self.objects.find_mut(asked.hash, |object| asked.is_of(object)) else {
             return true;
         };
-        if object.holders.of(asked.owner).is_none() {
-            if object.pass(asked.parts) {
-                self.stats.overtakes += 1;
-                return true;
-            }
-            if object.may_overtake(asked.parts) {
-                return matches!(self.ask(asked, patience, owners), Answer::Granted(_));
-            }
+        if object.holders.of(asked.owner).is_none() && object.pass(asked.parts) {
+            self.stats.overtakes += 1;
+            return true;
         }
-        self.would_grant(asked, patience)
+        matches!(self.ask(asked, patience, owners), Answer::Granted(_))
     }
 
     /// Grants the request, or refuses it, or lets it join the queue.

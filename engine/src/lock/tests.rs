@@ -312,6 +312,21 @@ fn an_upgrade_waits_for_readers_and_goes_before_writers() {
     bench.drained(1..=3);
 }
 
+/// Who reads a row and then writes it has it exclusively, whoever waits there, though its id in the row says so, too.
+#[test]
+fn an_upgrade_by_writing_is_written_down() {
+    let bench = Bench::new();
+    bench.granted(1, b"a", LockMode::Shared);
+    let writer = bench.waits(2, b"a", LockMode::Exclusive);
+    let reader = bench.waits(3, b"a", LockMode::Shared);
+    assert!(bench.table.claim(&Request::new(TxnId(1), key(b"a"), LockMode::Exclusive)));
+    assert!(bench.table.cancel(TxnId(2)) && is(&writer, Verdict::Cancelled));
+    assert!(still(&reader), "nobody reads beside a writer");
+    bench.table.release_all(TxnId(1));
+    assert!(is(&reader, Verdict::Granted));
+    bench.drained(1..=3);
+}
+
 #[test]
 fn an_insert_waits_for_gaps_of_others_and_leaves_nothing() {
     let bench = Bench::new();
