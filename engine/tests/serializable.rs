@@ -158,6 +158,33 @@ fn a_gap_outlives_the_row_that_is_rolled_back() {
     assert!(writer.insert(&table, b"c", b"1").unwrap());
 }
 
+/// The row that comes after it may vanish, too.
+#[test]
+fn a_gap_outlives_the_row_that_is_rolled_back_and_the_one_after_it() {
+    let (db, table) = impatient();
+    let (one, two, three) = (session(&db), session(&db), session(&db));
+    fill(&one, &table, &[b"a", b"z"]);
+    let (mut reader, mut other) = (one.begin(Serializable), two.begin(ReadCommitted));
+    assert_eq!(get(&mut reader, &table, b"x"), None);
+    let start = reader.savepoint();
+    assert!(reader.insert(&table, b"m", b"1").unwrap());
+    assert!(other.insert(&table, b"n", b"1").unwrap() && other.insert(&table, b"o", b"1").unwrap());
+    let mut found = Vec::new();
+    reader
+        .scan(&table, Bound::Included(b"b"), Bound::Unbounded, |key, _| {
+            found.push(key.to_vec());
+            ControlFlow::Break(())
+        })
+        .unwrap();
+    assert_eq!(found, [b"m"]);
+    reader.rollback_to(start).unwrap();
+    other.rollback().unwrap();
+    let mut writer = three.begin(ReadCommitted);
+    waits(writer.insert(&table, b"c", b"1"));
+    reader.rollback().unwrap();
+    assert!(writer.insert(&table, b"c", b"1").unwrap());
+}
+
 #[test]
 fn who_waits_for_a_gap_has_no_undo_of_what_it_would_add() {
     let config = EngineConfig { rollback_segments: 1, ..config() };

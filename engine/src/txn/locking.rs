@@ -19,9 +19,10 @@
 //! comes after it. That is done only while somebody holds gap locks ([`Gaps`]).
 //!
 //! The row that carries a gap lock must not vanish, or the gap would be another. It vanishes in two ways. *Purge* leaves a
-//! deleted row that has a gap lock, and comes again later. *A rollback* removes what its transaction has added; nobody
-//! else has a gap lock there, since a row that an active transaction has written is waited for; and its own it takes on
-//! the row after it first ([`Txn::keep_locks`]).
+//! deleted row that has a gap lock, and comes again later. *A rollback* removes what its transaction has added; its own gap
+//! lock it takes on the row after it first ([`Txn::keep_locks`]). Nobody else has the only one of a gap there: a row that
+//! another active transaction has written is waited for, and who takes a gap lock there all the same, since a row of its own
+//! goes, takes those of the rows behind it, too, up to one that cannot vanish.
 
 use std::cell::RefCell;
 use std::ops::{Bound, ControlFlow};
@@ -337,10 +338,29 @@ impl<'s> Txn<'s> {
         if !is_ours || record.what != What::Added || !self.locks_gaps {
             return Ok(());
         }
-        tree.look_at_first(waiter, Bound::Excluded(&record.key), |next| {
-            let next = lock_key(&tree, next.map(|(key, _)| key));
-            locks.try_lock(self.request_of(record.txn, next, LockMode::Gap));
-        })
+        while !self.keep_gap(record.txn, &tree, &record.key, waiter)? {}
+        Ok(())
+    }
+
+    /// Takes gap locks of the rows that come after `key`, up to the first that cannot vanish, since no other active transaction
+    /// has written it. False if that is to be done again: before a row is locked, it may vanish, and one be put before those
+    /// that are locked already, into a gap that was its. With all of them locked nobody puts any.
+    fn keep_gap(&self, id: TxnId, tree: &Tree, key: &[u8], waiter: &Waiter) -> Result<bool> {
+        let locks = &self.system.locks;
+        let (mut key, mut passed, mut added) = (key.to_vec(), false, false);
+        loop {
+            let may_vanish = tree.look_at_first(waiter, Bound::Excluded(&key), |next| {
+                let gap = self.request_of(id, lock_key(tree, next.map(|(key, _)| key)), LockMode::Gap);
+                added |= !locks.holds(id, gap.key, LockMode::Gap);
+                locks.try_lock(gap);
+                let (key, version) = next?;
+                self.active_writer(id, &header_of(Some(version))?).map(|_| key.to_vec())
+            })?;
+            match may_vanish {
+                Some(next) => (key, passed) = (next, true),
+                None => return Ok(!(passed && added)),
+            }
+        }
     }
 
     fn count_gaps(&mut self) {
