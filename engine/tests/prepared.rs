@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::{all, config, get, session};
 use flifo_engine::Isolation::{ReadCommitted, Serializable};
-use flifo_engine::disk::MemoryDisk;
+use flifo_engine::disk::{DiskCall, Fault, MemoryDisk};
 use flifo_engine::{Database, EngineConfig, Error, Table};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
@@ -69,6 +69,41 @@ fn what_cannot_be_prepared_or_finished_is_refused() {
     assert!(matches!(db.drop_table("t"), Err(Error::TableInUse { .. })));
     drop(table);
     db.drop_table("t").unwrap();
+}
+
+/// What is left of it is not to be committed.
+#[test]
+fn a_rollback_that_has_begun_is_brought_to_its_end() {
+    let disk = MemoryDisk::default();
+    let db = Database::create_on(Arc::new(disk.clone()), config()).unwrap();
+    let table = db.create_table("t").unwrap();
+    let session = session(&db);
+    let large = vec![1; 4 << 20];
+    let mut txn = session.begin(ReadCommitted);
+    txn.insert(&table, b"a", &large).unwrap();
+    txn.commit().unwrap();
+    while db.stats().txns.history > 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut txn = session.begin(ReadCommitted);
+    txn.update(&table, b"a", b"small").unwrap();
+    txn.insert(&table, b"b", b"1").unwrap();
+    assert!(txn.prepare(b"one").unwrap());
+    // Pages that were freed are taken first.
+    let mut fills = session.begin(ReadCommitted);
+    fills.insert(&table, b"c", &large).unwrap();
+    fills.commit().unwrap();
+    disk.fail_from(Some(DiskCall::Allocate), 1, Fault::DiskFull);
+    assert!(matches!(session.rollback_prepared(b"one"), Err(Error::DiskFull { .. })));
+    assert!(db.prepared().unwrap().is_empty());
+    assert!(matches!(session.commit_prepared(b"one"), Err(Error::UnknownXid { .. })));
+    disk.heal();
+    while db.stats().txns.active > 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut txn = session.begin(ReadCommitted);
+    assert!(get(&mut txn, &table, b"a") == Some(large.clone()));
+    assert_eq!(get(&mut txn, &table, b"b"), None);
 }
 
 #[test]

@@ -58,7 +58,8 @@ impl Session {
     /// Undoes all changes of the transaction that was prepared under that XID. That survives a power cut when it returns.
     ///
     /// # Errors
-    /// As [`Session::commit_prepared`].
+    /// As [`Session::commit_prepared`]. If it has begun, on a disk that is full by now, say, it is brought to its end in the
+    /// background, as soon as that can be, and nobody can commit what is left.
     pub fn rollback_prepared(&self, xid: &[u8]) -> Result<()> {
         let _place = self.enter(true)?;
         let database = self.database();

@@ -101,39 +101,50 @@ impl TxnSystem {
         self.prepared.xids()
     }
 
-    /// Commits a prepared transaction. As with [`Txn::commit`], it is durable when the redo log is.
+    /// Commits a prepared transaction. As with [`Txn::commit`], it is durable when the redo log is. After an error it is prepared
+    /// as before.
     pub(crate) fn commit_prepared(&self, xid: &[u8], waiter: &Waiter) -> Result<()> {
-        self.finish(xid, |system, unfinished| {
-            let last = unfinished.undo.last();
-            let last = last.ok_or_else(|| Error::CorruptUndo {
-                what: "a prepared transaction has no records".to_owned(),
-            })?;
-            let commit = Record::commit(unfinished.txn);
-            system.segment(*last)?.append(&commit, &mut Vec::new(), waiter)?;
-            system.commits.fetch_add(1, Ordering::Relaxed);
-            Ok(())
-        })
-    }
-
-    /// Rolls a prepared transaction back.
-    pub(crate) fn rollback_prepared(&self, xid: &[u8], waiter: &Waiter) -> Result<()> {
-        self.finish(xid, |system, unfinished| {
-            // The newest record says that it is prepared. A crash from here on leaves one to be rolled back by recovery.
-            unfinished.undo.iter().rev().try_for_each(|&ptr| system.undo_one(ptr, waiter))?;
-            system.rollbacks.fetch_add(1, Ordering::Relaxed);
-            Ok(())
-        })
-    }
-
-    /// After an error it is prepared as before; what was undone already is not found again.
-    fn finish(&self, xid: &[u8], f: impl FnOnce(&Self, &Unfinished) -> Result<()>) -> Result<()> {
         let unfinished = self.prepared.take(xid)?;
-        if let Err(error) = f(self, &unfinished) {
+        if let Err(error) = self.append_commit(&unfinished, waiter) {
             self.prepared.put(xid, unfinished);
             return Err(error);
         }
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        self.end_prepared(xid, unfinished);
+        Ok(())
+    }
+
+    fn append_commit(&self, unfinished: &Unfinished, waiter: &Waiter) -> Result<()> {
+        let last = unfinished
+            .undo
+            .last()
+            .ok_or_else(|| Error::CorruptUndo { what: "a prepared transaction has no records".to_owned() })?;
+        let commit = Record::commit(unfinished.txn);
+        self.segment(*last)?.append(&commit, &mut Vec::new(), waiter).map(drop)
+    }
+
+    /// Rolls a prepared transaction back. If that fails when it has begun, purge's thread goes on with it: what is left of it is
+    /// nothing that anybody may commit.
+    pub(crate) fn rollback_prepared(&self, xid: &[u8], waiter: &Waiter) -> Result<()> {
+        let mut unfinished = self.prepared.take(xid)?;
+        let records = unfinished.undo.len();
+        // The newest record says that it is prepared. A crash from here on leaves one to be rolled back by recovery.
+        if let Err(error) = self.undo_all(&mut unfinished, waiter) {
+            match unfinished.undo.len() == records {
+                true => self.prepared.put(xid, unfinished),
+                false => {
+                    self.leave_unfinished(unfinished);
+                    self.prepared.forget(xid);
+                }
+            }
+            return Err(error);
+        }
+        self.end_prepared(xid, unfinished);
+        Ok(())
+    }
+
+    fn end_prepared(&self, xid: &[u8], unfinished: Unfinished) {
         self.end_unfinished(unfinished);
         self.prepared.forget(xid);
-        Ok(())
     }
 }

@@ -40,15 +40,13 @@ impl Purger {
 
     fn try_step(&mut self) -> Result<bool> {
         let Some(_purging) = self.system.try_purge() else { return Ok(false) };
-        if let Some(unfinished) = self.system.take_unfinished() {
-            let mut undo = unfinished.undo.iter().rev();
-            if let Err(error) = undo.try_for_each(|&ptr| self.system.undo_one(ptr, &self.waiter)) {
-                // The disk may be full, say. What was undone already is not found again; others come first.
+        if let Some(mut unfinished) = self.system.take_unfinished() {
+            if let Err(error) = self.system.undo_all(&mut unfinished, &self.waiter) {
+                // The disk may be full, say. Others come first.
                 self.system.leave_unfinished(unfinished);
                 return Err(error);
             }
             self.system.end_unfinished(unfinished);
-            self.system.rollbacks.fetch_add(1, Ordering::Relaxed);
             return Ok(true);
         }
         purge_all(&self.system, &self.waiter)

@@ -56,10 +56,13 @@ pub(crate) struct TxnSystem {
     pub(super) purged: AtomicU64,
 }
 
-/// A transaction without a commit, and its undo records, the oldest first. It uses the segment that they are in.
+/// A transaction without a commit.
 pub(super) struct Unfinished {
     pub(super) txn: TxnId,
+    /// Its records that are not undone, the oldest first.
     pub(super) undo: Vec<UndoPtr>,
+    /// The segment that they are in, which it uses, if it has any.
+    pub(super) segment: Option<usize>,
     /// It is counted among those that hold gap locks.
     pub(super) locks_gaps: bool,
 }
@@ -100,8 +103,9 @@ impl TxnSystem {
         let segments = Segments::new(segments);
         let (mut in_doubt, mut losers) = (Vec::new(), VecDeque::new());
         for (txn, undo) in unfinished {
-            undo.last().iter().for_each(|last| segments.begin_use(last.segment()));
-            let unfinished = Unfinished { txn, undo, locks_gaps: false };
+            let segment = undo.last().map(|last| last.segment());
+            segment.iter().for_each(|&segment| segments.begin_use(segment));
+            let unfinished = Unfinished { txn, undo, segment, locks_gaps: false };
             match xids.remove(&txn) {
                 Some(xid) => in_doubt.push((xid, unfinished)),
                 None => losers.push_back(unfinished),
@@ -157,6 +161,16 @@ impl TxnSystem {
         self.segment(ptr)?.remove(ptr.number(), waiter)
     }
 
+    /// Undoes what is left of it, the newest first. What is undone is none of its records any more, also after an error.
+    pub(super) fn undo_all(&self, unfinished: &mut Unfinished, waiter: &Waiter) -> Result<()> {
+        while let Some(&newest) = unfinished.undo.last() {
+            self.undo_one(newest, waiter)?;
+            unfinished.undo.pop();
+        }
+        self.rollbacks.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// The transaction has ended, and none of its versions is in doubt.
     pub(super) fn end(&self, txn: TxnId, locks_gaps: bool) {
         // In this order: see `LockTable::make_explicit`.
@@ -169,8 +183,8 @@ impl TxnSystem {
 
     /// As [`TxnSystem::end`], of one that was unfinished.
     pub(super) fn end_unfinished(&self, unfinished: Unfinished) {
-        if let Some(last) = unfinished.undo.last() {
-            self.segments.end_use(last.segment());
+        if let Some(segment) = unfinished.segment {
+            self.segments.end_use(segment);
         }
         self.end(unfinished.txn, unfinished.locks_gaps);
     }

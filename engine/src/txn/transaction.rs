@@ -261,13 +261,14 @@ impl<'s> Txn<'s> {
     /// Ends it for its owner; all that it holds goes over to the one who finishes it.
     pub(super) fn detach(&mut self) -> Unfinished {
         let Writing { id, segment, undo, .. } = self.writing.take().expect("it has written");
-        if !undo.is_empty() {
+        let used = undo.last().map(|last| last.segment());
+        if used.is_some() {
             // It ends with `TxnSystem::end_unfinished`.
             std::mem::forget(segment);
         }
         self.snapshot = None;
         self.ended = true;
-        Unfinished { txn: id, undo, locks_gaps: self.locks_gaps }
+        Unfinished { txn: id, undo, segment: used, locks_gaps: self.locks_gaps }
     }
 
     /// As it is after [`Txn::commit`] or [`Txn::rollback`].
