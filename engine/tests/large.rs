@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::{all, config, get, session};
-use flifo_engine::disk::MemoryDisk;
+use flifo_engine::disk::{DiskCall, Fault, MemoryDisk};
 use flifo_engine::row::{Column, ColumnType, Index, Row, RowView, Schema, Value};
 use flifo_engine::{Database, EngineConfig, Error, FlushLog, Isolation, Table, Transaction, TypedTable};
 
@@ -17,6 +17,13 @@ const MIB: usize = 1 << 20;
 
 fn in_memory() -> Database {
     Database::create_on(Arc::new(MemoryDisk::default()), config()).unwrap()
+}
+
+/// Waits until purge has nothing left to do.
+fn wait_for_purge(db: &Database) {
+    while db.stats().txns.history > 0 {
+        std::thread::yield_now();
+    }
 }
 
 /// Bytes that only this number has.
@@ -95,6 +102,28 @@ fn what_is_too_large_is_one_clear_error() {
     assert_eq!(all(&mut session.begin(Isolation::ReadCommitted), &table).len(), 1);
 }
 
+/// The table can be dropped, which waits for a history that is empty.
+#[test]
+fn a_disk_that_was_full_leaves_no_history() {
+    let disk = MemoryDisk::default();
+    let db = Database::create_on(Arc::new(disk.clone()), config()).unwrap();
+    let table = db.create_table("t").unwrap();
+    let session = session(&db);
+    let mut txn = session.begin(Isolation::ReadCommitted);
+    txn.insert(&table, b"k", &value(1, 4 * MIB)).unwrap();
+    txn.commit().unwrap();
+    wait_for_purge(&db);
+    disk.fail_from(Some(DiskCall::Allocate), 1, Fault::DiskFull);
+    let mut txn = session.begin(Isolation::ReadCommitted);
+    let full = txn.update(&table, b"k", b"small");
+    assert!(matches!(full, Err(Error::DiskFull { .. })), "{full:?}");
+    txn.rollback().unwrap();
+    disk.heal();
+    assert_eq!(db.stats().txns.history, 0);
+    drop(table);
+    db.drop_table("t").unwrap();
+}
+
 #[test]
 fn space_is_used_again_and_a_reopen_finds_all() {
     let disk = MemoryDisk::default();
@@ -110,9 +139,7 @@ fn space_is_used_again_and_a_reopen_finds_all() {
         } else {
             txn.commit().unwrap()
         }
-        while db.stats().txns.history > 0 {
-            std::thread::yield_now();
-        }
+        wait_for_purge(&db);
         if round == 10 {
             after_some = db.stats().data_bytes;
         }
@@ -228,9 +255,7 @@ fn large_rows_survive_every_power_cut() {
                 assert!((least..=most).contains(&number), "seed {seed}: {number} of {least} to {most}");
                 numbers[pair as usize] = number;
             }
-            while db.stats().txns.history > 0 {
-                std::thread::yield_now();
-            }
+            wait_for_purge(&db);
             db.check_table(&table).unwrap();
         }
     }

@@ -222,10 +222,14 @@ impl TxnSystem {
         let idle = || self.table.active() == 0 && !self.table.has_snapshots();
         // The background's own snapshot would look like another's.
         let _no_purge = self.pause_purge(waiter);
-        while idle() && self.stats().history > 0 {
+        while idle() && !self.has_no_history(waiter)? {
             super::purge::purge_all(self, waiter)?;
         }
         Ok(idle())
+    }
+
+    fn has_no_history(&self, waiter: &Waiter) -> Result<bool> {
+        self.segments.iter().try_fold(true, |none, segment| Ok(none && segment.is_empty(waiter)?))
     }
 
     /// All row locks.

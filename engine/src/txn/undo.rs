@@ -218,11 +218,12 @@ impl Segment {
             // In one with the number, which so is greater than that of whichever record has left this end.
             (number, numbers.end)
         };
+        // Before it can be removed.
         self.records.fetch_add(1, Ordering::Relaxed);
         let written = self.tree.insert_last(waiter, &number.to_be_bytes(), buffer, end);
         let mut numbers = self.numbers();
         numbers.under_way.retain(|&other| other != number);
-        let (_, end) = written?;
+        let (_, end) = written.inspect_err(|_| _ = self.records.fetch_sub(1, Ordering::Relaxed))?;
         numbers.end = end;
         Ok(UndoPtr::new(self.index, number))
     }
@@ -246,6 +247,16 @@ impl Segment {
             self.records.fetch_sub(1, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// Whether there is no record, by a look at them.
+    pub(super) fn is_empty(&self, waiter: &Waiter) -> Result<bool> {
+        let mut empty = true;
+        scan(&self.tree, waiter, 0..u64::MAX, |_, _| {
+            empty = false;
+            ControlFlow::Break(())
+        })?;
+        Ok(empty)
     }
 
     /// Gives to `each` what the records begin with that purge is not done with, in their order, until it breaks. A record
