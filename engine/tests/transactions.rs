@@ -128,6 +128,34 @@ fn rows_that_were_deleted_are_purged_once_nobody_sees_them() {
     assert!(matches!(db.table("t"), Err(Error::UnknownTable { .. })));
 }
 
+/// When purge came to the deletion, there was a newer version, which was rolled back then.
+#[test]
+fn a_deleted_row_that_was_written_over_in_vain_is_purged() {
+    let (db, table) = database();
+    let sessions = [session(&db), session(&db), session(&db)];
+    let mut txn = sessions[0].begin(ReadCommitted);
+    txn.insert(&table, b"a", b"0").unwrap();
+    txn.commit().unwrap();
+    wait_for_purge(&db);
+    // With a rollback segment of its own.
+    let mut in_vain = sessions[2].begin(ReadCommitted);
+    assert!(in_vain.insert(&table, b"b", b"1").unwrap());
+    let mut old = sessions[1].begin(RepeatableRead);
+    assert_eq!(get(&mut old, &table, b"a"), Some(b"0".to_vec()));
+    let mut txn = sessions[0].begin(ReadCommitted);
+    assert!(txn.delete(&table, b"a").unwrap());
+    txn.commit().unwrap();
+    assert!(in_vain.insert(&table, b"a", b"1").unwrap());
+    drop(old);
+    // All but its own records.
+    while db.stats().txns.history > 2 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    in_vain.rollback().unwrap();
+    wait_for_purge(&db);
+    assert_eq!(db.check_table(&table).unwrap().rows, 0);
+}
+
 #[test]
 fn a_deadlock_has_one_victim() {
     let (db, table) = database();

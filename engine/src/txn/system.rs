@@ -148,17 +148,37 @@ impl TxnSystem {
         segment.ok_or_else(|| Error::CorruptUndo { what: format!("there is no segment {}", ptr.segment()) })
     }
 
-    /// Puts the version before in place again, if the record's change was made, and removes the record.
+    /// Puts the version before in place again, if the record's change was made, and removes the record. That comes last: what a
+    /// crash or an error cuts off is done again.
     pub(super) fn undo_one(&self, ptr: UndoPtr, waiter: &Waiter) -> Result<()> {
         let Some(record) = self.undo(ptr, waiter)? else { return Ok(()) };
         let tree = self.tree(record.tree);
         let ours = |now: Option<&[u8]>| Header::of(now).is_some_and(|now| now.is_of(record.txn, ptr));
         match &record.what {
             What::Added => drop(tree.remove_if(waiter, &record.key, ours)?),
-            What::Replaced(before) => drop(tree.put_if(waiter, &record.key, before, ours)?),
+            What::Replaced(before) => {
+                tree.put_if(waiter, &record.key, before, ours)?;
+                self.remove_passed(&tree, &record.key, before, waiter)?;
+            }
             What::Commit | What::Prepared => {}
         }
         self.segment(ptr)?.remove(ptr.number(), waiter)
+    }
+
+    /// Removes a deleted row that was put in place again, if every snapshot sees the deletion: purge has passed it, perhaps,
+    /// while there was a newer version, and does not come again. (One where somebody has a gap lock stays, if so, until its key
+    /// is written again.) What some snapshot does not see, purge has not passed.
+    fn remove_passed(&self, tree: &Tree, key: &[u8], version: &[u8], waiter: &Waiter) -> Result<()> {
+        let Some(deleted) = Header::of(Some(version)).filter(|version| version.deleted) else {
+            return Ok(());
+        };
+        let oldest = self.table.settle();
+        if self.table.is_visible(deleted.txn, oldest.commit) {
+            tree.remove_if(waiter, key, |now| {
+                Header::of(now) == Some(deleted) && !self.gaps.hold(&self.locks, tree, key)
+            })?;
+        }
+        Ok(())
     }
 
     /// Undoes what is left of it, the newest first. What is undone is none of its records any more, also after an error.
