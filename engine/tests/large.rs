@@ -247,6 +247,9 @@ fn large_rows_survive_every_power_cut() {
             let (cut, least) = cut;
             drop((table, db));
             disk = cut;
+            let copy = disk.kill();
+            let report = Database::check_on(Arc::new(copy), small(seed), &mut |_| {}).unwrap();
+            assert!(report.is_sound(), "seed {seed}: {:?}", report.findings);
             db = Database::open_on(Arc::new(disk.clone()), small(seed)).unwrap();
             let table = db.table("t").unwrap();
             for pair in 0..PAIRS {

@@ -2,7 +2,9 @@
 //!
 //! Rows that are removed one by one, in their order, leave a first leaf that is underfull again and again; each time it is
 //! evened out with the next one, with two images in the log. Here the first leaf stays, empty, and takes the next one's place
-//! as soon as that may be emptied as a whole: three small records.
+//! as soon as that may be emptied as a whole: three small records. A large value is removed with its row alone.
+//!
+//! Invariant: a row goes after all that come before it, or with them. So what a crash leaves is all from some row on.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -20,13 +22,13 @@ use crate::wait::Waiter;
 enum Outcome {
     /// The first leaf has a row that stays, or there is none.
     Done,
-    /// The first leaf lost its rows, so many.
-    Emptied(u64),
+    /// So many rows have gone: all of the first leaf, or those before one whose value is large.
+    Removed(u64),
     /// It lost its rows, and took the place of the next one, which lost its own. That page is free.
     Advanced(u64, PageNo),
     /// It has nothing, and is its parent's only child.
     Alone,
-    /// A row to be removed by itself first: its value is large.
+    /// The first row is to be removed by itself: its value is large.
     Large(Vec<u8>),
 }
 
@@ -36,8 +38,8 @@ enum Found {
     Only(u64),
     /// One that stays.
     More,
-    /// One whose value is large.
-    Large(Vec<u8>),
+    /// One whose value is large, behind so many others.
+    Large(u64, Vec<u8>),
 }
 
 impl Tree {
@@ -48,7 +50,7 @@ impl Tree {
         loop {
             match self.pool.change(waiter, &need, |mtr| self.try_drop(mtr, end))? {
                 Outcome::Done => return Ok(()),
-                Outcome::Emptied(rows) => dropped(rows),
+                Outcome::Removed(rows) => dropped(rows),
                 Outcome::Advanced(rows, page) => {
                     dropped(rows);
                     self.alloc.free(page, waiter)?;
@@ -80,7 +82,7 @@ impl Tree {
         let rows = match look(&leaf, end)? {
             Found::Only(rows) => rows,
             Found::More => return Ok(Outcome::Done),
-            Found::Large(key) => return Ok(Outcome::Large(key)),
+            Found::Large(before, key) => return before_large(mtr, leaf, before, key),
         };
         if let Some((parent, _)) = parent {
             let has_next = parent.checked(parent.node().slots())? > 0;
@@ -97,7 +99,8 @@ impl Tree {
                     Found::Only(0) if next.checked(next.node().is_last())? => {}
                     Found::More => {}
                     Found::Only(more) => return advance(mtr, parent, leaf, next, rows + more),
-                    Found::Large(key) => return Ok(Outcome::Large(key)),
+                    Found::Large(before, key) if rows == 0 => return before_large(mtr, next, before, key),
+                    Found::Large(..) => {}
                 }
             }
         }
@@ -118,7 +121,7 @@ fn look(leaf: &OptimisticGuard<'_>, end: &[u8]) -> Attempt<Found> {
     }
     for slot in 0..slots {
         if leaf.unchecked(node.is_large(slot))? {
-            return leaf.checked(node.key(slot)).map(Found::Large);
+            return leaf.checked(node.key(slot)).map(|key| Found::Large(slot as u64, key));
         }
     }
     leaf.checked(Ok(Found::Only(slots as u64)))
@@ -130,7 +133,23 @@ fn clear<'p>(mut mtr: Mtr<'p>, leaf: OptimisticGuard<'p>, rows: u64) -> Attempt<
     let fences = leaf.checked(leaf.node().fences())?;
     mtr.rewrite(&mut leaf, |page| _ = NodeMut::new(page).reformat(0, &fences));
     mtr.commit(&mut [&mut leaf]);
-    Ok(Outcome::Emptied(rows))
+    Ok(Outcome::Removed(rows))
+}
+
+/// Removes the rows before one whose value is large, of the first leaf that has any, if there are some.
+fn before_large<'p>(
+    mut mtr: Mtr<'p>,
+    leaf: OptimisticGuard<'p>,
+    rows: u64,
+    large: Vec<u8>,
+) -> Attempt<Outcome> {
+    if rows == 0 {
+        return Ok(Outcome::Large(large));
+    }
+    let mut leaf = leaf.exclusive()?;
+    (0..rows).for_each(|_| mtr.apply(&mut leaf, &Op::Remove { slot: 0 }));
+    mtr.commit(&mut [&mut leaf]);
+    Ok(Outcome::Removed(rows))
 }
 
 /// Removes all rows of the first leaf and of the next one, and lets the first take the next one's place, too.
