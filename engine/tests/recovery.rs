@@ -193,6 +193,42 @@ fn what_a_failed_sync_left_is_made_durable_by_the_next_open() {
     }
 }
 
+/// A sync of the data files or of a doublewrite area fails, and then each call from some call of the next opening on, and
+/// then power: what reads well after a failed sync may be torn on the disk, or be a copy that is not there.
+#[test]
+fn a_failed_sync_then_an_opening_that_is_cut_off_and_a_power_cut_lose_nothing() {
+    const WORKERS: u64 = 8;
+    let one = || EngineConfig { buffer_pool_instances: 1, ..small() };
+    for nth in 1..=4 {
+        let disk = MemoryDisk::with_power_cuts(nth);
+        let db = Database::create_on(on(&disk), one()).unwrap();
+        let tree = db.create_tree("t").unwrap();
+        let mut workers: Vec<_> = (0..WORKERS).map(|number| Worker::new(SEED, number)).collect();
+        let of_workers = session(&db);
+        let work = |workers: &mut [Worker], changes| {
+            for _ in 0..changes {
+                workers.iter_mut().for_each(|worker| worker.change(&of_workers, &tree).unwrap());
+            }
+        };
+        work(&mut workers, 400);
+        db.checkpoint().unwrap();
+        work(&mut workers, 60);
+        disk.fail_nth(Some(DiskCall::Sync), nth, Fault::Io);
+        db.checkpoint().unwrap_err();
+        drop((of_workers, tree, db));
+        disk.heal();
+        let done: Vec<_> = workers.iter().map(|worker| worker.done).collect();
+        for calls in (1..300).step_by(11) {
+            let disk = disk.kill();
+            disk.fail_from(None, calls, Fault::Io);
+            drop(Database::open_on(on(&disk), one()));
+            let db = Database::open_on(on(&disk.power_cut()), one())
+                .unwrap_or_else(|error| panic!("sync {nth}, {calls} calls: {error}"));
+            check(&db, &db.tree("t").unwrap(), SEED, &done, 0);
+        }
+    }
+}
+
 /// A bit of the log rots anywhere between the checkpoint and the end: all is there, or it is refused, unless it was in
 /// the very last records, of which nothing else tells.
 #[test]

@@ -25,9 +25,15 @@
 //! data files are synced at every other batch.
 //!
 //! # Repair
-//! Before redo, each page of each segment is looked at in its place ([`repair`]); one that is not whole there is
-//! written anew from its copy with the highest LSN. A page that was torn was in the last batch that had it, so that
-//! copy is what was being written.
+//! Before redo, each page of each segment is looked at in its place ([`repair`]), and written anew from its copy with the
+//! highest LSN unless it is whole there and newer. A page that was torn was in the last batch that had it, so that copy is
+//! what was being written. One that reads well may be torn all the same: after a sync that failed, what is read is in
+//! memory only, and no later sync of it tells. Its copy is gone two batches later, so it is written now. A newer one is
+//! a load's, which is written once, or it was written while the area was switched off.
+//!
+//! The copies themselves are made durable before that, by writing each segment back as it was read. Where its sync had
+//! returned this changes nothing, even if it is torn; where it had failed, no page was written to its place in reliance
+//! on it, and now one will be.
 //!
 //! Copies that are not newer than the checkpoint are left alone: their pages were synced before it was made. One may
 //! be years old, in the area of an instance that is used no more, or from before the doublewrite was switched off; redo
@@ -150,51 +156,54 @@ pub(crate) fn remove(disk: &dyn Disk) {
     names.iter().filter(|name| instance_of(name).is_some()).for_each(|name| drop(disk.remove(name)));
 }
 
-/// Puts whole copies in the places of pages that a crash has torn, and makes them durable; how many.
-pub(crate) fn repair(disk: &dyn Disk, space: &Tablespace) -> Result<u64> {
+/// Puts whole copies in the places of pages that a crash has torn, or a failed sync may have, and makes them durable.
+pub(crate) fn repair(disk: &dyn Disk, space: &Tablespace) -> Result<()> {
     let copies = find_copies(disk, space)?;
+    if copies.is_empty() {
+        return Ok(());
+    }
     let mut buffer = AlignedBuffer::new(space.page_size());
-    let mut repaired = 0;
-    for (page, (_, copy)) in copies {
+    for (page, (copied, copy)) in copies {
         if page.0 >= space.pages() {
             space.grow(page.0 + 1)?;
         }
         space.read(page.0, buffer.bytes_mut())?;
-        if verify(buffer.bytes(), page).is_err() {
+        let is_newer = verify(buffer.bytes(), page).is_ok() && lsn(buffer.bytes()) > copied;
+        if !is_newer {
             buffer.bytes_mut().copy_from_slice(&copy);
-            space.begin_writing()?;
             space.write(page.0, buffer.bytes())?;
-            repaired += 1;
         }
     }
-    if repaired > 0 {
-        space.sync()?;
-    }
-    Ok(repaired)
+    space.sync()
 }
 
-/// The newest whole copy of each page in any segment.
+/// The newest whole copy of each page in any segment. The segments that have some are durable then.
 fn find_copies(disk: &dyn Disk, space: &Tablespace) -> Result<BTreeMap<PageNo, (Lsn, Vec<u8>)>> {
     let mut copies = BTreeMap::new();
     let mut segment = AlignedBuffer::new(segment_bytes(space.page_size()));
     let names = disk.names().map_err(|source| Error::from_io("cannot list", disk.path(""), source))?;
     for name in names.iter().filter(|name| instance_of(name).is_some()) {
-        let file =
-            disk.open(name).map_err(|source| Error::from_io("cannot open", disk.path(name), source))?;
+        let failed = |action| move |source| Error::from_io(action, disk.path(name), source);
+        let file = disk.open(name).map_err(failed("cannot open"))?;
         for index in 0..SEGMENTS {
             let at = (index * segment.bytes().len()) as u64;
             match file.read_at(segment.bytes_mut(), at) {
-                Ok(()) => newest_copies(segment.bytes(), space, &mut copies),
+                Ok(()) if newest_copies(segment.bytes(), space, &mut copies) => {
+                    file.write_at(segment.bytes(), at).map_err(failed("cannot write"))?;
+                    file.sync().map_err(failed("cannot sync"))?;
+                }
+                Ok(()) => {}
                 // Never written to the end: nothing that it was to protect was written either.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
-                Err(source) => return Err(Error::from_io("cannot read", disk.path(name), source)),
+                Err(source) => return Err(failed("cannot read")(source)),
             }
         }
     }
     Ok(copies)
 }
 
-fn newest_copies(segment: &[u8], space: &Tablespace, copies: &mut BTreeMap<PageNo, (Lsn, Vec<u8>)>) {
+/// Takes what is newer in this segment; whether there was anything that is newer than the checkpoint.
+fn newest_copies(segment: &[u8], space: &Tablespace, copies: &mut BTreeMap<PageNo, (Lsn, Vec<u8>)>) -> bool {
     let (head, pages) = segment.split_at(HEADER_BYTES);
     let mut header = Block::zeroed();
     header.bytes_mut().copy_from_slice(head);
@@ -203,15 +212,18 @@ fn newest_copies(segment: &[u8], space: &Tablespace, copies: &mut BTreeMap<PageN
         && header.u32(8) as usize == space.page_size()
         && header.field(16) == *space.database().as_bytes();
     if !ours {
-        return;
+        return false;
     }
     let count = (header.u32(12) as usize).min(BATCH_PAGES);
+    let mut is_needed = false;
     for (index, bytes) in pages.chunks_exact(space.page_size()).take(count).enumerate() {
-        let page = PageNo(header.u64(NUMBERS_AT + index * 8));
-        let known = copies.get(&page).map_or(Lsn(space.checkpoint().lsn), |&(known, _)| known);
-        let newer = known < lsn(bytes);
-        if newer && verify(bytes, page).is_ok() {
-            copies.insert(page, (lsn(bytes), bytes.to_vec()));
+        let (page, copied) = (PageNo(header.u64(NUMBERS_AT + index * 8)), lsn(bytes));
+        if copied.0 > space.checkpoint().lsn && verify(bytes, page).is_ok() {
+            is_needed = true;
+            if copies.get(&page).is_none_or(|&(known, _)| known < copied) {
+                copies.insert(page, (copied, bytes.to_vec()));
+            }
         }
     }
+    is_needed
 }

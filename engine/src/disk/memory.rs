@@ -4,12 +4,14 @@
 //! writes since the last sync. [`MemoryDisk::power_cut`] makes the disk that is found afterwards: each write since
 //! the last sync is there, or not, or torn between 512-byte sectors, and a name made since the last
 //! `sync_directory` is there or not. A sync that fails does the same to the writes before it: they look well
-//! until the power fails, and no later sync makes them durable. That is what Linux does with failed write-back.
+//! until the power fails, and no later sync makes them durable. That is what Linux does with failed write-back. A length is
+//! not dropped: it is in the file system's journal, which goes on with it or stops the file system.
 
 mod content;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::mem;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
@@ -380,10 +382,13 @@ impl DiskFile for MemoryFile {
         let _moment = self.shared.moment.read().unwrap_or_else(PoisonError::into_inner);
         let mut content = self.content.write().unwrap_or_else(PoisonError::into_inner);
         let FileContent { durable, unsynced, .. } = &mut *content;
-        for change in unsynced.drain(..) {
-            match called {
-                Ok(()) => change.apply(durable),
-                Err(_) => change.maybe_apply(durable, &mut lock(&self.shared.plan).random),
+        for change in mem::take(unsynced) {
+            match (&called, &change) {
+                (Ok(()), _) => change.apply(durable),
+                (Err(_), Change::Length(_)) => unsynced.push(change),
+                (Err(_), Change::Write { .. }) => {
+                    change.maybe_apply(durable, &mut lock(&self.shared.plan).random);
+                }
             }
         }
         called
@@ -464,6 +469,24 @@ mod tests {
         file.sync().unwrap_err();
         disk.heal();
         file.sync().unwrap();
+    }
+
+    #[test]
+    fn a_failed_sync_drops_writes_and_no_length() {
+        let mut dropped = 0;
+        for seed in 0..10 {
+            let disk = MemoryDisk::with_power_cuts(seed);
+            let file = synced_file(&disk);
+            file.allocate(8192).unwrap();
+            file.write_at(filled(2).bytes(), 0).unwrap();
+            disk.fail_nth(Some(DiskCall::Sync), 1, Fault::Io);
+            file.sync().unwrap_err();
+            file.sync().unwrap();
+            let found = disk.power_cut();
+            assert_eq!(found.open("f").unwrap().bytes().unwrap(), 8192);
+            dropped += u32::from(content(&found, "f") != content(&disk, "f"));
+        }
+        assert!(dropped > 0);
     }
 
     #[test]
