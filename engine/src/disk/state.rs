@@ -74,6 +74,8 @@ pub(super) struct StateBlocks {
     sequence: u64,
     /// The block that is known to be good: the last one written and synced.
     good: usize,
+    /// What both say, or said when it was read.
+    condition: Condition,
 }
 
 /// A change of state that failed.
@@ -101,7 +103,7 @@ impl State {
 impl StateBlocks {
     /// Writes the first state of a new database.
     pub(super) fn create(file: &dyn DiskFile, database: Uuid, state: &State) -> Result<Self, StateError> {
-        let mut blocks = StateBlocks { database, sequence: 0, good: 1 };
+        let mut blocks = StateBlocks { database, sequence: 0, good: 1, condition: state.condition };
         blocks.write(file, state)?;
         Ok(blocks)
     }
@@ -114,10 +116,16 @@ impl StateBlocks {
             file.read_at(block.bytes_mut(), at)?;
             let Some((sequence, state)) = decode(&block, database) else { continue };
             if newest.as_ref().is_none_or(|(blocks, _)| blocks.sequence < sequence) {
-                newest = Some((StateBlocks { database, sequence, good: index }, state));
+                let condition = state.condition;
+                newest = Some((StateBlocks { database, sequence, good: index, condition }, state));
             }
         }
         Ok(newest)
+    }
+
+    /// What they say.
+    pub(super) fn condition(&self) -> Condition {
+        self.condition
     }
 
     /// Makes `state` durable, in both blocks.
@@ -129,6 +137,7 @@ impl StateBlocks {
             file.sync().map_err(StateError::Sync)?;
             (self.good, self.sequence) = (index, sequence);
         }
+        self.condition = state.condition;
         Ok(())
     }
 }

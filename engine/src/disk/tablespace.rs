@@ -44,7 +44,7 @@ pub struct Tablespace {
     pub(super) database: Uuid,
     /// Whether it was when it was opened.
     pub(super) was_clean: bool,
-    /// Whether this opening has made the state blocks say *open*; changed under `state`.
+    /// This opening has made the state blocks say *open*, or *new*: pages may be written. Changed under `state`.
     pub(super) is_open: AtomicBool,
     /// Goes into the state blocks with the next state.
     pub(super) checkpoint: Mutex<Checkpoint>,
@@ -237,7 +237,12 @@ impl Tablespace {
             let mut blocks = lock(&self.state);
             self.sync_data(files)?;
             self.set_checkpoint(checkpoint);
-            self.write_state(files, &mut blocks, Condition::Open)?;
+            // What is being created is new until it is clean, however often.
+            let condition = match blocks.condition() {
+                Condition::New => Condition::New,
+                Condition::Open | Condition::Clean => Condition::Open,
+            };
+            self.write_state(files, &mut blocks, condition)?;
             self.is_open.store(true, Ordering::Release);
             Ok(())
         })
@@ -267,7 +272,7 @@ impl Tablespace {
             let _no_writes = self.writing.write().unwrap_or_else(PoisonError::into_inner);
             let mut blocks = lock(&self.state);
             self.sync_data(files)?;
-            if self.is_open.load(Ordering::Acquire) || !self.was_clean {
+            if blocks.condition() != Condition::Clean {
                 self.write_state(files, &mut blocks, Condition::Clean)?;
                 self.is_open.store(false, Ordering::Release);
             }

@@ -65,6 +65,21 @@ fn the_first_write_marks_it_open_and_reads_do_not() {
     assert!(!Tablespace::open(&disk).unwrap().was_clean());
 }
 
+/// A slow creation may see the checkpointer at work.
+#[test]
+fn a_checkpoint_of_a_new_one_leaves_it_new() {
+    let disk = MemoryDisk::default();
+    let space = Tablespace::create(&disk, 2, PAGE).unwrap();
+    space.grow(1).unwrap();
+    space.mark_checkpoint(Checkpoint { lsn: 8192, epoch: 1 }).unwrap();
+    assert!(matches!(Tablespace::open(&disk.kill()), Err(Error::HalfCreated { .. })));
+    space.mark_clean().unwrap();
+    assert!(Tablespace::open(&disk.kill()).unwrap().was_clean());
+    space.write(0, page_of(1).bytes()).unwrap();
+    space.mark_checkpoint(Checkpoint { lsn: 12288, epoch: 1 }).unwrap();
+    assert!(!Tablespace::open(&disk.kill()).unwrap().was_clean());
+}
+
 #[test]
 fn clean_pages_survive_every_power_cut() {
     for seed in 0..30 {
