@@ -41,13 +41,15 @@ struct Connection {
   // Its account was looked at, and may pass.
   bool privilege_known, is_admin;
 
-  // A statement of the client's is under way; its id, or 0 if that is not known.
+  // A statement of the client's is under way; its id, or 0 if that is not known: of all but the first in a packet.
   bool in_statement;
   unsigned long long query_id;
+  // The text of the packet that it came in. Its own lies in there, those of statements within it lie elsewhere.
+  const char *packet, *packet_end;
+  // It is an EXECUTE, and what it executes has begun and not ended.
+  bool executes;
   // An error was raised, and no statement began or ended since.
   bool failed;
-  // The text of the packet that is not yet run: more than one statement came in it.
-  unsigned packet_length;
   // What was seen of the current transaction. `holds_locks` implies `may_hold_locks`.
   bool in_transaction, may_hold_locks, holds_locks;
 

@@ -7,8 +7,10 @@
 #include "settings.h"
 #include "text.h"
 
+#include <mysql/service_kill_statement.h>
 #include <mysqld_error.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 
@@ -28,12 +30,36 @@ bool is(const char *text, unsigned length, const char *wanted) {
   return length == strlen(wanted) && memcmp(text, wanted, length) == 0;
 }
 
+bool is_command(const mysql_event_general &event, const char *name) {
+  return is(event.general_command, event.general_command_length, name);
+}
+
 // The commands that run statements. PREPARE's event comes after its work.
 bool runs_a_statement(const mysql_event_general &event) {
-  const auto command = [&event](const char *name) {
-    return is(event.general_command, event.general_command_length, name);
-  };
-  return command("Query") || command("Execute") || command("Bulk_execute");
+  return is_command(event, "Query") || is_command(event, "Execute") || is_command(event, "Bulk_execute");
+}
+
+// The server's copy of a packet stays where it is while its statements run, and their texts point into it.
+bool is_of_packet(const Connection &connection, const mysql_event_general &event) {
+  // Nothing is known of pointers into different texts but their numbers.
+  const auto at = reinterpret_cast<uintptr_t>(event.general_query);
+  return at >= reinterpret_cast<uintptr_t>(connection.packet) &&
+         at < reinterpret_cast<uintptr_t>(connection.packet_end);
+}
+
+// Whether an event is the statement's itself, and not of one within it. What EXECUTE leaves as its text is the one that
+// it executed: then the id tells.
+bool is_own(const Connection &connection, const mysql_event_general &event) {
+  return is_of_packet(connection, event) || (connection.query_id != 0 && event.query_id == connection.query_id);
+}
+
+// Whether another statement of the packet follows the one whose STATUS this is. The last one's comes after its RESULT,
+// which ended it; but not if it failed or was killed.
+bool another_follows(const Connection &connection, MYSQL_THD thd, const mysql_event_general &event) {
+  if (event.general_error_code != 0 || !is_command(event, "Query")) return false;
+  const bool is_last = is_of_packet(connection, event) &&
+                       event.general_query + event.general_query_length >= connection.packet_end;
+  return !is_last && thd_kill_level(thd) == THD_IS_NOT_KILLED;
 }
 
 // Keeps account of the transaction, so that those who hold locks go first. The public interface does not say
@@ -97,51 +123,59 @@ void enter(Connection &connection, MYSQL_THD thd) {
   if ((status == FLIFO_TIMEOUT || status == FLIFO_QUEUE_FULL) && !connection.may_hold_locks) refuse(thd, status);
 }
 
-void begin(Connection &connection, MYSQL_THD thd, const mysql_event_general &event) {
+// A statement begins whose id is this, or not known (0).
+void begin(Connection &connection, MYSQL_THD thd, unsigned long long query_id) {
   connection.in_statement = true;
-  connection.query_id = event.query_id;
-  connection.packet_length = event.general_query_length;
+  connection.query_id = query_id;
+  connection.executes = false;
   connection.waits = 0;
   enter(connection, thd);
+}
+
+// A statement within one: of a procedure, a trigger, EXECUTE.
+void begin_within(Connection &connection, MYSQL_THD thd, const mysql_event_general &event) {
+  connection.failed = false;
+  // Announced as one by the protocol it is what a client's EXECUTE executes, and has the same id.
+  if (is_command(event, "Execute")) {
+    connection.query_id = event.query_id;
+    connection.executes = true;
+  }
+  // It takes a ticket, and is never refused: the whole has been admitted.
+  if (flifo_is_inside(connection.session) == FLIFO_OK) ask(connection, thd);
 }
 
 void on_log(MYSQL_THD thd, const mysql_event_general &event) {
   if (!runs_a_statement(event)) return;
   Connection *connection = connections::find(thd);
-  if (connection != nullptr && connection->in_statement) {
-    connection->failed = false;
-    // A statement within one: of a procedure, a trigger, EXECUTE. It takes a ticket, and is never refused: the
-    // whole has been admitted.
-    if (flifo_is_inside(connection->session) == FLIFO_OK) ask(*connection, thd);
-    return;
-  }
+  if (connection != nullptr && connection->in_statement) return begin_within(*connection, thd, event);
   if (!settings::is_on()) return;
   if (connection == nullptr) connection = connections::get(thd);
   if (connection == nullptr || !connection->is_client || may_pass(*connection, thd)) {
     bypassed.fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  begin(*connection, thd, event);
+  connection->packet = event.general_query;
+  connection->packet_end = event.general_query + event.general_query_length;
+  begin(*connection, thd, event.query_id);
 }
 
-// The last event of a statement: RESULT, or the STATUS that has its id. Statements within it have others.
+// The last event of a statement: RESULT, or its own STATUS.
 void on_end(MYSQL_THD thd, const mysql_event_general &event) {
   Connection *connection = connections::find(thd);
   if (connection == nullptr || !connection->in_statement) return;
   connection->failed = false;
   const bool is_status = event.event_subclass == MYSQL_AUDIT_GENERAL_STATUS;
-  if (is_status && connection->query_id != 0 && event.query_id != connection->query_id) return;
-  saw_end_of(*connection, thd, event);
-  const unsigned packet_length = connection->packet_length;
-  leave(*connection);
-  // Several statements came in one packet, and only the first announced itself. The next has an id that is not
-  // known yet.
-  if (is_status && event.general_error_code == 0 && event.general_query_length < packet_length) {
-    connection->in_statement = true;
-    connection->query_id = 0;
-    connection->packet_length = packet_length - event.general_query_length;
-    enter(*connection, thd);
+  if (is_status && !is_own(*connection, event)) return;
+  // What EXECUTE executed has ended, and EXECUTE will; if it failed, it may have no other event.
+  if (is_status && connection->executes && event.general_error_code == 0 && is_command(event, "Query") &&
+      !is_of_packet(*connection, event)) {
+    connection->executes = false;
+    return;
   }
+  saw_end_of(*connection, thd, event);
+  leave(*connection);
+  // Only the first of a packet announces itself.
+  if (is_status && another_follows(*connection, thd, event)) begin(*connection, thd, 0);
 }
 
 void on_error(MYSQL_THD thd, const mysql_event_general &event) {

@@ -7,9 +7,10 @@ mod waits;
 
 use std::thread;
 
-use self::prepared::{cursors, prepared, prepared_as_text, prepared_in_bulk};
+use self::prepared::{cursors, prepared, prepared_as_text, prepared_asks_once, prepared_in_bulk};
 use self::procedures::{
-    procedures, procedures_are_refused_as_a_whole, procedures_with_few_tickets, triggers_functions_events,
+    procedures, procedures_are_refused_as_a_whole, procedures_with_few_tickets, procedures_within_packets,
+    triggers_functions_events,
 };
 use self::waits::{
     load_data_local, locks_of_tables_and_names, sleepers_give_way, slow_reader, waits_that_nobody_tells_of,
@@ -35,9 +36,11 @@ pub(crate) fn tests() -> Vec<Test> {
         ("procedures", procedures),
         ("procedures_with_few_tickets", procedures_with_few_tickets),
         ("procedures_are_refused_as_a_whole", procedures_are_refused_as_a_whole),
+        ("procedures_within_packets", procedures_within_packets),
         ("triggers_functions_events", triggers_functions_events),
         ("prepared", prepared),
         ("prepared_as_text", prepared_as_text),
+        ("prepared_asks_once", prepared_asks_once),
         ("prepared_in_bulk", prepared_in_bulk),
         ("cursors", cursors),
         ("load_data_local", load_data_local),

@@ -85,6 +85,43 @@ pub(super) fn prepared_as_text(server: &PrivateServer) {
     empty(server);
 }
 
+/// An EXECUTE and what it executes are one statement, however long their texts are.
+pub(super) fn prepared_asks_once(server: &PrivateServer) {
+    one_place(server);
+    admin(server).query_drop("CREATE OR REPLACE PROCEDURE test.two() BEGIN DO 1; DO 2; END").unwrap();
+    let mut client = Wire::connect(server).unwrap();
+    for (packet, statements) in [
+        ("EXECUTE IMMEDIATE 'DO 1'", 1),
+        ("EXECUTE IMMEDIATE 'CALL two()'", 1),
+        ("EXECUTE IMMEDIATE 'BEGIN NOT ATOMIC DO 1; DO 2; END'", 1),
+        ("EXECUTE IMMEDIATE 'INSERT INTO t VALUES (1, 1, 1)'", 1),
+        ("PREPARE p FROM 'CALL two()'", 1),
+        ("EXECUTE p", 1),
+        ("EXECUTE p /* whose text is a good deal longer than what it executes */", 1),
+        ("EXECUTE p; EXECUTE p; DO 1", 3),
+        ("DO 1; EXECUTE p; EXECUTE p", 3),
+        ("DO 1; EXECUTE IMMEDIATE 'CALL two()'; DO 2", 3),
+        ("DO 1; EXECUTE IMMEDIATE 'SELEC'; DO 2", 2),
+        ("DO 1; EXECUTE nobody; DO 2", 2),
+        ("DO 1; EXECUTE p USING 1; DO 2", 2),
+        ("PREPARE q FROM 'INSERT INTO t VALUES (1, 1, 1)'; EXECUTE q; DO 2", 2),
+    ] {
+        let before = server.status_number("Flifo_entered_at_once").unwrap();
+        client.query(packet).unwrap();
+        empty(server);
+        let at_once = server.status_number("Flifo_entered_at_once").unwrap() - before;
+        assert_eq!(at_once, statements, "{packet}");
+    }
+    // By the protocol they end with their own texts, also with values put in.
+    let mut library = app(server);
+    for id in [1, 1000] {
+        let before = server.status_number("Flifo_entered_at_once").unwrap();
+        library.exec_drop("SELECT * FROM t WHERE id = ? AND id < 2000", (id,)).unwrap();
+        empty(server);
+        assert_eq!(server.status_number("Flifo_entered_at_once").unwrap() - before, 1);
+    }
+}
+
 pub(super) fn prepared_in_bulk(server: &PrivateServer) {
     one_place(server);
     admin(server).query_drop("CREATE OR REPLACE TABLE test.bulk (id INT PRIMARY KEY)").unwrap();

@@ -110,6 +110,36 @@ pub(super) fn procedures_are_refused_as_a_whole(server: &PrivateServer) {
     assert_eq!(sum, done * 100, "{codes:?}");
 }
 
+/// The same of one that is not the first of its packet: its statements end, and it goes on.
+pub(super) fn procedures_within_packets(server: &PrivateServer) {
+    hundred_updates(server);
+    one_place(server);
+    let mut client = Wire::connect(server).unwrap();
+    let entered = |how: &str| server.status_number(&format!("Flifo_entered_{how}")).unwrap();
+    for (packet, statements) in [
+        ("DO 1; CALL hundred(1)", 2),
+        ("DO 1; CALL hundred(1); DO 2", 3),
+        ("DO 1; SELECT 1; CALL hundred(1)", 3),
+    ] {
+        let (at_once, by_ticket) = (entered("at_once"), entered("by_ticket"));
+        client.query(packet).unwrap();
+        empty(server);
+        assert_eq!(entered("at_once") - at_once, statements, "{packet}");
+        let by_ticket = entered("by_ticket") - by_ticket;
+        assert!(by_ticket >= 100, "{packet}: a procedure's statements took {by_ticket} tickets");
+    }
+
+    admin(server).query_drop("UPDATE test.t SET k = 0").unwrap();
+    set_number(server, "queue_timeout", 1);
+    set_number(server, "max_queue", 2);
+    let packets: Vec<Running> = (0..16).map(|_| Running::start(server, "DO 1; CALL hundred(1)")).collect();
+    let codes: Vec<u16> = packets.into_iter().map(|packet| code(packet.end())).collect();
+    assert!(codes.iter().all(|code| [0, 1637, 1969].contains(code)), "{codes:?}");
+    let sum: usize = admin(server).query_first("SELECT k FROM test.t WHERE id = 1").unwrap().unwrap();
+    let done = codes.iter().filter(|&&code| code == 0).count();
+    assert_eq!(sum, done * 100, "{codes:?}");
+}
+
 pub(super) fn triggers_functions_events(server: &PrivateServer) {
     one_place(server);
     let mut root = admin(server);
