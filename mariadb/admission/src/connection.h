@@ -48,7 +48,7 @@ struct Connection {
   const char *packet, *packet_end;
   // It is an EXECUTE, and what it executes has begun and not ended.
   bool executes;
-  // An error was raised, and no statement began or ended since.
+  // It has raised an error, and no statement within it began since.
   bool failed;
   // What was seen of the current transaction. `holds_locks` implies `may_hold_locks`.
   bool in_transaction, may_hold_locks, holds_locks;

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 
 namespace flifo::statement {
 
@@ -163,7 +164,6 @@ void on_log(MYSQL_THD thd, const mysql_event_general &event) {
 void on_end(MYSQL_THD thd, const mysql_event_general &event) {
   Connection *connection = connections::find(thd);
   if (connection == nullptr || !connection->in_statement) return;
-  connection->failed = false;
   const bool is_status = event.event_subclass == MYSQL_AUDIT_GENERAL_STATUS;
   if (is_status && !is_own(*connection, event)) return;
   // What EXECUTE executed has ended, and EXECUTE will; if it failed, it may have no other event.
@@ -178,12 +178,21 @@ void on_end(MYSQL_THD thd, const mysql_event_general &event) {
   if (is_status && another_follows(*connection, thd, event)) begin(*connection, thd, 0);
 }
 
+// Whether an error ends an EXECUTE before it executes anything, as of an unknown name or of too few values: no further
+// event tells. What was wrong stands in place of the command, and names EXECUTE in every language. An EXECUTE is not
+// told by its text: it may stand in a comment that is run, or behind SET STATEMENT.
+bool ends_execute(const mysql_event_general &event) {
+  if (event.general_error_code != ER_UNKNOWN_STMT_HANDLER && event.general_error_code != ER_WRONG_ARGUMENTS)
+    return false;
+  return std::string_view(event.general_command, event.general_command_length).find("EXECUTE") !=
+         std::string_view::npos;
+}
+
 void on_error(MYSQL_THD thd, const mysql_event_general &event) {
   Connection *connection = connections::find(thd);
-  if (connection == nullptr || !connection->in_statement) return;
+  if (connection == nullptr || !connection->in_statement || !is_own(*connection, event)) return;
   connection->failed = true;
-  // An EXECUTE that fails before it runs anything, as of an unknown name, has no further event.
-  if (Text(event.general_query, event.general_query_length).begins_with("execute")) leave(*connection);
+  if (ends_execute(event)) leave(*connection);
 }
 
 void on_general(MYSQL_THD thd, const mysql_event_general &event) {

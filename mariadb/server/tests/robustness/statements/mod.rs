@@ -9,8 +9,8 @@ use std::thread;
 
 use self::prepared::{cursors, prepared, prepared_as_text, prepared_asks_once, prepared_in_bulk};
 use self::procedures::{
-    procedures, procedures_are_refused_as_a_whole, procedures_with_few_tickets, procedures_within_packets,
-    triggers_functions_events,
+    procedures, procedures_are_refused_as_a_whole, procedures_go_on_after_errors,
+    procedures_with_few_tickets, procedures_within_packets, triggers_functions_events,
 };
 use self::waits::{
     load_data_local, locks_of_tables_and_names, sleepers_give_way, slow_reader, waits_that_nobody_tells_of,
@@ -36,6 +36,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ("procedures", procedures),
         ("procedures_with_few_tickets", procedures_with_few_tickets),
         ("procedures_are_refused_as_a_whole", procedures_are_refused_as_a_whole),
+        ("procedures_go_on_after_errors", procedures_go_on_after_errors),
         ("procedures_within_packets", procedures_within_packets),
         ("triggers_functions_events", triggers_functions_events),
         ("prepared", prepared),
@@ -182,6 +183,9 @@ fn errors(server: &PrivateServer) {
         ("SET SESSION no_such_variable = 1", 1193),
         ("KILL 999999999", 1094),
         ("EXECUTE no_such_statement", 1243),
+        ("/* of nobody */ EXECUTE no_such_statement", 1243),
+        ("/*! EXECUTE no_such_statement */", 1243),
+        ("SET STATEMENT max_statement_time = 5 FOR EXECUTE no_such_statement", 1243),
         ("DEALLOCATE PREPARE no_such_statement", 1243),
         ("CALL no_such_procedure()", 1305),
         ("SIGNAL SQLSTATE '45000'", 1644),

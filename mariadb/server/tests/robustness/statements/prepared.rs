@@ -61,6 +61,8 @@ pub(super) fn prepared_as_text(server: &PrivateServer) {
             ("PREPARE p FROM 'SELECT * FROM t WHERE id = ?'", 0),
             ("EXECUTE p USING 1", 0),
             ("EXECUTE p", 1210),
+            ("SET STATEMENT max_statement_time = 5 FOR EXECUTE p", 1210),
+            ("DO 1; /*! EXECUTE p */; DO 2", 1210),
             ("EXECUTE nobody", 1243),
             ("EXECUTE nobody USING 1", 1243),
             ("PREPARE q FROM 'SELEC 1'", 1064),
@@ -88,6 +90,7 @@ pub(super) fn prepared_as_text(server: &PrivateServer) {
 /// An EXECUTE and what it executes are one statement, however long their texts are.
 pub(super) fn prepared_asks_once(server: &PrivateServer) {
     one_place(server);
+    set(server, "wait_mask", "");
     admin(server).query_drop("CREATE OR REPLACE PROCEDURE test.two() BEGIN DO 1; DO 2; END").unwrap();
     let mut client = Wire::connect(server).unwrap();
     for (packet, statements) in [

@@ -76,6 +76,33 @@ pub(super) fn procedures_with_few_tickets(server: &PrivateServer) {
     assert_eq!(sum, 3 * 8 * 100);
 }
 
+/// An EXECUTE that fails within a procedure is not the procedure's end, and neither is another error that is caught.
+pub(super) fn procedures_go_on_after_errors(server: &PrivateServer) {
+    hundred_updates(server);
+    let mut root = admin(server);
+    for text in [
+        "executes() BEGIN DECLARE CONTINUE HANDLER FOR SQLEXCEPTION DO 1; EXECUTE nobody; CALL hundred(1); END",
+        "sets() BEGIN DECLARE n INT; DECLARE CONTINUE HANDLER FOR SQLEXCEPTION SET n = 0;
+            SET n = (SELECT id FROM t); CALL hundred(1); END",
+    ] {
+        root.query_drop(format!("CREATE OR REPLACE PROCEDURE test.{text}")).unwrap();
+    }
+    one_place(server);
+    // After a wait without its place a statement has few tickets, and asks again.
+    set(server, "wait_mask", "");
+    let mut client = Wire::connect(server).unwrap();
+    let entered = |how: &str| server.status_number(&format!("Flifo_entered_{how}")).unwrap();
+    for packet in ["CALL executes()", "CALL sets()", "DO 1; CALL executes()", "DO 1; CALL sets()"] {
+        let (at_once, by_ticket) = (entered("at_once"), entered("by_ticket"));
+        client.query(packet).unwrap();
+        empty(server);
+        let statements = packet.split(';').count() as u64;
+        assert_eq!(entered("at_once") - at_once, statements, "{packet}");
+        let by_ticket = entered("by_ticket") - by_ticket;
+        assert!(by_ticket >= 100, "{packet}: a procedure's statements took {by_ticket} tickets");
+    }
+}
+
 /// A procedure of a hundred updates.
 fn hundred_updates(server: &PrivateServer) {
     let mut root = admin(server);
@@ -114,6 +141,8 @@ pub(super) fn procedures_are_refused_as_a_whole(server: &PrivateServer) {
 pub(super) fn procedures_within_packets(server: &PrivateServer) {
     hundred_updates(server);
     one_place(server);
+    // After a wait without its place a statement has few tickets, and asks again.
+    set(server, "wait_mask", "");
     let mut client = Wire::connect(server).unwrap();
     let entered = |how: &str| server.status_number(&format!("Flifo_entered_{how}")).unwrap();
     for (packet, statements) in [
