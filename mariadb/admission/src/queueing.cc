@@ -67,11 +67,6 @@ flifo_status_t enter(Connection &connection, MYSQL_THD thd) {
   return flifo_enter(connection.session);
 }
 
-flifo_status_t end_wait(Connection &connection, MYSQL_THD thd, flifo_wait_kind_t kind) {
-  const Shown shown(connection, thd);
-  return flifo_wait_end_may_queue(connection.session, kind);
-}
-
 bool start_watching() {
   stopping = false;
   try {

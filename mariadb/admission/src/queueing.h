@@ -12,9 +12,6 @@ namespace flifo::queueing {
 // Enters, and queues if there is no place. FLIFO_CANCELLED if it was killed meanwhile.
 flifo_status_t enter(Connection &connection, MYSQL_THD thd);
 
-// Ends a wait where the server holds nothing, and queues if there is no place.
-flifo_status_t end_wait(Connection &connection, MYSQL_THD thd, flifo_wait_kind_t kind);
-
 // Starts the thread that looks for killed statements in the queue. False if the system has no thread for it.
 bool start_watching();
 

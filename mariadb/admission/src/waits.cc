@@ -2,7 +2,6 @@
 
 #include "waits.h"
 
-#include "queueing.h"
 #include "rowlocks.h"
 #include "statement.h"
 
@@ -70,12 +69,9 @@ void end(MYSQL_THD thd) {
   connection->waits--;
   if (connection->waits >= Connection::WAITS_MAX) return;
   const auto kind = static_cast<flifo_wait_kind_t>(connection->wait_kinds[connection->waits]);
-  // Between two parts of a result the server holds no latch. Everywhere else it may hold a latch, a mutex, or the
-  // row that others wait for: then it must not queue.
-  if (kind == FLIFO_WAIT_NETWORK && connection->waits == 0)
-    queueing::end_wait(*connection, thd, kind);
-  else
-    flifo_wait_end(connection->session, kind);
+  // Never through the queue: it may hold a latch, a mutex, or the row that others wait for. So may one that waits for
+  // its client between two parts of a result.
+  flifo_wait_end(connection->session, kind);
   if (kind == FLIFO_WAIT_ROW_LOCK) rowlocks::wait_ends(*connection);
 }
 

@@ -6,6 +6,7 @@ use std::thread;
 
 use super::support::random::Random;
 use super::support::rest::{empty, until};
+use super::support::wire::{Reply, Wire};
 use super::support::*;
 
 pub(crate) fn subject() -> Subject {
@@ -25,6 +26,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ("hot_rows", hot_rows),
         ("a_chain_of_holders", a_chain_of_holders),
         ("alter_table", alter_table),
+        ("a_slow_reader_of_locked_rows", a_slow_reader_of_locked_rows),
         ("bound_on_lock_waiters", bound_on_lock_waiters),
         ("killed_while_waiting", killed_while_waiting),
     ]
@@ -308,6 +310,25 @@ fn alter_table(server: &PrivateServer) {
         }
         empty(server);
     }
+}
+
+/// Who reads the rows it locks so slowly that the server waits for it gets in again while others wait for the rows.
+fn a_slow_reader_of_locked_rows(server: &PrivateServer) {
+    set(server, "thread_concurrency", "1");
+    let mut reader = Wire::connect(server).unwrap();
+    reader
+        .send_query("SELECT REPEAT('x', 20000) FROM t FORCE INDEX (PRIMARY) WHERE id > 0 FOR UPDATE")
+        .unwrap();
+    until("it waits for its reader", || {
+        let text = format!("SELECT state FROM information_schema.processlist WHERE id = {}", reader.id);
+        let state: Option<String> = admin(server).query_first(text).unwrap();
+        state.is_some_and(|state| state == "Writing to net")
+            && server.status_number("Flifo_inside").unwrap() == 0
+    });
+    let waiter = Running::start(server, UPDATE_1);
+    until_row_waits(server, 1);
+    assert_eq!(reader.replies().unwrap(), [Reply::Rows(ROWS as u64)]);
+    waiter.end().unwrap();
 }
 
 /// With a bound on lock waiters newcomers are kept out; whoever holds locks is not.
