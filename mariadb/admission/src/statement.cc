@@ -107,15 +107,28 @@ void refuse(MYSQL_THD thd, flifo_status_t why) {
   }
 }
 
-flifo_status_t ask(Connection &connection, MYSQL_THD thd) {
-  flifo_status_t status = flifo_try_enter(connection.session);
-  if (status != FLIFO_NO_PLACE) return status;
-  if (!connection.may_hold_locks) return queueing::enter(connection, thd);
+// For one that may hold locks, and finds no place.
+flifo_status_t ask_as_holder(Connection &connection, MYSQL_THD thd) {
   if (rowlocks::holder_must_enter()) return flifo_enter_past_limit(connection.session);
-  status = queueing::enter(connection, thd);
+  const flifo_status_t status = queueing::enter(connection, thd);
   rowlocks::holder_came_out();
   return status;
-  // If it was cancelled, the server sees the kill and ends the statement itself.
+}
+
+// If it was cancelled, the server sees the kill and ends the statement itself.
+flifo_status_t ask(Connection &connection, MYSQL_THD thd) {
+  const flifo_status_t status = flifo_try_enter(connection.session);
+  if (status != FLIFO_NO_PLACE) return status;
+  return connection.may_hold_locks ? ask_as_holder(connection, thd) : queueing::enter(connection, thd);
+}
+
+// For a statement within one, which takes a ticket. It is never refused: the whole has been admitted. Out of tickets it asks as
+// a holder of locks, for what the whole has locked so far is not known.
+void ask_within(Connection &connection, MYSQL_THD thd) {
+  if (flifo_try_enter(connection.session) != FLIFO_NO_PLACE) return;
+  flifo_set_class(connection.session, FLIFO_CLASS_FIRST);
+  ask_as_holder(connection, thd);
+  flifo_set_class(connection.session, connection.holds_locks ? FLIFO_CLASS_FIRST : FLIFO_CLASS_NORMAL);
 }
 
 void enter(Connection &connection, MYSQL_THD thd) {
@@ -141,8 +154,7 @@ void begin_within(Connection &connection, MYSQL_THD thd, const mysql_event_gener
     connection.query_id = event.query_id;
     connection.executes = true;
   }
-  // It takes a ticket, and is never refused: the whole has been admitted.
-  if (flifo_is_inside(connection.session) == FLIFO_OK) ask(connection, thd);
+  if (flifo_is_inside(connection.session) == FLIFO_OK) ask_within(connection, thd);
 }
 
 void on_log(MYSQL_THD thd, const mysql_event_general &event) {

@@ -27,6 +27,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ("a_chain_of_holders", a_chain_of_holders),
         ("alter_table", alter_table),
         ("a_slow_reader_of_locked_rows", a_slow_reader_of_locked_rows),
+        ("a_procedure_out_of_tickets", a_procedure_out_of_tickets),
         ("bound_on_lock_waiters", bound_on_lock_waiters),
         ("killed_while_waiting", killed_while_waiting),
     ]
@@ -329,6 +330,37 @@ fn a_slow_reader_of_locked_rows(server: &PrivateServer) {
     until_row_waits(server, 1);
     assert_eq!(reader.replies().unwrap(), [Reply::Rows(ROWS as u64)]);
     waiter.end().unwrap();
+}
+
+/// A procedure that holds locks and is out of tickets gets in before those who wait for them, or past them.
+fn a_procedure_out_of_tickets(server: &PrivateServer) {
+    let mut root = admin(server);
+    root.query_drop(
+        "CREATE OR REPLACE PROCEDURE test.locks_two() BEGIN START TRANSACTION;
+         UPDATE t SET k = k + 1 WHERE id = 1; UPDATE t SET k = k + 1 WHERE id = 2; COMMIT; END",
+    )
+    .unwrap();
+    set(server, "thread_concurrency", "1");
+    set_number(server, "concurrency_tickets", 1);
+    for policy in ["quantum", "flifo", "fifo"] {
+        set(server, "policy", policy);
+        thread::scope(|scope| {
+            for number in 0..20 {
+                scope.spawn(move || {
+                    let mut client = app(server);
+                    let statement = match number {
+                        0 => "CALL locks_two()",
+                        1 => "DO 1; CALL locks_two()",
+                        _ => UPDATE_1,
+                    };
+                    for _ in 0..times(50) {
+                        run(&mut client, statement).unwrap();
+                    }
+                });
+            }
+        });
+        empty(server);
+    }
 }
 
 /// With a bound on lock waiters newcomers are kept out; whoever holds locks is not.
