@@ -84,7 +84,9 @@ void reset(Connection &connection, MYSQL_THD thd) {
   connection.in_statement = connection.executes = connection.failed = false;
   connection.query_id = 0;
   connection.packet = connection.packet_end = nullptr;
-  connection.in_transaction = connection.may_hold_locks = connection.holds_locks = false;
+  connection.in_transaction = connection.holds_locks = false;
+  // What it did before is not known.
+  connection.may_hold_locks = true;
   connection.waits_for_row = connection.gave_up_place = false;
   connection.waits = 0;
 }

@@ -50,7 +50,8 @@ struct Connection {
   bool executes;
   // It has raised an error, and no statement within it began since.
   bool failed;
-  // What was seen of the current transaction. `holds_locks` implies `may_hold_locks`.
+  // What was seen of the current transaction, and of LOCK TABLES. `holds_locks` implies `may_hold_locks`, which is also
+  // true after what was not seen.
   bool in_transaction, may_hold_locks, holds_locks;
 
   // It waits for a row lock; and the place it had went to others for so long.

@@ -24,6 +24,7 @@ namespace {
 // Bits of the server's session options, as `thd_test_options` knows them in every MariaDB since 5.1.
 constexpr long long OPTION_NOT_AUTOCOMMIT = 1LL << 19;
 constexpr long long OPTION_BEGIN = 1LL << 20;
+constexpr long long OPTION_TABLE_LOCK = 1LL << 21;
 // The number of SELECT among the server's statements, since ever.
 constexpr int SQLCOM_SELECT = 0;
 
@@ -63,24 +64,34 @@ bool another_follows(const Connection &connection, MYSQL_THD thd, const mysql_ev
   return !is_last && thd_kill_level(thd) == THD_IS_NOT_KILLED;
 }
 
+// What makes locks outlive a statement: an open transaction, or LOCK TABLES. Without any, the next holds none.
+long long what_keeps_locks(MYSQL_THD thd) {
+  return thd_test_options(thd, OPTION_BEGIN | OPTION_NOT_AUTOCOMMIT | OPTION_TABLE_LOCK);
+}
+
+void set_locks(Connection &connection, bool may_hold, bool holds) {
+  connection.may_hold_locks = may_hold;
+  if (holds == connection.holds_locks) return;
+  connection.holds_locks = holds;
+  flifo_set_class(connection.session, holds ? FLIFO_CLASS_FIRST : FLIFO_CLASS_NORMAL);
+}
+
 // Keeps account of the transaction, so that those who hold locks go first. The public interface does not say
 // whether a transaction has locked or written; that one is open, and what statements it ran, it says. Functions,
 // triggers and isolation levels lock unseen, so any statement may have; one that is no SELECT is taken to have.
 void saw_end_of(Connection &connection, MYSQL_THD thd, const mysql_event_general &event) {
   const Text text(event.general_query, event.general_query_length);
-  const long long options = thd_test_options(thd, OPTION_BEGIN | OPTION_NOT_AUTOCOMMIT);
+  const long long keeps = what_keeps_locks(thd), transaction = keeps & ~OPTION_TABLE_LOCK;
   const bool was_open = connection.in_transaction;
-  connection.in_transaction = options != 0;
+  connection.in_transaction = transaction != 0;
+  if (keeps != transaction) return set_locks(connection, true, true);
   // Without autocommit the next one is open at once.
-  const bool ended = options == OPTION_NOT_AUTOCOMMIT && (text.begins_with("commit") || text.begins_with("rollback"));
+  const bool ended = transaction == OPTION_NOT_AUTOCOMMIT && text.ends_transaction();
   const bool did_something = was_open || !text.only_begins();
-  bool may = options != 0 && !ended && (connection.may_hold_locks || did_something);
-  bool holds = may && (connection.holds_locks || thd_sql_command(thd) != SQLCOM_SELECT || text.locks_what_it_reads());
-  if (thd_in_lock_tables(thd)) may = holds = true;
-  connection.may_hold_locks = may;
-  if (holds == connection.holds_locks) return;
-  connection.holds_locks = holds;
-  flifo_set_class(connection.session, holds ? FLIFO_CLASS_FIRST : FLIFO_CLASS_NORMAL);
+  const bool may = transaction != 0 && !ended && (connection.may_hold_locks || did_something);
+  const bool holds =
+      may && (connection.holds_locks || thd_sql_command(thd) != SQLCOM_SELECT || text.locks_what_it_reads());
+  set_locks(connection, may, holds);
 }
 
 bool may_pass(Connection &connection, MYSQL_THD thd) {
@@ -161,12 +172,15 @@ void on_log(MYSQL_THD thd, const mysql_event_general &event) {
   if (!runs_a_statement(event)) return;
   Connection *connection = connections::find(thd);
   if (connection != nullptr && connection->in_statement) return begin_within(*connection, thd, event);
-  if (!settings::is_on()) return;
-  if (connection == nullptr) connection = connections::get(thd);
-  if (connection == nullptr || !connection->is_client || may_pass(*connection, thd)) {
-    bypassed.fetch_add(1, std::memory_order_relaxed);
+  const bool is_on = settings::is_on();
+  if (is_on && connection == nullptr) connection = connections::get(thd);
+  if (!is_on || connection == nullptr || !connection->is_client || may_pass(*connection, thd)) {
+    if (is_on) bypassed.fetch_add(1, std::memory_order_relaxed);
+    // What it locks is not seen.
+    if (connection != nullptr) connection->may_hold_locks = true;
     return;
   }
+  if (connection->may_hold_locks && what_keeps_locks(thd) == 0) set_locks(*connection, false, false);
   connection->packet = event.general_query;
   connection->packet_end = event.general_query + event.general_query_length;
   begin(*connection, thd, event.query_id);
@@ -225,7 +239,10 @@ void on_connection(MYSQL_THD thd, const mysql_event_connection &event) {
   switch (event.event_subclass) {
     case MYSQL_AUDIT_CONNECTION_CONNECT:
       if (event.status == 0 && server::is_of_main_port(thd))
-        if (Connection *connection = connections::get(thd)) connection->is_client = true;
+        if (Connection *connection = connections::get(thd)) {
+          connection->is_client = true;
+          connection->may_hold_locks = false;
+        }
       return;
     case MYSQL_AUDIT_CONNECTION_CHANGE_USER:
       if (Connection *connection = connections::find(thd)) {

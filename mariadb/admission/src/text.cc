@@ -11,6 +11,8 @@ char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + '
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
+bool is_letter(char c) { return lower(c) >= 'a' && lower(c) <= 'z'; }
+
 bool begins(const char *text, unsigned length, const char *word) {
   const size_t word_length = strlen(word);
   if (length < word_length) return false;
@@ -49,6 +51,13 @@ bool Text::locks_what_it_reads() const {
   for (unsigned at = length > TAIL ? length - TAIL : 0; at < length; at++)
     if (begins(text + at, length - at, "for update") || begins(text + at, length - at, "in share mode")) return true;
   return false;
+}
+
+bool Text::ends_transaction() const {
+  if (!begins_with("rollback")) return begins_with("commit");
+  for (unsigned at = sizeof "rollback" - 1; at < length; at++)
+    if (!is_letter(text[at - 1]) && begins(text + at, length - at, "to")) return false;
+  return true;
 }
 
 bool Text::only_begins() const {

@@ -19,6 +19,9 @@ class Text {
   // harm.
   bool locks_what_it_reads() const;
 
+  // Whether it commits a transaction or rolls it back, and not only to a savepoint.
+  bool ends_transaction() const;
+
   // Whether the statement does no more than begin a transaction. A compound statement that begins one may write.
   bool only_begins() const;
 

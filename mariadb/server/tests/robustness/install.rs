@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::locks::{UPDATE_1, until_row_waits};
 use super::support::random::Random;
 use super::support::rest::{empty, entered, until};
 use super::support::wire::Wire;
@@ -16,6 +17,7 @@ pub(crate) fn subject() -> Subject {
 pub(crate) fn tests() -> Vec<Test> {
     vec![
         ("comes_and_goes_at_rest", comes_and_goes_at_rest),
+        ("comes_while_locks_are_held", comes_while_locks_are_held),
         ("comes_and_goes_under_load", comes_and_goes_under_load),
         ("goes_while_many_queue", goes_while_many_queue),
         ("goes_while_statements_wait", goes_while_statements_wait),
@@ -61,12 +63,12 @@ fn uninstall(root: &mut Conn) {
     run(root, "UNINSTALL SONAME 'flifo'").unwrap();
 }
 
-/// Waits until it is gone, and installs it again. It goes when each connection that it served has sent one more
+/// Waits until it is gone. It goes when each connection that it served has sent one more
 /// command, or two if it had sent none: the server releases it only when plugins have changed since the last one.
 /// Until then the server takes an INSTALL, and does nothing; at the very moment in which another connection lets it
 /// go, an INSTALL may crash the server, without us, too: it begins to use what the other one removes. That it is gone
 /// altogether shows in UNINSTALL's error, which then is about the library and not about the plugin.
-fn install(server: &PrivateServer, root: &mut Conn, idle: &mut [Conn]) {
+fn until_gone(server: &PrivateServer, root: &mut Conn, idle: &mut [Conn]) {
     until("it is gone", || {
         let (error, text) = error_of(run(root, "UNINSTALL SONAME 'flifo'"));
         assert!(matches!(error, 0 | 1305), "UNINSTALL: error {error}, {text}");
@@ -77,6 +79,10 @@ fn install(server: &PrivateServer, root: &mut Conn, idle: &mut [Conn]) {
         server.status("Uptime").unwrap();
         text.starts_with("SONAME")
     });
+}
+
+fn install(server: &PrivateServer, root: &mut Conn, idle: &mut [Conn]) {
+    until_gone(server, root, idle);
     run(root, "INSTALL SONAME 'flifo'").unwrap();
 }
 
@@ -104,6 +110,28 @@ fn comes_and_goes_at_rest(server: &PrivateServer) {
         assert!(entered(server) > before);
         empty(server);
     }
+}
+
+/// What a transaction locked before an INSTALL was not seen. Its connection is asked from the second statement on.
+fn comes_while_locks_are_held(server: &PrivateServer) {
+    let mut root = admin(server);
+    uninstall(&mut root);
+    until_gone(server, &mut root, &mut []);
+    let mut holder = app(server);
+    run(&mut holder, "BEGIN").unwrap();
+    run(&mut holder, UPDATE_1).unwrap();
+    run(&mut root, "INSTALL SONAME 'flifo'").unwrap();
+    configure(server, "1");
+    run(&mut holder, "SELECT 1").unwrap();
+    let waiters = [Running::start(server, UPDATE_1), Running::start(server, UPDATE_1)];
+    until_row_waits(server, 1);
+    for statement in ["SELECT 1", "SELECT 1", "COMMIT"] {
+        run(&mut holder, statement).unwrap();
+    }
+    for waiter in waiters {
+        waiter.end().unwrap();
+    }
+    empty(server);
 }
 
 fn comes_and_goes_under_load(server: &PrivateServer) {

@@ -21,6 +21,8 @@ pub(crate) fn tests() -> Vec<Test> {
     vec![
         ("idle_while_holding", idle_while_holding),
         ("however_the_locks_were_taken", however_the_locks_were_taken),
+        ("locked_while_nobody_was_asked", locked_while_nobody_was_asked),
+        ("tables_are_locked", tables_are_locked),
         ("opposite_order", opposite_order),
         ("opposite_order_under_load", opposite_order_under_load),
         ("hot_rows", hot_rows),
@@ -34,10 +36,10 @@ pub(crate) fn tests() -> Vec<Test> {
 }
 
 const DEADLOCK: u16 = 1213;
-const UPDATE_1: &str = "UPDATE t SET k = k + 1 WHERE id = 1";
+pub(crate) const UPDATE_1: &str = "UPDATE t SET k = k + 1 WHERE id = 1";
 
 #[track_caller]
-fn until_row_waits(server: &PrivateServer, count: u64) {
+pub(crate) fn until_row_waits(server: &PrivateServer, count: u64) {
     until(&format!("{count} wait for row locks"), || row_waits(server) >= count);
 }
 
@@ -118,6 +120,9 @@ fn however_the_locks_were_taken(server: &PrivateServer) {
         &["BEGIN NOT ATOMIC BEGIN START TRANSACTION; UPDATE t SET k = k + 1 WHERE id = 1; END; END"],
         &["BEGIN", UPDATE_1, "SELECT no_such_column"],
         &["BEGIN", UPDATE_1, "SAVEPOINT s", "UPDATE t SET k = 1 WHERE id = 2", "ROLLBACK TO s"],
+        &["SET autocommit = 0", UPDATE_1, "SAVEPOINT s", "ROLLBACK TO s"],
+        &["SET autocommit = 0", UPDATE_1, "SAVEPOINT s", "rollback work\nto savepoint s"],
+        &["SET autocommit = 0", UPDATE_1, "SAVEPOINT s", "ROLLBACK/**/TO s"],
         &["BEGIN", "UPDATE t SET k = 1 WHERE id = 3", "COMMIT AND CHAIN", UPDATE_1],
         &["BEGIN", "INSERT INTO t VALUES (1, 1, '')"],
         &["HANDLER t OPEN", "BEGIN", UPDATE_1],
@@ -161,6 +166,61 @@ fn however_the_locks_were_taken(server: &PrivateServer) {
 
 /// Long enough on a busy machine, and a test that fails still ends.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Of a transaction that begins while admission does not look it is not known what it has locked, so it may hold all.
+fn locked_while_nobody_was_asked(server: &PrivateServer) {
+    type Way = fn(&PrivateServer) -> Conn;
+    let begin = |mut holder: Conn| {
+        run(&mut holder, "BEGIN").unwrap();
+        run(&mut holder, UPDATE_1).unwrap();
+        holder
+    };
+    let ways: [(&str, Way); 2] = [
+        ("without a limit", |server| {
+            set(server, "thread_concurrency", "0");
+            app(server)
+        }),
+        ("bypassing", |server| {
+            set(server, "bypass", "ON");
+            app(server)
+        }),
+    ];
+    for (name, way) in ways {
+        let mut holder = begin(way(server));
+        defaults(server);
+        set(server, "thread_concurrency", "1");
+        if name == "bypassing" {
+            run(&mut holder, "SET SESSION flifo_bypass = 0").unwrap();
+        }
+        let waiter = Running::start(server, UPDATE_1);
+        until_row_waits(server, 1);
+        let newcomer = Running::start(server, UPDATE_1);
+        for statement in ["SELECT 1", "COMMIT"] {
+            assert_eq!(code(run(&mut holder, statement)), 0, "{name}: {statement}");
+        }
+        waiter.end().unwrap();
+        newcomer.end().unwrap();
+        empty(server);
+    }
+}
+
+/// Whoever has locked tables is not refused, for others wait for them; and is again, once they are unlocked.
+fn tables_are_locked(server: &PrivateServer) {
+    const REFUSED: u16 = 1969;
+    for lock in ["LOCK TABLES t WRITE", "FLUSH TABLES t WITH READ LOCK"] {
+        let (mut locker, holder) = (app(server), app(server));
+        run(&mut locker, lock).unwrap();
+        let holder = Holder::of_the_only_place_of(server, holder);
+        set_number(server, "queue_timeout", 1);
+        for statement in ["SELECT COUNT(*) FROM t", "UNLOCK TABLES"] {
+            assert_eq!(code(run(&mut locker, statement)), 0, "{lock}; {statement}");
+        }
+        assert_eq!(code(run(&mut locker, "SELECT COUNT(*) FROM t")), REFUSED, "{lock}");
+        set_number(server, "queue_timeout", 0);
+        drop(holder);
+        empty(server);
+    }
+}
 
 /// The server finds the deadlock, one of the two goes on.
 fn opposite_order(server: &PrivateServer) {
