@@ -255,6 +255,24 @@ fn a_rotten_log_is_refused_and_never_cut_short_in_silence() {
     assert!(told > 12, "{told}");
 }
 
+/// A bit of the log rots after the end was looked for, and before it is replayed.
+#[test]
+fn a_log_that_rots_before_it_is_replayed_is_refused() {
+    let (disk, _) = crashed();
+    let start = checkpoint(&disk);
+    let opened = Database::open_on_with_progress(on(&disk), small(), &mut |progress| {
+        // Not all of them can lie between two frames.
+        for bytes in [0, 50, 100].iter().filter(|_| progress.replayed_bytes == 0) {
+            let (name, offset) = place_of_lsn(&disk, start + progress.total_bytes / 2 + bytes);
+            disk.flip_bit(&name, offset, 3);
+        }
+    });
+    match opened {
+        Err(Error::CorruptRedo { .. }) => {}
+        other => panic!("{:?}", other.map(drop)),
+    }
+}
+
 /// The block with the last records is lost. That is what a crash may leave of records that were not synced; so they are
 /// missed only up to what the last checkpoint knew to be durable, and by pages that have them.
 #[test]

@@ -200,6 +200,11 @@ impl ToReplay {
                     progress(RecoveryProgress { replayed_bytes, total_bytes });
                 }
             }
+            // It was read to its end once, and there is no end in the middle of it.
+            if reader.end() < self.end {
+                let what = format!("it ended at {}, and now at {}", self.end.0, reader.end().0);
+                return Err(Error::CorruptRedo { path: "the redo log".to_owned(), what });
+            }
             Ok(())
         })?;
         progress(RecoveryProgress { replayed_bytes: total_bytes, total_bytes });
