@@ -114,6 +114,7 @@ impl Tablespace {
             database: header.database,
             was_clean: state.condition == Condition::Clean,
             is_open: AtomicBool::new(state.condition == Condition::New),
+            ended: AtomicBool::new(false),
             checkpoint: Mutex::new(state.checkpoint),
             durable_log: AtomicU64::new(state.durable_log),
             // Of this opening; durable before it writes anything.

@@ -9,6 +9,13 @@
 //! the pages and then says *clean*. What was left *open* needs the redo log, from the checkpoint on
 //! ([`Tablespace::mark_checkpoint`]). Reading changes nothing.
 //!
+//! | the blocks say | `is_open` | `ended` | a write |
+//! |---|---|---|---|
+//! | *new* | yes | no | goes on; a checkpoint leaves it *new* |
+//! | *clean*, or *open* by an earlier opening | no | no | says *open* first |
+//! | *open* by this one | yes | no | goes on |
+//! | *clean*, for the last time | no | yes | is refused |
+//!
 //! # Lock order
 //! `files` (shared) before `writing` before `state`; `growing` after `files`. A page write holds `writing` shared
 //! during the write, so that `mark_clean` has no write beside it. [`Tablespace::close`] takes `files` for itself:
@@ -46,6 +53,8 @@ pub struct Tablespace {
     pub(super) was_clean: bool,
     /// This opening has made the state blocks say *open*, or *new*: pages may be written. Changed under `state`.
     pub(super) is_open: AtomicBool,
+    /// It is clean for good: nothing is written any more. Changed under `state`, while it is not open.
+    pub(super) ended: AtomicBool,
     /// Goes into the state blocks with the next state.
     pub(super) checkpoint: Mutex<Checkpoint>,
     /// The redo log is known to be durable up to here; goes into the state blocks with the next state.
@@ -235,6 +244,7 @@ impl Tablespace {
     pub(crate) fn mark_checkpoint(&self, checkpoint: Checkpoint) -> Result<()> {
         self.with_files(|files| {
             let mut blocks = lock(&self.state);
+            self.check_not_ended()?;
             self.sync_data(files)?;
             self.set_checkpoint(checkpoint);
             // What is being created is new until it is clean, however often.
@@ -268,6 +278,15 @@ impl Tablespace {
 
     /// Says, durably, that the pages on disk fit together. The caller has written all that were changed.
     pub fn mark_clean(&self) -> Result<()> {
+        self.make_clean(false)
+    }
+
+    /// The same, for the last time: whoever wants to write anything afterwards gets [`Error::Closed`], so that it stays clean.
+    pub(crate) fn end_writing(&self) -> Result<()> {
+        self.make_clean(true)
+    }
+
+    fn make_clean(&self, for_good: bool) -> Result<()> {
         self.with_files(|files| {
             let _no_writes = self.writing.write().unwrap_or_else(PoisonError::into_inner);
             let mut blocks = lock(&self.state);
@@ -276,6 +295,7 @@ impl Tablespace {
                 self.write_state(files, &mut blocks, Condition::Clean)?;
                 self.is_open.store(false, Ordering::Release);
             }
+            self.ended.fetch_or(for_good, Ordering::AcqRel);
             Ok(())
         })
     }
@@ -314,9 +334,15 @@ impl Tablespace {
         if self.is_open.load(Ordering::Acquire) {
             return Ok(());
         }
+        self.check_not_ended()?;
         self.write_state(files, &mut blocks, Condition::Open)?;
         self.is_open.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// The caller has `state` locked.
+    fn check_not_ended(&self) -> Result<()> {
+        if self.ended.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
     }
 
     fn write_state(&self, files: &Files, blocks: &mut StateBlocks, condition: Condition) -> Result<()> {

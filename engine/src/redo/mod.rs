@@ -233,7 +233,6 @@ impl Log {
     pub(crate) fn promise(&self, payload_bytes: usize, waiter: &Waiter) -> Result<Promise<'_>> {
         let bytes = frame_bytes(payload_bytes);
         assert!(bytes <= self.ring.bytes() / 2, "a mini-transaction of {bytes} bytes");
-        self.space.begin_writing()?;
         self.write_behind(waiter);
         loop {
             self.writer.check()?;
@@ -242,11 +241,12 @@ impl Log {
                     let promise = Promise { log: self, bytes };
                     // Paired with the fence in `seal`: it sees this promise, or this sees the seal.
                     fence(Ordering::SeqCst);
-                    return if self.sealed.load(Ordering::Relaxed) {
-                        Err(Error::Closed)
-                    } else {
-                        Ok(promise)
-                    };
+                    if self.sealed.load(Ordering::Relaxed) {
+                        return Err(Error::Closed);
+                    }
+                    // With the promise in hand, for which a close waits before it makes the state clean.
+                    self.space.begin_writing()?;
+                    return Ok(promise);
                 }
                 Err(ring::NoRoom::InRing) => {
                     self.buffer_waits.fetch_add(1, Ordering::Relaxed);
@@ -310,7 +310,8 @@ impl Log {
     }
 
     /// Makes `lsn` the place where recovery begins. The caller has written all pages whose changes lie before; they are
-    /// synced here. With `clean`, nothing is in the log that is not in the pages. Waits for the disk.
+    /// synced here. With `clean`, nothing is in the log that is not in the pages; if it
+    /// is sealed, too, it stays so: nothing is written any more. Waits for the disk.
     pub(crate) fn make_checkpoint(&self, lsn: Lsn, clean: bool) -> Result<()> {
         let _one_at_a_time = self.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
         self.writer.sync_out(&self.ring, lsn)?;
@@ -325,7 +326,10 @@ impl Log {
         match clean {
             true => {
                 self.space.set_checkpoint(checkpoint);
-                self.space.mark_clean()?;
+                match self.sealed.load(Ordering::Relaxed) {
+                    true => self.space.end_writing()?,
+                    false => self.space.mark_clean()?,
+                }
             }
             false => self.space.mark_checkpoint(checkpoint)?,
         }

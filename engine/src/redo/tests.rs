@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::disk::{Disk, DiskCall, Fault, MemoryDisk};
+use crate::disk::{AlignedBuffer, Disk, DiskCall, Fault, MemoryDisk};
 
 const CAPACITY: u64 = 1 << 20;
 const PAYLOAD_MAX: usize = 1000;
@@ -343,6 +343,25 @@ fn a_full_log_is_read_from_its_checkpoint() {
         drop(log);
         assert_eq!(reopen(&disk).1.len(), frames);
     }
+}
+
+/// Whoever comes after the last clean state cannot make the database open again.
+#[test]
+fn what_comes_after_a_close_leaves_it_clean() {
+    let disk = MemoryDisk::default();
+    let log = create(&disk);
+    let end = append_all(&log, 0..10).unwrap();
+    log.seal(&Waiter::background());
+    log.make_checkpoint(end, true).unwrap();
+    assert!(matches!(append(&log, &payload(10)), Err(Error::Closed)));
+    assert!(!log.ring.has_promises());
+    // A load's pages are written without a promise.
+    let page = AlignedBuffer::new(4096);
+    assert!(matches!(log.space().write(0, page.bytes()), Err(Error::Closed)));
+    assert!(matches!(log.space().mark_checkpoint(Checkpoint { lsn: end.0, epoch: 1 }), Err(Error::Closed)));
+    // Closing again does nothing.
+    log.make_checkpoint(end, true).unwrap();
+    assert!(space(&disk.kill(), false).was_clean());
 }
 
 /// Two make checkpoints at the same time, and the one that began first comes last.
