@@ -215,7 +215,9 @@ impl Log {
 
     /// The share of the files that recovery would need, 0 to 1: what back-pressure goes by.
     pub fn checkpoint_age_share(&self) -> f64 {
-        (self.next().0 - self.checkpoint().0) as f64 / self.capacity_bytes as f64
+        // The checkpoint first: it never overtakes the end, and both go on.
+        let checkpoint = self.checkpoint().0;
+        (self.next().0 - checkpoint) as f64 / self.capacity_bytes as f64
     }
 
     /// Back-pressure: the nearer the log is to being full, the longer a change waits, with nothing latched, before it begins
