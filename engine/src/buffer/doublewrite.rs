@@ -37,7 +37,7 @@
 //!
 //! Copies that are not newer than the checkpoint are left alone: their pages were synced before it was made. One may
 //! be years old, in the area of an instance that is used no more, or from before the doublewrite was switched off; redo
-//! could not bring it up to date.
+//! could not bring it up to date. The same goes for copies from before a load that filled their pages ([`Voided`]).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -45,6 +45,7 @@ use std::io;
 use uuid::Uuid;
 
 use super::batch::{BATCH_PAGES, Batch, HEADER_BYTES};
+use super::voided::Voided;
 use crate::disk::{AlignedBuffer, Block, Disk, DiskFile, Tablespace};
 use crate::error::{Error, Result};
 use crate::page::{Lsn, PageNo, lsn, verify};
@@ -156,9 +157,12 @@ pub(crate) fn remove(disk: &dyn Disk) {
     names.iter().filter(|name| instance_of(name).is_some()).for_each(|name| drop(disk.remove(name)));
 }
 
-/// Puts whole copies in the places of pages that a crash has torn, or a failed sync may have, and makes them durable.
-pub(crate) fn repair(disk: &dyn Disk, space: &Tablespace) -> Result<()> {
-    let copies = find_copies(disk, space)?;
+/// Puts whole copies in the places of pages that a crash has torn, or a failed sync may have, or that cannot be read, and
+/// makes them durable; not those that are void.
+pub(crate) fn repair(disk: &dyn Disk, space: &Tablespace, voided: &Voided) -> Result<()> {
+    let mut copies = find_copies(disk, space)?;
+    // A load has filled these since: redo would not make of a copy what belongs there.
+    copies.retain(|&page, &mut (copied, _)| !voided.is_void(page, copied));
     if copies.is_empty() {
         return Ok(());
     }
@@ -226,4 +230,50 @@ fn newest_copies(segment: &[u8], space: &Tablespace, copies: &mut BTreeMap<PageN
         }
     }
     is_needed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::MemoryDisk;
+    use crate::page::{KIND_BITMAP, format, seal, set_lsn};
+
+    const PAGE: PageNo = PageNo(7);
+
+    fn write_page(page: &mut [u8], at: Lsn) {
+        format(page, PAGE, KIND_BITMAP, PageNo(1));
+        set_lsn(page, at);
+        seal(page);
+    }
+
+    /// A page with a copy of LSN 5000, and in its place one of 6000 that has rotted.
+    fn rotten() -> (MemoryDisk, Tablespace) {
+        let disk = MemoryDisk::default();
+        let space = Tablespace::create(&disk, 1, 4096).unwrap();
+        space.grow(PAGE.0 + 1).unwrap();
+        let (mut batch, mut page) = (Batch::new(4096), AlignedBuffer::new(4096));
+        write_page(batch.push(PAGE), Lsn(5000));
+        Doublewrite::open(&disk, &space, 0, true).unwrap().write(&space, &mut batch).unwrap();
+        write_page(page.bytes_mut(), Lsn(6000));
+        page.bytes_mut()[100] ^= 1;
+        space.write(PAGE.0, page.bytes()).unwrap();
+        (disk, space)
+    }
+
+    /// After a repair that knows that what is older than `void_until` is void.
+    fn found(void_until: Lsn) -> Result<Lsn> {
+        let ((disk, space), mut voided) = (rotten(), Voided::default());
+        voided.add(PAGE.0..PAGE.0 + 1, void_until);
+        repair(&disk, &space, &voided).unwrap();
+        let mut page = AlignedBuffer::new(4096);
+        space.read(PAGE.0, page.bytes_mut()).unwrap();
+        verify(page.bytes(), PAGE).map(|()| lsn(page.bytes()))
+    }
+
+    #[test]
+    fn a_copy_from_before_a_load_is_never_taken_for_the_loads_page() {
+        assert_eq!(found(Lsn(4999)).unwrap(), Lsn(5000));
+        found(Lsn(5000)).unwrap_err();
+        found(Lsn(5500)).unwrap_err();
+    }
 }
