@@ -428,6 +428,20 @@ fn torn_pages_are_repaired_from_their_copies() {
     }
 }
 
+/// Pages whose copies are at hand cannot be read, until they are written.
+#[test]
+fn pages_that_cannot_be_read_are_repaired_from_their_copies() {
+    let (disk, worker) = crashed();
+    let checkpoint = checkpoint(&disk);
+    for (page, _) in copies(&disk).into_iter().filter(|(_, lsn)| *lsn > checkpoint) {
+        let (name, offset) = place_of_page(page);
+        disk.make_unreadable(&name, offset);
+    }
+    // And one of the two state blocks.
+    disk.make_unreadable("data0.flifo", 16 << 10);
+    check_all(&open(&disk).unwrap(), &worker);
+}
+
 /// A copy of a page that was written again since, and not by way of the doublewrite area, must not be taken for the page.
 #[test]
 fn an_old_copy_is_never_taken_for_a_torn_page() {

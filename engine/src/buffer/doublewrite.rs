@@ -171,8 +171,9 @@ pub(crate) fn repair(disk: &dyn Disk, space: &Tablespace, voided: &Voided) -> Re
         if page.0 >= space.pages() {
             space.grow(page.0 + 1)?;
         }
-        space.read(page.0, buffer.bytes_mut())?;
-        let is_newer = verify(buffer.bytes(), page).is_ok() && lsn(buffer.bytes()) > copied;
+        // What cannot be read can often be written.
+        let in_place = space.read(page.0, buffer.bytes_mut()).and_then(|()| verify(buffer.bytes(), page));
+        let is_newer = in_place.is_ok() && lsn(buffer.bytes()) > copied;
         if !is_newer {
             buffer.bytes_mut().copy_from_slice(&copy);
             space.write(page.0, buffer.bytes())?;

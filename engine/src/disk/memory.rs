@@ -165,6 +165,13 @@ impl MemoryDisk {
         }
     }
 
+    /// Makes reads of one byte of a file fail until it is written, as a failing medium would.
+    pub fn make_unreadable(&self, name: &str, offset: u64) {
+        let content = Arc::clone(&lock(&self.shared.directory).files[name]);
+        let mut content = content.write().unwrap_or_else(PoisonError::into_inner);
+        content.unreadable.insert(offset as usize);
+    }
+
     /// The disk as it is found after the power failed now. This one goes on unharmed, so one history can be cut at
     /// many points. Panics without [`MemoryDisk::with_power_cuts`].
     pub fn power_cut(&self) -> MemoryDisk {
@@ -182,7 +189,8 @@ impl MemoryDisk {
             for change in content.unsynced.iter().chain(&content.stored()) {
                 change.maybe_apply(&mut durable, &mut random);
             }
-            let found = FileContent { bytes: durable.clone(), durable, ..FileContent::default() };
+            let unreadable = content.unreadable.clone();
+            let found = FileContent { bytes: durable.clone(), durable, unreadable, ..FileContent::default() };
             files.insert(name.clone(), Arc::new(RwLock::new(found)));
         }
         let plan = Mutex::new(Plan { random, ..Plan::default() });
@@ -200,7 +208,9 @@ impl MemoryDisk {
             let mut unsynced = content.unsynced.clone();
             unsynced.extend(content.stored());
             let (bytes, durable) = (content.now(), content.durable.clone());
-            (name.clone(), Arc::new(RwLock::new(FileContent { bytes, durable, unsynced, mapped: None })))
+            let unreadable = content.unreadable.clone();
+            let found = FileContent { bytes, durable, unsynced, unreadable, mapped: None };
+            (name.clone(), Arc::new(RwLock::new(found)))
         };
         let (files, unsynced) = (directory.files.iter().map(copy).collect(), directory.unsynced.clone());
         let plan = Mutex::new(Plan { random: lock(&self.shared.plan).random.clone(), ..Plan::default() });
@@ -334,6 +344,9 @@ impl MemoryFile {
         let _moment = self.shared.moment.read().unwrap_or_else(PoisonError::into_inner);
         let mut content = self.content.write().unwrap_or_else(PoisonError::into_inner);
         change.apply(&mut content.bytes);
+        if let Change::Write { offset, bytes } = &change {
+            content.unreadable.retain(|at| !(*offset..offset + bytes.len()).contains(at));
+        }
         if self.shared.power_cuts {
             content.unsynced.push(change);
         }
@@ -354,6 +367,9 @@ impl DiskFile for MemoryFile {
         self.shared.call(DiskCall::Read)?;
         let content = self.content.read().unwrap_or_else(PoisonError::into_inner);
         let offset = offset as usize;
+        if content.unreadable.range(offset..offset + buf.len()).next().is_some() {
+            return Err(Fault::Io.error());
+        }
         let mapped;
         let bytes = match &content.mapped {
             Some(_) => {

@@ -108,19 +108,25 @@ impl StateBlocks {
         Ok(blocks)
     }
 
-    /// Reads the state; `None` if neither block is good.
+    /// Reads the state; `None` if neither block is good, and an error if one cannot be read and the other is not good.
     pub(super) fn open(file: &dyn DiskFile, database: Uuid) -> io::Result<Option<(Self, State)>> {
-        let mut newest: Option<(Self, State)> = None;
+        let (mut newest, mut unreadable) = (None::<(Self, State)>, None);
         for (index, at) in BLOCKS_AT.into_iter().enumerate() {
             let mut block = Block::zeroed();
-            file.read_at(block.bytes_mut(), at)?;
+            if let Err(error) = file.read_at(block.bytes_mut(), at) {
+                unreadable = Some(error);
+                continue;
+            }
             let Some((sequence, state)) = decode(&block, database) else { continue };
             if newest.as_ref().is_none_or(|(blocks, _)| blocks.sequence < sequence) {
                 let condition = state.condition;
                 newest = Some((StateBlocks { database, sequence, good: index, condition }, state));
             }
         }
-        Ok(newest)
+        match unreadable {
+            Some(error) if newest.is_none() => Err(error),
+            _ => Ok(newest),
+        }
     }
 
     /// What they say.
@@ -224,6 +230,21 @@ mod tests {
             disk.flip_bit("f", BLOCKS_AT[1 - damaged_first] + 99, 3);
             assert_eq!(condition(&disk), None);
         }
+    }
+
+    #[test]
+    fn one_block_that_cannot_be_read_changes_nothing_and_two_are_an_error() {
+        let disk = MemoryDisk::default();
+        let (file, mut blocks) = new_file(&disk);
+        blocks.write(&*file, &state(Condition::Open)).unwrap();
+        for unreadable in [1, 2] {
+            disk.fail_nth(Some(DiskCall::Read), unreadable, Fault::Io);
+            assert_eq!(condition(&disk), Some(Condition::Open));
+        }
+        // What the other one says is not known.
+        disk.flip_bit("f", BLOCKS_AT[1] + 9, 3);
+        disk.fail_nth(Some(DiskCall::Read), 1, Fault::Io);
+        StateBlocks::open(&*file, DATABASE).unwrap_err();
     }
 
     #[test]

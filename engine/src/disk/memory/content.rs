@@ -1,5 +1,6 @@
 //! What a file of a simulated disk has, of that what is durable, and how a power cut treats the rest.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,6 +16,8 @@ pub(super) struct FileContent {
     pub(super) durable: Vec<u8>,
     /// Only with power cuts: changes since the last sync, in order.
     pub(super) unsynced: Vec<Change>,
+    /// Bytes that cannot be read until they are written.
+    pub(super) unreadable: BTreeSet<usize>,
     /// What is mapped of it, and where; it stays so.
     pub(super) mapped: Option<(usize, Arc<[AtomicU64]>)>,
 }
