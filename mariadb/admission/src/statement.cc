@@ -189,7 +189,10 @@ void on_log(MYSQL_THD thd, const mysql_event_general &event) {
 // The last event of a statement: RESULT, or its own STATUS.
 void on_end(MYSQL_THD thd, const mysql_event_general &event) {
   Connection *connection = connections::find(thd);
-  if (connection == nullptr || !connection->in_statement) return;
+  if (connection == nullptr) return;
+  // Whose ever statement it was: with another role the account may pass, or may no more.
+  if (Text(event.general_query, event.general_query_length).begins_with("set role")) connection->privilege_known = false;
+  if (!connection->in_statement) return;
   const bool is_status = event.event_subclass == MYSQL_AUDIT_GENERAL_STATUS;
   if (is_status && !is_own(*connection, event)) return;
   // What EXECUTE executed has ended, and EXECUTE will; if it failed, it may have no other event.

@@ -24,6 +24,7 @@ pub(crate) fn extra_port() -> Subject {
 pub(crate) fn tests() -> Vec<Test> {
     vec![
         ("root_gets_in", root_gets_in),
+        ("a_role_makes_an_administrator", a_role_makes_an_administrator),
         ("a_session_that_asks_nobody", a_session_that_asks_nobody),
         ("the_process_list_shows_who_waits", the_process_list_shows_who_waits),
         ("the_queue_has_a_timeout", the_queue_has_a_timeout),
@@ -89,6 +90,37 @@ fn root_gets_in(server: &PrivateServer) {
     root.query_drop("GRANT CONNECTION ADMIN ON *.* TO operator@localhost").unwrap();
     Conn::new(server.connection("operator")).unwrap().query_drop("SELECT 1").unwrap();
     crowd.disperse();
+}
+
+/// Who takes a role that may pass does, in whatever way it is taken, and asks again without it.
+fn a_role_makes_an_administrator(server: &PrivateServer) {
+    let mut root = admin(server);
+    for statement in [
+        "CREATE OR REPLACE ROLE operators",
+        "GRANT CONNECTION ADMIN ON *.* TO operators",
+        "GRANT operators TO app@localhost",
+        "CREATE OR REPLACE PROCEDURE test.takes_a_role() SQL SECURITY INVOKER SET ROLE operators",
+    ] {
+        root.query_drop(statement).unwrap();
+    }
+    for takes in [
+        "SET ROLE operators",
+        "DO 1; /* to get in */ set role operators",
+        "EXECUTE IMMEDIATE 'SET ROLE operators'",
+        "CALL takes_a_role()",
+    ] {
+        let mut client = app(server);
+        run(&mut client, takes).unwrap();
+        let holder = Holder::of_the_only_place(server);
+        run(&mut client, "SELECT 1").unwrap();
+        run(&mut client, "DO 1; SET ROLE NONE").unwrap();
+        let queued = Running::on(client, "SELECT 1");
+        holder.until_queued(1);
+        drop(holder);
+        queued.end().unwrap();
+        empty(server);
+    }
+    root.query_drop("DROP ROLE operators").unwrap();
 }
 
 fn the_extra_port_gets_in(server: &PrivateServer) {
