@@ -82,6 +82,30 @@ fn tables_are_renamed_and_emptied() {
     assert_eq!(open(&disk).unwrap().table_names().unwrap(), ["c"]);
 }
 
+/// A reader that stays keeps only what there is of a past.
+#[test]
+fn tables_come_and_go_beside_readers() {
+    let db = Database::create_on(Arc::new(MemoryDisk::default()), small()).unwrap();
+    let kept = db.create_typed_table("kept", schema()).unwrap();
+    db.bulk_load_rows(&kept, rows(ROWS), |_| {}).unwrap();
+    let (reader, writer) = (session(&db), session(&db));
+    let mut reads = reader.begin(Isolation::RepeatableRead);
+    assert_eq!(kept.count(&mut reads).unwrap(), ROWS);
+    db.create_table("a").unwrap();
+    db.rename_table("a", "b").unwrap();
+    db.truncate_table("b").unwrap();
+    db.drop_table("b").unwrap();
+    let mut txn = writer.begin(Isolation::ReadCommitted);
+    assert!(kept.delete(&mut txn, 1).unwrap());
+    txn.commit().unwrap();
+    db.create_table("a").unwrap();
+    assert!(matches!(db.drop_table("a"), Err(Error::TransactionsActive { .. })), "the row's version before");
+    assert_eq!(kept.count(&mut reads).unwrap(), ROWS);
+    reads.commit().unwrap();
+    db.drop_table("a").unwrap();
+    assert_eq!(check(&db, &kept), ROWS - 1);
+}
+
 #[test]
 fn indexes_come_and_go() {
     let db = Database::create_on(Arc::new(MemoryDisk::default()), small()).unwrap();

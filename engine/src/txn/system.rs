@@ -234,18 +234,20 @@ impl TxnSystem {
     }
 
     /// Purges all undo records there are, so that none refers to a table that is going to be dropped; false if that
-    /// cannot be, since transactions are active or look at old snapshots.
+    /// cannot be, since transactions are active or look at old snapshots. Snapshots need nothing of a past that there is not.
     pub(crate) fn forget_history(self: &Arc<Self>, waiter: &Waiter) -> Result<bool> {
-        if self.table.active() > 0 {
-            return Ok(false);
-        }
-        let idle = || self.table.active() == 0 && !self.table.has_snapshots();
         // The background's own snapshot would look like another's.
         let _no_purge = self.pause_purge(waiter);
-        while idle() && !self.has_no_history(waiter)? {
+        while self.table.active() == 0 {
+            if self.has_no_history(waiter)? {
+                return Ok(true);
+            }
+            if self.table.has_snapshots() {
+                break;
+            }
             super::purge::purge_all(self, waiter)?;
         }
-        Ok(idle())
+        Ok(false)
     }
 
     fn has_no_history(&self, waiter: &Waiter) -> Result<bool> {
