@@ -154,6 +154,16 @@ impl Session {
         }
     }
 
+    /// As [`Session::exit`], for one that will not be back at once: whatever it might keep of quantum or lease goes to the
+    /// next. For one that is about to wait for others, and declares no wait.
+    pub fn exit_for_good(&self) {
+        match self.place.get() {
+            Held::No => {}
+            Held::Waiting => self.abandon_wait(),
+            Held::Uncounted | Held::Place => self.leave_for_good(),
+        }
+    }
+
     /// Enters, and leaves when the guard is dropped.
     #[inline]
     pub fn place(&self) -> Result<Place<'_>, Refused> {

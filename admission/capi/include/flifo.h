@@ -727,6 +727,14 @@ flifo_status_t flifo_enter_past_limit(flifo_session_t session);
 flifo_status_t flifo_exit(flifo_session_t session);
 
 /**
+ * As `flifo_exit`, for a session that will not be back at once: whatever it might keep of its turn goes to the next in
+ * the queue. For one that is about to wait for others, and declares no wait.
+ *
+ * Returns `FLIFO_NOT_INSIDE`, and does nothing, without an enter before.
+ */
+flifo_status_t flifo_exit_for_good(flifo_session_t session);
+
+/**
  * Whether a session is inside: `FLIFO_OK` if so, else `FLIFO_NOT_INSIDE`.
  */
 flifo_status_t flifo_is_inside(flifo_session_t session);

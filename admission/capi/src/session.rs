@@ -160,6 +160,22 @@ pub extern "C" fn flifo_exit(session: flifo_session_t) -> flifo_status_t {
     })
 }
 
+/// As `flifo_exit`, for a session that will not be back at once: whatever it might keep of its turn goes to the next in
+/// the queue. For one that is about to wait for others, and declares no wait.
+///
+/// Returns `FLIFO_NOT_INSIDE`, and does nothing, without an enter before.
+#[unsafe(no_mangle)]
+pub extern "C" fn flifo_exit_for_good(session: flifo_session_t) -> flifo_status_t {
+    call(session, false, |guest| {
+        let session = &guest.session;
+        if !session.is_inside() && !session.is_waiting() {
+            return FLIFO_NOT_INSIDE;
+        }
+        session.exit_for_good();
+        FLIFO_OK
+    })
+}
+
 /// Whether a session is inside: `FLIFO_OK` if so, else `FLIFO_NOT_INSIDE`.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_is_inside(session: flifo_session_t) -> flifo_status_t {

@@ -150,6 +150,9 @@ static void out_of_order(void)
   GIVES(FLIFO_TIMEOUT, flifo_enter_until(second, 1000000));
   GIVES(FLIFO_OK, flifo_exit(session));
   GIVES(FLIFO_NOT_INSIDE, flifo_exit(session));
+  GIVES(FLIFO_NOT_INSIDE, flifo_exit_for_good(session));
+  GIVES(FLIFO_OK, flifo_enter(session));
+  GIVES(FLIFO_OK, flifo_exit_for_good(session));
   GIVES(FLIFO_OK, flifo_enter_until(session, UINT64_MAX));
 
   /* The statement is killed within its wait: it leaves, and the end of the wait brings nothing back. */

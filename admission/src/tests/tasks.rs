@@ -300,6 +300,47 @@ fn a_wait_for_a_disk_takes_nothing_from_a_turn() {
     assert!(session.try_enter());
 }
 
+/// Within its turn an exit may give the place back, and nobody has it until the session returns.
+#[test]
+fn who_leaves_for_good_hands_on_within_its_turn_too() {
+    for for_good in [false, true] {
+        // One more than processors: an exit within a turn may give its place back.
+        let limit = processors() + 1;
+        let config = Config {
+            policy: Policy::Quantum,
+            thread_concurrency: limit,
+            quantum: Duration::from_secs(1000),
+            stall_after: None,
+            ..Config::default()
+        };
+        let admission = admission_with(config);
+        let _others: Vec<_> = (2..limit).map(|_| inside(&admission)).collect();
+        let (other, mut session) = (inside(&admission), inside(&admission));
+        let [mut first, mut second, mut third] = std::array::from_fn(|_| admission.session());
+        let mut first_enters = Box::pin(first.enter_async());
+        let mut second_enters = Box::pin(second.enter_async());
+        assert!(!is_in(first_enters.as_mut()) && !is_in(second_enters.as_mut()));
+        session.exit();
+        assert!(is_in(first_enters.as_mut()), "nothing is known of it yet, so it handed on");
+        let mut comes_back = Box::pin(session.enter_async());
+        assert!(!is_in(comes_back.as_mut()), "it comes back at once, and queues");
+        other.exit();
+        assert!(is_in(second_enters.as_mut()));
+        drop((first_enters, second_enters));
+        first.exit();
+        assert!(is_in(comes_back.as_mut()), "its turn begins");
+        drop(comes_back);
+        let mut third_enters = Box::pin(third.enter_async());
+        assert!(!is_in(third_enters.as_mut()));
+        if for_good {
+            session.exit_for_good()
+        } else {
+            session.exit()
+        }
+        assert_eq!(is_in(third_enters.as_mut()), for_good);
+    }
+}
+
 #[test]
 fn a_leaked_entry_that_is_still_queued_leaves_with_its_session() {
     let admission = admission(Policy::Quantum, 1);

@@ -14,7 +14,8 @@ std::atomic<unsigned> holders_queued{0};
 void wait_begins(Connection &connection) {
   connection.waits_for_row = true;
   waiting.fetch_add(1);
-  if (holders_queued.load() != 0) connection.gave_up_place = flifo_exit(connection.session) == FLIFO_OK;
+  // For good: within its turn an exit may leave the place free for it to come back, and the holder in the queue.
+  if (holders_queued.load() != 0) connection.gave_up_place = flifo_exit_for_good(connection.session) == FLIFO_OK;
 }
 
 void wait_ends(Connection &connection) {
