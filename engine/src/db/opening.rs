@@ -18,7 +18,8 @@ const PROGRESS_BYTES: u64 = 1 << 20;
 
 /// A log that a crash left, and what of it is to be replayed.
 pub(super) struct ToReplay {
-    files: LogFiles,
+    /// The log's own; nothing is appended before all is replayed.
+    files: Arc<LogFiles>,
     start: Checkpoint,
     end: Lsn,
     /// No page from here on can be what it tells of.
@@ -70,7 +71,7 @@ pub(super) fn open_log(
             drop(files);
             return replace_log(disk, space, config);
         }
-        files => files?,
+        files => Arc::new(files?),
     };
     let buffer = open_buffer(disk, space, config)?;
     let mut reader = Reader::new(&files, start, space.epoch(), redo_bytes_max(space.page_size()));
@@ -99,18 +100,13 @@ pub(super) fn open_log(
     // The files were that long at the checkpoint; what they have grown by since was allocated first, and the log has that.
     // One group more, for what was being allocated at that moment.
     let pages_max = (space.pages() + group_pages(space.page_size())).saturating_add(seen.marked_pages);
-    let to_replay = (end.0 > start.lsn)
-        .then(|| {
-            let voided = seen.voided;
-            LogFiles::open(disk, space.database()).map(|files| ToReplay {
-                files,
-                start,
-                end,
-                pages_max,
-                voided,
-            })
-        })
-        .transpose()?;
+    let to_replay = (end.0 > start.lsn).then(|| ToReplay {
+        files: Arc::clone(&files),
+        start,
+        end,
+        pages_max,
+        voided: seen.voided,
+    });
     Ok((Log::new(space, files, buffer, end), to_replay))
 }
 

@@ -160,7 +160,7 @@ impl Log {
         if space.checkpoint() == Checkpoint::default() {
             space.set_checkpoint(Checkpoint { lsn: LSN_START.0, epoch: space.epoch() });
         }
-        let files = LogFiles::create(disk, space.database(), capacity_bytes)?;
+        let files = Arc::new(LogFiles::create(disk, space.database(), capacity_bytes)?);
         let buffer = LogBuffer::create(disk, space.database(), buffer_bytes)?;
         let end = space.checkpoint().lsn;
         Ok(Log::new(space, files, buffer, Lsn(end)))
@@ -168,7 +168,12 @@ impl Log {
 
     /// The log in `files`, of the database in `space`, whose state says where recovery begins. It ends at `end`, and of what
     /// `buffer` has nothing is needed.
-    pub(crate) fn new(space: &Arc<Tablespace>, files: LogFiles, buffer: LogBuffer, end: Lsn) -> Arc<Log> {
+    pub(crate) fn new(
+        space: &Arc<Tablespace>,
+        files: Arc<LogFiles>,
+        buffer: LogBuffer,
+        end: Lsn,
+    ) -> Arc<Log> {
         let checkpoint = space.checkpoint();
         assert!(checkpoint.lsn <= end.0 && end.0.is_multiple_of(frame::ALIGNMENT_BYTES));
         Arc::new(Log {
@@ -312,8 +317,8 @@ impl Log {
     }
 
     /// Makes `lsn` the place where recovery begins. The caller has written all pages whose changes lie before; they are
-    /// synced here. With `clean`, nothing is in the log that is not in the pages; if it
-    /// is sealed, too, it stays so: nothing is written any more. Waits for the disk.
+    /// synced here. With `clean`, nothing is in the log that is not in the pages; if it is sealed, too, that
+    /// stays so: nothing is written any more. Waits for the disk.
     pub(crate) fn make_checkpoint(&self, lsn: Lsn, clean: bool) -> Result<()> {
         let _one_at_a_time = self.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
         self.writer.sync_out(&self.ring, lsn)?;

@@ -33,7 +33,7 @@ fn create(disk: &MemoryDisk) -> Arc<Log> {
 /// Opens what is left of a log, and reads it.
 fn reopen(disk: &MemoryDisk) -> (Arc<Log>, Vec<Vec<u8>>) {
     let space = space(disk, false);
-    let files = LogFiles::open(disk, space.database()).unwrap();
+    let files = Arc::new(LogFiles::open(disk, space.database()).unwrap());
     let buffer = LogBuffer::open(disk, space.database()).unwrap();
     let mut frames = Vec::new();
     let mut reader = Reader::new(&files, space.checkpoint(), space.epoch(), PAYLOAD_MAX);

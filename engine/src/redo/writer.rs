@@ -3,6 +3,7 @@
 //! The stages have a leader each, so while one sync is on its way others append and write for the next. Who wants a sync
 //! writes only if it leads: for all that want the same. A commit that need not survive a power cut does neither.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::frame::ALIGNMENT_BYTES;
@@ -18,7 +19,7 @@ const BATCH_BYTES: u64 = 256 << 10;
 const WRITE_LOOKS: u32 = 64;
 
 pub(super) struct Writer {
-    files: LogFiles,
+    files: Arc<LogFiles>,
     /// What was given to the operating system.
     writing: Stage<Batch>,
     /// What was synced; never beyond what was written. Led before, and while, the other is led.
@@ -46,7 +47,7 @@ pub(super) struct Counts {
 
 impl Writer {
     /// Goes on at `end`.
-    pub(super) fn new(files: LogFiles, end: Lsn) -> Self {
+    pub(super) fn new(files: Arc<LogFiles>, end: Lsn) -> Self {
         let batch = Batch { bytes: Vec::new(), block_end: end.0 };
         Writer {
             files,
