@@ -257,22 +257,21 @@ fn a_leaked_entry_is_cleaned_up_when_its_session_enters_or_ends() {
     }
 }
 
-#[test]
-fn a_wait_for_a_disk_takes_nothing_from_a_turn() {
-    const QUANTUM: Duration = Duration::from_millis(200);
+/// A scheduler with all places out: those of some sessions that stay, of one more, and of one whose turn has begun.
+fn in_its_turn(quantum: Duration) -> (Arc<Admission>, Vec<Session>, Session, Session) {
     // One more than processors: an exit within a turn may give its place back.
     let limit = processors() + 1;
     let config = Config {
         policy: Policy::Quantum,
         thread_concurrency: limit,
-        quantum: QUANTUM,
+        quantum,
         stall_after: None,
         ..Config::default()
     };
     let admission = admission_with(config);
-    let _others: Vec<_> = (2..limit).map(|_| inside(&admission)).collect();
+    let others: Vec<_> = (2..limit).map(|_| inside(&admission)).collect();
     let (holder, mut session) = (inside(&admission), inside(&admission));
-    let [mut first, mut second, mut third, mut fourth] = std::array::from_fn(|_| admission.session());
+    let [mut first, mut second] = std::array::from_fn(|_| admission.session());
     let mut first_enters = Box::pin(first.enter_async());
     let mut second_enters = Box::pin(second.enter_async());
     assert!(!is_in(first_enters.as_mut()) && !is_in(second_enters.as_mut()));
@@ -286,6 +285,14 @@ fn a_wait_for_a_disk_takes_nothing_from_a_turn() {
     first.exit();
     assert!(is_in(comes_back.as_mut()), "its turn begins");
     drop(comes_back);
+    (admission, others, second, session)
+}
+
+#[test]
+fn a_wait_for_a_disk_takes_nothing_from_a_turn() {
+    const QUANTUM: Duration = Duration::from_millis(200);
+    let (admission, _others, second, session) = in_its_turn(QUANTUM);
+    let [mut third, mut fourth] = std::array::from_fn(|_| admission.session());
     let mut third_enters = Box::pin(third.enter_async());
     assert!(!is_in(third_enters.as_mut()));
     session.wait_begin(WaitKind::Disk);
@@ -304,32 +311,8 @@ fn a_wait_for_a_disk_takes_nothing_from_a_turn() {
 #[test]
 fn who_leaves_for_good_hands_on_within_its_turn_too() {
     for for_good in [false, true] {
-        // One more than processors: an exit within a turn may give its place back.
-        let limit = processors() + 1;
-        let config = Config {
-            policy: Policy::Quantum,
-            thread_concurrency: limit,
-            quantum: Duration::from_secs(1000),
-            stall_after: None,
-            ..Config::default()
-        };
-        let admission = admission_with(config);
-        let _others: Vec<_> = (2..limit).map(|_| inside(&admission)).collect();
-        let (other, mut session) = (inside(&admission), inside(&admission));
-        let [mut first, mut second, mut third] = std::array::from_fn(|_| admission.session());
-        let mut first_enters = Box::pin(first.enter_async());
-        let mut second_enters = Box::pin(second.enter_async());
-        assert!(!is_in(first_enters.as_mut()) && !is_in(second_enters.as_mut()));
-        session.exit();
-        assert!(is_in(first_enters.as_mut()), "nothing is known of it yet, so it handed on");
-        let mut comes_back = Box::pin(session.enter_async());
-        assert!(!is_in(comes_back.as_mut()), "it comes back at once, and queues");
-        other.exit();
-        assert!(is_in(second_enters.as_mut()));
-        drop((first_enters, second_enters));
-        first.exit();
-        assert!(is_in(comes_back.as_mut()), "its turn begins");
-        drop(comes_back);
+        let (admission, _others, _second, session) = in_its_turn(Duration::from_secs(1000));
+        let mut third = admission.session();
         let mut third_enters = Box::pin(third.enter_async());
         assert!(!is_in(third_enters.as_mut()));
         if for_good {
