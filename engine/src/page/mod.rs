@@ -1,6 +1,6 @@
 //! The page's bytes: what every page begins and ends with, its checksum, and the kinds of pages.
 //!
-//! A page is 16 KiB (or 4 KiB). Numbers are little-endian, key heads big-endian. Every page:
+//! A page is 4, 8 or 16 KiB. Numbers are little-endian, key heads big-endian. Every page:
 //!
 //! ```text
 //! offset size

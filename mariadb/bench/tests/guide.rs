@@ -72,7 +72,6 @@ fn what_it_says_to_type_works() {
 #[test]
 fn the_queue_can_be_looked_at() {
     let server = PrivateServer::start(Options::new().plugin(Plugin::Loaded)).unwrap();
-    server.connect().unwrap().query_drop("CREATE USER app@localhost").unwrap();
     let script = blocks("sh").into_iter().find(|block| block.contains("Waiting for admission")).unwrap();
     // Shorter, and until it is there rather than for a second.
     let there =
