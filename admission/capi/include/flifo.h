@@ -16,7 +16,8 @@
  *     flifo_admission_new(&config, &admission);     once
  *     flifo_session_new(admission, &session);       once for each connection
  *
- *     flifo_enter(session);                         each statement, and each row: queues if it must
+ *     flifo_enter(session);                         each statement, and each row: queues if it must; who is
+ *                                                   refused is outside, and cannot go on
  *     flifo_wait_begin(session, FLIFO_WAIT_DISK);   the place goes to somebody else
  *     flifo_wait_end(session, FLIFO_WAIT_DISK);     and back, at once
  *     flifo_exit(session);                          before the reply is sent
@@ -52,8 +53,8 @@
  *   flifo_cancel; flifo_enter returns FLIFO_CANCELLED to the statement that queued. Call flifo_forget_cancel
  *   where a statement begins, so that a late KILL QUERY does not hit the next statement.
  * - The server's wait callbacks: flifo_wait_begin and flifo_wait_end, with the kind the server names. End waits
- *   with flifo_wait_end wherever the server may hold a latch or mutex, since it never blocks; only where it
- *   holds nothing (a row lock that was granted, the idle read of the next command) flifo_wait_end_may_queue.
+ *   with flifo_wait_end wherever the server may hold a latch, a mutex or a row lock, since it never blocks; only
+ *   where it holds nothing that others wait for (a sleep outside of a transaction) flifo_wait_end_may_queue.
  * - A transaction that holds locks: flifo_set_class(session, FLIFO_CLASS_FIRST) from its first lock on,
  *   FLIFO_CLASS_NORMAL after commit or rollback. With lock_waiters_max this keeps a hot row's queue short.
  * - System variables: flifo_admission_config, change a field, flifo_reconfigure; flifo_policy_parse and
