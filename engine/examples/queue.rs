@@ -6,7 +6,7 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use flifo_admission::{Admission, Config};
-use flifo_engine::{Database, EngineConfig, Error, Isolation, Session, Table};
+use flifo_engine::{Database, EngineConfig, Isolation, Session, Table};
 
 const JOBS: u64 = 2_000;
 const WORKERS: u64 = 8;
@@ -32,7 +32,7 @@ fn main() -> Done {
                         Ok(true) => drop(done.fetch_add(1, Ordering::Relaxed)),
                         Ok(false) => std::thread::yield_now(),
                         // Another worker has taken the job, or waits for one that this one has.
-                        Err(Error::WriteConflict | Error::Deadlock) => {}
+                        Err(error) if error.is_retryable() => {}
                         Err(error) => return Err(error.into()),
                     }
                 }

@@ -386,6 +386,13 @@ impl Error {
         matches!(self, Error::Closed | Error::Stopped { .. })
     }
 
+    /// Whether the same transaction, begun anew, may well succeed: it came in the way of others. What there was of it is
+    /// rolled back after [`Error::Deadlock`]; after [`Error::WriteConflict`] and [`Error::LockWaitTimeout`] it is to be
+    /// rolled back, or dropped, first.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Error::Deadlock | Error::LockWaitTimeout | Error::WriteConflict)
+    }
+
     /// Whether the files of the database are not what was written: some of it is lost, or not in its place.
     pub fn is_damage(&self) -> bool {
         matches!(

@@ -1,10 +1,74 @@
 //! A storage engine under admission control.
 //!
 //! Ordered rows in B+trees, on data files under a buffer pool that may be larger or smaller than the data, for a
-//! thousand threads of which only a few run at a time; transactions, and a redo log. [`Database`] is where to begin; [`db`]
-//! says what is atomic and durable.
+//! thousand threads of which only a few run at a time; transactions, and a redo log.
 //!
-//! The floors, from the top; a lower one knows nothing of a higher one:
+//! # To begin with
+//! A [`Database`] is a directory. An admission says how many threads work in it at a time, one for all; each thread or
+//! connection has a [`Session`] of its own. Rows are bytes in a [`Table`], or have columns and indexes in a
+//! [`TypedTable`].
+//!
+//! ```
+//! use flifo_admission::{Admission, Config, Policy};
+//! use flifo_engine::{Database, EngineConfig, Isolation, Result, Session, Table};
+//!
+//! # fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! # let path = dir.path().join("shop");
+//! let db = Database::open_or_create(path, EngineConfig::default())?;
+//! let stock = db.create_table("stock")?;
+//! let admission = Admission::new(Config { policy: Policy::Flifo, ..Config::default() })?;
+//!
+//! let session = db.session(&admission);                  // one for each thread or connection
+//! let mut txn = session.begin(Isolation::RepeatableRead);
+//! txn.insert(&stock, b"apples", &100u64.to_be_bytes())?;
+//! txn.commit()?;                                         // on the disk, and seen by others
+//!
+//! /// Takes `amount`, if there is as much.
+//! fn take(session: &Session, stock: &Table, what: &[u8], amount: u64) -> Result<bool> {
+//!     let mut txn = session.begin(Isolation::ReadCommitted);
+//!     let mut value = Vec::new();
+//!     txn.get_for_update(stock, what, &mut value)?;      // locks the row until the commit
+//!     let there = <[u8; 8]>::try_from(&*value).map_or(0, u64::from_be_bytes);
+//!     let Some(left) = there.checked_sub(amount) else { return Ok(false) };
+//!     txn.update(stock, what, &left.to_be_bytes())?;
+//!     txn.commit()?;
+//!     Ok(true)                                           // dropped without a commit it is rolled back
+//! }
+//!
+//! let taken = loop {
+//!     match take(&session, &stock, b"apples", 30) {
+//!         Err(error) if error.is_retryable() => {}       // others wanted the same rows: once more
+//!         result => break result?,
+//!     }
+//! };
+//! assert!(taken);
+//! drop(stock);
+//! db.close()?;                                           // or not: the next open recovers what was committed
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - **Isolation** is chosen for each transaction: [`Isolation::RepeatableRead`] (a snapshot; the default),
+//!   [`Isolation::ReadCommitted`], [`Isolation::Serializable`].
+//! - **Durability** is the database's: a commit survives a power cut, or, faster, the end of the process alone
+//!   ([`EngineConfig::flush_log_at_trx_commit`]). [`db`] says what is atomic and durable, operation by operation.
+//! - **Errors** that ask for another try of the whole transaction: [`Error::is_retryable`]. [`Error::Refused`] is
+//!   admission's, if its configuration bounds the queue or the time in it. After [`Error::Stopped`] (a disk failed) close,
+//!   mend the cause, and open again.
+//! - **Admission's policy.** The default one is made for connections: its turn of 50 us is short for threads that call
+//!   the engine in a loop. They do more under `Policy::Flifo`, as above, or with
+//!   [`quantum`](flifo_admission::Config::quantum) of a millisecond.
+//! - **Bounds.** A value: 256 MiB. A key: 3,072 bytes, on pages of less than 16 KiB about a quarter of the page. A typed
+//!   table: 1,017 columns, 16 of them in a key, and 64 indexes.
+//! - **A copy of a database** is one of all its files while it is closed. One that was made while it was open is none:
+//!   the files do not fit together.
+//!
+//! In `engine/examples`: `bank` (typed tables, many writers of the same rows), `queue` (jobs done once each, by
+//! transactions that fail), `time_series` (measurements that come in order, old ones that go).
+//!
+//! # The floors
+//! From the top; a lower one knows nothing of a higher one:
 //! - [`db`]: the face. Databases, sessions, statements, transactions, typed tables, the catalog.
 //! - [`txn`]: transactions. Versions, snapshots, undo, purge.
 //! - [`tree`]: B+trees, many readers and writers at a time. [`space`]: which pages are in use.

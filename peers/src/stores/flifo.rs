@@ -52,7 +52,7 @@ struct Open<'a, 's> {
 impl From<Error> for Fail {
     fn from(error: Error) -> Self {
         match error {
-            Error::Deadlock | Error::LockWaitTimeout | Error::WriteConflict => Fail::Conflict,
+            error if error.is_retryable() => Fail::Conflict,
             error => Fail::store(error),
         }
     }
