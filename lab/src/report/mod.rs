@@ -8,6 +8,7 @@ mod conclusion;
 pub mod fixture;
 pub mod format;
 pub(crate) mod frame;
+mod others;
 mod page;
 mod palette;
 mod picture;

@@ -5,7 +5,7 @@ use super::analysis::{Panel, bound, panels};
 use super::charts::charts;
 use super::conclusion::conclusion;
 use super::frame::{self, Page, escape};
-use super::{changes, format, server, versus};
+use super::{changes, format, others, server, versus};
 use crate::published::{Comparison, Flifo2009, Verdict, compare};
 use crate::results::{Cell, Results};
 
@@ -106,7 +106,7 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
         .into_iter()
         .map(|failure| format!("<p class=\"warning\">Not measured: {}</p>\n", escape(&failure)))
         .collect();
-    for text in panels.iter().filter_map(changes::warning) {
+    for text in panels.iter().filter_map(changes::warning).chain(panels.iter().flat_map(others::notes)) {
         warning += &format!("<p class=\"warning\">{}</p>\n", escape(&text));
     }
     if results.interrupted {

@@ -7,7 +7,7 @@ use comfy_table::{Attribute, Cell as Field, CellAlignment, Color, ContentArrange
 
 use super::analysis::{Curve, Panel, bound, panels, ratio, switches_per_statement, throughput};
 use super::conclusion::conclusion;
-use super::{Style, changes, format, server};
+use super::{Style, changes, format, others, server};
 use crate::published::{Comparison, Flifo2009, Verdict, compare};
 use crate::results::{Cell, Results};
 use crate::statistics::Spread;
@@ -106,6 +106,9 @@ pub fn final_report(results: &Results, style: Style) -> String {
         let _ = writeln!(text, "{}", conclusion(panel));
         if let Some(warning) = changes::warning(panel) {
             let _ = writeln!(text, "{warning}");
+        }
+        for note in others::notes(panel) {
+            let _ = writeln!(text, "{note}");
         }
         for (title, table) in sections {
             let _ = writeln!(text, "\n{title}\n{table}");
