@@ -27,7 +27,7 @@ const LOOKS: u64 = 8;
 const TELL_EVERY_NS: u64 = 10_000_000;
 /// The longest time between two tellings, ns: if counting took longer than a hundredth of it, the thread did not run meanwhile.
 const PAUSE_NS_MAX: u64 = 1_000_000_000;
-/// So many steps without anybody in the queue, and the thread sleeps until somebody joins.
+/// After so many steps without anybody in the queue the thread sleeps until somebody joins.
 const IDLE_STEPS: u32 = 20;
 
 pub(crate) struct Watchdog {
@@ -90,6 +90,11 @@ impl Watchdog {
             inner.thread = Some(thread.thread().clone());
         }
         Ok(())
+    }
+
+    /// Whether the thread has told the limit that finds itself what there is to tell while nobody waits.
+    fn has_told(&self) -> bool {
+        lock(&self.inner).controller.as_ref().is_none_or(Controller::may_rest)
     }
 
     /// The thread wants to sleep: whether it may, since whoever joins from now on rouses it.
@@ -182,8 +187,8 @@ fn watch(admission: &Weak<Admission>) {
         admission.step(Instant::now());
         let queued = admission.core.state().queued();
         futex_hash::make_room(queued);
-        idle_steps = if queued != 0 { 0 } else { idle_steps + 1 };
-        if idle_steps < IDLE_STEPS {
+        idle_steps = if queued != 0 { 0 } else { (idle_steps + 1).min(IDLE_STEPS) };
+        if idle_steps < IDLE_STEPS || !admission.watchdog.has_told() {
             drop(admission);
             std::thread::park_timeout(PERIOD);
             continue;
@@ -213,5 +218,25 @@ mod tests {
         let (watchdog, metrics) = (&admission.watchdog, &admission.metrics);
         assert!(watchdog.better_limit(metrics, admission.core.observed(), 0).is_some());
         assert!(lock(&watchdog.inner).tell_at_ns <= PAUSE_NS_MAX);
+    }
+
+    /// What it tells next would count the hours asleep as if the queue had stood.
+    #[test]
+    fn the_thread_sleeps_when_the_limit_that_finds_itself_knows_of_the_empty_queue() {
+        let auto = Some(AutoLimit { floor: 1, ceiling: 4 });
+        let admission = Admission::new(Config { watchdog: false, ..Config::default() }).unwrap();
+        let (watchdog, metrics) = (&admission.watchdog, &admission.metrics);
+        assert!(watchdog.has_told());
+        admission.reconfigure(Config { auto, ..admission.config() }).unwrap();
+        assert!(!watchdog.has_told());
+        let idle = admission.core.observed();
+        let told = |state, now_ns| {
+            lock(&watchdog.inner).tell_at_ns = now_ns;
+            watchdog.better_limit(metrics, state, now_ns);
+            watchdog.has_told()
+        };
+        assert!(!told(idle.joined(), 1));
+        assert!(told(idle, 2));
+        assert!(!told(idle.joined(), 3));
     }
 }

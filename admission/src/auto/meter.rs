@@ -61,7 +61,13 @@ impl Meter {
         Meter { settled_ns, length_ns, needs_queue, from, samples: 0, empty: 0, inside: 0, demand: 0 }
     }
 
-    pub(super) fn observe(&mut self, sample: Sample) -> Reading {
+    /// Takes what is seen; `last` is what was seen before.
+    pub(super) fn observe(&mut self, sample: Sample, last: Sample) -> Reading {
+        // Nobody looked for longer than a block, and the queue was empty before: nobody knows for how long. Whoever tells
+        // may sleep for hours while nobody queues.
+        if self.needs_queue && last.queued == 0 && sample.now_ns - last.now_ns > self.length_ns {
+            return Reading::Void;
+        }
         // Also while it settles: a limit that lets the queue run empty is given up at once.
         self.samples += 1;
         self.empty += u32::from(self.needs_queue && sample.queued == 0);

@@ -214,6 +214,12 @@ impl Controller {
         self.limit
     }
 
+    /// Whether it need not be told anything until somebody queues: the queue was empty when it was told last, and under no
+    /// larger limit on trial, which may be why.
+    pub(crate) fn may_rest(&self) -> bool {
+        self.limit <= self.held && self.last.is_some_and(|last| last.queued == 0)
+    }
+
     /// Whether the search is over. A settled limit is still watched, and probed now and then.
     pub fn is_settled(&self) -> bool {
         self.search.is_settled()
@@ -234,7 +240,7 @@ impl Controller {
             self.measure(sample, true);
             return None;
         }
-        let next = match self.meter.observe(sample) {
+        let next = match self.meter.observe(sample, last) {
             Reading::Running => return None,
             Reading::Void => self.freeze(),
             Reading::Done(block) => self.take(block),

@@ -228,6 +228,54 @@ fn odd_observations_do_no_harm() {
     }
 }
 
+/// Who tells sleeps while nobody queues. The time asleep is none in which the queue stood, whichever sample came last.
+#[test]
+fn hours_without_a_queue_are_no_block() {
+    const TICK_NS: u64 = 10_000_000;
+    const HOUR_NS: u64 = 3_600_000_000_000;
+    // A peak at 8, ten thousand a second there.
+    let work_of = |limit: u32| 100 - u64::from(limit.abs_diff(8)).min(90);
+    for empty in 1..=5 {
+        let mut controller = Controller::new(AutoConfig::default(), 7).unwrap();
+        let (mut now_ns, mut work, mut limit) = (0, 0, 8);
+        let mut tell = |controller: &mut Controller, after_ns: u64, queued: u32| {
+            now_ns += after_ns;
+            work += work_of(limit);
+            limit = controller.observe(now_ns, work, queued, limit).unwrap_or(limit);
+        };
+        // Settled, and between two probes.
+        while !controller.is_settled() || controller.limit != controller.held || controller.trial.is_some() {
+            tell(&mut controller, TICK_NS, 50);
+        }
+        (0..empty).for_each(|_| tell(&mut controller, TICK_NS, 0));
+        tell(&mut controller, HOUR_NS, 50);
+        let mut away_ns = 0;
+        for _ in 0..6000 {
+            tell(&mut controller, TICK_NS, 50);
+            away_ns = if controller.limit == controller.held { 0 } else { away_ns + TICK_NS };
+            assert!(away_ns < 2_000_000_000, "{empty} empty: {} for two seconds", controller.limit);
+        }
+    }
+}
+
+/// It may be why nobody queues. Were its caller to sleep then, it would stay until somebody does.
+#[test]
+fn a_larger_limit_on_trial_comes_to_an_end_without_a_queue() {
+    let mut controller = Controller::new(AutoConfig::default(), 7).unwrap();
+    let mut ticks = (1..100_000u64).map(|tick| (10_000_000 * tick, 100 * tick));
+    let mut tell = |controller: &mut Controller, queued| {
+        let (now_ns, work) = ticks.next().expect("it tries no larger limit, or does not come back");
+        controller.observe(now_ns, work, queued, 8);
+        queued == 0 && controller.may_rest()
+    };
+    while controller.limit <= controller.held {
+        tell(&mut controller, 50);
+    }
+    assert!(!tell(&mut controller, 0));
+    while !tell(&mut controller, 0) {}
+    assert!(controller.limit <= controller.held);
+}
+
 #[test]
 fn impossible_configurations_are_refused_in_one_line() {
     let message = |config: AutoConfig| Controller::new(config, 0).unwrap_err().to_string();
