@@ -130,13 +130,13 @@ impl Asking {
         }
         metrics.queued(now_ns.saturating_sub(self.queued_at_ns));
         add(&session.counters.entered_from_queue, 1);
-        session.turn.begin(now_ns);
-        if state.policy() == Policy::Quantum {
-            session.admission.overtaking.served();
-        }
         if session.node.cancelled.load(Ordering::Acquire) {
             session.give_place_on(state);
             return Next::Refuse(session.refused(Refused::Cancelled));
+        }
+        session.turn.begin(now_ns);
+        if state.policy() == Policy::Quantum {
+            session.admission.overtaking.served();
         }
         Next::Enter(state)
     }

@@ -160,7 +160,10 @@ impl Session {
         match self.place.get() {
             Held::No => {}
             Held::Waiting => self.abandon_wait(),
-            Held::Uncounted | Held::Place => self.leave_for_good(),
+            Held::Uncounted | Held::Place => {
+                self.end_turn();
+                self.leave_for_good();
+            }
         }
     }
 
@@ -356,7 +359,8 @@ impl Session {
         self.leave_as(false);
     }
 
-    /// Leaves for a while, as for a wait: whatever it might keep of quantum or lease goes to the next.
+    /// Leaves for a while, as for a wait: whatever it might keep of quantum or lease goes to the next. Its turn goes on when it
+    /// comes back, unless [`Session::end_turn`] says otherwise.
     pub(crate) fn leave_for_good(&self) {
         self.leave_as(true);
     }
@@ -420,6 +424,12 @@ impl Session {
         let (wake, state) = admission.core.leave_and_wake(leaver, &lease_over, &now_ns);
         self.last_seen.set(state);
         admission.wake_at(wake, Some(&self.counters), now_ns);
+    }
+
+    /// It will not be back within its turn: when it comes, it queues, or is a newcomer.
+    #[cold]
+    pub(crate) fn end_turn(&self) {
+        self.turn.end(self.admission.metrics.now_ns());
     }
 
     /// It was granted a place, and runs; the word since.

@@ -11,7 +11,7 @@
 //! may overtake while woken threads do not run yet, as under `flifo`, and its exit hands its place on, since
 //! it will not be back soon.
 //!
-//! The clock is read only while somebody waits.
+//! The clock is read only while somebody waits, and by who leaves for good.
 
 use std::cell::Cell;
 
@@ -73,9 +73,14 @@ impl Turn {
             Phase::Waits | Phase::Away(_) => false,
         };
         if !comes_back {
-            self.phase.set(Phase::Away(now_ns));
+            self.end(now_ns);
         }
         comes_back
+    }
+
+    /// It leaves, and its turn is over, whatever is left of it.
+    pub(crate) fn end(&self, now_ns: u64) {
+        self.phase.set(Phase::Away(now_ns));
     }
 
     /// It gave its place up for a wait of so long: others ran meanwhile, so that is no time of its turn.

@@ -122,6 +122,7 @@ impl Session {
     #[cold]
     pub(crate) fn abandon_wait(&self) {
         self.place.set(Held::No);
+        self.end_turn();
         if let Some((kind, _)) = self.waits.left.take() {
             self.uncount(kind);
         }

@@ -324,6 +324,50 @@ fn who_leaves_for_good_hands_on_within_its_turn_too() {
     }
 }
 
+/// Whatever was left of its turn: else it could come and leave so again and again, and never spend it.
+#[test]
+fn who_has_left_for_good_overtakes_nobody_within_its_turn() {
+    for in_a_wait in [false, true] {
+        let (admission, _others, _second, session) = in_its_turn(Duration::from_secs(1000));
+        let (mut third, mut fourth) = (admission.session(), admission.session());
+        let (mut third, mut fourth) = (Box::pin(third.enter_async()), Box::pin(fourth.enter_async()));
+        assert!(!is_in(third.as_mut()) && !is_in(fourth.as_mut()));
+        while admission.overtaking.is_allowed() {
+            admission.overtaking.used();
+        }
+        if in_a_wait {
+            session.wait_begin(WaitKind::Disk);
+            session.exit();
+        } else {
+            session.exit_for_good();
+        }
+        assert!(!session.try_enter(), "in a wait: {in_a_wait}");
+        assert!(is_in(third.as_mut()), "in a wait: {in_a_wait}");
+    }
+}
+
+/// Nor does its turn begin whose entry is cancelled when it has a place already.
+#[test]
+fn who_was_cancelled_overtakes_nobody() {
+    let (admission, _others, second, mut session) = in_its_turn(Duration::from_secs(1000));
+    let mut third = admission.session();
+    let mut third = Box::pin(third.enter_async());
+    assert!(!is_in(third.as_mut()));
+    session.exit_for_good();
+    assert!(is_in(third.as_mut()));
+    let canceller = session.canceller();
+    let mut comes_back = Box::pin(session.enter_async());
+    let (mut fourth, mut fifth) = (admission.session(), admission.session());
+    let (mut fourth, mut fifth) = (Box::pin(fourth.enter_async()), Box::pin(fifth.enter_async()));
+    assert!(!is_in(comes_back.as_mut()) && !is_in(fourth.as_mut()) && !is_in(fifth.as_mut()));
+    second.exit();
+    canceller.cancel();
+    assert_eq!(poll(comes_back.as_mut()), Poll::Ready(Err(Refused::Cancelled)));
+    drop(comes_back);
+    assert!(!session.try_enter());
+    assert!(is_in(fourth.as_mut()));
+}
+
 #[test]
 fn a_leaked_entry_that_is_still_queued_leaves_with_its_session() {
     let admission = admission(Policy::Quantum, 1);
