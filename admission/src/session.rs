@@ -128,7 +128,12 @@ impl Session {
     /// Enters if that is possible without waiting; whether it is inside then. As with [`Session::enter`],
     /// a session whose tickets have run out while others wait loses its place to them.
     pub fn try_enter(&self) -> bool {
-        self.enter_at_once() && self.is_inside()
+        let had_place = self.place.get() == Held::Place;
+        let is_in = self.enter_at_once() && self.is_inside();
+        if had_place && !is_in {
+            self.offer_free();
+        }
+        is_in
     }
 
     /// Enters whatever the limit says; exits repay the overshoot. For one that those inside wait for, such as
@@ -430,6 +435,15 @@ impl Session {
     #[cold]
     pub(crate) fn end_turn(&self) {
         self.turn.end(self.admission.metrics.now_ns());
+    }
+
+    /// Free places go to those who wait. Its exit may have left its own free for it to come back, within its turn: one that
+    /// queues instead offers it when it joins, and this one does not queue.
+    #[cold]
+    fn offer_free(&self) {
+        let admission = &*self.admission;
+        let wake = admission.core.serve(admission.metrics.now_ns());
+        admission.wake(wake, Some(&self.counters));
     }
 
     /// It was granted a place, and runs; the word since.

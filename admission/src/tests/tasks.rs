@@ -187,6 +187,20 @@ fn try_enter_out_of_tickets_overtakes_nobody() {
     assert!(is_in(waits.as_mut()));
 }
 
+/// Within its turn an exit may give the place back, and nobody has it until the session returns.
+#[test]
+fn try_enter_out_of_tickets_leaves_its_place_to_the_queue_within_its_turn_too() {
+    for class in [Class::Normal, Class::First] {
+        let (admission, _others, _second, session) = in_its_turn(Duration::from_secs(1000));
+        session.set_class(class);
+        let mut third = admission.session();
+        let mut third = Box::pin(third.enter_async());
+        assert!(!is_in(third.as_mut()));
+        assert!(!session.try_enter());
+        assert!(is_in(third.as_mut()), "{class:?}");
+    }
+}
+
 #[test]
 fn a_task_that_enters_inside_a_wait_changes_nothing() {
     let admission = admission(Policy::Fifo, 1);
