@@ -43,8 +43,10 @@ pub(crate) struct Watchdog {
 struct Inner {
     thread: Option<Thread>,
     stall_after_ns: Option<u64>,
-    /// Sessions served from the queue, and entries and hand-offs, when they last grew.
+    /// Sessions served from the queue, and entries and hand-offs, when somebody entered or left last.
     progress: (u64, u64),
+    /// T at the last look. Above the limit an exit gives its place back: then this falls, and nothing else tells.
+    places: u32,
     /// When that was, ns.
     progress_at_ns: u64,
     /// When to look at the progress again, ns.
@@ -139,7 +141,9 @@ impl Watchdog {
         // Counting entries reads the counters of all sessions, which costs too much while the queue moves.
         let (served, entries) = inner.progress;
         let served_now = core.served();
-        let moves = core.state().queued() == 0 || served_now != served;
+        let state = core.state();
+        let places = std::mem::replace(&mut inner.places, state.places());
+        let moves = state.queued() == 0 || served_now != served || state.places() < places;
         let entries_now = if moves { entries } else { metrics.progress() };
         let stalls =
             !moves && entries_now == entries && now_ns.saturating_sub(inner.progress_at_ns) >= stall_after_ns;

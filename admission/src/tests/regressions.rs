@@ -12,7 +12,7 @@ use crate::queue::{Node, Request};
 use crate::rule::End;
 use crate::rule::Leaver;
 use crate::state::{Caller, LIMIT_MAX};
-use crate::{Class, Config, Policy, Refused, WaitKind};
+use crate::{Class, Config, Policy, Refused, Session, WaitKind};
 
 const REQUEST: Request = Request { first: false, tenant: 0, queued_at_ns: 0, deadline_ns: Request::NEVER };
 
@@ -165,6 +165,29 @@ fn a_stall_is_broken_while_a_woken_task_does_not_run() {
         (0..3).for_each(|second| admission.step(now + Duration::from_secs(second)));
         assert!(is_in(next.as_mut()), "{policy}");
     }
+}
+
+/// Those who came past the limit leave one by one, and hand nothing on.
+#[test]
+fn no_stall_is_broken_while_an_overshoot_is_repaid() {
+    let config = Config { policy: Policy::Fifo, thread_concurrency: 1, ..Config::default() };
+    let admission = admission_with(Config { stall_after: Some(Duration::from_millis(100)), ..config });
+    let crowd: Vec<_> = (0..20).map(|_| admission.session()).collect();
+    crowd.iter().for_each(Session::enter_past_limit);
+    let mut waiter = admission.session();
+    let mut entry = Box::pin(waiter.enter_async());
+    assert!(!is_in(entry.as_mut()));
+    let mut now = Instant::now();
+    for session in &crowd[1..] {
+        admission.step(now);
+        session.exit();
+        now += Duration::from_millis(20);
+    }
+    admission.step(now);
+    assert_eq!(admission.snapshot().stalls_broken, 0);
+    assert!(!is_in(entry.as_mut()));
+    admission.step(now + Duration::from_secs(1));
+    assert!(is_in(entry.as_mut()), "the last one does not leave");
 }
 
 #[test]
