@@ -140,8 +140,7 @@ impl Session {
     /// the holder of a row lock: if it queued behind them, nobody would ever leave.
     pub fn enter_past_limit(&self) {
         if self.tickets.get() == 0 && self.is_inside() {
-            self.settle_tickets();
-            self.give_tickets(self.admission.settings.tickets());
+            self.stay();
         } else if !self.enter_at_once() {
             self.force_entry(self.admission.settings.tickets());
         }
@@ -271,14 +270,20 @@ impl Session {
     #[cold]
     fn renew(&self) -> bool {
         if self.place.get() == Held::Uncounted || self.admission.core.may_stay() {
-            self.settle_tickets();
-            self.give_tickets(self.admission.settings.tickets());
-            add(&self.counters.entered_at_once, 1);
+            self.stay();
             return true;
         }
         self.leave();
         self.turn.forfeit();
         self.ask_once()
+    }
+
+    /// Out of tickets it enters on the place it holds, and has new ones.
+    #[cold]
+    fn stay(&self) {
+        self.settle_tickets();
+        self.give_tickets(self.admission.settings.tickets());
+        add(&self.counters.entered_at_once, 1);
     }
 
     /// Takes a place if that is possible at once.

@@ -53,10 +53,11 @@ fn who_is_waited_for_enters_past_the_limit_and_the_overshoot_is_repaid() {
     (0..3).for_each(|_| holder.enter_past_limit());
     let snapshot = admission.snapshot();
     assert_eq!(
-        (snapshot.inside, snapshot.entered_by_force),
-        (2, 1),
-        "the other two were tickets, and new ones"
+        (snapshot.inside, snapshot.entered_by_force, snapshot.entered_by_ticket),
+        (2, 1, 1),
+        "the third were new tickets"
     );
+    assert_eq!(snapshot.entries(), 4, "each is counted");
     thread::scope(|scope| {
         scope.spawn(|| admission.session().enter().unwrap());
         until_queued(&admission, 1);
