@@ -100,7 +100,9 @@ impl Parker {
     pub(crate) fn set_waker(&self, waker: Option<Waker>) {
         let old = std::mem::replace(&mut *lock(&self.waker), waker);
         // After unlocking: the last waker of a task drops the task, and that may come back here.
-        drop(old);
+        if let Some(old) = old {
+            contained(|| drop(old));
+        }
     }
 
     /// Ends the wait of its session.
@@ -157,14 +159,22 @@ impl Wakers {
     }
 }
 
-/// A waker that panics harms nobody but its own task: the caller may be any other session's exit, with
-/// more to wake. The panic hook has reported it.
 fn wake_task(waker: Waker) {
+    contained(|| waker.wake());
+}
+
+/// Runs what a task's waker does when it is called or dropped. One that panics harms nobody but its own task: the caller may
+/// be any other session's exit, with more to wake, or an entry that has taken its verdict and would wait for another. The
+/// panic hook has reported it.
+fn contained(call: impl FnOnce()) {
     #[cfg(not(any(loom, shuttle)))]
-    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| waker.wake()));
+    if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)) {
+        // Dropping what was thrown could panic again.
+        std::mem::forget(panic);
+    }
     // A checker ends its executions by panicking.
     #[cfg(any(loom, shuttle))]
-    waker.wake();
+    call();
 }
 
 #[cfg(not(any(loom, shuttle)))]

@@ -1,9 +1,10 @@
 //! Tasks driven by hand: each poll is a step of the test, so every order of events can be had.
 
+use std::mem::ManuallyDrop;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 use std::time::Duration;
 
 use super::assert_drained;
@@ -419,6 +420,64 @@ fn a_panic_in_a_waker_harms_nobody_else() {
     assert!(second.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     admission.set_thread_concurrency(3).unwrap();
     assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+    assert!(is_in(second) && is_in(first));
+}
+
+/// A waker of which each clone panics when it is dropped. It is itself never dropped.
+fn panics_when_dropped() -> ManuallyDrop<Waker> {
+    static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, |_| {}, |_| {}, |_| throw());
+    fn clone(_: *const ()) -> RawWaker {
+        RawWaker::new(std::ptr::null(), &VTABLE)
+    }
+    // SAFETY: nothing is behind the pointer, and nothing looks there.
+    ManuallyDrop::new(unsafe { Waker::from_raw(clone(std::ptr::null())) })
+}
+
+fn throw() {
+    std::panic::resume_unwind(Box::new(ThrowsAgain));
+}
+
+/// What is thrown, and throws when it is dropped.
+struct ThrowsAgain;
+
+impl Drop for ThrowsAgain {
+    fn drop(&mut self) {
+        std::panic::resume_unwind(Box::new("thrown again"));
+    }
+}
+
+#[test]
+fn a_panic_in_the_drop_of_a_waker_loses_no_place() {
+    let waker = panics_when_dropped();
+    for granted in [false, true] {
+        let admission = admission(Policy::Fifo, 1);
+        let holder = inside(&admission);
+        let mut session = admission.session();
+        let mut entry = Box::pin(session.enter_async());
+        for _ in 0..2 {
+            assert!(entry.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        if granted {
+            holder.exit();
+            assert!(entry.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
+        }
+        drop(entry);
+        assert_eq!(session.is_inside(), granted);
+        drop((session, holder));
+        assert_drained(&admission.snapshot());
+    }
+}
+
+#[test]
+fn a_panic_that_throws_when_it_is_dropped_harms_nobody_else() {
+    let admission = admission(Policy::Fifo, 1);
+    let _holder = inside(&admission);
+    let (mut first, mut second) = (admission.session(), admission.session());
+    let (mut first, mut second) = (pin!(first.enter_async()), pin!(second.enter_async()));
+    let throws = Waker::from(Arc::new(Calls(throw)));
+    assert!(first.as_mut().poll(&mut Context::from_waker(&throws)).is_pending());
+    assert!(!is_in(second.as_mut()));
+    admission.set_thread_concurrency(3).unwrap();
     assert!(is_in(second) && is_in(first));
 }
 
