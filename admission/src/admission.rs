@@ -162,7 +162,7 @@ impl Admission {
 
     /// Changes the configuration at run time. A higher limit lets as many in as now fit; a lower one takes
     /// effect as threads leave. When the policy changes, or the limit is lifted, everybody in the queue
-    /// asks again.
+    /// asks again. A change that is refused changes nothing.
     pub fn reconfigure(self: &Arc<Self>, config: Config) -> Result<(), ConfigError> {
         self.change(|_| config)
     }
@@ -173,6 +173,8 @@ impl Admission {
         let mut current = lock(&self.config);
         let config = to(current.clone());
         config.check()?;
+        // What can fail comes first: a change that fails has changed nothing.
+        self.watchdog.start(self, &config)?;
         self.settings.set(&config);
         self.overtaking.set(config.overtakes_max);
         let now_ns = self.metrics.now_ns();
@@ -187,13 +189,13 @@ impl Admission {
         };
         let by_terms = self.core.set_terms(terms, now_ns);
         let (by_rule, _) = self.core.set_rule(config.policy, limit, now_ns);
-        let watched = self.watchdog.configure(self, &config);
+        self.watchdog.configure(&config);
         *current = config;
         drop(current);
         let mut wakers = self.tell(by_terms, None, || now_ns);
         wakers.add(self.tell(by_rule, None, || now_ns));
         wakers.call();
-        watched
+        Ok(())
     }
 
     /// The limit now; 0: none.

@@ -64,9 +64,26 @@ impl Watchdog {
         Watchdog { inner: Mutex::new(Inner::default()), asleep: AtomicBool::new(false) }
     }
 
-    /// Starts the thread if it is wanted and not there. Once started it stays until the scheduler is
-    /// dropped.
-    pub(crate) fn configure(&self, admission: &Arc<Admission>, config: &Config) -> Result<(), ConfigError> {
+    /// Starts the thread if it is wanted and not there. Once started it stays until the scheduler is dropped.
+    pub(crate) fn start(&self, admission: &Arc<Admission>, config: &Config) -> Result<(), ConfigError> {
+        if !config.watchdog || cfg!(any(loom, shuttle, miri)) {
+            return Ok(());
+        }
+        let mut inner = lock(&self.inner);
+        if inner.thread.is_none() {
+            let admission = Arc::downgrade(admission);
+            let thread = Builder::new()
+                .name("flifo-watchdog".to_owned())
+                .stack_size(128 << 10)
+                .spawn(move || watch(&admission))
+                .map_err(|error| ConfigError::Watchdog(error.to_string()))?;
+            inner.thread = Some(thread.thread().clone());
+        }
+        Ok(())
+    }
+
+    /// Does as the configuration says from now on.
+    pub(crate) fn configure(&self, config: &Config) {
         let mut inner = lock(&self.inner);
         let stall_after_ns = config.stall_after.map(in_ns);
         if stall_after_ns != inner.stall_after_ns {
@@ -82,16 +99,6 @@ impl Watchdog {
                 Controller::new(auto, SEED).expect("the bounds were checked")
             });
         }
-        if config.watchdog && inner.thread.is_none() && cfg!(not(any(loom, shuttle, miri))) {
-            let admission = Arc::downgrade(admission);
-            let thread = Builder::new()
-                .name("flifo-watchdog".to_owned())
-                .stack_size(128 << 10)
-                .spawn(move || watch(&admission))
-                .map_err(|error| ConfigError::Watchdog(error.to_string()))?;
-            inner.thread = Some(thread.thread().clone());
-        }
-        Ok(())
     }
 
     /// Whether the thread has told the limit that finds itself what there is to tell while nobody waits.

@@ -619,6 +619,8 @@ flifo_status_t flifo_admission_free(flifo_admission_t admission);
  * or the limit is lifted, everybody in the queue asks again. Settings beyond the end of an older program's
  * struct stay as they are.
  *
+ * Returns `FLIFO_INVALID` for impossible settings, and if the watchdog thread cannot be started.
+ *
  * Rules:
  * `config` is null or good, and `config->struct_size` is true.
  */

@@ -119,6 +119,8 @@ pub extern "C" fn flifo_admission_free(admission: flifo_admission_t) -> flifo_st
 /// or the limit is lifted, everybody in the queue asks again. Settings beyond the end of an older program's
 /// struct stay as they are.
 ///
+/// Returns `FLIFO_INVALID` for impossible settings, and if the watchdog thread cannot be started.
+///
 /// # Safety
 /// `config` is null or good, and `config->struct_size` is true.
 #[unsafe(no_mangle)]
