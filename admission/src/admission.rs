@@ -209,7 +209,7 @@ impl Admission {
     }
 
     /// A new tenant. While several tenants have sessions in the queue, places go to them by `weight`; the
-    /// sessions that were given no tenant share one of weight 1.
+    /// sessions that were given no tenant share one of weight 1. A weight is one of [`Tenant::WEIGHTS`].
     pub fn tenant(&self, weight: f64) -> Result<Tenant, ConfigError> {
         if !Tenant::WEIGHTS.contains(&weight) {
             return Err(ConfigError::Weight(weight));

@@ -174,7 +174,7 @@ pub extern "C" fn flifo_step(admission: flifo_admission_t) -> flifo_status_t {
 /// Makes a tenant. While sessions of several tenants are in the queue, places go to them by weight; sessions
 /// without a tenant share one of weight 1.
 ///
-/// `weight`: finite and above 0. `tenant`: where the handle is put.
+/// `weight`: from 0.001 to 1000. `tenant`: where the handle is put.
 ///
 /// Returns `FLIFO_INVALID` for an impossible weight, and for more than 63 tenants.
 ///

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int wrong = 0;
@@ -117,6 +118,12 @@ static void impossible_values(void)
   GIVES(FLIFO_INVALID, flifo_wait_end_may_queue(session, 1 << 20));
   GIVES(FLIFO_INVALID, flifo_set_class(session, 2));
   GIVES(FLIFO_INVALID, flifo_tenant_new(admission, 0.0, &tenant));
+  GIVES(FLIFO_INVALID, flifo_tenant_new(admission, 0.0009, &tenant));
+  GIVES(FLIFO_INVALID, flifo_tenant_new(admission, 1000.1, &tenant));
+  TRUE(strcmp(flifo_last_error(), "a tenant's weight must be between 0.001 and 1000, not 1000.1") == 0);
+  GIVES(FLIFO_INVALID, flifo_tenant_new(admission, strtod("nan", NULL), &tenant));
+  GIVES(FLIFO_OK, flifo_tenant_new(admission, 0.001, &tenant));
+  GIVES(FLIFO_OK, flifo_tenant_new(admission, 1000.0, &tenant));
   GIVES(FLIFO_OK, flifo_tenant_new(admission, 2.5, &tenant));
   GIVES(FLIFO_OK, flifo_tenant_new(other, 2.5, &of_other));
   GIVES(FLIFO_OK, flifo_set_tenant(session, tenant));
