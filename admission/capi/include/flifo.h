@@ -445,7 +445,7 @@ typedef struct {
    */
   uint32_t disk_waits;
   /**
-   * The highest `inside` so far.
+   * The most places out so far, those included that processors keep for their next threads.
    */
   uint32_t inside_max;
   /**
@@ -457,7 +457,7 @@ typedef struct {
    */
   uint32_t queued_max;
   /**
-   * Entries that found a free place.
+   * Entries that found a free place, or new tickets for the place they held.
    */
   uint64_t entered_at_once;
   /**
@@ -473,7 +473,7 @@ typedef struct {
    */
   uint64_t entered_from_queue;
   /**
-   * Ends of waits: entries that asked nobody.
+   * Entries that asked nobody: ends of waits, and those past the limit.
    */
   uint64_t entered_by_force;
   /**

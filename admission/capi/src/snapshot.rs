@@ -56,13 +56,13 @@ pub struct flifo_snapshot_t {
     pub lock_waiters: u32,
     /// Sessions now in waits for disks that gave up their places.
     pub disk_waits: u32,
-    /// The highest `inside` so far.
+    /// The most places out so far, those included that processors keep for their next threads.
     pub inside_max: u32,
     /// The highest `pending` so far.
     pub pending_max: u32,
     /// The highest `queued` so far.
     pub queued_max: u32,
-    /// Entries that found a free place.
+    /// Entries that found a free place, or new tickets for the place they held.
     pub entered_at_once: u64,
     /// Entries on a ticket, counted when the place is left.
     pub entered_by_ticket: u64,
@@ -70,7 +70,7 @@ pub struct flifo_snapshot_t {
     pub entered_by_lifo: u64,
     /// Entries after queueing.
     pub entered_from_queue: u64,
-    /// Ends of waits: entries that asked nobody.
+    /// Entries that asked nobody: ends of waits, and those past the limit.
     pub entered_by_force: u64,
     /// Exits that handed their place to a queued thread.
     pub handed_on: u64,

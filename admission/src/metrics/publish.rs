@@ -44,7 +44,7 @@ const GAUGES: &[(&str, &str, Read<u32>)] = &[
     ("inside", "Threads inside, or woken to be", |s| s.inside),
     ("pending", "Threads woken that do not run yet", |s| s.pending),
     ("queued", "Threads in the queue", |s| s.queued),
-    ("inside_max", "The most threads inside at a time", |s| s.inside_max),
+    ("inside_max", "The most places out at a time, those that processors keep included", |s| s.inside_max),
     ("pending_max", "The most threads woken at a time that did not run yet", |s| s.pending_max),
     ("queued_max", "The most threads in the queue at a time", |s| s.queued_max),
     ("lock_waiters", "Sessions outside that wait for row locks", |s| s.lock_waiters),

@@ -20,7 +20,7 @@ pub struct Snapshot {
     pub policy: Policy,
     /// L: the limit now; 0: none.
     pub thread_concurrency: u32,
-    /// Entries that found a free place.
+    /// Entries that found a free place, or new tickets for the place they held.
     pub entered_at_once: u64,
     /// Entries on a ticket. Counted when the place is left, or its tickets are renewed.
     pub entered_by_ticket: u64,
@@ -28,7 +28,7 @@ pub struct Snapshot {
     pub entered_by_lifo: u64,
     /// Entries after queueing (or polling, `sleep`).
     pub entered_from_queue: u64,
-    /// Ends of waits: entries that asked nobody.
+    /// Entries that asked nobody: ends of waits, and those past the limit.
     pub entered_by_force: u64,
     /// Exits that handed their place to a queued thread.
     pub handed_on: u64,
@@ -52,11 +52,13 @@ pub struct Snapshot {
     pub pending: u32,
     /// Q: threads queued now.
     pub queued: u32,
-    /// The highest T since the scheduler was made.
+    /// The highest T since the scheduler was made, also in a difference of two snapshots. It counts places that processors
+    /// keep, too, which [`Snapshot::inside`] does not: one that is left while nobody waits stays with its processor for the
+    /// next thread there.
     pub inside_max: u32,
-    /// The highest P since the scheduler was made.
+    /// The highest P since the scheduler was made, also in a difference of two snapshots.
     pub pending_max: u32,
-    /// The highest Q since the scheduler was made.
+    /// The highest Q since the scheduler was made, also in a difference of two snapshots.
     pub queued_max: u32,
     /// Time from joining the queue to running inside, ns, of every entry that queued.
     pub queued_ns: Histogram,
