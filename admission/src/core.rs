@@ -221,7 +221,8 @@ impl Core {
         let queued = loop {
             let admitted = self.admits(old, caller);
             if !admitted && queue_limit != 0 && old.queued() >= queue_limit {
-                return (Joined::Full, Wake::Nobody);
+                // Its place, if it left one that was to be its own again, is for those who queue.
+                return (Joined::Full, self.fill(&mut waiting, request.queued_at_ns));
             }
             let new = if admitted { old.entered() } else { old.joined() };
             match self.swap(old, new) {

@@ -231,7 +231,7 @@ impl Plain {
             return (Joined::Entered, vec![]);
         }
         if queue_limit != 0 && self.queued() >= queue_limit {
-            return (Joined::Full, vec![]);
+            return (Joined::Full, self.offer_free_places(request.queued_at_ns));
         }
         let (waiter, pass) = (Waiter { id, request }, self.pass);
         let list = if request.first {

@@ -203,6 +203,17 @@ fn try_enter_out_of_tickets_leaves_its_place_to_the_queue_within_its_turn_too() 
 }
 
 #[test]
+fn who_is_refused_by_a_full_queue_leaves_its_place_to_it_within_its_turn_too() {
+    let (admission, _others, _second, session) = in_its_turn(Duration::from_secs(1000));
+    let mut third = admission.session();
+    let mut third = Box::pin(third.enter_async());
+    assert!(!is_in(third.as_mut()));
+    admission.reconfigure(Config { queue_limit: 1, ..admission.config() }).unwrap();
+    assert_eq!(session.enter(), Err(Refused::QueueFull));
+    assert!(is_in(third.as_mut()));
+}
+
+#[test]
 fn a_task_that_enters_inside_a_wait_changes_nothing() {
     let admission = admission(Policy::Fifo, 1);
     let mut session = inside(&admission);
