@@ -106,6 +106,25 @@ fn tables_come_and_go_beside_readers() {
     assert_eq!(check(&db, &kept), ROWS - 1);
 }
 
+/// What was committed a moment ago is there until purge comes by; a reader that sees it keeps nothing of that.
+#[test]
+fn tables_come_and_go_beside_readers_that_purge_is_behind_of() {
+    let db = Database::create_on(Arc::new(MemoryDisk::default()), small()).unwrap();
+    let kept = db.create_table("kept").unwrap();
+    db.bulk_load_table(&kept, plain(1), |_| {}).unwrap();
+    let (reader, writer) = (session(&db), session(&db));
+    for (done, (key, _)) in plain(1).take(100).enumerate() {
+        db.create_table("a").unwrap();
+        let mut txn = writer.begin(Isolation::ReadCommitted);
+        assert!(txn.delete(&kept, &key).unwrap());
+        txn.commit().unwrap();
+        let mut reads = reader.begin(Isolation::RepeatableRead);
+        assert!(common::get(&mut reads, &kept, &key).is_none());
+        db.drop_table("a").unwrap_or_else(|error| panic!("after {done} times: {error}"));
+        assert_eq!(common::all(&mut reads, &kept).len() as u64, ROWS - 1 - done as u64);
+    }
+}
+
 #[test]
 fn indexes_come_and_go() {
     let db = Database::create_on(Arc::new(MemoryDisk::default()), small()).unwrap();

@@ -47,8 +47,8 @@ impl Database {
     }
 
     /// Takes the table out of the catalog and frees its pages, those of its indexes too. Nobody may have a handle of it,
-    /// or it is [`Error::TableInUse`]; and no transaction that has written may be going on, or it is
-    /// [`Error::TransactionsActive`]. Waits until purge has done with all that was before.
+    /// or it is [`Error::TableInUse`]; and no transaction may be going on that has written, or for which a version before the
+    /// newest one of any row is kept, or it is [`Error::TransactionsActive`]. Purges what was before, which may take a while.
     pub fn drop_table(&self, name: &str) -> Result<()> {
         self.inner.drop_table(name)
     }
