@@ -4,6 +4,7 @@
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::ddl::{self, Note};
 use super::definition::Definition;
@@ -113,6 +114,9 @@ pub(super) struct Catalog {
     pool: Arc<BufferPool>,
     alloc: Arc<PageAllocator>,
     pub(super) tree: Tree,
+    /// A table may have two names: there may be notes of renames. Changed by those alone who keep others from opening tables
+    /// and from changing names; to others it is a hint.
+    pub(super) names_twice: AtomicBool,
 }
 
 pub(super) fn key(kind: u8, what: &'static str, name: &str) -> Result<Vec<u8>> {
@@ -127,14 +131,14 @@ impl Catalog {
     pub(super) fn create(pool: &Arc<BufferPool>, waiter: &Waiter) -> Result<Self> {
         let alloc = PageAllocator::create(pool, waiter)?;
         let tree = Tree::create(pool, &alloc, waiter)?;
-        Ok(Catalog { pool: Arc::clone(pool), alloc, tree })
+        Ok(Catalog { pool: Arc::clone(pool), alloc, tree, names_twice: AtomicBool::new(false) })
     }
 
     /// The one that begins at `root`.
     pub(super) fn open(pool: &Arc<BufferPool>, root: PageNo) -> Self {
         let alloc = PageAllocator::open(pool);
         let tree = Tree::open(pool, &alloc, root);
-        Catalog { pool: Arc::clone(pool), alloc, tree }
+        Catalog { pool: Arc::clone(pool), alloc, tree, names_twice: AtomicBool::new(true) }
     }
 
     pub(super) fn root(&self) -> PageNo {

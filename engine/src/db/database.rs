@@ -485,7 +485,10 @@ impl Inner {
             return Ok(Arc::clone(open));
         }
         let open = match kind {
-            Kind::Table => self.open_table(name, self.catalog.table(&waiter, name)?, &waiter)?,
+            Kind::Table => {
+                self.finish_renames(&waiter)?;
+                self.open_table(name, self.catalog.table(&waiter, name)?, &waiter)?
+            }
             _ => self.open_tree(name, self.catalog.tree(&waiter, kind, name)?, None),
         };
         Ok(self.remember(&mut trees, kind, open))

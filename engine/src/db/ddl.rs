@@ -4,7 +4,7 @@
 //! # Protocol
 //! A table is one entry, with the roots of all its trees. What happens to it happens when that entry is written or
 //! removed, in one mini-transaction. Around that, notes say what a crash would leave behind; the next open looks at them
-//! ([`Catalog::tidy`]):
+//! ([`Catalog::tidy`]), and at those of renames whoever uses a name after an error ([`Catalog::finish_renames`]):
 //!
 //! - *Doomed* (`x`, by root): a tree that is taken down, unless an entry has it. A root is made together with its note,
 //!   which goes when the entry is there; a tree that is to go gets one before its entry is removed, which goes together
@@ -15,6 +15,7 @@
 
 use std::collections::HashSet;
 use std::ops::{Bound, ControlFlow};
+use std::sync::atomic::Ordering;
 
 use super::catalog::{Catalog, Kind, key};
 use super::definition::{Definition, Typed};
@@ -115,6 +116,12 @@ impl Catalog {
     }
 
     pub(super) fn rename_table(&self, waiter: &Waiter, old: &str, new: &str) -> Result<()> {
+        self.give_second_name(waiter, old, new)?;
+        self.finish_renames(waiter)
+    }
+
+    /// The table has both names, and a note says so, until [`Self::finish_renames`].
+    pub(super) fn give_second_name(&self, waiter: &Waiter, old: &str, new: &str) -> Result<()> {
         let (old_key, new_key) = (table_key(old)?, table_key(new)?);
         let mut entry = Vec::new();
         if !self.tree.get(waiter, &old_key, &mut entry)? {
@@ -127,11 +134,9 @@ impl Catalog {
         if size > max {
             return Err(Error::SchemaTooLarge { size, max });
         }
-        let note = key(RENAMED, "table", new)?;
-        self.tree.upsert(waiter, &note, old.as_bytes())?;
-        self.tree.insert(waiter, &new_key, &entry)?;
-        self.tree.delete(waiter, &old_key)?;
-        self.tree.delete(waiter, &note).map(drop)
+        self.names_twice.store(true, Ordering::Relaxed);
+        self.tree.upsert(waiter, &key(RENAMED, "table", new)?, old.as_bytes())?;
+        self.tree.insert(waiter, &new_key, &entry).map(drop)
     }
 
     /// The table gets new, empty trees.
@@ -295,8 +300,12 @@ impl Catalog {
         doomed.iter().try_for_each(|(note, _)| self.tree.delete(waiter, note).map(drop))
     }
 
-    /// Each table has one name then.
+    /// Each table has one name then, the new one. Two handles of the same trees would give the same numbers twice, and keep
+    /// nobody from dropping the trees by the other's name.
     pub(super) fn finish_renames(&self, waiter: &Waiter) -> Result<()> {
+        if !self.names_twice.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         for (note, old) in self.notes(waiter, RENAMED)? {
             let table = |name: &[u8]| [&[Kind::Table as u8], name].concat();
             let (old_key, mut old_entry, mut new_entry) = (table(&old), Vec::new(), Vec::new());
@@ -308,6 +317,7 @@ impl Catalog {
             }
             self.tree.delete(waiter, &note)?;
         }
+        self.names_twice.store(false, Ordering::Relaxed);
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Tables by name: created, opened, dropped, loaded.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::catalog::{Catalog, Kind};
 use super::database::Inner;
@@ -66,7 +67,12 @@ impl Database {
     /// The names of all tables, ascending.
     pub fn table_names(&self) -> Result<Vec<String>> {
         self.inner.check_open()?;
-        self.inner.catalog.names(&self.inner.waiter(), Kind::Table)
+        let waiter = self.inner.waiter();
+        if self.inner.catalog.names_twice.load(Ordering::Relaxed) {
+            let _trees = self.inner.trees(&waiter);
+            self.inner.finish_renames(&waiter)?;
+        }
+        self.inner.catalog.names(&waiter, Kind::Table)
     }
 
     /// As [`Database::check_tree`], of a table; purge is held up. Rows are counted with those that are deleted and not
@@ -116,6 +122,7 @@ impl Inner {
         let waiter = self.waiter();
         let mut trees = self.trees(&waiter);
         let definition = self.change(&waiter, || self.catalog.create_table(&waiter, name, schema))?;
+        self.finish_renames(&waiter)?;
         let open = self.open_table(name, definition, &waiter)?;
         Ok(self.remember(&mut trees, Kind::Table, open))
     }
@@ -134,13 +141,24 @@ impl Inner {
         let waiter = self.waiter();
         let mut trees = self.trees(&waiter);
         self.take_out(&mut trees, Kind::Table, name)?;
+        self.finish_renames(&waiter)?;
         if !self.forget_history(&waiter)? {
             return Err(Error::TransactionsActive { name: name.to_owned() });
         }
-        self.change(&waiter, || {
-            self.catalog.finish_renames(&waiter)?;
-            change(&self.catalog, &waiter)
-        })
+        self.change(&waiter, || change(&self.catalog, &waiter))
+    }
+
+    /// Sees to it that each table has one name, also after a rename that an error has cut off. The caller holds the lock of the
+    /// open trees.
+    pub(super) fn finish_renames(&self, waiter: &Waiter) -> Result<()> {
+        if !self.catalog.names_twice.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match self.change(waiter, || self.catalog.finish_renames(waiter)) {
+            // Nothing is changed any more, by whatever name; and what can be read is to be read.
+            Err(error) if error.ends_all() => Ok(()),
+            finished => finished,
+        }
     }
 
     pub(super) fn open_table(&self, name: &str, definition: Definition, waiter: &Waiter) -> Result<OpenTree> {
@@ -154,5 +172,88 @@ impl Inner {
             }
         };
         Ok(self.open_tree(name, self.catalog.at(definition.root), typed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::EngineConfig;
+    use crate::disk::MemoryDisk;
+    use crate::row::{Column, ColumnType};
+
+    const ROWS: u64 = 300;
+
+    /// A rename in which the disk has failed once, when the leaf with the old name was read again.
+    fn half_renamed(disk: &MemoryDisk) -> Database {
+        let config = EngineConfig { buffer_pool_bytes: 4 << 20, ..EngineConfig::default() };
+        let db = Database::create_on(Arc::new(disk.clone()), config).unwrap();
+        let id = Column::new("id", ColumnType::U64).auto_increment();
+        let schema = Schema::builder().column(id).primary_key(["id"]).build().unwrap();
+        let table = db.create_typed_table("a", schema).unwrap();
+        db.bulk_load_rows(&table, (1..=ROWS).map(|id| (id,)), |_| {}).unwrap();
+        drop(table);
+        let renamed = db.inner.change_table("a", |catalog, waiter| {
+            catalog.give_second_name(waiter, "a", "b")?;
+            Err(Error::TransactionEnded)
+        });
+        assert!(renamed.is_err());
+        db
+    }
+
+    fn is_unknown<T>(table: Result<T>) -> bool {
+        matches!(table, Err(Error::UnknownTable { .. }))
+    }
+
+    /// Else its trees could be dropped by one name while they are used by the other.
+    #[test]
+    fn a_table_has_one_name_after_a_rename_that_was_cut_off() {
+        let uses: [fn(&Database); 6] = [
+            |db| assert!(is_unknown(db.typed_table("a"))),
+            |db| {
+                let _in_use = db.typed_table("b").unwrap();
+                assert!(is_unknown(db.typed_table("a")));
+                assert!(matches!(db.drop_table("b"), Err(Error::TableInUse { .. })));
+            },
+            |db| assert!(is_unknown(db.drop_table("a"))),
+            |db| assert_eq!(db.table_names().unwrap(), ["b"]),
+            |db| {
+                db.create_table("a").unwrap();
+                db.drop_table("a").unwrap();
+            },
+            |db| {
+                db.rename_table("b", "a").unwrap();
+                assert!(is_unknown(db.typed_table("b")));
+                db.rename_table("a", "b").unwrap();
+            },
+        ];
+        for first_use in uses {
+            let disk = MemoryDisk::default();
+            let db = half_renamed(&disk);
+            first_use(&db);
+            let table = db.typed_table("b").unwrap();
+            let admission = flifo_admission::Admission::new(flifo_admission::Config::default()).unwrap();
+            let session = db.session(&admission);
+            assert_eq!(table.count(&mut session.begin(crate::Isolation::ReadCommitted)).unwrap(), ROWS);
+            drop((table, session));
+            db.drop_table("b").unwrap();
+            assert_eq!(db.table_names().unwrap(), [""; 0]);
+            assert_eq!(db.lost_pages().unwrap(), 0);
+            db.close().unwrap();
+        }
+    }
+
+    /// Nothing is changed any more, and what there is can be read still, by either name.
+    #[test]
+    fn a_table_with_two_names_can_be_read_when_the_disk_has_failed() {
+        let disk = MemoryDisk::default();
+        let db = half_renamed(&disk);
+        disk.fail_from(Some(crate::disk::DiskCall::Sync), 1, crate::disk::Fault::Io);
+        db.checkpoint().unwrap_err();
+        disk.heal();
+        for name in ["a", "b"] {
+            db.typed_table(name).unwrap();
+        }
+        assert!(db.drop_table("a").is_err());
     }
 }
