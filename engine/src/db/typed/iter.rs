@@ -106,6 +106,7 @@ impl TypedTable {
                 let mut rows = LookedUp {
                     table: self,
                     format: &typed.schema.indexes()[at],
+                    loads: self.check_loaded()?,
                     each: |_: &RowView<'_>| ControlFlow::Continue(()),
                 };
                 txn.scan_index((&typed.indexes[at], tree), (from, to), (key, value), waiter, &mut rows)
@@ -117,7 +118,6 @@ impl TypedTable {
 impl Rows {
     fn read_batch(&mut self) -> Result<()> {
         let Some(range) = self.rest.take() else { return Ok(()) };
-        self.table.check_loaded()?;
         let admission = self.waiter.admission();
         // Its own thread may hold the place that it would wait for.
         let _place = match self.in_statement.load(Ordering::Relaxed) {
@@ -125,8 +125,13 @@ impl Rows {
             false => admission.map(flifo_admission::Session::place).transpose()?,
         };
         let tree = self.database.check_handle(&self.table.open)?;
+        // When it is its turn: a load may have begun while it queued.
+        let loads = self.table.check_loaded()?;
         let (mut rows, mut last) = (Vec::new(), None);
-        self.moment.read(|moment| self.read_rows(moment, tree, &range, &mut rows, &mut last))?;
+        let read = self.moment.read(|moment| self.read_rows(moment, tree, &range, &mut rows, &mut last));
+        // First: an entry without a row is no damage then.
+        self.table.check_still_loaded(loads)?;
+        read?;
         if let Some(last) = last {
             self.rest = Some((Bound::Excluded(last), range.1));
         }

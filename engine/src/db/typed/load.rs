@@ -1,7 +1,7 @@
 //! Bulk loads of typed rows, with their indexes.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::sort::Sorter;
 use super::{Scratch, TypedTable};
@@ -14,15 +14,21 @@ use crate::txn::load_versions;
 /// Keeps others off the table while it lives; and to the next open, which empties the table, if at its end a note still says
 /// that the trees are being filled.
 struct Loading<'t> {
-    going_on: &'t AtomicBool,
+    loads: &'t AtomicU64,
+    /// What they were before.
+    before: u64,
     noted: Cell<bool>,
+    /// Entries may have been seen that were taken out again, or whose rows came later.
+    wrote_entries: Cell<bool>,
 }
 
 impl<'t> Loading<'t> {
     fn begin(table: &'t TypedTable) -> Result<Self> {
-        match table.typed.loading.swap(true, Ordering::AcqRel) {
-            true => Err(Error::TableLoading { name: table.name().to_owned() }),
-            false => Ok(Loading { going_on: &table.typed.loading, noted: Cell::new(false) }),
+        let loads = &table.typed.loads;
+        let before = loads.fetch_or(1, Ordering::AcqRel);
+        match before % 2 {
+            0 => Ok(Loading { loads, before, noted: Cell::new(false), wrote_entries: Cell::new(false) }),
+            _ => Err(Error::TableLoading { name: table.name().to_owned() }),
         }
     }
 }
@@ -30,7 +36,7 @@ impl<'t> Loading<'t> {
 impl Drop for Loading<'_> {
     fn drop(&mut self) {
         if !self.noted.get() {
-            self.going_on.store(false, Ordering::Release);
+            self.loads.store(self.before + if self.wrote_entries.get() { 2 } else { 0 }, Ordering::Release);
         }
     }
 }
@@ -69,7 +75,10 @@ impl Database {
                 if indexed {
                     self.inner.catalog.begin_load(&waiter, tree.root())?;
                     loading.noted.set(true);
+                    loading.wrote_entries.set(true);
                     load.load_indexes(&waiter)?;
+                    #[cfg(test)]
+                    tests::indexes_are_loaded();
                 }
                 return Ok(false);
             };
@@ -134,5 +143,105 @@ impl Load<'_> {
         self.table.typed.indexes().zip(self.entries.drain(..)).try_for_each(|((index, tree), entries)| {
             entries.load(index, tree, Database::BULK_LOAD_FILL, waiter)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::ops::ControlFlow;
+    use std::sync::{Arc, mpsc};
+    use std::thread;
+
+    use flifo_admission::{Admission, Config, Policy};
+
+    use super::*;
+    use crate::db::EngineConfig;
+    use crate::disk::MemoryDisk;
+    use crate::row::{Column, ColumnType, Index, Schema};
+    use crate::{Isolation, TypedTable};
+
+    thread_local! {
+        /// What happens when a load of this thread has written the indexes, and not the rows.
+        static BETWEEN: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+    }
+
+    pub(super) fn indexes_are_loaded() {
+        if let Some(then) = BETWEEN.take() {
+            then();
+        }
+    }
+
+    fn read(table: &TypedTable, txn: &mut crate::Transaction<'_>, look_up: bool) -> Result<u64> {
+        let mut found = 0;
+        match look_up {
+            true => table.scan_index(txn, "by_name", .., |_| {
+                found += 1;
+                ControlFlow::Continue(())
+            })?,
+            false => table.scan_entries(txn, "by_name", .., |_| {
+                found += 1;
+                ControlFlow::Continue(())
+            })?,
+        }
+        Ok(found)
+    }
+
+    /// They have found the table loaded, queue for a place, and get it in the middle of a load.
+    #[test]
+    fn readers_that_a_load_overtakes_see_nothing_of_it() {
+        let config = EngineConfig { buffer_pool_bytes: 4 << 20, ..EngineConfig::default() };
+        let db = Database::create_on(Arc::new(MemoryDisk::default()), config).unwrap();
+        let schema = Schema::builder()
+            .column(Column::new("id", ColumnType::U64))
+            .column(Column::new("name", ColumnType::Text))
+            .primary_key(["id"])
+            .index(Index::new("by_name", ["name"]))
+            .build()
+            .unwrap();
+        let table = db.create_typed_table("t", schema).unwrap();
+        let config =
+            Config { policy: Policy::Fifo, thread_concurrency: 1, stall_after: None, ..Config::default() };
+        let admission = Admission::new(config).unwrap();
+        let session = db.session(&admission);
+        let mut rows = table.iter_index(&mut session.begin(Isolation::ReadCommitted), "by_name", ..).unwrap();
+        let (leave, left) = mpsc::channel::<()>();
+        let (answer, answered) = mpsc::channel();
+        thread::scope(|scope| {
+            let holder = db.session(&admission);
+            let (hold, held) = mpsc::channel();
+            scope.spawn(move || {
+                let _place = holder.statement().unwrap();
+                hold.send(()).unwrap();
+                left.recv().unwrap();
+            });
+            held.recv().unwrap();
+            let told = answer.clone();
+            scope.spawn(move || told.send(rows.next().map_or(Ok(0), |row| row.map(|_| 1))).unwrap());
+            for look_up in [true, false] {
+                let (table, session, told) = (&table, db.session(&admission), answer.clone());
+                scope.spawn(move || {
+                    let found = read(table, &mut session.begin(Isolation::ReadCommitted), look_up);
+                    told.send(found).unwrap();
+                });
+            }
+            drop(answer);
+            while admission.snapshot().queued < 3 {
+                thread::yield_now();
+            }
+            let (tell, all) = mpsc::channel();
+            BETWEEN.set(Some(Box::new(move || {
+                leave.send(()).unwrap();
+                answered.iter().for_each(|found| tell.send(found).unwrap());
+            })));
+            assert_eq!(db.bulk_load_rows(&table, [(1, "a"), (2, "b")], |_| {}).unwrap(), 2);
+            for found in all {
+                assert!(matches!(found, Err(Error::TableLoading { .. })), "{found:?}");
+            }
+        });
+        for look_up in [true, false] {
+            let found = read(&table, &mut session.begin(Isolation::ReadCommitted), look_up);
+            assert_eq!(found.unwrap(), 2);
+        }
     }
 }

@@ -21,7 +21,7 @@ pub use iter::Rows;
 pub(super) use sort::remove_leftovers;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use numbers::Numbers;
 
@@ -85,8 +85,13 @@ pub(super) struct OpenTyped {
     pub(super) schema: Arc<Schema>,
     /// The trees of the indexes, as the schema has them.
     pub(super) indexes: Vec<tree::Tree>,
-    /// While it is loaded in bulk, nobody else uses it.
-    loading: AtomicBool,
+    /// Beginnings and ends of bulk loads. While one is going on it is odd, and nobody else uses the table.
+    ///
+    /// Invariant: what a load writes to the indexes comes between its two steps here; one that has written nothing there takes
+    /// its first step back. So a reader that finds the same even number before and after has seen in them nothing of a load
+    /// that had not ended before: who sees a load's pages (validated, hence after their latch was let go of) sees its first
+    /// step as well.
+    loads: AtomicU64,
     /// Of the column that the table numbers.
     numbers: Numbers,
 }
@@ -97,7 +102,7 @@ impl OpenTyped {
         OpenTyped {
             schema: Arc::new(schema),
             indexes,
-            loading: AtomicBool::new(loading),
+            loads: AtomicU64::new(loading.into()),
             numbers: Numbers::new(next_number),
         }
     }
@@ -126,10 +131,21 @@ impl TypedTable {
         &self.typed.schema
     }
 
-    fn check_loaded(&self) -> Result<()> {
-        match self.typed.loading.load(Ordering::Acquire) {
-            true => Err(Error::TableLoading { name: self.name().to_owned() }),
-            false => Ok(()),
+    /// That no load is going on; how often one has begun or ended.
+    fn check_loaded(&self) -> Result<u64> {
+        let loads = self.typed.loads.load(Ordering::Acquire);
+        match loads % 2 {
+            0 => Ok(loads),
+            _ => Err(Error::TableLoading { name: self.name().to_owned() }),
+        }
+    }
+
+    /// That no load has begun to write to the indexes since [`Self::check_loaded`] gave `loads`: what was read there may be a
+    /// part of one, and of one that failed.
+    fn check_still_loaded(&self, loads: u64) -> Result<()> {
+        match self.typed.loads.load(Ordering::Acquire) == loads {
+            true => Ok(()),
+            false => Err(Error::TableLoading { name: self.name().to_owned() }),
         }
     }
 }
@@ -143,7 +159,7 @@ impl TypedTable {
             // load says that it has begun before it looks for active ones. One of them sees the other.
             fence(Ordering::SeqCst);
         }
-        self.check_loaded()
+        self.check_loaded().map(drop)
     }
 }
 

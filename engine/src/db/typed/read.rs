@@ -130,10 +130,10 @@ impl TypedTable {
         range: impl KeyBounds<'k>,
         each: impl FnMut(&RowView<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
-        self.check_loaded()?;
+        let loads = self.check_loaded()?;
         let (format, index_tree) = self.index(index)?;
         let range = range.key_range(format.key())?;
-        let mut rows = LookedUp { table: self, format, each };
+        let mut rows = LookedUp { table: self, format, loads, each };
         with_scratch(|Scratch { key, value, .. }| {
             txn.read_in(&self.open, |txn, tree, waiter| {
                 txn.scan_index((index_tree, tree), borrowed(&range), (key, value), waiter, &mut rows)
@@ -150,7 +150,7 @@ impl TypedTable {
         range: impl KeyBounds<'k>,
         mut each: impl FnMut(&EntryView<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
-        self.check_loaded()?;
+        let loads = self.check_loaded()?;
         let (format, tree) = self.index(index)?;
         let range = range.key_range(format.key())?;
         let (from, to) = borrowed(&range);
@@ -158,7 +158,8 @@ impl TypedTable {
             txn.scan(tree, from, to, waiter, |entry, _| {
                 each(&EntryView::new(&self.typed.schema, format, entry))
             })
-        })
+        })?;
+        self.check_still_loaded(loads)
     }
 
     pub(super) fn index(&self, name: &str) -> Result<(&IndexFormat, &Tree)> {
@@ -171,6 +172,8 @@ impl TypedTable {
 pub(super) struct LookedUp<'t, F> {
     pub(super) table: &'t TypedTable,
     pub(super) format: &'t IndexFormat,
+    /// See [`TypedTable::check_loaded`].
+    pub(super) loads: u64,
     pub(super) each: F,
 }
 
@@ -183,7 +186,8 @@ impl<F: FnMut(&RowView<'_>) -> ControlFlow<()>> Lookup for LookedUp<'_, F> {
         match value {
             Some(value) => Ok((self.each)(&RowView::new(&self.table.typed.schema, key, value)?)),
             None => {
-                self.table.check_loaded()?;
+                // A load writes the indexes first.
+                self.table.check_still_loaded(self.loads)?;
                 Err(corrupt(self.format, "there is an entry without a row"))
             }
         }
