@@ -2,6 +2,8 @@
 
 use super::{Database, Session, Transaction};
 use crate::error::Result;
+use crate::txn::TxnSystem;
+use crate::wait::Waiter;
 
 impl Transaction<'_> {
     /// Prepares the transaction under a global id (XID) of 1 to 128 bytes that no other prepared one has: from here on
@@ -48,11 +50,7 @@ impl Session {
     /// # Errors
     /// [`Error::UnknownXid`](crate::Error). Those of the disk.
     pub fn commit_prepared(&self, xid: &[u8]) -> Result<()> {
-        let _place = self.enter(true)?;
-        let database = self.database();
-        database.check_open()?;
-        database.txns().commit_prepared(xid, self.waiter())?;
-        database.sync(self.waiter())
+        self.finish_prepared(|txns, waiter| txns.commit_prepared(xid, waiter))
     }
 
     /// Undoes all changes of the transaction that was prepared under that XID. That survives a power cut when it returns.
@@ -61,11 +59,18 @@ impl Session {
     /// As [`Session::commit_prepared`]. If it has begun, on a disk that is full by now, say, it is brought to its end in the
     /// background, as soon as that can be, and nobody can commit what is left.
     pub fn rollback_prepared(&self, xid: &[u8]) -> Result<()> {
-        let _place = self.enter(true)?;
-        let database = self.database();
-        database.check_open()?;
-        database.txns().rollback_prepared(xid, self.waiter())?;
-        database.sync(self.waiter())
+        self.finish_prepared(|txns, waiter| txns.rollback_prepared(xid, waiter))
+    }
+
+    /// Enters as one that holds what the prepared transaction does.
+    fn finish_prepared(&self, finish: impl FnOnce(&TxnSystem, &Waiter) -> Result<()>) -> Result<()> {
+        let _place = self.enter(true).inspect_err(|_| self.note_locks(false))?;
+        let (database, waiter) = (self.database(), self.waiter());
+        let finished = database.check_open().and_then(|()| finish(database.txns(), waiter));
+        // Before the sync, which nobody waits for but this session.
+        self.note_locks(false);
+        finished?;
+        database.sync(waiter)
     }
 }
 

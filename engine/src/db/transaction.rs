@@ -171,8 +171,10 @@ impl<'a> Transaction<'a> {
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         let session = self.session;
         let _place = session.enter(self.txn.has_written())?;
-        let waiter = session.waiter();
-        self.txn.rollback_to(savepoint.0, waiter)
+        let undone = self.txn.rollback_to(savepoint.0, session.waiter());
+        // After an error it has ended, perhaps.
+        session.note_locks(self.txn.has_written());
+        undone
     }
 
     /// Makes all changes visible to others, and then as durable as the configuration says. After an error the
@@ -198,11 +200,16 @@ impl<'a> Transaction<'a> {
         let session = self.session;
         let _place = session.enter_to_end(self.txn.has_written())?;
         let (database, waiter) = (session.database(), session.waiter());
-        self.txn.prepare(xid, waiter, || database.sync(waiter))
+        let prepared = self.txn.prepare(xid, waiter, || database.sync(waiter));
+        session.note_locks(self.txn.has_written());
+        prepared
     }
 
     fn undo_all(&mut self) -> Result<()> {
-        self.txn.rollback(self.session.waiter())
+        let undone = self.txn.rollback(self.session.waiter());
+        // Whether it could be done or not: what is left is not this session's.
+        self.session.note_locks(false);
+        undone
     }
 
     fn change(&mut self, table: &Table, key: &[u8], change: Change<'_>) -> Result<bool> {
@@ -222,7 +229,10 @@ impl<'a> Transaction<'a> {
         let session = self.session;
         let _place = session.enter(self.txn.has_written())?;
         let tree = session.database().check_handle(open)?;
-        f(&mut self.txn, tree, session.waiter())
+        let done = f(&mut self.txn, tree, session.waiter());
+        // Under serializable it has locks now, or none any more after a deadlock.
+        session.note_locks(self.txn.has_written());
+        done
     }
 
     /// Changes a table's tree, or locks rows of it, under admission.
@@ -260,7 +270,7 @@ impl Drop for Transaction<'_> {
 mod tests {
     use std::sync::Arc;
 
-    use flifo_admission::{Admission, Config};
+    use flifo_admission::{Admission, Class, Config};
 
     use super::*;
     use crate::db::{Database, EngineConfig};
@@ -293,5 +303,49 @@ mod tests {
             waiter.join().unwrap();
         });
         assert_eq!(users(), 0);
+    }
+
+    /// Else every later statement of the session would go before others, and the others make room for it.
+    #[test]
+    fn a_session_is_of_the_first_class_while_its_transaction_holds_locks() {
+        let config = EngineConfig { buffer_pool_bytes: 4 << 20, ..EngineConfig::default() };
+        let db = Database::create_on(Arc::new(MemoryDisk::default()), config).unwrap();
+        let table = db.create_table("t").unwrap();
+        let admission = Admission::new(Config::default()).unwrap();
+        let session = db.session(&admission);
+        let class = || session.waiter().admission().unwrap().class();
+        let begin = |key: &[u8]| {
+            let mut txn = session.begin(Isolation::ReadCommitted);
+            txn.upsert(&table, key, b"1").unwrap();
+            assert_eq!(class(), Class::First);
+            txn
+        };
+        begin(b"a").commit().unwrap();
+        assert_eq!(class(), Class::Normal, "commit");
+        begin(b"a").rollback().unwrap();
+        assert_eq!(class(), Class::Normal, "rollback");
+        drop(begin(b"a"));
+        assert_eq!(class(), Class::Normal, "drop");
+        let mut txn = begin(b"a");
+        txn.rollback_to(Savepoint::default()).unwrap();
+        assert_eq!(class(), Class::First, "back to the beginning, its locks stay");
+        drop(txn);
+        for xid in [b"x", b"y"] {
+            begin(xid).prepare(xid).unwrap();
+            assert_eq!(class(), Class::Normal, "prepare");
+        }
+        begin(b"a").prepare(b"x").unwrap_err();
+        assert_eq!(class(), Class::Normal, "prepare, refused");
+        session.commit_prepared(b"x").unwrap();
+        assert_eq!(class(), Class::Normal, "commit by XID");
+        session.rollback_prepared(b"y").unwrap();
+        assert_eq!(class(), Class::Normal, "rollback by XID");
+        session.commit_prepared(b"z").unwrap_err();
+        assert_eq!(class(), Class::Normal, "an unknown XID");
+        let mut txn = session.begin(Isolation::Serializable);
+        assert!(txn.get(&table, b"a", &mut Vec::new()).unwrap());
+        assert_eq!(class(), Class::First, "a read that locks");
+        txn.commit().unwrap();
+        assert_eq!(class(), Class::Normal);
     }
 }
