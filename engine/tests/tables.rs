@@ -168,6 +168,8 @@ fn an_index_larger_than_the_memory_for_it_is_sorted_in_files() {
     let db = Database::create_on(Arc::new(disk.clone()), config).unwrap();
     let table = db.create_typed_table("a", schema()).unwrap();
     let names = disk.names().unwrap().len();
+    // Two that are merged, and the one that they become.
+    disk.set_open_files_max(disk.open_files() + 3);
     let shuffled = (1..=5000_u64).map(|id| {
         let name = format!("the row of number {:08}", id.wrapping_mul(7919) % 5003);
         vec![id.into(), name.into(), (id % 7).into()]

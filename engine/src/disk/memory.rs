@@ -12,7 +12,7 @@ mod content;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::mem;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
@@ -80,6 +80,9 @@ struct Shared {
     directory: Mutex<Directory>,
     plan: Mutex<Plan>,
     power_cuts: bool,
+    /// Files that are open, and how many may be; 0: any number.
+    open_files: AtomicUsize,
+    open_files_max: AtomicUsize,
     /// Shared by every change of a file; a power cut has it alone, so that all files are found as of one moment.
     moment: RwLock<()>,
 }
@@ -142,6 +145,16 @@ impl MemoryDisk {
     /// How many of the planned faults have yet to strike for the first time.
     pub fn faults_to_come(&self) -> usize {
         lock(&self.shared.plan).faults.iter().filter(|planned| planned.countdown > 0).count()
+    }
+
+    /// From now on no more files may be open at a time, as with `ulimit -n`; 0: any number.
+    pub fn set_open_files_max(&self, files: usize) {
+        self.shared.open_files_max.store(files, Ordering::Relaxed);
+    }
+
+    /// How many files are open now.
+    pub fn open_files(&self) -> usize {
+        self.shared.open_files.load(Ordering::Relaxed)
     }
 
     /// Makes every read and every write take at least that long.
@@ -226,13 +239,15 @@ impl MemoryDisk {
 
     fn open_for(&self, name: &str, alignment_bytes: usize) -> io::Result<Box<dyn DiskFile>> {
         self.shared.call(DiskCall::Open)?;
+        let descriptor = Descriptor::new(&self.shared)?;
         let directory = lock(&self.shared.directory);
         let content = directory.files.get(name).ok_or(io::ErrorKind::NotFound)?;
-        Ok(self.file(content, alignment_bytes))
+        Ok(self.file(content, alignment_bytes, descriptor))
     }
 
     fn create_for(&self, name: &str, alignment_bytes: usize) -> io::Result<Box<dyn DiskFile>> {
         self.shared.call(DiskCall::Create)?;
+        let descriptor = Descriptor::new(&self.shared)?;
         let mut directory = lock(&self.shared.directory);
         if directory.files.contains_key(name) {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -240,12 +255,12 @@ impl MemoryDisk {
         let content = Content::default();
         directory.files.insert(name.to_owned(), Arc::clone(&content));
         directory.unsynced.insert(name.to_owned());
-        Ok(self.file(&content, alignment_bytes))
+        Ok(self.file(&content, alignment_bytes, descriptor))
     }
 
-    fn file(&self, content: &Content, alignment_bytes: usize) -> Box<dyn DiskFile> {
+    fn file(&self, content: &Content, alignment_bytes: usize, descriptor: Descriptor) -> Box<dyn DiskFile> {
         let (shared, content) = (Arc::clone(&self.shared), Arc::clone(content));
-        Box::new(MemoryFile { shared, content, alignment_bytes })
+        Box::new(MemoryFile { shared, content, alignment_bytes, _descriptor: descriptor })
     }
 }
 
@@ -333,10 +348,32 @@ impl Drop for MemoryLock {
     }
 }
 
+/// One of the files that may be open at a time.
+struct Descriptor(Arc<Shared>);
+
+impl Descriptor {
+    fn new(shared: &Arc<Shared>) -> io::Result<Self> {
+        let most = shared.open_files_max.load(Ordering::Relaxed);
+        let open = shared.open_files.fetch_add(1, Ordering::Relaxed);
+        let descriptor = Descriptor(Arc::clone(shared));
+        match most == 0 || open < most {
+            true => Ok(descriptor),
+            false => Err(Fault::OutOfFileDescriptors.error()),
+        }
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        self.0.open_files.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 struct MemoryFile {
     shared: Arc<Shared>,
     content: Content,
     alignment_bytes: usize,
+    _descriptor: Descriptor,
 }
 
 impl MemoryFile {

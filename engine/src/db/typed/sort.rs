@@ -1,5 +1,5 @@
 //! Entries of an index, sorted: in memory as far as they fit, the rest in sorted runs in files of their own, which are
-//! merged.
+//! merged, some at a time into a longer one, until few enough are left.
 //!
 //! ```text
 //! a run, sort<number>.flifo: chunks of 64 KiB
@@ -27,6 +27,9 @@ const LENGTH_BYTES: usize = 4;
 /// What an entry takes in memory besides its bytes.
 const PLACE_BYTES: usize = 16;
 
+/// The most runs that are merged at a time: each has its file open, and a chunk of it in memory.
+const MERGED_MAX: usize = 64;
+
 /// Tells the files of this process apart.
 static RUNS: AtomicU64 = AtomicU64::new(0);
 
@@ -38,14 +41,15 @@ pub(super) struct Sorter<'d> {
     bytes: Vec<u8>,
     /// Where each entry begins, and its length.
     places: Vec<(u64, u32)>,
+    /// The longer ones behind the shorter ones.
     runs: Vec<Run<'d>>,
 }
 
-/// A sorted run in its file.
+/// A sorted run in its file. That is open only while it is written and while it is merged: a small budget makes more runs
+/// than a process may have files open.
 struct Run<'d> {
     disk: &'d dyn Disk,
     name: String,
-    file: Box<dyn DiskFile>,
     /// Of entries and their lengths.
     bytes: u64,
 }
@@ -95,20 +99,29 @@ impl<'d> Sorter<'d> {
             return Ok(());
         }
         self.sort();
-        let name = format!("sort{}.flifo", RUNS.fetch_add(1, Ordering::Relaxed));
-        let file = self.disk.create_cached(&name);
-        let file = file.map_err(|source| Error::from_io("cannot create", self.disk.path(&name), source))?;
-        let run = Run { disk: self.disk, name, file, bytes: 0 };
-        let mut writer =
-            Writer { run, chunk: AlignedBuffer::new(CHUNK_BYTES), at: CHECKSUM_BYTES, chunks: 0 };
-        for &place in &self.places {
-            let entry = slice(&self.bytes, place);
-            writer.put(&(entry.len() as u32).to_le_bytes(), waiter)?;
-            writer.put(entry, waiter)?;
-        }
+        let mut writer = Writer::create(self.disk)?;
+        self.places.iter().try_for_each(|&place| writer.put_entry(slice(&self.bytes, place), waiter))?;
         self.runs.push(writer.finish(waiter)?);
         self.bytes.clear();
         self.places.clear();
+        Ok(())
+    }
+
+    /// Merges runs until no more are left than are merged at a time.
+    fn merge_to_few(&mut self, waiter: &Waiter) -> Result<()> {
+        let most = (self.budget / CHUNK_BYTES).clamp(2, MERGED_MAX);
+        while self.runs.len() > most {
+            // The shortest, and the last time no more of them than it takes.
+            let count = most.min(self.runs.len() - most + 1);
+            let merged: Vec<Run<'d>> = self.runs.drain(..count).collect();
+            let (mut merge, mut writer) = (Merge::new(&merged, waiter)?, Writer::create(self.disk)?);
+            let mut entry = Vec::new();
+            while merge.next(&mut entry, waiter)? {
+                writer.put_entry(&entry, waiter)?;
+                entry.clear();
+            }
+            self.runs.push(writer.finish(waiter)?);
+        }
         Ok(())
     }
 
@@ -122,6 +135,7 @@ impl<'d> Sorter<'d> {
         } else {
             self.spill(waiter)?;
             (self.bytes, self.places) = (Vec::new(), Vec::new());
+            self.merge_to_few(waiter)?;
         }
         let mut merge = Merge::new(&self.runs, waiter)?;
         let mut sorted = self.places.iter().map(|&place| slice(&self.bytes, place));
@@ -168,12 +182,26 @@ fn slice(bytes: &[u8], (at, len): (u64, u32)) -> &[u8] {
 /// Writes a run.
 struct Writer<'d> {
     run: Run<'d>,
+    file: Box<dyn DiskFile>,
     chunk: AlignedBuffer,
     at: usize,
     chunks: u64,
 }
 
 impl<'d> Writer<'d> {
+    fn create(disk: &'d dyn Disk) -> Result<Self> {
+        let name = format!("sort{}.flifo", RUNS.fetch_add(1, Ordering::Relaxed));
+        let file = disk.create_cached(&name);
+        let file = file.map_err(|source| Error::from_io("cannot create", disk.path(&name), source))?;
+        let run = Run { disk, name, bytes: 0 };
+        Ok(Writer { run, file, chunk: AlignedBuffer::new(CHUNK_BYTES), at: CHECKSUM_BYTES, chunks: 0 })
+    }
+
+    fn put_entry(&mut self, entry: &[u8], waiter: &Waiter) -> Result<()> {
+        self.put(&(entry.len() as u32).to_le_bytes(), waiter)?;
+        self.put(entry, waiter)
+    }
+
     fn put(&mut self, mut bytes: &[u8], waiter: &Waiter) -> Result<()> {
         self.run.bytes += bytes.len() as u64;
         while !bytes.is_empty() {
@@ -193,7 +221,7 @@ impl<'d> Writer<'d> {
         bytes[self.at..].fill(0);
         let checksum = crc32c::crc32c(&bytes[CHECKSUM_BYTES..]);
         bytes[..CHECKSUM_BYTES].copy_from_slice(&checksum.to_le_bytes());
-        let (file, offset) = (&self.run.file, self.chunks * CHUNK_BYTES as u64);
+        let (file, offset) = (&self.file, self.chunks * CHUNK_BYTES as u64);
         let written = waiter.wait(WaitReason::DiskWrite, || file.write_at(self.chunk.bytes(), offset));
         written.map_err(|source| self.run.error("cannot write", source))?;
         (self.at, self.chunks) = (CHECKSUM_BYTES, self.chunks + 1);
@@ -224,6 +252,7 @@ impl Run<'_> {
 /// Reads a run.
 struct Reader<'r> {
     run: &'r Run<'r>,
+    file: Box<dyn DiskFile>,
     chunk: AlignedBuffer,
     at: usize,
     chunks: u64,
@@ -231,8 +260,10 @@ struct Reader<'r> {
 }
 
 impl<'r> Reader<'r> {
-    fn new(run: &'r Run<'_>) -> Self {
-        Reader { run, chunk: AlignedBuffer::new(CHUNK_BYTES), at: CHUNK_BYTES, chunks: 0, left: run.bytes }
+    fn open(run: &'r Run<'_>) -> Result<Self> {
+        let file = run.disk.open_cached(&run.name).map_err(|source| run.error("cannot open", source))?;
+        let chunk = AlignedBuffer::new(CHUNK_BYTES);
+        Ok(Reader { run, file, chunk, at: CHUNK_BYTES, chunks: 0, left: run.bytes })
     }
 
     /// Replaces `entry` by the next one; false if there is none.
@@ -266,7 +297,7 @@ impl<'r> Reader<'r> {
     }
 
     fn read_chunk(&mut self, waiter: &Waiter) -> Result<()> {
-        let (file, offset) = (&self.run.file, self.chunks * CHUNK_BYTES as u64);
+        let (file, offset) = (&self.file, self.chunks * CHUNK_BYTES as u64);
         let read = waiter.wait(WaitReason::DiskRead, || file.read_at(self.chunk.bytes_mut(), offset));
         read.map_err(|source| self.run.error("cannot read", source))?;
         let (checksum, bytes) = self.chunk.bytes().split_at(CHECKSUM_BYTES);
@@ -287,7 +318,8 @@ struct Merge<'r> {
 
 impl<'r> Merge<'r> {
     fn new(runs: &'r [Run<'_>], waiter: &Waiter) -> Result<Self> {
-        let mut merge = Merge { readers: runs.iter().map(Reader::new).collect(), heads: BinaryHeap::new() };
+        let readers = runs.iter().map(Reader::open).collect::<Result<_>>()?;
+        let mut merge = Merge { readers, heads: BinaryHeap::new() };
         (0..runs.len()).try_for_each(|run| merge.refill(run, Vec::new(), waiter))?;
         Ok(merge)
     }
@@ -305,5 +337,59 @@ impl<'r> Merge<'r> {
         out.extend_from_slice(&entry);
         self.refill(run, entry, waiter)?;
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::MemoryDisk;
+
+    const ENTRIES: u32 = 30_000;
+
+    /// However many runs there are, few are open at a time, and none is left.
+    #[test]
+    fn runs_are_merged_a_few_at_a_time() {
+        let waiter = Waiter::background();
+        // Bytes; at least so many runs; as many files as are open at a time.
+        for (budget, runs, files) in [(16 << 10, 40, 3), (192 << 10, 3, 4), (4 << 20, 0, 0)] {
+            let disk = MemoryDisk::default();
+            disk.set_open_files_max(files);
+            let mut sorter = Sorter::new(&disk, budget);
+            for number in 0..ENTRIES {
+                let scrambled = number.wrapping_mul(0x9e37_79b1);
+                let entry = [&scrambled.to_be_bytes()[..], &vec![7; number as usize % 9]].concat();
+                sorter.push(&entry, &waiter).unwrap();
+            }
+            assert!(sorter.runs.len() >= runs, "{} runs", sorter.runs.len());
+            if runs > 0 {
+                sorter.spill(&waiter).unwrap();
+                sorter.merge_to_few(&waiter).unwrap();
+                assert_eq!(disk.names().unwrap().len(), files - 1);
+            }
+            sorter.sort();
+            let mut merge = Merge::new(&sorter.runs, &waiter).unwrap();
+            let mut in_memory = sorter.places.iter().map(|&place| slice(&sorter.bytes, place));
+            let (mut last, mut found, mut numbers) = (Vec::new(), Vec::new(), 0_u64);
+            for count in 0.. {
+                match in_memory.next() {
+                    Some(entry) => found.extend_from_slice(entry),
+                    None if merge.next(&mut found, &waiter).unwrap() => {}
+                    None => {
+                        assert_eq!(count, ENTRIES);
+                        break;
+                    }
+                }
+                assert!(last < found, "entry {count}");
+                numbers += u64::from(u32::from_be_bytes(found[..4].try_into().unwrap()));
+                std::mem::swap(&mut last, &mut found);
+                found.clear();
+            }
+            let all = (0..ENTRIES).map(|number| u64::from(number.wrapping_mul(0x9e37_79b1))).sum();
+            assert_eq!(numbers, all);
+            drop(merge);
+            drop(sorter);
+            assert!(disk.names().unwrap().is_empty());
+        }
     }
 }
