@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::history::{Worker, check_between};
-use common::{config, key, rows, session, value};
+use common::{all, config, key, rows, session, value, verify};
 use flifo_engine::disk::{Fault, MemoryDisk};
+use flifo_engine::row::{Column, ColumnType, Index, Schema};
 use flifo_engine::{Database, EngineConfig, Error, FlushLog, Isolation};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
@@ -130,6 +131,45 @@ fn cut_recoveries(mut disk: MemoryDisk, seed: u64, round: u64) -> MemoryDisk {
         disk = disk.power_cut();
     }
     disk
+}
+
+/// Whatever the setting says of commits.
+#[test]
+fn a_load_and_a_property_survive_a_power_cut_once_they_returned() {
+    for seed in seeds(12) {
+        let config = EngineConfig {
+            flush_log_at_trx_commit: [FlushLog::Write, FlushLog::EverySecond][seed as usize % 2],
+            ..small(0)
+        };
+        let disk = MemoryDisk::with_power_cuts(seed);
+        let db = Database::create_on(Arc::new(disk.clone()), config.clone()).unwrap();
+        let after_cut = || Database::open_on(Arc::new(disk.power_cut()), config.clone()).unwrap();
+        let tree = db.create_tree("tree").unwrap();
+        db.bulk_load(&tree, rows(500), |_| {}).unwrap();
+        let found = after_cut();
+        verify(&found, &found.tree("tree").unwrap(), 500).unwrap();
+        let table = db.create_table("table").unwrap();
+        db.bulk_load_table(&table, rows(500), |_| {}).unwrap();
+        let found = after_cut();
+        let read = session(&found);
+        let loaded = all(&mut read.begin(Isolation::ReadCommitted), &found.table("table").unwrap());
+        assert_eq!(loaded.len(), 500, "seed {seed}");
+        let schema = Schema::builder()
+            .column(Column::new("id", ColumnType::U64))
+            .column(Column::new("size", ColumnType::U64))
+            .primary_key(["id"])
+            .index(Index::new("by_size", ["size"]))
+            .build()
+            .unwrap();
+        let typed = db.create_typed_table("typed", schema).unwrap();
+        db.bulk_load_rows(&typed, (0..500_u64).map(|id| (id, id % 7)), |_| {}).unwrap();
+        let found = after_cut();
+        let (read, typed) = (session(&found), found.typed_table("typed").unwrap());
+        let loaded = found.check_typed_table(&typed, &mut read.begin(Isolation::ReadCommitted));
+        assert_eq!(loaded.unwrap(), 500, "seed {seed}");
+        db.set_property("p", b"v").unwrap();
+        assert_eq!(after_cut().property("p").unwrap(), Some(b"v".to_vec()), "seed {seed}");
+    }
 }
 
 /// Ids are reserved by a record of the redo log that nobody syncs. Pages with versions that bear them reach the disk all the

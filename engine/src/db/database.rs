@@ -326,7 +326,7 @@ impl Database {
     /// Sets a small note. It is durable when this returns.
     pub fn set_property(&self, name: &str, value: impl AsRef<[u8]>) -> Result<()> {
         let waiter = self.inner.waiter();
-        self.inner.change(&waiter, || self.inner.catalog.set_property(&waiter, name, value.as_ref()))
+        self.inner.change_durably(&waiter, || self.inner.catalog.set_property(&waiter, name, value.as_ref()))
     }
 
     /// A session, under the admission that is given: one per connection.
@@ -348,7 +348,7 @@ impl Database {
     ) -> Result<u64> {
         let waiter = self.inner.waiter();
         let tree = self.inner.tree(tree)?;
-        self.inner.change(&waiter, || tree.bulk_load(&waiter, rows, Self::BULK_LOAD_FILL, progress))
+        self.inner.change_durably(&waiter, || tree.bulk_load(&waiter, rows, Self::BULK_LOAD_FILL, progress))
     }
 
     /// Writes all changed pages, so that recovery would have nothing to do. Reads and changes go on meanwhile; what they
@@ -518,18 +518,19 @@ impl Inner {
         self.change(&waiter, || self.catalog.drop_tree(&waiter, Kind::Tree, name, root))
     }
 
-    /// Makes what was logged until now durable, whatever the configuration says.
-    pub(super) fn sync_log(&self, waiter: &Waiter) -> Result<()> {
-        let log = self.running.log();
-        log.make_durable(log.next(), Durability::Synced, waiter)
-    }
-
     /// Runs a change of pages, and waits until it is as durable as the configuration says.
     pub(super) fn change<T>(&self, waiter: &Waiter, change: impl FnOnce() -> Result<T>) -> Result<T> {
         self.hold_back(waiter);
         self.check_open()?;
         let changed = change()?;
         self.make_durable(waiter)?;
+        Ok(changed)
+    }
+
+    /// As [`Self::change`], of one that survives a power cut when this returns, whatever the configuration says.
+    pub(super) fn change_durably<T>(&self, waiter: &Waiter, change: impl FnOnce() -> Result<T>) -> Result<T> {
+        let changed = self.change(waiter, change)?;
+        self.sync(waiter)?;
         Ok(changed)
     }
 

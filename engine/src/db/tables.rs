@@ -113,7 +113,8 @@ impl Database {
             value.extend_from_slice(next_value.as_ref());
             Ok(true)
         };
-        self.inner.change(&waiter, || load_versions(tree, &waiter, Self::BULK_LOAD_FILL, progress, next))
+        self.inner
+            .change_durably(&waiter, || load_versions(tree, &waiter, Self::BULK_LOAD_FILL, progress, next))
     }
 }
 
@@ -121,8 +122,8 @@ impl Inner {
     fn create_table(&self, name: &str, schema: Option<Schema>) -> Result<Arc<OpenTree>> {
         let waiter = self.waiter();
         let mut trees = self.trees(&waiter);
-        let definition = self.change(&waiter, || self.catalog.create_table(&waiter, name, schema))?;
         self.finish_renames(&waiter)?;
+        let definition = self.change(&waiter, || self.catalog.create_table(&waiter, name, schema))?;
         let open = self.open_table(name, definition, &waiter)?;
         Ok(self.remember(&mut trees, Kind::Table, open))
     }
@@ -140,8 +141,8 @@ impl Inner {
         self.check_open()?;
         let waiter = self.waiter();
         let mut trees = self.trees(&waiter);
-        self.take_out(&mut trees, Kind::Table, name)?;
         self.finish_renames(&waiter)?;
+        self.take_out(&mut trees, Kind::Table, name)?;
         if !self.forget_history(&waiter)? {
             return Err(Error::TransactionsActive { name: name.to_owned() });
         }

@@ -93,7 +93,7 @@ impl Database {
             load.add_entries(&mut scratch, &waiter)?;
             Ok(true)
         };
-        self.inner.change(&waiter, || {
+        self.inner.change_durably(&waiter, || {
             let loaded = load_versions(tree, &waiter, Self::BULK_LOAD_FILL, progress, next);
             if loading.noted.get() {
                 if loaded.is_err() {

@@ -102,7 +102,7 @@ impl TypedTable {
             numbers.reserve(number, waiter, |to| {
                 database.check_handle(&self.open)?;
                 database.catalog.set_next_number(waiter, self.open.tree.root(), to)?;
-                database.sync_log(waiter)
+                database.sync(waiter)
             })?;
         }
         Ok(given)
