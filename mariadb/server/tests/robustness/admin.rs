@@ -108,12 +108,18 @@ fn a_role_makes_an_administrator(server: &PrivateServer) {
         "DO 1; /* to get in */ set role operators",
         "EXECUTE IMMEDIATE 'SET ROLE operators'",
         "CALL takes_a_role()",
+        "SET  ROLE operators",
+        "SET/**/ROLE operators",
+        "-- to get in\nset\n\trole operators",
+        "/*!SET*/ ROLE operators",
+        "/*!100005 SET ROLE operators */",
+        "/*M!100005 SET ROLE operators */",
     ] {
         let mut client = app(server);
         run(&mut client, takes).unwrap();
         let holder = Holder::of_the_only_place(server);
         run(&mut client, "SELECT 1").unwrap();
-        run(&mut client, "DO 1; SET ROLE NONE").unwrap();
+        run(&mut client, "DO 1; SET # no more\nROLE NONE").unwrap();
         let queued = Running::on(client, "SELECT 1");
         holder.until_queued(1);
         drop(holder);
