@@ -85,6 +85,7 @@ void reset(Connection &connection, MYSQL_THD thd) {
   connection.query_id = 0;
   connection.packet = connection.packet_end = nullptr;
   connection.in_transaction = connection.holds_locks = false;
+  connection.session_locks = 0;
   // What it did before is not known.
   connection.may_hold_locks = true;
   connection.waits_for_row = connection.gave_up_place = false;

@@ -53,6 +53,8 @@ struct Connection {
   // What was seen of the current transaction, and of LOCK TABLES. `holds_locks` implies `may_hold_locks`, which is also
   // true after what was not seen.
   bool in_transaction, may_hold_locks, holds_locks;
+  // What it locked besides: kinds of `SessionLocks`.
+  unsigned char session_locks;
 
   // It waits for a row lock; and the place it had went to others for so long.
   bool waits_for_row, gave_up_place;

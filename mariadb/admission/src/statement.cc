@@ -64,6 +64,14 @@ bool another_follows(const Connection &connection, MYSQL_THD thd, const mysql_ev
   return !is_last && thd_kill_level(thd) == THD_IS_NOT_KILLED;
 }
 
+// What stands in the packet after this statement. Nothing is known after one whose text is what an EXECUTE executed.
+Text rest_of_packet(const Connection &connection, const mysql_event_general &event) {
+  // After the semicolon.
+  const char *rest = event.general_query + event.general_query_length + 1;
+  if (!is_of_packet(connection, event) || rest >= connection.packet_end) return Text(nullptr, 0);
+  return Text(rest, static_cast<unsigned>(connection.packet_end - rest));
+}
+
 // What makes locks outlive a statement: an open transaction, or LOCK TABLES. Without any, the next holds none.
 long long what_keeps_locks(MYSQL_THD thd) {
   return thd_test_options(thd, OPTION_BEGIN | OPTION_NOT_AUTOCOMMIT | OPTION_TABLE_LOCK);
@@ -84,7 +92,7 @@ void saw_end_of(Connection &connection, MYSQL_THD thd, const mysql_event_general
   const long long keeps = what_keeps_locks(thd), transaction = keeps & ~OPTION_TABLE_LOCK;
   const bool was_open = connection.in_transaction;
   connection.in_transaction = transaction != 0;
-  if (keeps != transaction) return set_locks(connection, true, true);
+  if (keeps != transaction || connection.session_locks != 0) return set_locks(connection, true, true);
   // Without autocommit the next one is open at once.
   const bool ended = transaction == OPTION_NOT_AUTOCOMMIT && text.ends_transaction();
   const bool did_something = was_open || !text.only_begins();
@@ -92,6 +100,12 @@ void saw_end_of(Connection &connection, MYSQL_THD thd, const mysql_event_general
   const bool holds =
       may && (connection.holds_locks || thd_sql_command(thd) != SQLCOM_SELECT || text.locks_what_it_reads());
   set_locks(connection, may, holds);
+}
+
+// A statement has ended, or one within it.
+void saw_session_locks(Connection &connection, const Text &text) {
+  const SessionLocks locks = text.session_locks();
+  connection.session_locks = static_cast<unsigned char>((connection.session_locks & ~locks.freed) | locks.taken);
 }
 
 bool may_pass(Connection &connection, MYSQL_THD thd) {
@@ -126,35 +140,39 @@ flifo_status_t ask_as_holder(Connection &connection, MYSQL_THD thd) {
   return status;
 }
 
-// If it was cancelled, the server sees the kill and ends the statement itself.
-flifo_status_t ask(Connection &connection, MYSQL_THD thd) {
-  const flifo_status_t status = flifo_try_enter(connection.session);
-  if (status != FLIFO_NO_PLACE) return status;
-  return connection.may_hold_locks ? ask_as_holder(connection, thd) : queueing::enter(connection, thd);
+// For one that finds no place, and of which it is not known whether it holds locks: as if it did.
+flifo_status_t ask_first(Connection &connection, MYSQL_THD thd) {
+  flifo_set_class(connection.session, FLIFO_CLASS_FIRST);
+  const flifo_status_t status = ask_as_holder(connection, thd);
+  flifo_set_class(connection.session, connection.holds_locks ? FLIFO_CLASS_FIRST : FLIFO_CLASS_NORMAL);
+  return status;
 }
 
 // For a statement within one, which takes a ticket. It is never refused: the whole has been admitted. Out of tickets it asks as
 // a holder of locks, for what the whole has locked so far is not known.
 void ask_within(Connection &connection, MYSQL_THD thd) {
-  if (flifo_try_enter(connection.session) != FLIFO_NO_PLACE) return;
-  flifo_set_class(connection.session, FLIFO_CLASS_FIRST);
-  ask_as_holder(connection, thd);
-  flifo_set_class(connection.session, connection.holds_locks ? FLIFO_CLASS_FIRST : FLIFO_CLASS_NORMAL);
+  if (flifo_try_enter(connection.session) == FLIFO_NO_PLACE) ask_first(connection, thd);
 }
 
-void enter(Connection &connection, MYSQL_THD thd) {
-  const flifo_status_t status = ask(connection, thd);
-  // Others may wait for what a transaction has locked: it goes on without a place rather than fail.
-  if ((status == FLIFO_TIMEOUT || status == FLIFO_QUEUE_FULL) && !connection.may_hold_locks) refuse(thd, status);
+// If it was cancelled, the server sees the kill and ends the statement itself.
+void enter(Connection &connection, MYSQL_THD thd, const Text &text) {
+  if (flifo_try_enter(connection.session) != FLIFO_NO_PLACE) return;
+  // Others may wait for what a transaction has locked, or for what this statement frees: it goes on without a place rather than
+  // fail.
+  if (connection.may_hold_locks) ask_as_holder(connection, thd);
+  else if (text.session_locks().freed != 0 || text.ends_prepared()) ask_first(connection, thd);
+  else if (const flifo_status_t status = queueing::enter(connection, thd);
+           status == FLIFO_TIMEOUT || status == FLIFO_QUEUE_FULL)
+    refuse(thd, status);
 }
 
 // A statement begins whose id is this, or not known (0).
-void begin(Connection &connection, MYSQL_THD thd, unsigned long long query_id) {
+void begin(Connection &connection, MYSQL_THD thd, unsigned long long query_id, const Text &text) {
   connection.in_statement = true;
   connection.query_id = query_id;
   connection.executes = false;
   connection.waits = 0;
-  enter(connection, thd);
+  enter(connection, thd, text);
 }
 
 // A statement within one: of a procedure, a trigger, EXECUTE.
@@ -180,10 +198,11 @@ void on_log(MYSQL_THD thd, const mysql_event_general &event) {
     if (connection != nullptr) connection->may_hold_locks = true;
     return;
   }
-  if (connection->may_hold_locks && what_keeps_locks(thd) == 0) set_locks(*connection, false, false);
+  if (connection->may_hold_locks && connection->session_locks == 0 && what_keeps_locks(thd) == 0)
+    set_locks(*connection, false, false);
   connection->packet = event.general_query;
   connection->packet_end = event.general_query + event.general_query_length;
-  begin(*connection, thd, event.query_id);
+  begin(*connection, thd, event.query_id, Text(event.general_query, event.general_query_length));
 }
 
 // The last event of a statement: RESULT, or its own STATUS.
@@ -191,8 +210,11 @@ void on_end(MYSQL_THD thd, const mysql_event_general &event) {
   Connection *connection = connections::find(thd);
   if (connection == nullptr) return;
   // Whose ever statement it was: with another role the account may pass, or may no more.
-  if (Text(event.general_query, event.general_query_length).begins_with("set role")) connection->privilege_known = false;
+  const Text text(event.general_query, event.general_query_length);
+  if (text.begins_with("set role")) connection->privilege_known = false;
+  if (is_command(event, "Reset connection")) connection->session_locks = 0;
   if (!connection->in_statement) return;
+  if (event.general_error_code == 0) saw_session_locks(*connection, text);
   const bool is_status = event.event_subclass == MYSQL_AUDIT_GENERAL_STATUS;
   if (is_status && !is_own(*connection, event)) return;
   // What EXECUTE executed has ended, and EXECUTE will; if it failed, it may have no other event.
@@ -204,7 +226,8 @@ void on_end(MYSQL_THD thd, const mysql_event_general &event) {
   saw_end_of(*connection, thd, event);
   leave(*connection);
   // Only the first of a packet announces itself.
-  if (is_status && another_follows(*connection, thd, event)) begin(*connection, thd, 0);
+  if (is_status && another_follows(*connection, thd, event))
+    begin(*connection, thd, 0, rest_of_packet(*connection, event));
 }
 
 // Whether an error ends an EXECUTE before it executes anything, as of an unknown name or of too few values: no further
@@ -251,6 +274,7 @@ void on_connection(MYSQL_THD thd, const mysql_event_connection &event) {
       if (Connection *connection = connections::find(thd)) {
         leave(*connection);
         connection->privilege_known = false;
+        connection->session_locks = 0;
       }
       return;
     case MYSQL_AUDIT_CONNECTION_DISCONNECT:

@@ -63,6 +63,19 @@ bool begins_with_words(const char *text, unsigned length, const char *words) {
   return true;
 }
 
+// Whether a function is called whose name is `before` until this place and `after` from there on.
+bool calls(const char *text, const char *at, const char *end, const char *before, const char *after) {
+  const auto before_length = static_cast<long>(strlen(before));
+  if (at - text < before_length) return false;
+  const char *name = at - before_length;
+  if (name != text && (is_letter(name[-1]) || is_digit(name[-1]) || name[-1] == '_')) return false;
+  if (!begins(name, static_cast<unsigned>(at - name), before)) return false;
+  if (!begins(at, static_cast<unsigned>(end - at), after)) return false;
+  at += strlen(after);
+  while (const unsigned skip = skipped(at, static_cast<unsigned>(end - at))) at += skip;
+  return at != end && *at == '(';
+}
+
 }  // namespace
 
 Text::Text(const char *text, unsigned length) : text(text), length(length) {
@@ -75,14 +88,29 @@ Text::Text(const char *text, unsigned length) : text(text), length(length) {
 
 bool Text::begins_with(const char *words) const { return begins_with_words(text, length, words); }
 
-bool Text::locks_what_it_reads() const {
+// Whether these are among its last words.
+bool Text::ends_with_words(const char *words) const {
   constexpr unsigned TAIL = 96;
   for (unsigned at = length > TAIL ? length - TAIL : 0; at < length; at++)
-    if (begins_with_words(text + at, length - at, "for update") ||
-        begins_with_words(text + at, length - at, "in share mode"))
-      return true;
+    if (begins_with_words(text + at, length - at, words)) return true;
   return false;
 }
+
+// Every low line is looked at, which are found fast also in a text of megabytes, for the functions whose name has it there.
+SessionLocks Text::locks_of_names() const {
+  SessionLocks locks{0, 0};
+  const char *end = text + length;
+  for (const char *at = text; at != end; at++) {
+    at = static_cast<const char *>(memchr(at, '_', static_cast<size_t>(end - at)));
+    if (at == nullptr) break;
+    if (calls(text, at, end, "get", "_lock")) locks.taken = SessionLocks::NAMES;
+    if (calls(text, at, end, "release", "_lock") || calls(text, at, end, "release", "_all_locks"))
+      locks.freed = SessionLocks::NAMES;
+  }
+  return locks;
+}
+
+bool Text::locks_what_it_reads() const { return ends_with_words("for update") || ends_with_words("in share mode"); }
 
 bool Text::ends_transaction() const {
   if (may_not_run) return false;
@@ -91,6 +119,19 @@ bool Text::ends_transaction() const {
     if (!is_letter(text[at - 1]) && begins(text + at, length - at, "to")) return false;
   return true;
 }
+
+SessionLocks Text::session_locks() const {
+  SessionLocks locks = locks_of_names();
+  if (begins_with("flush ") && ends_with_words("read lock")) locks.taken |= SessionLocks::TABLES;
+  if (begins_with("unlock ")) locks.freed |= SessionLocks::TABLES;
+  if (begins_with("backup stage start") || begins_with("backup lock")) locks.taken |= SessionLocks::BACKUPS;
+  if (begins_with("backup stage end") || begins_with("backup unlock")) locks.freed |= SessionLocks::BACKUPS;
+  // One that is read was opened.
+  if (begins_with("handler ")) (ends_with_words("close") ? locks.freed : locks.taken) |= SessionLocks::HANDLERS;
+  return locks;
+}
+
+bool Text::ends_prepared() const { return begins_with("xa commit") || begins_with("xa rollback"); }
 
 bool Text::only_begins() const {
   constexpr size_t BEGIN_WORK = sizeof "begin work" - 1;

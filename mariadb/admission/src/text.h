@@ -7,6 +7,19 @@
 
 namespace flifo {
 
+// What a statement does to locks that its session keeps whatever becomes of its transactions. LOCK TABLES is not among them: of
+// that the server tells.
+struct SessionLocks {
+  enum Kind : unsigned char {
+    NAMES = 1,     // GET_LOCK
+    TABLES = 2,    // FLUSH TABLES WITH READ LOCK
+    BACKUPS = 4,   // BACKUP STAGE, BACKUP LOCK
+    HANDLERS = 8,  // HANDLER OPEN
+  };
+  // Sets of kinds.
+  unsigned char taken, freed;
+};
+
 // A statement's text, without the white space and comments before its first word. It need not end with NUL.
 class Text {
  public:
@@ -24,10 +37,20 @@ class Text {
   // run, which servers of other versions skip.
   bool ends_transaction() const;
 
+  // As far as the text says. A call that stands in a string does no harm. RELEASE_LOCK counts as freeing all names: another may
+  // be left, but more often the GET_LOCK before got none.
+  SessionLocks session_locks() const;
+
+  // Whether it ends a prepared transaction, which may be another's: its client has left it behind.
+  bool ends_prepared() const;
+
   // Whether the statement does no more than begin a transaction. A compound statement that begins one may write.
   bool only_begins() const;
 
  private:
+  bool ends_with_words(const char *words) const;
+  SessionLocks locks_of_names() const;
+
   const char *text;
   unsigned length;
   bool may_not_run = false;
