@@ -93,8 +93,8 @@ void saw_end_of(Connection &connection, MYSQL_THD thd, const mysql_event_general
   const bool was_open = connection.in_transaction;
   connection.in_transaction = transaction != 0;
   if (keeps != transaction || connection.session_locks != 0) return set_locks(connection, true, true);
-  // Without autocommit the next one is open at once.
-  const bool ended = transaction == OPTION_NOT_AUTOCOMMIT && text.ends_transaction();
+  // Without autocommit the next one is open at once. One that failed, or was killed in the queue, has ended nothing.
+  const bool ended = transaction == OPTION_NOT_AUTOCOMMIT && event.general_error_code == 0 && text.ends_transaction();
   const bool did_something = was_open || !text.only_begins();
   const bool may = transaction != 0 && !ended && (connection.may_hold_locks || did_something);
   const bool holds =

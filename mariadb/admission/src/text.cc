@@ -136,7 +136,9 @@ bool Text::ends_prepared() const { return begins_with("xa commit") || begins_wit
 bool Text::only_begins() const {
   constexpr size_t BEGIN_WORK = sizeof "begin work" - 1;
   if (begins_with("begin")) return length <= BEGIN_WORK;
-  return begins_with("start transaction") || begins_with("set ") || begins_with("xa ");
+  // What SET STATEMENT is for may be anything.
+  if (begins_with("set ")) return !begins_with("set statement ");
+  return begins_with("start transaction") || begins_with("xa ");
 }
 
 }  // namespace flifo
