@@ -205,6 +205,13 @@ void on_log(MYSQL_THD thd, const mysql_event_general &event) {
   begin(*connection, thd, event.query_id, Text(event.general_query, event.general_query_length));
 }
 
+// A command has ended well: appliers and events have none. In a pool of threads that shows a client's that was there before
+// the plugin, for the pool waits for the next one without a thread (`waits`). The SQL thread runs `init_slave` as one, and may
+// pass.
+void saw_command(Connection &connection, MYSQL_THD thd) {
+  if (!connection.is_client && server::is_of_main_port(thd)) connection.is_client = true;
+}
+
 // The last event of a statement: RESULT, or its own STATUS.
 void on_end(MYSQL_THD thd, const mysql_event_general &event) {
   Connection *connection = connections::find(thd);
@@ -213,6 +220,7 @@ void on_end(MYSQL_THD thd, const mysql_event_general &event) {
   const Text text(event.general_query, event.general_query_length);
   if (text.begins_with("set role")) connection->privilege_known = false;
   if (is_command(event, "Reset connection")) connection->session_locks = 0;
+  if (event.event_subclass == MYSQL_AUDIT_GENERAL_RESULT) saw_command(*connection, thd);
   if (!connection->in_statement) return;
   if (event.general_error_code == 0) saw_session_locks(*connection, text);
   const bool is_status = event.event_subclass == MYSQL_AUDIT_GENERAL_STATUS;

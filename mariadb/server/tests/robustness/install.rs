@@ -14,9 +14,23 @@ pub(crate) fn subject() -> Subject {
     Subject { name: "install", options: with_plugin().plugin(Plugin::AtHand), tests: tests() }
 }
 
+/// The same where threads are no connection's own.
+pub(crate) fn pool() -> Subject {
+    let options = with_plugin().plugin(Plugin::AtHand).set("thread-handling", "pool-of-threads");
+    Subject {
+        name: "install_pool",
+        options,
+        tests: vec![
+            ("comes_to_those_who_are_there", comes_to_those_who_are_there),
+            ("comes_while_locks_are_held", comes_while_locks_are_held),
+        ],
+    }
+}
+
 pub(crate) fn tests() -> Vec<Test> {
     vec![
         ("comes_and_goes_at_rest", comes_and_goes_at_rest),
+        ("comes_to_those_who_are_there", comes_to_those_who_are_there),
         ("comes_while_locks_are_held", comes_while_locks_are_held),
         ("comes_and_goes_under_load", comes_and_goes_under_load),
         ("goes_while_many_queue", goes_while_many_queue),
@@ -110,6 +124,27 @@ fn comes_and_goes_at_rest(server: &PrivateServer) {
         assert!(entered(server) > before);
         empty(server);
     }
+}
+
+/// Who was connected before is asked from the second statement on that ends well.
+fn comes_to_those_who_are_there(server: &PrivateServer) {
+    let mut root = admin(server);
+    uninstall(&mut root);
+    until_gone(server, &mut root, &mut []);
+    let (mut text, mut binary) = (app(server), app(server));
+    for client in [&mut text, &mut binary] {
+        run(client, "DO 1").unwrap();
+    }
+    run(&mut root, "INSTALL SONAME 'flifo'").unwrap();
+    configure(server, "1");
+    for (client, by) in [(&mut text, run as fn(&mut Conn, &str) -> mysql::Result<()>), (&mut binary, execute)]
+    {
+        by(client, "SELECT COUNT(*) FROM t").unwrap();
+        let before = entered(server);
+        by(client, "SELECT COUNT(*) FROM t").unwrap();
+        assert!(entered(server) > before);
+    }
+    empty(server);
 }
 
 /// What a transaction locked before an INSTALL was not seen. Its connection is asked from the second statement on.

@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         locks::subject(),
         disk::subject(),
         install::subject(),
+        install::pool(),
         admin::subject(),
         admin::extra_port(),
         pool::subject(),

@@ -24,6 +24,7 @@ fn applies(parallel: u32) {
             .set("slave-parallel-threads", parallel)
             .set("slave-parallel-mode", "optimistic")
             .set("slave-net-timeout", 10)
+            .set("init-slave", "DO 1; DO 2")
     };
     let (primary, replica) =
         (PrivateServer::start(with_log(1)).unwrap(), PrivateServer::start(with_log(2)).unwrap());
