@@ -81,7 +81,8 @@ void fill(Shown &shown) {
   memset(&now, 0, sizeof now);
   flifo_snapshot(settings::admission(), &now, sizeof now);
   shown.bypassed = statement::bypassed.load(std::memory_order_relaxed);
-  shown.lock_waiters = rowlocks::waiters();
+  // Those who gave up their places, which the scheduler counts, and those who wait in them.
+  shown.lock_waiters = now.lock_waiters + rowlocks::waiters();
   shown.policy = flifo_policy_name(now.policy);
   shown.line[0] = '\0';
   flifo_status_text(settings::admission(), shown.line, sizeof shown.line, nullptr);

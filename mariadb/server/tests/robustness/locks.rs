@@ -536,19 +536,36 @@ fn a_procedure_out_of_tickets(server: &PrivateServer) {
     }
 }
 
-/// With a bound on lock waiters newcomers are kept out; whoever holds locks is not.
+/// With a bound on those who wait for row locks without their places newcomers get as many places as half the processors; whoever
+/// holds locks gets in.
 fn bound_on_lock_waiters(server: &PrivateServer) {
-    set(server, "thread_concurrency", "16");
-    set_number(server, "lock_waiters", 4);
+    let spare = (thread::available_parallelism().unwrap().get() as u64 / 2).max(1);
+    let limit = spare + 8;
+    set(server, "thread_concurrency", &limit.to_string());
+    set(server, "wait_mask", "ROW_LOCK");
     let mut holder = app(server);
     run(&mut holder, "BEGIN").unwrap();
     run(&mut holder, UPDATE_1).unwrap();
-    let waiters: Vec<Running> = (0..40).map(|_| Running::start(server, UPDATE_1)).collect();
-    until_row_waits(server, 4);
+    let waiters: Vec<Running> = (0..4).map(|_| Running::start(server, UPDATE_1)).collect();
+    let number = |name: &str| server.status_number(name).unwrap();
+    until("4 wait without their places", || number("Flifo_lock_waiters") == 4 && number("Flifo_inside") == 0);
+    set_number(server, "lock_waiters", 4);
+    // Sleepers keep their places here.
+    let sleepers: Vec<Running> = (0..limit).map(|_| Running::start(server, "SELECT SLEEP(1000)")).collect();
+    until("the others queue", || number("Flifo_inside") + number("Flifo_queued") == limit);
+    assert_eq!(number("Flifo_inside"), spare);
     run(&mut holder, "UPDATE t SET k = k + 1 WHERE id = 2").unwrap();
     run(&mut holder, "COMMIT").unwrap();
     for waiter in waiters {
         waiter.end().unwrap();
+    }
+    assert_eq!(number("Flifo_lock_waiters"), 0);
+    // Nobody waits for a row any more: all get in.
+    until("all are inside", || number("Flifo_inside") == limit);
+    let mut root = admin(server);
+    for sleeper in sleepers {
+        root.query_drop(format!("KILL QUERY {}", sleeper.id)).unwrap();
+        assert_eq!(code(sleeper.end()), INTERRUPTED);
     }
 }
 
