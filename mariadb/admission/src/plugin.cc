@@ -38,6 +38,7 @@ int init(void *) {
     settings::close();
     return refuse_to_load("the system has no thread left");
   }
+  statement::forget_counts();
   connections::open(admission);
   status::level = server::waits_can_be_hooked() ? WHOLE : STATEMENTS_ONLY;
   if (server::waits_can_be_hooked()) server::hook_waits(waits::begin, waits::end);

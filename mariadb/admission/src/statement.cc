@@ -17,7 +17,7 @@
 
 namespace flifo::statement {
 
-std::atomic<unsigned long long> bypassed{0};
+std::atomic<unsigned long long> bypassed{0}, refused_timeout{0}, refused_queue_full{0};
 
 namespace {
 
@@ -121,10 +121,12 @@ void refuse(MYSQL_THD thd, flifo_status_t why) {
   flifo_admission_config(settings::admission(), &config, sizeof config);
   char text[200];
   if (why == FLIFO_QUEUE_FULL) {
+    refused_queue_full.fetch_add(1, std::memory_order_relaxed);
     snprintf(text, sizeof text, "flifo: %u statements wait for admission already (flifo_max_queue); try again later",
              config.queue_limit);
     server::refuse(thd, ER_TOO_MANY_CONCURRENT_TRXS, text);
   } else {
+    refused_timeout.fetch_add(1, std::memory_order_relaxed);
     snprintf(text, sizeof text,
              "flifo: the statement was not admitted within %llu ms (flifo_queue_timeout); try again later",
              static_cast<unsigned long long>(config.queue_timeout_ns / 1000000));
@@ -132,20 +134,23 @@ void refuse(MYSQL_THD thd, flifo_status_t why) {
   }
 }
 
-// For one that may hold locks, and finds no place.
-flifo_status_t ask_as_holder(Connection &connection, MYSQL_THD thd) {
-  if (rowlocks::holder_must_enter()) return flifo_enter_past_limit(connection.session);
-  const flifo_status_t status = queueing::enter(connection, thd);
-  rowlocks::holder_came_out();
-  return status;
+bool is_refusal(flifo_status_t status) { return status == FLIFO_TIMEOUT || status == FLIFO_QUEUE_FULL; }
+
+// For one that may hold locks, and finds no place. Others may wait for them, so it is not refused: it comes in past the limit.
+void ask_as_holder(Connection &connection, MYSQL_THD thd) {
+  if (!rowlocks::holder_must_enter()) {
+    const flifo_status_t status = queueing::enter(connection, thd);
+    rowlocks::holder_came_out();
+    if (!is_refusal(status)) return;
+  }
+  flifo_enter_past_limit(connection.session);
 }
 
 // For one that finds no place, and of which it is not known whether it holds locks: as if it did.
-flifo_status_t ask_first(Connection &connection, MYSQL_THD thd) {
+void ask_first(Connection &connection, MYSQL_THD thd) {
   flifo_set_class(connection.session, FLIFO_CLASS_FIRST);
-  const flifo_status_t status = ask_as_holder(connection, thd);
+  ask_as_holder(connection, thd);
   flifo_set_class(connection.session, connection.holds_locks ? FLIFO_CLASS_FIRST : FLIFO_CLASS_NORMAL);
-  return status;
 }
 
 // For a statement within one, which takes a ticket. It is never refused: the whole has been admitted. Out of tickets it asks as
@@ -157,13 +162,10 @@ void ask_within(Connection &connection, MYSQL_THD thd) {
 // If it was cancelled, the server sees the kill and ends the statement itself.
 void enter(Connection &connection, MYSQL_THD thd, const Text &text) {
   if (flifo_try_enter(connection.session) != FLIFO_NO_PLACE) return;
-  // Others may wait for what a transaction has locked, or for what this statement frees: it goes on without a place rather than
-  // fail.
-  if (connection.may_hold_locks) ask_as_holder(connection, thd);
-  else if (text.session_locks().freed != 0 || text.ends_prepared()) ask_first(connection, thd);
-  else if (const flifo_status_t status = queueing::enter(connection, thd);
-           status == FLIFO_TIMEOUT || status == FLIFO_QUEUE_FULL)
-    refuse(thd, status);
+  if (connection.may_hold_locks) return ask_as_holder(connection, thd);
+  if (text.session_locks().freed != 0 || text.ends_prepared()) return ask_first(connection, thd);
+  const flifo_status_t status = queueing::enter(connection, thd);
+  if (is_refusal(status)) refuse(thd, status);
 }
 
 // A statement begins whose id is this, or not known (0).
@@ -293,6 +295,10 @@ void on_connection(MYSQL_THD thd, const mysql_event_connection &event) {
 }
 
 }  // namespace
+
+void forget_counts() {
+  for (auto *count : {&bypassed, &refused_timeout, &refused_queue_full}) count->store(0, std::memory_order_relaxed);
+}
 
 void leave(Connection &connection) {
   connection.in_statement = false;

@@ -24,6 +24,12 @@ void leave(Connection &connection);
 // the scheduler has sessions for.
 extern std::atomic<unsigned long long> bypassed;
 
+// Statements that failed because they queued too long, or because too many did.
+extern std::atomic<unsigned long long> refused_timeout, refused_queue_full;
+
+// The plugin comes, and may have been here before: all are 0 again.
+void forget_counts();
+
 }  // namespace flifo::statement
 
 #endif

@@ -23,7 +23,7 @@ struct Times {
 // What one SHOW STATUS shows. It is read by the thread that fills it, before that thread fills it again.
 struct Shown {
   flifo_snapshot_t snapshot;
-  unsigned long long bypassed;
+  unsigned long long bypassed, refused_timeout, refused_queue_full;
   uint32_t lock_waiters;
   const char *policy;
   char line[1024];
@@ -81,6 +81,9 @@ void fill(Shown &shown) {
   memset(&now, 0, sizeof now);
   flifo_snapshot(settings::admission(), &now, sizeof now);
   shown.bypassed = statement::bypassed.load(std::memory_order_relaxed);
+  // The scheduler refuses also transactions, which then come in past the limit.
+  shown.refused_timeout = statement::refused_timeout.load(std::memory_order_relaxed);
+  shown.refused_queue_full = statement::refused_queue_full.load(std::memory_order_relaxed);
   // Those who gave up their places, which the scheduler counts, and those who wait in them.
   shown.lock_waiters = now.lock_waiters + rowlocks::waiters();
   shown.policy = flifo_policy_name(now.policy);
@@ -109,8 +112,8 @@ void fill(Shown &shown) {
   list.add("entered_from_queue", now.entered_from_queue);
   list.add("entered_by_force", now.entered_by_force);
   list.add("handed_on", now.handed_on);
-  list.add("refused_timeout", now.refused_by_timeout);
-  list.add("refused_queue_full", now.refused_queue_full);
+  list.add("refused_timeout", shown.refused_timeout);
+  list.add("refused_queue_full", shown.refused_queue_full);
   list.add("cancelled", now.cancelled);
   list.add("stalls_broken", now.stalls_broken);
   list.add("promoted", now.promoted);

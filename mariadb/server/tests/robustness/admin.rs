@@ -259,21 +259,39 @@ fn the_queue_has_a_timeout(server: &PrivateServer) {
     }
     drop(holder);
     run(&mut app(server), "SELECT 1").unwrap();
-    // A transaction that holds locks is waited for: it is not refused.
-    let mut locker = app(server);
-    run(&mut locker, "BEGIN").unwrap();
-    run(&mut locker, "UPDATE t SET k = k + 1 WHERE id = 1").unwrap();
+    let locker = locker(server);
     let holder = Holder::of_the_only_place(server);
-    run(&mut locker, "COMMIT").unwrap();
+    comes_in_past_the_limit(server, locker, "Flifo_refused_timeout");
     drop(holder);
 }
 
+/// A transaction that holds locks, which is waited for.
+fn locker(server: &PrivateServer) -> Conn {
+    let mut locker = app(server);
+    run(&mut locker, "BEGIN").unwrap();
+    run(&mut locker, "UPDATE t SET k = k + 1 WHERE id = 1").unwrap();
+    locker
+}
+
+/// Where others are refused it is not, and it has a place like any other.
+fn comes_in_past_the_limit(server: &PrivateServer, locker: Conn, refused: &str) {
+    let number = |name: &str| server.status_number(name).unwrap();
+    let before = number(refused);
+    let statement = Running::on(locker, "SELECT SLEEP(1000)");
+    until("it is inside, too", || number("Flifo_inside") == 2);
+    admin(server).query_drop(format!("KILL QUERY {}", statement.id)).unwrap();
+    assert_eq!(code(statement.end()), INTERRUPTED);
+    assert_eq!(number(refused), before);
+}
+
 fn the_queue_may_be_full(server: &PrivateServer) {
+    let locker = locker(server);
     let before = server.status_number("Flifo_refused_queue_full").unwrap();
     let crowd = Crowd::gather(server, 5);
     set_number(server, "max_queue", 5);
     let refused = refuses_all(server, 1637, "5 statements");
     assert_eq!(server.status_number("Flifo_refused_queue_full").unwrap(), before + refused);
+    comes_in_past_the_limit(server, locker, "Flifo_refused_queue_full");
     set_number(server, "max_queue", 6);
     let sixth = Running::start(server, "SELECT 1");
     until("6 are queued", || server.status_number("Flifo_queued").unwrap() == 6);
