@@ -220,7 +220,7 @@ void on_end(MYSQL_THD thd, const mysql_event_general &event) {
   if (connection == nullptr) return;
   // Whose ever statement it was: with another role the account may pass, or may no more.
   const Text text(event.general_query, event.general_query_length);
-  if (text.begins_with("set role")) connection->privilege_known = false;
+  if (text.sets_role()) connection->privilege_known = false;
   if (is_command(event, "Reset connection")) connection->session_locks = 0;
   if (event.event_subclass == MYSQL_AUDIT_GENERAL_RESULT) saw_command(*connection, thd);
   if (!connection->in_statement) return;

@@ -120,6 +120,10 @@ bool Text::ends_transaction() const {
   return true;
 }
 
+bool Text::sets_role() const {
+  return begins_with("set role") || (begins_with("set statement") && ends_with_words("for set role"));
+}
+
 SessionLocks Text::session_locks() const {
   SessionLocks locks = locks_of_names();
   if (begins_with("flush ") && ends_with_words("read lock")) locks.taken |= SessionLocks::TABLES;

@@ -29,6 +29,9 @@ class Text {
   // them; also in a comment that is run.
   bool begins_with(const char *words) const;
 
+  // Whether it sets the session's role.
+  bool sets_role() const;
+
   // Whether one of its last words says that a SELECT locks what it reads. Seeing one where there is none does no
   // harm.
   bool locks_what_it_reads() const;

@@ -114,6 +114,7 @@ fn a_role_makes_an_administrator(server: &PrivateServer) {
         "/*!SET*/ ROLE operators",
         "/*!100005 SET ROLE operators */",
         "/*M!100005 SET ROLE operators */",
+        "SET STATEMENT max_statement_time = 9 FOR SET ROLE operators",
     ] {
         let mut client = app(server);
         run(&mut client, takes).unwrap();
