@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 use std::process::Command;
+use std::time::Duration;
 
 use flifo_mariadb::mysql::prelude::Queryable;
 use flifo_mariadb::mysql::{Conn, Error};
-use flifo_mariadb::{Options, Plugin, PrivateServer, client};
+use flifo_mariadb::{Ended, Options, Plugin, PrivateServer, client};
 
 const GUIDE: &str = include_str!("../../../docs/mariadb.md");
 
@@ -67,6 +68,30 @@ fn what_it_says_to_type_works() {
     }
     let left = run(&mut root, "SHOW GLOBAL STATUS LIKE 'Flifo%'");
     assert_eq!(left, Ok(Vec::new()), "the last block takes it away");
+}
+
+/// Who typed INSTALL to have it without a restart, and has it in the option file, has it named twice at the next start.
+#[test]
+fn installed_and_in_the_option_file() {
+    const BOUND: Duration = Duration::from_secs(60);
+    let mut before = PrivateServer::start(Options::new().plugin(Plugin::AtHand)).unwrap();
+    before.connect().unwrap().query_drop("INSTALL SONAME 'flifo'").unwrap();
+    assert_eq!(before.shutdown(BOUND), Ended::Itself(0));
+    let server = PrivateServer::start(Options::new().plugin(Plugin::Loaded).data(before.data_dir())).unwrap();
+    let mut root = server.connect().unwrap();
+    let rows = run(
+        &mut root,
+        "SELECT p.name, PLUGIN_STATUS FROM mysql.plugin p JOIN information_schema.PLUGINS ON PLUGIN_NAME = p.name
+         WHERE p.name = 'flifo'",
+    );
+    assert_eq!(rows, Ok(vec![vec!["'flifo'".to_owned(), "'ACTIVE'".to_owned()]]));
+    let log = server.error_log();
+    assert!(!log.contains("[ERROR]"), "{log}");
+    let told = table("| line |");
+    for line in log.lines().filter(|line| line.contains("'flifo'")) {
+        assert!(told.iter().any(|(text, _)| line.contains(text)), "not in the guide: {line}");
+    }
+    assert!(log.contains("Plugin 'flifo' already installed"), "{log}");
 }
 
 #[test]
