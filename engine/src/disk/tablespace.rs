@@ -23,7 +23,8 @@
 //!
 //! # Failure
 //! A failed read or write is the caller's to try again. A failed sync leaves in doubt what is on disk, and
-//! stops the tablespace for good: every later call is [`Error::Stopped`], and the state stays *open*.
+//! stops the tablespace for good: every later call is [`Error::Stopped`], and the state stays *open*. So is a call that
+//! waited for `state` meanwhile: the failed sync has taken the marks of the files that it was to sync.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -68,7 +69,7 @@ pub struct Tablespace {
     /// Syncs of the data files that were begun, and the last of them that has ended.
     pub(super) syncs_begun: AtomicU64,
     pub(super) synced: AtomicU64,
-    /// The failure that stopped it.
+    /// The failure that stopped it. Set under `state`.
     pub(super) stopped: OnceLock<String>,
 }
 
@@ -80,7 +81,8 @@ pub(super) struct Files {
 
 pub(super) struct DataFile {
     pub(super) file: Box<dyn DiskFile>,
-    /// Written or grown since the last sync began.
+    /// Written or grown since the last sync began. Cleared under `state`, by a sync that then makes it durable or stops the
+    /// tablespace: who finds it false, with `state` locked, may rely on that only if nothing has stopped.
     unsynced: AtomicBool,
 }
 
@@ -204,7 +206,7 @@ impl Tablespace {
     /// Makes all earlier writes durable.
     pub fn sync(&self) -> Result<()> {
         self.with_files(|files| {
-            let _one_at_a_time = lock(&self.state);
+            let _one_at_a_time = self.lock_state()?;
             self.sync_data(files)
         })
     }
@@ -243,7 +245,7 @@ impl Tablespace {
     /// pages whose changes lie before.
     pub(crate) fn mark_checkpoint(&self, checkpoint: Checkpoint) -> Result<()> {
         self.with_files(|files| {
-            let mut blocks = lock(&self.state);
+            let mut blocks = self.lock_state()?;
             self.check_not_ended()?;
             self.sync_data(files)?;
             self.set_checkpoint(checkpoint);
@@ -289,7 +291,7 @@ impl Tablespace {
     fn make_clean(&self, for_good: bool) -> Result<()> {
         self.with_files(|files| {
             let _no_writes = self.writing.write().unwrap_or_else(PoisonError::into_inner);
-            let mut blocks = lock(&self.state);
+            let mut blocks = self.lock_state()?;
             self.sync_data(files)?;
             if blocks.condition() != Condition::Clean {
                 self.write_state(files, &mut blocks, Condition::Clean)?;
@@ -304,7 +306,10 @@ impl Tablespace {
     /// be read and not be on the disk. To be called before what an open state needs is removed.
     pub(crate) fn confirm_clean(&self) -> Result<()> {
         assert!(self.was_clean && !self.is_open.load(Ordering::Acquire));
-        self.with_files(|files| self.write_state(files, &mut lock(&self.state), Condition::Clean))
+        self.with_files(|files| {
+            let mut blocks = self.lock_state()?;
+            self.write_state(files, &mut blocks, Condition::Clean)
+        })
     }
 
     /// Whether the pages on disk fitted together when it was opened.
@@ -320,17 +325,27 @@ impl Tablespace {
     pub(super) fn with_files<T>(&self, f: impl FnOnce(&Files) -> Result<T>) -> Result<T> {
         let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
         let files = files.as_ref().ok_or(Error::Closed)?;
+        self.check_not_stopped().and_then(|()| f(files))
+    }
+
+    fn check_not_stopped(&self) -> Result<()> {
         match self.stopped.get() {
             Some(what) => Err(Error::Stopped { what: what.clone() }),
-            None => f(files),
+            None => Ok(()),
         }
+    }
+
+    /// For a sync, or a new state. Asks again: who waited for one that failed must do neither.
+    fn lock_state(&self) -> Result<MutexGuard<'_, StateBlocks>> {
+        let blocks = lock(&self.state);
+        self.check_not_stopped().map(|()| blocks)
     }
 
     fn mark_open(&self, files: &Files) -> Result<()> {
         if self.is_open.load(Ordering::Acquire) {
             return Ok(());
         }
-        let mut blocks = lock(&self.state);
+        let mut blocks = self.lock_state()?;
         if self.is_open.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -373,7 +388,8 @@ impl Tablespace {
         Ok(())
     }
 
-    /// After a failed sync nobody knows which writes are durable, and a second sync would lie about it.
+    /// After a failed sync nobody knows which writes are durable, and a second sync would lie about it. The caller has
+    /// `state` locked.
     fn stop(&self, path: &str, source: io::Error) -> Error {
         let _ = self.stopped.set(format!("cannot sync {path}: {source}"));
         Error::from_io("cannot sync", path, source)

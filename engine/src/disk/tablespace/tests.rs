@@ -1,5 +1,7 @@
+use std::sync::mpsc::{Receiver, Sender, channel};
+
 use super::super::block::Block;
-use super::super::{Disk, DiskCall, Fault, MemoryDisk};
+use super::super::{Disk, DiskCall, Fault, MemoryDisk, SharedWords};
 use super::*;
 
 const PAGE: usize = 4096;
@@ -146,6 +148,98 @@ fn a_failed_sync_stops_it_for_good() {
     assert!(matches!(space.read(70, page_of(1).bytes_mut()), Err(Error::Stopped { .. })));
     space.close();
     assert!(!Tablespace::open(&disk).unwrap().was_clean());
+}
+
+/// A file whose syncs say that they have begun, and go on when they are told to.
+struct SlowSync {
+    file: Box<dyn DiskFile>,
+    begun: Sender<()>,
+    go_on: Mutex<Receiver<()>>,
+}
+
+impl DiskFile for SlowSync {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_at(buf, offset)
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_at(buf, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.begun.send(()).unwrap();
+        lock(&self.go_on).recv().unwrap();
+        self.file.sync()
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        self.file.allocate(bytes)
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        self.file.bytes()
+    }
+
+    fn map(&self, offset: u64, words: usize) -> io::Result<SharedWords> {
+        self.file.map(offset, words)
+    }
+}
+
+/// Returns when this thread of the process sleeps.
+fn wait_until_asleep(thread: &AtomicU64) {
+    let is_asleep = || {
+        let id = thread.load(Ordering::Acquire);
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{id}/stat")).unwrap_or_default();
+        // Behind the name, which is in parentheses.
+        stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('S'))
+    };
+    while !is_asleep() {
+        std::thread::yield_now();
+    }
+}
+
+/// Who waits behind a sync that then fails does not take what that one was to sync for durable.
+#[test]
+fn who_waited_behind_a_failed_sync_is_stopped_too() {
+    let (before, after) = (Checkpoint { lsn: 8192, epoch: 1 }, Checkpoint { lsn: 12288, epoch: 1 });
+    let calls: [fn(&Tablespace, Checkpoint) -> Result<()>; 4] = [
+        |space, _| space.sync(),
+        |space, checkpoint| space.mark_checkpoint(checkpoint),
+        |space, _| space.mark_clean(),
+        |space, _| space.end_writing(),
+    ];
+    for call in calls {
+        let disk = MemoryDisk::with_power_cuts(1);
+        let space = created(&disk, 2);
+        space.mark_checkpoint(before).unwrap();
+        space.write(70, page_of(1).bytes()).unwrap();
+        let ((tell_begun, begun), (go_on, told)) = (channel(), channel());
+        {
+            let mut files = space.files.write().unwrap();
+            let data = &mut files.as_mut().unwrap().data[1];
+            let nothing = disk.open("data0.flifo").unwrap();
+            let file = std::mem::replace(&mut data.file, nothing);
+            data.file = Box::new(SlowSync { file, begun: tell_begun, go_on: Mutex::new(told) });
+        }
+        disk.fail_nth(Some(DiskCall::Sync), 1, Fault::Io);
+        let thread = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| space.sync());
+            begun.recv().unwrap();
+            let second = scope.spawn(|| {
+                thread.store(rustix::thread::gettid().as_raw_nonzero().get() as u64, Ordering::Release);
+                call(&space, after)
+            });
+            wait_until_asleep(&thread);
+            go_on.send(()).unwrap();
+            assert!(matches!(first.join().unwrap(), Err(Error::Io { .. })));
+            assert!(matches!(second.join().unwrap(), Err(Error::Stopped { .. })));
+        });
+        let next_sync = space.next_sync();
+        assert!(!space.is_synced(next_sync - 1));
+        let found = Tablespace::open(&disk.power_cut()).unwrap();
+        assert_eq!((found.checkpoint(), found.was_clean()), (before, false));
+    }
 }
 
 #[test]
