@@ -1,8 +1,8 @@
 //! The state blocks: whether the pages on disk fit together, or what of the redo log it takes to make them.
 //!
 //! Two blocks in the header area of data file 0 say the same, each with a sequence number and a checksum. The
-//! valid one with the higher number counts. A change of state writes the older block, syncs, then writes the
-//! other one, and syncs again:
+//! valid one with the higher number counts. A change of state writes one block, syncs, then writes the other one, and
+//! syncs again:
 //!
 //! ```text
 //!              block 0      block 1      a crash here, even if it tears the block being written, leaves
@@ -16,8 +16,13 @@
 //!
 //! Both blocks are written each time, since a single new block that rots later would uncover its predecessor,
 //! which says the opposite: an open database would pass for a clean one, or the redo log be read from a place
-//! that it has long overwritten. A write that failed may have left
-//! its block torn, so the next attempt writes that block again, never the one that is known to be good.
+//! that it has long overwritten.
+//!
+//! # Which one first
+//! Never the one that is known to be durable. A write that failed may have left its block torn, so the next attempt writes that
+//! block again. Of two that an opening finds, the older one was synced before the newer one was begun, and the newer one
+//! may be in memory only, if the process was killed or its sync failed: so the newer one is written first. What the older one
+//! says is still true then, since nothing relies on a state before both blocks have it.
 
 use std::io;
 
@@ -71,8 +76,9 @@ pub(crate) struct Checkpoint {
 #[derive(Debug)]
 pub(super) struct StateBlocks {
     database: Uuid,
+    /// The greater one of the two.
     sequence: u64,
-    /// The block that is known to be good: the last one written and synced.
+    /// The block that is known to be durable: the last one written and synced, or the older one of two that were found.
     good: usize,
     /// What both say, or said when it was read.
     condition: Condition,
@@ -110,22 +116,23 @@ impl StateBlocks {
 
     /// Reads the state; `None` if neither block is good, and an error if one cannot be read and the other is not good.
     pub(super) fn open(file: &dyn DiskFile, database: Uuid) -> io::Result<Option<(Self, State)>> {
-        let (mut newest, mut unreadable) = (None::<(Self, State)>, None);
+        let (mut found, mut unreadable) = (Vec::new(), None);
         for (index, at) in BLOCKS_AT.into_iter().enumerate() {
             let mut block = Block::zeroed();
-            if let Err(error) = file.read_at(block.bytes_mut(), at) {
-                unreadable = Some(error);
-                continue;
-            }
-            let Some((sequence, state)) = decode(&block, database) else { continue };
-            if newest.as_ref().is_none_or(|(blocks, _)| blocks.sequence < sequence) {
-                let condition = state.condition;
-                newest = Some((StateBlocks { database, sequence, good: index, condition }, state));
+            match file.read_at(block.bytes_mut(), at) {
+                Ok(()) => {
+                    found.extend(decode(&block, database).map(|(sequence, state)| (sequence, index, state)))
+                }
+                Err(error) => unreadable = Some(error),
             }
         }
-        match unreadable {
-            Some(error) if newest.is_none() => Err(error),
-            _ => Ok(newest),
+        found.sort_unstable_by_key(|&(sequence, ..)| sequence);
+        match (&found[..], unreadable) {
+            (&[(_, good, _), .., (sequence, _, state)] | &[(sequence, good, state)], _) => {
+                Ok(Some((StateBlocks { database, sequence, good, condition: state.condition }, state)))
+            }
+            (_, Some(error)) => Err(error),
+            (_, None) => Ok(None),
         }
     }
 
@@ -285,6 +292,30 @@ mod tests {
                     let found = condition(&disk.power_cut());
                     assert!(found == Some(from) || found == Some(to), "{found:?}");
                 }
+            }
+        }
+    }
+
+    /// A change of state ends between the two syncs, or with a failed one: what the next opening reads may be in memory only.
+    /// Power fails in its first change of state.
+    #[test]
+    fn what_an_opening_finds_is_never_lost_with_its_first_change_of_state() {
+        for seed in 0..300 {
+            for (fails_at, killed) in [(1, false), (2, false), (1, true), (2, true)] {
+                let disk = MemoryDisk::with_power_cuts(seed);
+                let (file, mut blocks) = new_file(&disk);
+                let fault = |call| disk.fail_nth(Some(call), fails_at, Fault::Io);
+                fault(if killed { DiskCall::Write } else { DiskCall::Sync });
+                blocks.write(&*file, &state(Condition::Clean)).unwrap_err();
+                if killed {
+                    // The block is there, and not synced.
+                    let block = encode(blocks.sequence + 1, DATABASE, &state(Condition::Clean));
+                    file.write_at(block.bytes(), BLOCKS_AT[1 - blocks.good]).unwrap();
+                }
+                let (mut blocks, found) = StateBlocks::open(&*file, DATABASE).unwrap().unwrap();
+                disk.fail_nth(Some(DiskCall::Sync), 1, Fault::Io);
+                blocks.write(&*file, &State { condition: Condition::Open, ..found }).unwrap_err();
+                assert!(condition(&disk.power_cut()).is_some(), "seed {seed}, {fails_at}, killed: {killed}");
             }
         }
     }
