@@ -193,6 +193,31 @@ mod tests {
         assert!(read[..8184].iter().all(|&byte| byte == 1) && read[8184..] == [7; 8]);
     }
 
+    /// A system whose pages are larger refuses a mapping that begins where ours do, as this one does one within a page.
+    #[test]
+    fn what_is_mapped_need_not_begin_with_a_page() {
+        use std::sync::atomic::Ordering;
+
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("buffer");
+        let word = |at: u64| at.to_le_bytes();
+        std::fs::write(&path, (0..32768).flat_map(word).collect::<Vec<_>>()).unwrap();
+        let access = FileAccess { direct: false, alignment_bytes: 1, ..FileAccess::default() };
+        let file = RealFile::open(&path, access).unwrap();
+        for from in [0, 1, 511, 513, 8191, 8192, 20_000] {
+            let words = file.map(8 * from, 700).unwrap();
+            assert!(
+                words.iter().zip(from..).all(|(found, word)| found.load(Ordering::Relaxed) == word.to_le())
+            );
+            words[699].fetch_add(1 << 32, Ordering::Relaxed);
+            drop(words);
+            let mut last = [0; 8];
+            file.read_at(&mut last, 8 * (from + 699)).unwrap();
+            assert_eq!(u64::from_ne_bytes(last), (from + 699).to_le() + (1 << 32));
+            file.write_at(&word(from + 699), 8 * (from + 699)).unwrap();
+        }
+    }
+
     #[test]
     fn a_file_for_reading_is_not_written() {
         let directory = tempfile::tempdir().unwrap();

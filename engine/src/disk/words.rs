@@ -9,6 +9,9 @@ use std::sync::atomic::AtomicU64;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
+/// A multiple of the pages of every system: a mapping begins at a multiple of its system's (4 to 64 KiB).
+const PAGES_BYTES: u64 = 64 << 10;
+
 /// Words that are a part of a file ([`DiskFile::map`](super::DiskFile::map)): what is stored in them is in the file.
 pub struct SharedWords {
     start: NonNull<AtomicU64>,
@@ -18,8 +21,14 @@ pub struct SharedWords {
 }
 
 enum Owner {
-    Memory { _words: Arc<[AtomicU64]> },
-    Mapping,
+    Memory {
+        _words: Arc<[AtomicU64]>,
+    },
+    /// It begins before the words, with what else its first page has.
+    Mapping {
+        begin: NonNull<u8>,
+        bytes: usize,
+    },
 }
 
 // SAFETY: atomics, which live as long as this does.
@@ -34,14 +43,19 @@ impl SharedWords {
         SharedWords { start, words: words.len(), owner: Owner::Memory { _words: words } }
     }
 
-    /// `words` of `file` from `offset` on, both not 0 and `offset` a multiple of a page. The file is that long, and stays
-    /// so: who touches what is cut off dies of it (SIGBUS).
+    /// `words` of `file` from `offset` on, a multiple of a word; there is one at least. The file is that long, and stays so: who
+    /// touches what is cut off dies of it (SIGBUS).
     pub(super) fn of_file(file: impl AsFd, offset: u64, words: usize) -> io::Result<Self> {
-        let (bytes, access) = (words * size_of::<AtomicU64>(), ProtFlags::READ | ProtFlags::WRITE);
+        assert!(offset.is_multiple_of(size_of::<AtomicU64>() as u64), "words at {offset}");
+        let before = (offset % PAGES_BYTES) as usize;
+        let bytes = before + words * size_of::<AtomicU64>();
+        let (access, from) = (ProtFlags::READ | ProtFlags::WRITE, offset - before as u64);
         // SAFETY: a new mapping, at an address of the system's choice.
-        let start = unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, file, offset) }?;
-        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(SharedWords { start, words, owner: Owner::Mapping })
+        let begin = unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, file, from) }?;
+        let begin: NonNull<u8> = NonNull::new(begin.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        // SAFETY: within the mapping, and aligned as a page and `before` are.
+        let start = unsafe { begin.add(before) }.cast();
+        Ok(SharedWords { start, words, owner: Owner::Mapping { begin, bytes } })
     }
 }
 
@@ -57,9 +71,9 @@ impl Deref for SharedWords {
 
 impl Drop for SharedWords {
     fn drop(&mut self) {
-        if matches!(self.owner, Owner::Mapping) {
+        if let Owner::Mapping { begin, bytes } = self.owner {
             // SAFETY: mapped with these bounds, and nobody borrows from it any more.
-            let _ = unsafe { munmap(self.start.as_ptr().cast(), self.words * size_of::<AtomicU64>()) };
+            let _ = unsafe { munmap(begin.as_ptr().cast(), bytes) };
         }
     }
 }
