@@ -366,7 +366,8 @@ impl Database {
     /// afterwards ([`Error::Closed`]); closing again does nothing. Transactions that have not ended are rolled back by the
     /// next open.
     ///
-    /// After an error the database can still be read, and not be changed; the last handle's drop lets go of the files.
+    /// After an error the database can still be read, and not be changed; after a failed sync of the data files no page is
+    /// read any more that is not in memory ([`Error::Stopped`]). The last handle's drop lets go of the files.
     pub fn close(&self) -> Result<()> {
         let waiter = self.inner.waiter();
         if self.inner.closed.load(Ordering::Acquire) {
