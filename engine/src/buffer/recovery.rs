@@ -160,11 +160,12 @@ impl<'p> Replay<'p> {
         true
     }
 
-    /// Whether the page can be read; one that was never written, or is torn, cannot.
+    /// Whether the page can be read; one that was never written, is torn, or lies where the medium has failed, cannot. (The
+    /// medium takes a write there.)
     fn is_readable(&self, page: PageNo, waiter: &Waiter) -> Result<bool> {
         match self.pool.retry(waiter, || self.pool.optimistic(page).map(drop)) {
             Ok(()) => Ok(true),
-            Err(Error::CorruptPage { .. }) => Ok(false),
+            Err(Error::CorruptPage { .. } | Error::Io { .. }) => Ok(false),
             Err(error) => Err(error),
         }
     }
