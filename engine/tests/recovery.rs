@@ -542,6 +542,55 @@ fn files_put_back_from_an_older_copy_are_noticed() {
     }
 }
 
+/// A database, a copy of it, closed or not, and the same one as a kill left it after changes in three more openings, with the
+/// copy's data files. The log has the last changes in its buffer only.
+fn with_older_data_files(copy_is_closed: bool, change: impl Fn(&Database)) -> (MemoryDisk, Worker) {
+    let (disk, mut worker) = crashed();
+    let db = open(&disk).unwrap();
+    work(&db, &mut worker, 100);
+    let copied_open = disk.kill();
+    db.close().unwrap();
+    let copied = if copy_is_closed { disk.kill() } else { copied_open };
+    for _ in 0..2 {
+        let db = open(&disk).unwrap();
+        work(&db, &mut worker, 50);
+        db.close().unwrap();
+    }
+    let written = EngineConfig { flush_log_at_trx_commit: FlushLog::Write, ..small() };
+    let db = Database::open_on(on(&disk), written).unwrap();
+    change(&db);
+    work(&db, &mut worker, 50);
+    let mixed = disk.kill();
+    names(&mixed, "data").iter().for_each(|name| put_back(&copied, name, &mixed));
+    (mixed, worker)
+}
+
+/// What the log has is rolled forward, and what comes then counts, though the data files know nothing of the openings since.
+#[test]
+fn older_data_files_are_rolled_forward_and_what_follows_is_recovered() {
+    for copy_is_closed in [true, false] {
+        let (disk, mut worker) = with_older_data_files(copy_is_closed, |_| {});
+        let db = open(&disk).unwrap();
+        check_all(&db, &worker);
+        work(&db, &mut worker, 50);
+        check_all(&open(&disk.kill()).unwrap(), &worker);
+    }
+}
+
+/// A load's pages are in no log: what lies in their places may be rows of long ago.
+#[test]
+fn older_data_files_are_refused_if_rows_were_loaded_in_bulk_since() {
+    for copy_is_closed in [true, false] {
+        let (disk, _) = with_older_data_files(copy_is_closed, |db| {
+            let tree = db.create_tree("loaded").unwrap();
+            db.bulk_load(&tree, rows(1000), |_| {}).unwrap();
+        });
+        let error = open(&disk).err().unwrap();
+        assert!(matches!(error, Error::CorruptRedo { .. }), "{error}");
+        assert!(error.to_string().contains("loaded in bulk"), "{error}");
+    }
+}
+
 /// The power fails while the files grow, while a load is under way, after it: the tree is empty or full.
 #[test]
 fn a_load_that_the_power_cut_off_leaves_all_or_nothing() {

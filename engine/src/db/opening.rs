@@ -15,6 +15,8 @@ use crate::redo::{Log, LogBuffer, LogFiles, Reader};
 const APPLIERS: usize = 4;
 /// Progress is told after so many bytes of log.
 const PROGRESS_BYTES: u64 = 1 << 20;
+/// The log, for people.
+const LOG_NAMES: &str = "redo*.flifo";
 
 /// A log that a crash left, and what of it is to be replayed.
 pub(super) struct ToReplay {
@@ -76,20 +78,19 @@ pub(super) fn open_log(
     let buffer = open_buffer(disk, space, config)?;
     let mut reader = Reader::new(&files, start, space.epoch(), redo_bytes_max(space.page_size()));
     let mut seen = Survey::default();
-    let mut survey = |reader: &mut Reader<'_>| -> Result<()> {
-        while reader.next(|end, records| {
-            seen.look_at(end, records, space.page_size());
-            Ok(())
-        })? {}
-        Ok(())
-    };
-    survey(&mut reader)?;
-    if !space.was_clean() {
-        reader.take_over(&buffer)?;
-        survey(&mut reader)?;
+    seen.read_on(&mut reader, space)?;
+    reader.take_over(&buffer)?;
+    seen.read_on(&mut reader, space)?;
+    let end = reader.end();
+    // What was closed has nothing behind it, unless its data files were put back from an older copy.
+    if !space.was_clean() || end.0 > start.lsn {
         check_end(disk, space, &mut reader)?;
     }
-    let end = reader.end();
+    // Or what is appended now would not count: an epoch never falls along the stream.
+    if reader.epoch() >= space.epoch() && !space.follow_epoch(reader.epoch()) {
+        let what = format!("it was written by opening number {}, which there cannot be", reader.epoch());
+        return Err(Error::CorruptRedo { path: disk.path(LOG_NAMES), what });
+    }
     if end.0 > start.lsn {
         // Before anything is done that relies on it: what a killed process wrote can be read, and is lost with the next
         // power cut, and the state after a failed sync is no better.
@@ -131,10 +132,31 @@ fn open_buffer(disk: &dyn Disk, space: &Tablespace, config: &EngineConfig) -> Re
 struct Survey {
     /// How many pages it may have marked as used.
     marked_pages: u64,
+    /// Allocations of bulk loads.
+    loads: u64,
     voided: Voided,
 }
 
 impl Survey {
+    /// Reads the log to its end. Refuses one that has a bulk load, and data files from before that: its pages are not in it.
+    fn read_on(&mut self, reader: &mut Reader<'_>, space: &Tablespace) -> Result<()> {
+        loop {
+            let loads = self.loads;
+            let goes_on = reader.next(|end, records| {
+                self.look_at(end, records, space.page_size());
+                Ok(())
+            })?;
+            let is_later = space.was_clean() || reader.epoch() >= space.epoch();
+            if self.loads > loads && is_later {
+                let what = "rows were loaded in bulk since the data files were copied, and are in no log";
+                return Err(Error::CorruptRedo { path: "the redo log".to_owned(), what: what.to_owned() });
+            }
+            if !goes_on {
+                return Ok(());
+            }
+        }
+    }
+
     /// Looks at the records of the frame that ends at `end`.
     fn look_at(&mut self, end: Lsn, records: &[u8], page_bytes: usize) {
         let mut rest = records;
@@ -147,6 +169,7 @@ impl Survey {
                     self.marked_pages += 8 * bytes.len() as u64;
                 }
                 Op::Unlogged { pages } => {
+                    self.loads += 1;
                     self.voided.add(page.0..page.0.saturating_add(pages.into()), end);
                 }
                 _ => {}
@@ -172,7 +195,7 @@ fn check_end(disk: &dyn Disk, space: &Tablespace, reader: &mut Reader<'_>) -> Re
         return Ok(());
     }
     let what = format!("it ends at {}, and was once durable up to {} at least", end.0, durable.0);
-    Err(Error::CorruptRedo { path: disk.path("redo*.flifo"), what })
+    Err(Error::CorruptRedo { path: disk.path(LOG_NAMES), what })
 }
 
 impl ToReplay {

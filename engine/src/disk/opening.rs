@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, RwLock};
 
 use uuid::Uuid;
@@ -117,8 +117,7 @@ impl Tablespace {
             ended: AtomicBool::new(false),
             checkpoint: Mutex::new(state.checkpoint),
             durable_log: AtomicU64::new(state.durable_log),
-            // Of this opening; durable before it writes anything.
-            epoch: state.epoch + 1,
+            epoch: AtomicU32::new(state.epoch + 1),
             growing: Mutex::default(),
             pages: AtomicU64::new(state.pages),
             synced_pages: AtomicU64::new(state.pages),

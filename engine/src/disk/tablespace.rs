@@ -27,7 +27,7 @@
 //! waited for `state` meanwhile: the failed sync has taken the marks of the files that it was to sync.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use smallvec::SmallVec;
@@ -60,7 +60,8 @@ pub struct Tablespace {
     pub(super) checkpoint: Mutex<Checkpoint>,
     /// The redo log is known to be durable up to here; goes into the state blocks with the next state.
     pub(super) durable_log: AtomicU64,
-    pub(super) epoch: u32,
+    /// Of this opening; durable before it writes anything. Raised, if at all, before that.
+    pub(super) epoch: AtomicU32,
     pub(super) growing: Mutex<()>,
     pub(super) pages: AtomicU64,
     /// Pages there was room for when the files were last synced: what the state blocks can promise.
@@ -218,7 +219,16 @@ impl Tablespace {
 
     /// Number of this opening: greater than that of any that wrote before.
     pub(crate) fn epoch(&self) -> u32 {
-        self.epoch
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// The redo log was written by opening number `found`, too, of which data files that were put back from an older copy know
+    /// nothing. To be called before anything is written; false if there is no greater number.
+    pub(crate) fn follow_epoch(&self, found: u32) -> bool {
+        assert!(!self.is_open.load(Ordering::Acquire), "it has written with another epoch");
+        let next = found.saturating_add(1);
+        self.epoch.fetch_max(next, Ordering::AcqRel);
+        next < u32::MAX
     }
 
     /// Where recovery begins to read the redo log.
@@ -366,7 +376,7 @@ impl Tablespace {
             pages: self.synced_pages.load(Ordering::Acquire),
             catalog_root: self.catalog_root(),
             checkpoint: self.checkpoint(),
-            epoch: self.epoch,
+            epoch: self.epoch(),
             durable_log: self.durable_log(),
         };
         blocks.write(&*files.data[0].file, &state).map_err(|error| match error {

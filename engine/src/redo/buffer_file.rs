@@ -12,7 +12,6 @@
 //! these ([`Reader::take_over`](super::Reader::take_over)); each opening begins with zeros.
 
 use std::io;
-use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use uuid::Uuid;
@@ -105,11 +104,11 @@ impl LogBuffer {
         self.words
     }
 
-    /// The whole frames from `from` on, one behind the other. Their epochs, which never fall, are some of `epochs`; none has more than
-    /// `payload_max` bytes of records.
-    pub(super) fn frames_from(&self, from: Lsn, epochs: RangeInclusive<u32>, payload_max: usize) -> Vec<u8> {
+    /// The whole frames from `from` on, one behind the other. Their epochs, which never fall, are at least `epoch`; none has
+    /// more than `payload_max` bytes of records.
+    pub(super) fn frames_from(&self, from: Lsn, epoch: u32, payload_max: usize) -> Vec<u8> {
         debug_assert!(from >= LSN_START);
-        let (mut least, mut frames) = (*epochs.start(), Vec::new());
+        let (mut least, mut frames) = (epoch, Vec::new());
         while (frames.len() as u64) < self.bytes() {
             let at = from.0 + frames.len() as u64;
             let length = self.read(at, FRAME_HEADER_BYTES as u64);
@@ -118,7 +117,7 @@ impl LogBuffer {
                 break;
             }
             match find(at, &self.read(at, frame_bytes(length).min(self.bytes())), payload_max) {
-                Found::Frame { bytes, epoch, .. } if (least..=*epochs.end()).contains(&epoch) => {
+                Found::Frame { bytes, epoch, .. } if epoch >= least => {
                     least = epoch;
                     frames.extend(self.read(at, bytes));
                 }

@@ -25,7 +25,7 @@ pub(crate) struct Reader<'f> {
     bytes_at: u64,
     bytes: Vec<u8>,
     epoch: u32,
-    /// The greatest that there can be.
+    /// The greatest that there is, unless the data files are older than the log.
     last_epoch: u32,
     chunk: AlignedBuffer,
 }
@@ -72,10 +72,15 @@ impl<'f> Reader<'f> {
         Lsn(self.at)
     }
 
+    /// That of the last frame that was given, or the least that it could have.
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
     /// At the end of the stream: puts into the files what the process had appended behind it and not written when it was
     /// killed. Reading goes on with that.
     pub(crate) fn take_over(&mut self, buffer: &LogBuffer) -> Result<()> {
-        let mut rest = buffer.frames_from(self.end(), self.epoch..=self.last_epoch, self.payload_max);
+        let mut rest = buffer.frames_from(self.end(), self.epoch, self.payload_max);
         // As the writer does: zeros behind the last frame, up to the block's end.
         let end = (self.at + rest.len() as u64).next_multiple_of(BLOCK_BYTES);
         if !rest.is_empty() && end <= self.room_end {
@@ -91,11 +96,12 @@ impl<'f> Reader<'f> {
     /// But if a block that was durable is lost, the frames behind it tell.
     pub(crate) fn durable_behind(&mut self) -> Result<Lsn> {
         let (end, last) = (self.at, self.limit.min(self.at + BEHIND_BYTES));
+        let epochs = self.epoch..=self.last_epoch.max(self.epoch);
         let mut durable = 0;
         while self.at + ALIGNMENT_BYTES < last {
             let within = (self.at - self.bytes_at) as usize;
             let bytes = self.bytes.get(within..).unwrap_or(&[]);
-            let step = match may_begin(bytes, self.epoch..=self.last_epoch, self.payload_max) {
+            let step = match may_begin(bytes, epochs.clone(), self.payload_max) {
                 true => find(self.at, bytes, self.payload_max),
                 false if bytes.len() < HEADER_BYTES => Found::More(HEADER_BYTES),
                 false => Found::End,
