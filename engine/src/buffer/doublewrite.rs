@@ -38,9 +38,16 @@
 //! Copies that are not newer than the checkpoint are left alone: their pages were synced before it was made. One may
 //! be years old, in the area of an instance that is used no more, or from before the doublewrite was switched off; redo
 //! could not bring it up to date. The same goes for copies from before a load that filled their pages ([`Voided`]).
+//!
+//! No copy is newer than the end of the log, which was durable before it. One that is tells that a part of the log is lost, or
+//! that data files and log were put back from an older copy, and the areas were not. It is refused, before anything is written:
+//! the page in its place may be good.
+//!
+//! A copy that cannot be read is missed only where the page in its place is not whole, and no other copy is.
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 
 use uuid::Uuid;
 
@@ -158,15 +165,31 @@ pub(crate) fn remove(disk: &dyn Disk) {
 }
 
 /// Puts whole copies in the places of pages that a crash has torn, or a failed sync may have, or that cannot be read, and
-/// makes them durable; not those that are void.
-pub(crate) fn repair(disk: &dyn Disk, space: &Tablespace, voided: &Voided) -> Result<()> {
-    let mut copies = find_copies(disk, space)?;
+/// makes them durable; not those that are void. Of a log that ends before one of them, at `log_end`, a part is lost, or the
+/// areas are of another time: then nothing is put anywhere.
+pub(crate) fn repair(disk: &dyn Disk, space: &Tablespace, voided: &Voided, log_end: Lsn) -> Result<()> {
+    let Copies { newest: mut copies, unread } = find_copies(disk, space)?;
+    if let Some((page, (copied, _))) = copies.iter().find(|&(_, &(copied, _))| copied > log_end) {
+        let what =
+            format!("a copy of page {} was changed at {}, the log ends at {}", page.0, copied.0, log_end.0);
+        return Err(Error::CorruptRedo { path: disk.path("doublewrite*.flifo"), what });
+    }
+    let mut buffer = AlignedBuffer::new(space.page_size());
+    // Before anything is written over them: the medium may give them another time.
+    for (pages, error) in unread {
+        let is_whole = |page: &PageNo| {
+            let read = space.read(page.0, buffer.bytes_mut());
+            read.and_then(|()| verify(buffer.bytes(), *page)).is_ok()
+        };
+        if !pages.iter().filter(|&page| !copies.contains_key(page)).all(is_whole) {
+            return Err(error);
+        }
+    }
     // A load has filled these since: redo would not make of a copy what belongs there.
     copies.retain(|&page, &mut (copied, _)| !voided.is_void(page, copied));
     if copies.is_empty() {
         return Ok(());
     }
-    let mut buffer = AlignedBuffer::new(space.page_size());
     for (page, (copied, copy)) in copies {
         if page.0 >= space.pages() {
             space.grow(page.0 + 1)?;
@@ -182,9 +205,18 @@ pub(crate) fn repair(disk: &dyn Disk, space: &Tablespace, voided: &Voided) -> Re
     space.sync()
 }
 
-/// The newest whole copy of each page in any segment. The segments that have some are durable then.
-fn find_copies(disk: &dyn Disk, space: &Tablespace) -> Result<BTreeMap<PageNo, (Lsn, Vec<u8>)>> {
-    let mut copies = BTreeMap::new();
+/// What the areas have.
+#[derive(Default)]
+struct Copies {
+    /// The newest whole copy of each page in any segment, if it is newer than the checkpoint.
+    newest: BTreeMap<PageNo, (Lsn, Vec<u8>)>,
+    /// Pages whose copies in one segment could not be read, and why.
+    unread: Vec<(Vec<PageNo>, Error)>,
+}
+
+/// Finds them. The segments that have some are durable then.
+fn find_copies(disk: &dyn Disk, space: &Tablespace) -> Result<Copies> {
+    let mut copies = Copies::default();
     let mut segment = AlignedBuffer::new(segment_bytes(space.page_size()));
     let names = disk.names().map_err(|source| Error::from_io("cannot list", disk.path(""), source))?;
     for name in names.iter().filter(|name| instance_of(name).is_some()) {
@@ -192,41 +224,92 @@ fn find_copies(disk: &dyn Disk, space: &Tablespace) -> Result<BTreeMap<PageNo, (
         let file = disk.open(name).map_err(failed("cannot open"))?;
         for index in 0..SEGMENTS {
             let at = (index * segment.bytes().len()) as u64;
-            match file.read_at(segment.bytes_mut(), at) {
-                Ok(()) if newest_copies(segment.bytes(), space, &mut copies) => {
-                    file.write_at(segment.bytes(), at).map_err(failed("cannot write"))?;
-                    file.sync().map_err(failed("cannot sync"))?;
+            let page_bytes = space.page_size();
+            let read = read_segment(&*file, at, segment.bytes_mut(), page_bytes);
+            let (parts, error) = read.map_err(failed("cannot read"))?;
+            let mut pages = pages_of(segment.bytes(), space);
+            let is_needed = take_newest(segment.bytes(), &pages, space, &mut copies.newest);
+            if let Some(source) = error {
+                pages.retain(|(_, part)| !parts.contains(part));
+                let unread = pages.into_iter().map(|(page, _)| page).collect();
+                copies.unread.push((unread, failed("cannot read")(source)));
+            }
+            if is_needed {
+                for part in parts {
+                    let from = at + part.start as u64;
+                    file.write_at(&segment.bytes()[part], from).map_err(failed("cannot write"))?;
                 }
-                Ok(()) => {}
-                // Never written to the end: nothing that it was to protect was written either.
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
-                Err(source) => return Err(failed("cannot read")(source)),
+                file.sync().map_err(failed("cannot sync"))?;
             }
         }
     }
     Ok(copies)
 }
 
-/// Takes what is newer in this segment; whether there was anything that is newer than the checkpoint.
-fn newest_copies(segment: &[u8], space: &Tablespace, copies: &mut BTreeMap<PageNo, (Lsn, Vec<u8>)>) -> bool {
-    let (head, pages) = segment.split_at(HEADER_BYTES);
+/// Reads a segment, page by page if it cannot be read as a whole; then zeros are in the place of what could not be read. Gives
+/// the parts that were read, and why not all. An error if it is the header.
+fn read_segment(
+    file: &dyn DiskFile,
+    at: u64,
+    segment: &mut [u8],
+    page_bytes: usize,
+) -> io::Result<(Vec<Range<usize>>, Option<io::Error>)> {
+    let all = 0..segment.len();
+    match file.read_at(segment, at) {
+        Ok(()) => Ok((vec![all], None)),
+        // Never written to the end: nothing that it was to protect was written either.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            segment.fill(0);
+            Ok((Vec::new(), None))
+        }
+        Err(error) => {
+            let header = 0..HEADER_BYTES;
+            file.read_at(&mut segment[header.clone()], at)?;
+            let mut parts = vec![header];
+            for part in (0..BATCH_PAGES).map(|index| page_in_segment(index, page_bytes)) {
+                match file.read_at(&mut segment[part.clone()], at + part.start as u64) {
+                    Ok(()) => parts.push(part),
+                    Err(_) => segment[part].fill(0),
+                }
+            }
+            Ok((parts, Some(error)))
+        }
+    }
+}
+
+fn page_in_segment(index: usize, page_bytes: usize) -> Range<usize> {
+    let from = HEADER_BYTES + index * page_bytes;
+    from..from + page_bytes
+}
+
+/// The pages of a segment's batch, and where in it they are; none if it is not of this database.
+fn pages_of(segment: &[u8], space: &Tablespace) -> Vec<(PageNo, Range<usize>)> {
     let mut header = Block::zeroed();
-    header.bytes_mut().copy_from_slice(head);
+    header.bytes_mut().copy_from_slice(&segment[..HEADER_BYTES]);
     let ours = header.field(0) == MAGIC
         && header.is_sealed()
         && header.u32(8) as usize == space.page_size()
         && header.field(16) == *space.database().as_bytes();
-    if !ours {
-        return false;
-    }
-    let count = (header.u32(12) as usize).min(BATCH_PAGES);
+    let count = if ours { (header.u32(12) as usize).min(BATCH_PAGES) } else { 0 };
+    let page = |index| PageNo(header.u64(NUMBERS_AT + index * 8));
+    (0..count).map(|index| (page(index), page_in_segment(index, space.page_size()))).collect()
+}
+
+/// Takes what is newer of these pages; whether there was anything that is newer than the checkpoint.
+fn take_newest(
+    segment: &[u8],
+    pages: &[(PageNo, Range<usize>)],
+    space: &Tablespace,
+    newest: &mut BTreeMap<PageNo, (Lsn, Vec<u8>)>,
+) -> bool {
     let mut is_needed = false;
-    for (index, bytes) in pages.chunks_exact(space.page_size()).take(count).enumerate() {
-        let (page, copied) = (PageNo(header.u64(NUMBERS_AT + index * 8)), lsn(bytes));
-        if copied.0 > space.checkpoint().lsn && verify(bytes, page).is_ok() {
+    for (page, part) in pages {
+        let bytes = &segment[part.clone()];
+        let copied = lsn(bytes);
+        if copied.0 > space.checkpoint().lsn && verify(bytes, *page).is_ok() {
             is_needed = true;
-            if copies.get(&page).is_none_or(|&(known, _)| known < copied) {
-                copies.insert(page, (copied, bytes.to_vec()));
+            if newest.get(page).is_none_or(|&(known, _)| known < copied) {
+                newest.insert(*page, (copied, bytes.to_vec()));
             }
         }
     }
@@ -265,7 +348,7 @@ mod tests {
     fn found(void_until: Lsn) -> Result<Lsn> {
         let ((disk, space), mut voided) = (rotten(), Voided::default());
         voided.add(PAGE.0..PAGE.0 + 1, void_until);
-        repair(&disk, &space, &voided).unwrap();
+        repair(&disk, &space, &voided, Lsn(6000)).unwrap();
         let mut page = AlignedBuffer::new(4096);
         space.read(PAGE.0, page.bytes_mut()).unwrap();
         verify(page.bytes(), PAGE).map(|()| lsn(page.bytes()))
@@ -276,5 +359,49 @@ mod tests {
         assert_eq!(found(Lsn(4999)).unwrap(), Lsn(5000));
         found(Lsn(5000)).unwrap_err();
         found(Lsn(5500)).unwrap_err();
+    }
+
+    #[test]
+    fn a_copy_that_is_newer_than_the_log_is_refused_and_put_nowhere() {
+        let (disk, space) = rotten();
+        let mut page = AlignedBuffer::new(4096);
+        write_page(page.bytes_mut(), Lsn(4500));
+        space.write(PAGE.0, page.bytes()).unwrap();
+        let refused = repair(&disk, &space, &Voided::default(), Lsn(4999));
+        assert!(matches!(refused, Err(Error::CorruptRedo { .. })), "{refused:?}");
+        space.read(PAGE.0, page.bytes_mut()).unwrap();
+        assert_eq!((verify(page.bytes(), PAGE).is_ok(), lsn(page.bytes())), (true, Lsn(4500)));
+    }
+
+    /// What cannot be read of an area is missed only if a page needs it.
+    #[test]
+    fn a_copy_that_cannot_be_read_is_missed_only_if_the_page_is_not_whole() {
+        // Of the header, of the copy, and of what no page of the batch has.
+        for (unreadable, is_missed, is_missed_by_rotten) in
+            [(0, true, true), (HEADER_BYTES, false, true), (HEADER_BYTES + 4096, false, false)]
+        {
+            for rotten_in_place in [false, true] {
+                let ((disk, space), mut page) = (rotten(), AlignedBuffer::new(4096));
+                if !rotten_in_place {
+                    write_page(page.bytes_mut(), Lsn(4500));
+                    space.write(PAGE.0, page.bytes()).unwrap();
+                }
+                disk.make_unreadable("doublewrite0.flifo", unreadable as u64);
+                let repaired = repair(&disk, &space, &Voided::default(), Lsn(6000));
+                space.read(PAGE.0, page.bytes_mut()).unwrap();
+                match if rotten_in_place { is_missed_by_rotten } else { is_missed } {
+                    true => assert!(matches!(repaired, Err(Error::Io { .. })), "{unreadable}: {repaired:?}"),
+                    false => {
+                        repaired.unwrap();
+                        verify(page.bytes(), PAGE).unwrap();
+                        let is_copy = unreadable > HEADER_BYTES;
+                        assert_eq!(lsn(page.bytes()), Lsn(if is_copy { 5000 } else { 4500 }));
+                    }
+                }
+                // The medium may give it another time.
+                let file = disk.open("doublewrite0.flifo").unwrap();
+                file.read_at(page.bytes_mut(), unreadable as u64).unwrap_err();
+            }
+        }
     }
 }

@@ -95,7 +95,7 @@ pub(super) fn open_log(
         // Before anything is done that relies on it: what a killed process wrote can be read, and is lost with the next
         // power cut, and the state after a failed sync is no better.
         files.rewrite(Lsn(start.lsn), end)?;
-        doublewrite::repair(disk, space, &seen.voided)?;
+        doublewrite::repair(disk, space, &seen.voided, end)?;
     }
     space.note_durable_log(end.0);
     // The files were that long at the checkpoint; what they have grown by since was allocated first, and the log has that.
