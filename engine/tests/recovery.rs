@@ -591,6 +591,29 @@ fn older_data_files_are_refused_if_rows_were_loaded_in_bulk_since() {
     }
 }
 
+/// A closed database was put back from an older copy, with its log, and the doublewrite areas were not. What they have of the
+/// time after the copy is of other changes than those that come now.
+#[test]
+fn copies_of_another_time_are_never_taken_for_pages() {
+    let (disk, first) = closed();
+    let copied = disk.kill();
+    let db = open(&disk).unwrap();
+    work(&db, &mut Worker::after(SEED, 0, first.done), 100);
+    db.checkpoint().unwrap();
+    let mixed = disk.kill();
+    for name in names(&mixed, "data").iter().chain(&names(&mixed, "redo")) {
+        put_back(&copied, name, &mixed);
+    }
+    let start = checkpoint(&mixed);
+    assert!(copies(&mixed).iter().any(|&(_, lsn)| lsn > start));
+    // So that the areas stay as they are.
+    let once = EngineConfig { doublewrite: false, ..small() };
+    let (db, mut second) = (Database::open_on(on(&mixed), once).unwrap(), Worker::new(SEED, 1));
+    work(&db, &mut second, 300);
+    let db = open(&mixed.kill()).unwrap();
+    check(&db, &db.tree("t").unwrap(), SEED, &[first.done, second.done], 0);
+}
+
 /// The power fails while the files grow, while a load is under way, after it: the tree is empty or full.
 #[test]
 fn a_load_that_the_power_cut_off_leaves_all_or_nothing() {

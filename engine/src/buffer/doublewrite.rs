@@ -205,6 +205,34 @@ pub(crate) fn repair(disk: &dyn Disk, space: &Tablespace, voided: &Voided, log_e
     space.sync()
 }
 
+/// Makes void what the areas have that is newer than a closed database, whose log ends at its checkpoint: they are of another
+/// time, and were not put back with it from an older copy. After a crash such copies would pass for its own.
+pub(crate) fn forget_later(disk: &dyn Disk, space: &Tablespace) -> Result<()> {
+    let mut segment = AlignedBuffer::new(segment_bytes(space.page_size()));
+    for name in area_names(disk)? {
+        let path = || disk.path(&name);
+        let failed = |action| move |source| Error::from_io(action, path(), source);
+        let file = disk.open(&name).map_err(failed("cannot open"))?;
+        for index in 0..SEGMENTS {
+            let at = (index * segment.bytes().len()) as u64;
+            // What cannot be read is no copy.
+            let is_read = read_segment(&*file, at, segment.bytes_mut(), space.page_size()).is_ok();
+            let pages = if is_read { pages_of(segment.bytes(), space) } else { Vec::new() };
+            if take_newest(segment.bytes(), &pages, space, &mut BTreeMap::new()) {
+                file.write_at(Block::zeroed().bytes(), at).map_err(failed("cannot write"))?;
+                file.sync().map_err(failed("cannot sync"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn area_names(disk: &dyn Disk) -> Result<Vec<String>> {
+    let mut names = disk.names().map_err(|source| Error::from_io("cannot list", disk.path(""), source))?;
+    names.retain(|name| instance_of(name).is_some());
+    Ok(names)
+}
+
 /// What the areas have.
 #[derive(Default)]
 struct Copies {
@@ -218,10 +246,10 @@ struct Copies {
 fn find_copies(disk: &dyn Disk, space: &Tablespace) -> Result<Copies> {
     let mut copies = Copies::default();
     let mut segment = AlignedBuffer::new(segment_bytes(space.page_size()));
-    let names = disk.names().map_err(|source| Error::from_io("cannot list", disk.path(""), source))?;
-    for name in names.iter().filter(|name| instance_of(name).is_some()) {
-        let failed = |action| move |source| Error::from_io(action, disk.path(name), source);
-        let file = disk.open(name).map_err(failed("cannot open"))?;
+    for name in area_names(disk)? {
+        let path = || disk.path(&name);
+        let failed = |action| move |source| Error::from_io(action, path(), source);
+        let file = disk.open(&name).map_err(failed("cannot open"))?;
         for index in 0..SEGMENTS {
             let at = (index * segment.bytes().len()) as u64;
             let page_bytes = space.page_size();

@@ -80,9 +80,10 @@ impl Database {
     /// cannot be opened is checked as far as it goes; what keeps the check from beginning is an error, of which
     /// [`Error::is_damage`] says whether it is the files'.
     ///
-    /// A database that was closed is not changed, but for files of its redo log that are missing or damaged: nothing of them is
-    /// needed, and they are made anew, as by any open. One that was not is recovered first, and closed afterwards;
-    /// transactions that were cut off are rolled back by the next open.
+    /// A database that was closed is not changed, but for files of its redo log that are missing or damaged (nothing of them is
+    /// needed, and they are made anew, as by any open), and for doublewrite areas that were not put back together with it, whose
+    /// pages are made void. One that was not is recovered first, and closed afterwards; transactions that were cut off are rolled
+    /// back by the next open.
     pub fn check_in(
         dir: impl AsRef<Path>,
         config: EngineConfig,

@@ -96,6 +96,8 @@ pub(super) fn open_log(
         // power cut, and the state after a failed sync is no better.
         files.rewrite(Lsn(start.lsn), end)?;
         doublewrite::repair(disk, space, &seen.voided, end)?;
+    } else if space.was_clean() {
+        doublewrite::forget_later(disk, space)?;
     }
     space.note_durable_log(end.0);
     // The files were that long at the checkpoint; what they have grown by since was allocated first, and the log has that.
@@ -184,6 +186,7 @@ fn replace_log(
     config: &EngineConfig,
 ) -> Result<(Arc<Log>, Option<ToReplay>)> {
     space.confirm_clean()?;
+    doublewrite::forget_later(disk, space)?;
     create_log(disk, space, config).map(|log| (log, None))
 }
 
