@@ -342,9 +342,10 @@ impl LockTable {
         look_out(GRANT_LOOKS, || self.would_grant(request))
     }
 
-    /// Writes down an implicit lock: gives `owner`, whose id the caller found in the row, an exclusive lock of the
-    /// record, so that there is something to wait for. Whether `owner` holds it now; if not, it has ended. Whom it had
-    /// passed gives way.
+    /// Writes down an implicit lock: gives `owner`, whose id is in the row, an exclusive lock of the record, so that there
+    /// is something to wait for. The caller holds the row's latch: an id that was there a moment ago is no lock, its owner may
+    /// have undone what it wrote, and another have locked the row since. Whether `owner` holds it now; if not, it has ended.
+    /// Whom it had passed gives way.
     ///
     /// `is_active` says whether the owner still is active. It is called under mutexes of this room, so it reads an
     /// atomic and no more. An owner that ends becomes inactive for it first, and calls [`LockTable::release_all`]

@@ -1,5 +1,5 @@
 //! A few threads in random and in adversarial (PCT) schedules (shuttle): locks, deadlocks, cancels and timeouts at
-//! once; and writers that have no lock objects, with readers that have. Shuttle itself finds those who wait for ever.
+//! once; and writers that have no lock objects, and undo some of what they write, with readers that have. Shuttle itself finds those who wait for ever.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -120,16 +120,17 @@ impl Rows {
         self.active[owner.0 as usize].load(Ordering::SeqCst) == 1
     }
 
-    /// Locks a row, to write it or to read it; who wrote it last then.
+    /// Locks a row, to write it or to read it; who had written it last.
     fn take(&self, owner: TxnId, row: usize, writes: bool) -> Result<Option<TxnId>, LockError> {
         let name = [row as u8];
         let mode = if writes { LockMode::Exclusive } else { LockMode::Shared };
         let mut request = Request::new(owner, LockKey { tree: 0, key: Some(&name) }, mode);
         loop {
             let mut latched = lock(&self.rows[row]);
-            let writer = latched.filter(|&writer| writer != owner && self.is_active(writer));
+            let before = *latched;
+            let writer = before.filter(|&writer| writer != owner && self.is_active(writer));
             if writer.is_none() {
-                let is_own = *latched == Some(owner);
+                let is_own = before == Some(owner);
                 let has = match writes {
                     true => is_own || self.table.claim(&request),
                     false => {
@@ -143,17 +144,24 @@ impl Rows {
                     if writes {
                         *latched = Some(owner);
                     }
-                    return Ok(*latched);
+                    return Ok(before);
                 }
                 assert!(!is_own, "nobody is in the way of who has written a row");
             }
             drop(latched);
-            if writer
-                .is_none_or(|writer| self.table.make_explicit(writer, request.key, || self.is_active(writer)))
-            {
+            if writer.is_none_or(|writer| self.has_row(writer, row, request.key)) {
                 request.insists |= self.table.queue(request, &Waiter::background())? == Granted::AfterWait;
             }
         }
+    }
+
+    /// Whether one that was seen to have written the row has it still, so that it is to be waited for. It may have undone that.
+    fn has_row(&self, writer: TxnId, row: usize, key: LockKey<'_>) -> bool {
+        if self.table.holds(writer, key, LockMode::Exclusive) {
+            return true;
+        }
+        let latched = lock(&self.rows[row]);
+        *latched == Some(writer) && self.table.make_explicit(writer, key, || self.is_active(writer))
     }
 
     fn transaction(&self, owner: TxnId) {
@@ -164,10 +172,18 @@ impl Rows {
             if any(4) == 0 {
                 self.table.cancel(TxnId(any(2 * THREADS)));
             }
-            match self.take(owner, row, any(3) > 0) {
-                Ok(writer) => taken[row] = Some(writer),
+            let writes = any(3) > 0;
+            let before = match self.take(owner, row, writes) {
+                Ok(before) => before,
                 Err(LockError::Timeout) => unreachable!("it waits without end"),
                 Err(LockError::Deadlock | LockError::Cancelled) => break,
+            };
+            if writes && any(3) == 0 {
+                thread::yield_now();
+                // What it had of the row before, it has.
+                *lock(&self.rows[row]) = before;
+            } else {
+                taken[row] = Some(if writes { Some(owner) } else { before });
             }
             thread::yield_now();
         }

@@ -3,7 +3,8 @@
 //! # Locks and latches
 //! A writer's lock is its id in the row, so a lock object of another's is made only under a latch of the row's leaf,
 //! when the row has been seen to have no active writer; or by the end of a wait in the row's queue, since a writer looks
-//! at the queue, under the latch, before it writes. So two that exclude each other never hold a row both. Who has to
+//! at the queue, under the latch, before it writes. And a writer's own is made only under the latch that its id in the row is
+//! seen under: it may undo its version, and go on. So two that exclude each other never hold a row both. Who has to
 //! wait drops the latch, queues ([`LockTable::queue`](crate::lock::LockTable::queue)), and looks again.
 //!
 //! A writer may have passed one that has the lock object (`lock`): its id in the row counts, and the other gives way. So
@@ -213,7 +214,7 @@ impl<'s> Txn<'s> {
     ) -> Result<Option<T>> {
         match looked {
             Looked::Locked(found) => Ok(Some(found)),
-            Looked::WrittenBy(writer) => self.wait_for(writer, request, waiter).map(|()| None),
+            Looked::WrittenBy(writer) => self.wait_for(writer, tree, request, waiter).map(|()| None),
             Looked::MustQueue => self.queue(request, waiter).map(|()| None),
             Looked::Conflict => Err(Error::WriteConflict),
             Looked::Bad => Err(bad_version(tree)),
@@ -408,7 +409,7 @@ impl Row {
     }
 }
 
-fn header_of(version: Option<Stored<'_>>) -> Option<Header> {
+pub(super) fn header_of(version: Option<Stored<'_>>) -> Option<Header> {
     Header::of(version.as_ref().map(Stored::prefix))
 }
 

@@ -62,6 +62,7 @@ impl Txn<'_> {
                         }
                         txn.wait_for(
                             writer,
+                            tree,
                             &mut txn.request(id, tree, &entry, LockMode::Exclusive),
                             waiter,
                         )?;

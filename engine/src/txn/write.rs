@@ -1,6 +1,6 @@
 //! Writing: locks, the undo record, the new version.
 
-use super::locking::Put;
+use super::locking::{Put, header_of};
 use super::read::bad_version;
 use super::table::CommitNo;
 use super::undo::{OVERHEAD_BYTES, Record, What};
@@ -170,7 +170,7 @@ impl<'s> Txn<'s> {
             };
             if let Some(header) = header {
                 if let Some(writer) = self.active_writer(id, &header) {
-                    self.wait_for(writer, &mut request, waiter)?;
+                    self.wait_for(writer, tree, &mut request, waiter)?;
                     continue;
                 }
                 if self.is_conflict(id, &header, snapshot) {
@@ -205,16 +205,32 @@ impl<'s> Txn<'s> {
             .is_some_and(|snapshot| header.txn != id && !self.system.table.is_visible(header.txn, snapshot))
     }
 
-    /// Waits for the writer whose id is in the row, if it is still active.
-    pub(super) fn wait_for(&self, writer: TxnId, request: &mut Request<'_>, waiter: &Waiter) -> Result<()> {
+    /// Waits for the writer whose id was seen in the row, if it still is there, and active. The caller looks at the row again.
+    ///
+    /// An id that is not there any more is no lock: a transaction goes on after it has undone its version, and by now another
+    /// may have locked the row. So what is not written down yet is looked at once more, and written down under the latch,
+    /// which who undoes has alone.
+    pub(super) fn wait_for(
+        &self,
+        writer: TxnId,
+        tree: &Tree,
+        request: &mut Request<'_>,
+        waiter: &Waiter,
+    ) -> Result<()> {
+        #[cfg(test)]
+        tests::seen();
         let (locks, table) = (&self.system.locks, &self.system.table);
+        // Nobody writes the end of a tree.
+        let Some(key) = request.key.key else { return Ok(()) };
         if table.ends_soon(writer) {
             return Ok(());
         }
-        match locks.make_explicit(writer, request.key, || table.is_active(writer)) {
-            true => self.queue(request, waiter),
-            false => Ok(()),
-        }
+        let has_it = locks.holds(writer, request.key, LockMode::Exclusive)
+            || tree.look(waiter, key, |now| {
+                header_of(now).is_some_and(|now| now.txn == writer)
+                    && locks.make_explicit(writer, request.key, || table.is_active(writer))
+            })?;
+        if has_it { self.queue(request, waiter) } else { Ok(()) }
     }
 
     /// Waits for those who are in the way, if there are any. The caller looks at the row again; if it has to ask once more
@@ -284,18 +300,29 @@ pub(super) fn lock_key<'k>(tree: &Tree, key: Option<&'k [u8]>) -> LockKey<'k> {
 mod tests {
     use std::cell::RefCell;
     use std::sync::{Arc, Barrier};
+    use std::time::Duration;
 
     use super::*;
-    use crate::row::{Column, ColumnType, Schema};
-    use crate::{Database, EngineConfig, Session, Transaction};
+    use crate::row::{Column, ColumnType, Index, Schema};
+    use crate::{Database, EngineConfig, Savepoint, Session, Transaction};
+
+    type Hook = RefCell<Option<Box<dyn FnOnce()>>>;
 
     thread_local! {
-        static COPIED: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+        static COPIED: Hook = const { RefCell::new(None) };
+        static SEEN: Hook = const { RefCell::new(None) };
     }
 
     /// A row was copied, and nothing is known yet of the one that wrote it.
     pub(super) fn copied() {
         if let Some(then) = COPIED.take() {
+            then();
+        }
+    }
+
+    /// A row was seen to be another active transaction's, and is not latched any more.
+    pub(super) fn seen() {
+        if let Some(then) = SEEN.take() {
             then();
         }
     }
@@ -377,5 +404,98 @@ mod tests {
             });
             assert!(matches!(changed, Ok(true)), "{isolation:?}: {changed:?}");
         }
+    }
+
+    /// While `stops` has seen that a row is `writes`'s and is about to wait, that one goes back to `before` and goes on, and
+    /// `locks` locks the row. The lock is its own then, also when `writes` has ended: `stops` waits for that.
+    fn locked_after_an_undo<T: Send>(
+        db: &Database,
+        (mut writes, before): (Transaction<'_>, Savepoint),
+        locks: impl FnOnce(),
+        stops: impl FnOnce() -> T + Send,
+    ) -> T {
+        let barrier = Arc::new(Barrier::new(2));
+        std::thread::scope(|scope| {
+            let in_look = Arc::clone(&barrier);
+            let thread = scope.spawn(move || {
+                SEEN.set(Some(Box::new(move || {
+                    in_look.wait();
+                    in_look.wait();
+                })));
+                stops()
+            });
+            barrier.wait();
+            writes.rollback_to(before).unwrap();
+            locks();
+            barrier.wait();
+            while db.stats().locks.waiting == 0 && !thread.is_finished() {
+                std::thread::yield_now();
+            }
+            writes.commit().unwrap();
+            thread.join().unwrap()
+        })
+    }
+
+    fn impatient() -> EngineConfig {
+        EngineConfig { lock_wait_timeout: Duration::from_millis(100), ..EngineConfig::default() }
+    }
+
+    #[test]
+    fn a_lock_is_not_taken_away_for_a_version_that_was_undone() {
+        let db = Database::create_on(Arc::new(crate::disk::MemoryDisk::default()), impatient()).unwrap();
+        let table = db.create_table("t").unwrap();
+        let (one, two) = (session(&db), session(&db));
+        let mut fills = one.begin(Isolation::ReadCommitted);
+        fills.insert(&table, b"r", b"0").unwrap();
+        fills.commit().unwrap();
+        let mut value = Vec::new();
+        for (shared, updates) in [(false, true), (true, true), (false, false), (true, false)] {
+            let mut writes = one.begin(Isolation::ReadCommitted);
+            let before = writes.savepoint();
+            assert!(writes.update(&table, b"r", b"1").unwrap());
+            let mut locks = two.begin(Isolation::ReadCommitted);
+            let lock = || {
+                let found = match shared {
+                    true => locks.get_for_share(&table, b"r", &mut value),
+                    false => locks.get_for_update(&table, b"r", &mut value),
+                };
+                assert!(found.unwrap() && value == b"0");
+            };
+            let stopped = locked_after_an_undo(&db, (writes, before), lock, || {
+                let session = session(&db);
+                let mut txn = session.begin(Isolation::ReadCommitted);
+                match updates {
+                    true => txn.update(&table, b"r", b"2"),
+                    false => txn.get_for_update(&table, b"r", &mut Vec::new()),
+                }
+            });
+            assert!(matches!(stopped, Err(Error::LockWaitTimeout)), "{shared} {updates}: {stopped:?}");
+            assert!(locks.update(&table, b"r", b"0").unwrap());
+            locks.commit().unwrap();
+        }
+    }
+
+    /// Of an entry in an index.
+    #[test]
+    fn nor_for_an_entry_whose_deletion_was() {
+        let db = Database::create_on(Arc::new(crate::disk::MemoryDisk::default()), impatient()).unwrap();
+        let schema = Schema::builder().column(Column::new("id", ColumnType::U64));
+        let schema = schema.column(Column::new("n", ColumnType::U64)).primary_key(["id"]);
+        let schema = schema.index(Index::unique("by_n", ["n"])).build().unwrap();
+        let table = db.create_typed_table("t", schema).unwrap();
+        let (one, two) = (session(&db), session(&db));
+        let mut fills = one.begin(Isolation::ReadCommitted);
+        table.insert(&mut fills, (1, 1)).unwrap();
+        fills.commit().unwrap();
+        let mut writes = one.begin(Isolation::ReadCommitted);
+        let before = writes.savepoint();
+        assert!(table.delete(&mut writes, 1).unwrap());
+        let mut locks = two.begin(Isolation::Serializable);
+        let lock = || assert_eq!(table.iter_index(&mut locks, "by_n", ..).unwrap().count(), 1);
+        let inserted = locked_after_an_undo(&db, (writes, before), lock, || {
+            let session = session(&db);
+            table.insert(&mut session.begin(Isolation::ReadCommitted), (2, 1))
+        });
+        assert!(matches!(inserted, Err(Error::DuplicateKey { .. })), "{inserted:?}");
     }
 }
