@@ -108,7 +108,7 @@ pub struct Request<'a> {
     /// It has waited once and has to ask again, for a writer had passed it: it goes before newcomers, and is not passed again.
     pub insists: bool,
     /// Whoever cancels sets this first and calls [`LockTable::cancel`] then. It is looked at when the request has
-    /// begun to wait, so that no cancel is lost between the two.
+    /// begun to wait, and when it waits again since its grant was taken back, so that no cancel is lost between the two.
     pub killed: Option<&'a AtomicBool>,
 }
 
@@ -294,9 +294,7 @@ impl LockTable {
             Begun::Waits(wait) => wait,
         };
         let deadline = request.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        if request.killed.is_some_and(|killed| killed.load(std::sync::atomic::Ordering::Relaxed)) {
-            self.end_wait(wait.at, Verdict::Cancelled);
-        }
+        self.look_for_cancel(&request, &wait);
         self.look_for_deadlock(&wait);
         let mut overtaken = request.insists;
         loop {
@@ -305,9 +303,9 @@ impl LockTable {
             let polite = |verdict| self.let_pass(&wait, verdict, deadline, overtaken);
             let briefly = || match wait.is_behind {
                 true => None,
-                false => wait.node.sleep(Some(soon), overtaken).map(polite),
+                false => self.sleep_until(&request, &wait, Some(soon), overtaken).map(polite),
             };
-            let at_length = || polite(self.sleep(&wait, deadline, overtaken));
+            let at_length = || polite(self.sleep(&request, &wait, deadline, overtaken));
             let verdict = waiter.wait_in_two(WaitReason::RowLock, briefly, at_length);
             match verdict {
                 // With its place back, not before: others go first as long as it has none.
@@ -469,12 +467,41 @@ impl LockTable {
 
     /// Sleeps until the wait has ended, or ends it at the deadline. A grant is to be accepted yet, and may have been taken
     /// back.
-    fn sleep(&self, wait: &Wait, deadline: Option<Instant>, overtaken: bool) -> Verdict {
-        wait.node.sleep(deadline, overtaken).unwrap_or_else(|| {
+    fn sleep(
+        &self,
+        request: &Request<'_>,
+        wait: &Wait,
+        deadline: Option<Instant>,
+        overtaken: bool,
+    ) -> Verdict {
+        self.sleep_until(request, wait, deadline, overtaken).unwrap_or_else(|| {
             self.end_wait(wait.at, Verdict::TimedOut);
             // It has ended now: by this, or by another who was faster, and for good.
             wait.node.verdict().expect("whoever leaves the queue has a verdict")
         })
+    }
+
+    /// The same, but the wait goes on.
+    fn sleep_until(
+        &self,
+        request: &Request<'_>,
+        wait: &Wait,
+        until: Option<Instant>,
+        overtaken: bool,
+    ) -> Option<Verdict> {
+        wait.node.sleep(until, overtaken, || self.look_for_cancel(request, wait))
+    }
+
+    /// Ends the wait if it was cancelled while nobody could see it: before it began, or between a grant and the moment at which
+    /// that was taken back.
+    fn look_for_cancel(&self, request: &Request<'_>, wait: &Wait) {
+        let Some(killed) = request.killed else { return };
+        // Who takes a grant back does it under this mutex, and puts the request back into the queue before it unlocks: whoever
+        // cancels from then on finds it, and who did before has set the flag.
+        drop(self.shard(wait.at.lock.hash));
+        if killed.load(std::sync::atomic::Ordering::Relaxed) {
+            self.end_wait(wait.at, Verdict::Cancelled);
+        }
     }
 
     /// One that was granted the lock, and for which nobody waits, lets others pass for a turn, if they come.

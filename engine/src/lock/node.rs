@@ -93,13 +93,15 @@ impl WaitNode {
     }
 
     /// Sleeps until the wait has ended, or until `deadline`: then `None`, and a verdict may still come. One that is `firm`
-    /// is not overtaken.
-    pub(super) fn sleep(&self, deadline: Option<Instant>, firm: bool) -> Option<Verdict> {
+    /// is not overtaken. Before it sleeps for the first time, and each time that a grant was taken back, it `looks`.
+    pub(super) fn sleep(&self, deadline: Option<Instant>, firm: bool, looks: impl Fn()) -> Option<Verdict> {
         let asleep = if firm { FIRM } else { ASLEEP };
         loop {
             // A polite grant may have been taken back meanwhile.
             self.insist();
-            self.fall_asleep(asleep);
+            if self.fall_asleep(asleep) {
+                looks();
+            }
             if let Some(verdict) = self.verdict() {
                 return Some(verdict);
             }
@@ -134,9 +136,9 @@ impl WaitNode {
         self.insist();
     }
 
-    /// What its thread does before it sleeps, unless there is a verdict already.
-    fn fall_asleep(&self, how: u32) {
-        let _ = self.word.compare_exchange(AWAKE, how, Ordering::Relaxed, Ordering::Relaxed);
+    /// What its thread does before it sleeps, unless there is a verdict already; whether it was awake.
+    fn fall_asleep(&self, how: u32) -> bool {
+        self.word.compare_exchange(AWAKE, how, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Its thread runs again after it has let others pass. The next grant is for good.

@@ -397,6 +397,24 @@ fn a_kill_before_the_wait_is_not_lost() {
     bench.drained([1, 2]);
 }
 
+/// Who was granted the lock does not wait, so who cancels finds nobody; but the grant may be taken back.
+#[test]
+fn a_kill_before_a_grant_is_taken_back_is_not_lost() {
+    let bench = Bench::new();
+    bench.granted(1, b"a", LockMode::Exclusive);
+    let killed = AtomicBool::new(false);
+    let request = Request { killed: Some(&killed), ..Request::new(TxnId(2), key(b"a"), LockMode::Exclusive) };
+    let Begun::Waits(wait) = bench.ask(&request) else { panic!("1 holds it") };
+    wait.node.begin_sleep(false);
+    bench.table.release_all(TxnId(1));
+    killed.store(true, Ordering::Relaxed);
+    assert!(!bench.table.cancel(TxnId(2)));
+    assert!(bench.table.claim(&Request::new(TxnId(3), key(b"a"), LockMode::Exclusive)));
+    assert!(still(&wait) && !wait.node.accept());
+    assert_eq!(bench.table.sleep(&request, &wait, Some(Instant::now()), true), Verdict::Cancelled);
+    bench.drained(1..=3);
+}
+
 #[test]
 fn an_implicit_lock_is_made_explicit_while_its_writer_is_active() {
     let bench = Bench::new();
