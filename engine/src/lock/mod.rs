@@ -233,6 +233,8 @@ struct Wait {
     at: WaitRef,
     node: Arc<WaitNode>,
     may_be_waited_for: bool,
+    /// Once it has the lock: nobody may wait for its owner, neither for locks nor for rows that it has written.
+    lets_pass: bool,
     is_behind: bool,
 }
 
@@ -460,7 +462,9 @@ impl LockTable {
             Answer::Granted(granted) => Begun::Granted(granted),
             Answer::Refused => Begun::Refused,
             Answer::Waits { node, at, may_be_waited_for, is_behind } => {
-                Begun::Waits(Wait { owner: request.owner, at, node, may_be_waited_for, is_behind })
+                // What its owner has written has no lock object, but makes it of the first class, and a loss.
+                let lets_pass = !may_be_waited_for && !asked.first && asked.weight == 0;
+                Begun::Waits(Wait { owner: request.owner, at, node, may_be_waited_for, lets_pass, is_behind })
             }
         }
     }
@@ -506,7 +510,7 @@ impl LockTable {
 
     /// One that was granted the lock, and for which nobody waits, lets others pass for a turn, if they come.
     fn let_pass(&self, wait: &Wait, verdict: Verdict, deadline: Option<Instant>, overtaken: bool) -> Verdict {
-        if verdict == Verdict::Granted && !overtaken && !wait.may_be_waited_for {
+        if verdict == Verdict::Granted && !overtaken && wait.lets_pass {
             let end = Instant::now() + self.turn_of(wait);
             wait.node.let_pass(deadline.map_or(end, |deadline| deadline.min(end)));
         }

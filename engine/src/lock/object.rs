@@ -16,9 +16,9 @@
 //! two context switches for a handful of changes. So it lets others pass for a while, [`LockConfig::turn`](super::LockConfig),
 //! asleep. And where others came in the moment after the lock was handed over before (`is_passed`), the next one that wakes
 //! up waits for such a moment (`linger`), lets them pass if they come, and goes on at once if not. After its turn, or as soon
-//! as they come seldom, as to one of a hundred hot rows, it insists: its next grant is for good. Who holds other locks does
-//! not let anybody pass, since others may wait for it. So a waiter is overtaken for no longer than it takes to wake up, a
-//! moment, and a turn.
+//! as they come seldom, as to one of a hundred hot rows, it insists: its next grant is for good. Who holds other locks, or has
+//! written other rows, does not let anybody pass, since others may wait for it. So a waiter is overtaken for no longer than it
+//! takes to wake up, a moment, and a turn.
 //!
 //! - `unaccepted` is the only holder, holds [`Parts::EXCLUSIVE`] and nothing else, and had nothing before.
 //!

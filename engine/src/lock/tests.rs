@@ -438,6 +438,21 @@ fn who_lets_others_pass_does_not_wait_out_its_turn_for_nobody() {
     bench.drained(1..=3);
 }
 
+/// What one has written are locks, too, though there is no object of them.
+#[test]
+fn who_has_something_that_others_may_wait_for_lets_nobody_pass() {
+    let bench = Bench::new();
+    bench.granted(1, b"a", LockMode::Exclusive);
+    assert!(bench.waits(2, b"a", LockMode::Exclusive).lets_pass);
+    bench.granted(3, b"b", LockMode::Exclusive);
+    assert!(!bench.waits(3, b"a", LockMode::Exclusive).lets_pass);
+    assert!(!bench.waits_as(4, b"a", LockMode::Exclusive, Class::First).lets_pass);
+    let request = Request { weight: 1, ..Request::new(TxnId(5), key(b"a"), LockMode::Exclusive) };
+    let Begun::Waits(heavy) = bench.ask(&request) else { panic!("1 holds it") };
+    assert!(!heavy.lets_pass);
+    bench.drained(1..=5);
+}
+
 #[test]
 fn turns_are_shorter_where_many_wait() {
     let bench = Bench::new();
