@@ -576,11 +576,6 @@ impl Inner {
         open
     }
 
-    /// See [`TxnSystem::forget_history`].
-    pub(super) fn forget_history(&self, waiter: &Waiter) -> Result<bool> {
-        self.txns.forget_history(waiter)
-    }
-
     pub(super) fn txns(&self) -> &Arc<TxnSystem> {
         &self.txns
     }

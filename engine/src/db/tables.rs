@@ -10,6 +10,7 @@ use super::tree::OpenTree;
 use super::typed::OpenTyped;
 use super::{Database, Table, TypedTable};
 use crate::error::{Error, Result};
+use crate::page::PageNo;
 use crate::row::Schema;
 use crate::tree::TreeStats;
 use crate::txn::load_versions;
@@ -49,7 +50,8 @@ impl Database {
 
     /// Takes the table out of the catalog and frees its pages, those of its indexes too. Nobody may have a handle of it,
     /// or it is [`Error::TableInUse`]; and no transaction may be going on that has written, or for which a version before the
-    /// newest one of any row is kept, or it is [`Error::TransactionsActive`]. Purges what was before, which may take a while.
+    /// newest one of any row is kept, or it is [`Error::TransactionsActive`]. Purges what was before, which may take a while; a
+    /// rollback that cannot be done, or a page that purge cannot read, is in the way of its own table alone.
     pub fn drop_table(&self, name: &str) -> Result<()> {
         self.inner.drop_table(name)
     }
@@ -143,7 +145,8 @@ impl Inner {
         let mut trees = self.trees(&waiter);
         self.finish_renames(&waiter)?;
         self.take_out(&mut trees, Kind::Table, name)?;
-        if !self.forget_history(&waiter)? {
+        let roots: Vec<PageNo> = self.catalog.table(&waiter, name)?.roots().collect();
+        if !self.txns().forget_history(&roots, &waiter)? {
             return Err(Error::TransactionsActive { name: name.to_owned() });
         }
         self.change(&waiter, || change(&self.catalog, &waiter))

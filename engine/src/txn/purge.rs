@@ -1,4 +1,7 @@
-//! Purge: removes what no snapshot can ask for any more; before that, after a crash, rolls back what was cut off.
+//! Purge: removes what no snapshot can ask for any more; and rolls back what a crash, or an error, cut off.
+//!
+//! What cannot be done, since a page is rotten or the disk is full, keeps nothing else from being done: a rollback goes on
+//! standing in the way of its own segment and of nobody else's, and what it needs may be pages that only purge makes free.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -8,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use super::TxnSystem;
 use super::table::CommitNo;
-use super::undo::{Record, Segment};
+use super::undo::{Record, RecordHead, Segment};
 use super::version::{Header, UndoPtr};
 use crate::background::{Task, Wake};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::wait::Waiter;
 
 /// Undo records of a segment that are looked at in one step.
@@ -23,45 +26,67 @@ const ROUND: Duration = Duration::from_millis(20);
 pub(crate) struct Purger {
     system: Arc<TxnSystem>,
     waiter: Waiter,
+    /// A rollback has failed; none is tried before.
+    rolls_back_at: Option<Instant>,
+}
+
+/// What has come of purging a batch of each segment.
+pub(super) struct Round {
+    /// There may be more to purge.
+    pub(super) more: bool,
+    /// The first of the errors: its segment is as it was, but for what was done before.
+    pub(super) failed: Option<Error>,
 }
 
 impl Purger {
     pub(crate) fn new(system: &Arc<TxnSystem>, waiter: Waiter) -> Self {
-        Purger { system: Arc::clone(system), waiter }
+        Purger { system: Arc::clone(system), waiter, rolls_back_at: None }
     }
 
-    /// A batch of each segment, or one rollback. After an error it tries again later.
+    /// One rollback, and a batch of each segment. After an error it tries again later.
     pub(crate) fn step(&mut self, now: Instant) -> Wake {
-        match self.try_step() {
-            Ok(true) => Wake::Now,
-            Ok(false) | Err(_) => Wake::At(now + ROUND),
+        let Some(_purging) = self.system.try_purge() else { return Wake::At(now + ROUND) };
+        let mut more = false;
+        if self.rolls_back_at.is_none_or(|at| at <= now) {
+            let rolled_back = roll_back_one(&self.system, &self.waiter);
+            self.rolls_back_at = rolled_back.is_err().then(|| now + ROUND);
+            more = rolled_back.unwrap_or(false);
         }
-    }
-
-    fn try_step(&mut self) -> Result<bool> {
-        let Some(_purging) = self.system.try_purge() else { return Ok(false) };
-        if let Some(mut unfinished) = self.system.take_unfinished() {
-            if let Err(error) = self.system.undo_all(&mut unfinished, &self.waiter) {
-                // The disk may be full, say. Others come first.
-                self.system.leave_unfinished(unfinished);
-                return Err(error);
-            }
-            self.system.end_unfinished(unfinished);
-            return Ok(true);
-        }
-        purge_all(&self.system, &self.waiter)
+        more |= purge_all(&self.system, &self.waiter).more;
+        if more { Wake::Now } else { Wake::At(now + ROUND) }
     }
 }
 
-/// Purges a batch of each segment; whether there may be more.
-pub(super) fn purge_all(system: &TxnSystem, waiter: &Waiter) -> Result<bool> {
+/// Rolls back one that was left unfinished; whether there was one.
+fn roll_back_one(system: &TxnSystem, waiter: &Waiter) -> Result<bool> {
+    let Some(mut unfinished) = system.take_unfinished() else { return Ok(false) };
+    if let Err(error) = system.undo_all(&mut unfinished, waiter) {
+        // The disk may be full, say. Others come first.
+        system.leave_unfinished(unfinished);
+        return Err(error);
+    }
+    system.end_unfinished(unfinished);
+    Ok(true)
+}
+
+/// Purges a batch of each segment.
+pub(super) fn purge_all(system: &TxnSystem, waiter: &Waiter) -> Round {
     // Held to the end: what it sees can be told as long as it is.
     let oldest = system.table.settle();
-    let mut more = false;
+    let mut round = Round { more: false, failed: None };
     for segment in system.segments.iter().filter(|segment| segment.records() > 0) {
-        more |= purge(system, segment, oldest.commit, waiter)?;
+        match purge(system, segment, oldest.commit, waiter) {
+            Ok(more) => round.more |= more,
+            Err(error) => {
+                let ends_all = error.ends_all();
+                round.failed.get_or_insert(error);
+                if ends_all {
+                    break;
+                }
+            }
+        }
     }
-    Ok(more)
+    round
 }
 
 /// Purges the records at the segment's beginning that every snapshot sees the newer versions of.
@@ -81,16 +106,16 @@ fn purge(system: &TxnSystem, segment: &Segment, oldest: CommitNo, waiter: &Waite
     let of_open = stopped_at.filter(|(_, txn)| records.is_empty() && system.table.is_active(*txn));
     let standstill = of_open.map(|(number, _)| number);
     system.segments.note_standstill(segment.index().into(), standstill, Instant::now());
-    let mut done = 0;
+    let (mut done, mut failed) = (0, Ok(()));
     for (number, record) in &records {
-        // Its beginning says nothing of the row: the whole record is read.
-        if record.deletes
-            && let Some(record) = segment.get(*number, waiter)?
-            && !remove_deleted(system, &record, UndoPtr::new(segment.index(), *number), waiter)?
-        {
-            break;
+        match may_go(system, segment, *number, record, waiter) {
+            Ok(true) => done += 1,
+            Ok(false) => break,
+            Err(error) => {
+                failed = Err(error);
+                break;
+            }
         }
-        done += 1;
     }
     let done_to = records[..done].last().map(|(last, _)| last + 1);
     // Some that it was done with before, and what they shared a page with was rolled back since.
@@ -99,7 +124,28 @@ fn purge(system: &TxnSystem, segment: &Segment, oldest: CommitNo, waiter: &Waite
         let removed = |records| _ = system.purged.fetch_add(records, Ordering::Relaxed);
         segment.purge_to(end, waiter, removed)?;
     }
-    Ok(done == BATCH_RECORDS)
+    failed.map(|()| done == BATCH_RECORDS)
+}
+
+/// Whether purge is done with a record, since what it deletes is gone.
+fn may_go(
+    system: &TxnSystem,
+    segment: &Segment,
+    number: u64,
+    head: &RecordHead,
+    waiter: &Waiter,
+) -> Result<bool> {
+    if !head.deletes {
+        return Ok(true);
+    }
+    // Its beginning says nothing of the row: the whole record is read.
+    let Some(record) = segment.get(number, waiter)? else { return Ok(true) };
+    match remove_deleted(system, &record, UndoPtr::new(segment.index(), number), waiter) {
+        // Of what is lost nothing has to be removed; and if the page can be read some day, the row is a deleted one that nobody
+        // sees. Else all records behind this one would stay for ever, and no table could be dropped, this one neither.
+        Err(error) if error.is_damage() => Ok(true),
+        removed => removed,
+    }
 }
 
 /// If the deletion is the row's newest version still, nobody sees another, and the row goes. False if it has to stay for

@@ -211,12 +211,16 @@ impl TxnSystem {
 
     /// One that a crash, or an error, cut off and that nobody has taken on yet.
     pub(super) fn take_unfinished(&self) -> Option<Unfinished> {
-        self.unfinished.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        self.unfinished().pop_front()
     }
 
     /// One that purge's thread is to roll back.
     pub(super) fn leave_unfinished(&self, unfinished: Unfinished) {
-        self.unfinished.lock().unwrap_or_else(PoisonError::into_inner).push_back(unfinished);
+        self.unfinished().push_back(unfinished);
+    }
+
+    fn unfinished(&self) -> MutexGuard<'_, VecDeque<Unfinished>> {
+        self.unfinished.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The background neither purges nor rolls back until the result is dropped.
@@ -235,21 +239,39 @@ impl TxnSystem {
 
     /// Purges all undo records there are, so that none refers to a table that is going to be dropped; false if that
     /// cannot be, since transactions are active or look at old snapshots. Snapshots need nothing of a past that there is not.
-    pub(crate) fn forget_history(self: &Arc<Self>, waiter: &Waiter) -> Result<bool> {
-        // The background's own snapshot would look like another's.
+    ///
+    /// Some may have to stay, since their rollback, or their purge, fails again and again. They stand in the way of the tables
+    /// that they refer to: these have the roots `of`.
+    pub(crate) fn forget_history(&self, of: &[PageNo], waiter: &Waiter) -> Result<bool> {
+        // The background's own snapshot would look like another's; and nobody takes a rollback on meanwhile.
         let _no_purge = self.pause_purge(waiter);
-        while self.table.active() == 0 {
+        let (mut unfinished, mut failed);
+        loop {
+            // In this order: each of them is active, so that nobody else is if as many are.
+            unfinished = self.unfinished().len() as u64;
+            if self.table.active() != unfinished {
+                return Ok(false);
+            }
             if self.has_no_history(waiter)? {
                 return Ok(true);
             }
-            // Beside readers, too: most of it is there because purge has not come by yet, and not for any of them.
+            let is_looked_at = self.table.has_snapshots();
             let before = self.purge_position();
-            super::purge::purge_all(self, waiter)?;
-            if self.purge_position() == before && self.table.has_snapshots() {
+            failed = super::purge::purge_all(self, waiter).failed;
+            // Beside readers, too, most of it is there because purge has not come by yet, and not for any of them.
+            let stands_still = self.purge_position() == before;
+            if stands_still && is_looked_at && unfinished == 0 && failed.is_none() {
+                return Ok(false);
+            }
+            if failed.is_some() || stands_still && (is_looked_at || unfinished > 0) {
                 break;
             }
         }
-        Ok(false)
+        // What nobody has a handle of, those that are unfinished do not write.
+        match self.has_history_of(of, waiter)? {
+            false => Ok(true),
+            true => failed.map_or(Ok(false), Err),
+        }
     }
 
     /// How far purge is in each segment, and how much is there: the same again if it has done nothing.
@@ -259,6 +281,10 @@ impl TxnSystem {
 
     fn has_no_history(&self, waiter: &Waiter) -> Result<bool> {
         self.segments.iter().try_fold(true, |none, segment| Ok(none && segment.is_empty(waiter)?))
+    }
+
+    fn has_history_of(&self, trees: &[PageNo], waiter: &Waiter) -> Result<bool> {
+        self.segments.iter().try_fold(false, |any, segment| Ok(any || segment.has_any_of(trees, waiter)?))
     }
 
     /// All row locks.

@@ -259,6 +259,16 @@ impl Segment {
         Ok(empty)
     }
 
+    /// Whether there is a record of one of these trees, purge being done with it or not.
+    pub(super) fn has_any_of(&self, trees: &[PageNo], waiter: &Waiter) -> Result<bool> {
+        let mut any = false;
+        scan(&self.tree, waiter, 0..u64::MAX, |_, record| {
+            any = trees.contains(&record.tree);
+            if any { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        Ok(any)
+    }
+
     /// Gives to `each` what the records begin with that purge is not done with, in their order, until it breaks. A record
     /// that is being written may come to lie before others that are there: these others are left out.
     pub(super) fn read(
