@@ -210,6 +210,9 @@ pub enum Error {
     /// An operation on a transaction that was committed or rolled back.
     #[error("the transaction has ended; begin another one")]
     TransactionEnded,
+    /// Rows that are gone over as a transaction saw them, which has undone meanwhile what it had changed of them.
+    #[error("the transaction has undone changes that its iterator was going over; make another iterator")]
+    ChangesUndone,
     /// A savepoint of another transaction, or one that a rollback has gone back beyond.
     #[error("the transaction has no such savepoint any more; roll it back to an earlier one, or wholly")]
     UnknownSavepoint,

@@ -250,3 +250,42 @@ fn half_of_a_rollback_is_not_committed() {
     drop(txn);
     assert_eq!(count(&db, "a"), ROWS);
 }
+
+/// An iterator reads its transaction's changes where they are.
+#[test]
+fn an_iterator_does_not_go_on_when_changes_that_it_sees_were_undone() {
+    let db = create(&MemoryDisk::default());
+    let table = load(&db, "a");
+    let session = session(&db);
+    for end in 0..5 {
+        let mut txn = session.begin(Isolation::ReadCommitted);
+        let first = txn.savepoint();
+        // From the index's beginning to its end.
+        assert!(table.update(&mut txn, (0, "the last row")).unwrap());
+        let mut rows = table.iter_index(&mut txn, "by_name", ..).unwrap();
+        let unread = table.iter_index(&mut txn, "by_name", ..).unwrap();
+        let second = txn.savepoint();
+        assert!(table.delete(&mut txn, ROWS - 1).unwrap());
+        assert_eq!(rows.next().unwrap().unwrap().get("id").unwrap().as_u64(), Some(1));
+        match end {
+            0 => txn.rollback_to(second).unwrap(),
+            1 => txn.commit().unwrap(),
+            2 => txn.rollback_to(first).unwrap(),
+            3 => txn.rollback().unwrap(),
+            _ => drop(txn),
+        }
+        assert_eq!(unread.map(Result::unwrap).count() as u64, ROWS, "it sees what is left");
+        let rest: Result<Vec<_>, Error> = rows.collect();
+        match end {
+            0 => assert_eq!(rest.unwrap().len() as u64, ROWS - 1),
+            1 => {
+                assert_eq!(rest.unwrap().len() as u64, ROWS - 1);
+                let mut txn = session.begin(Isolation::ReadCommitted);
+                assert!(table.update(&mut txn, row(0)).unwrap());
+                assert!(table.insert(&mut txn, row(ROWS - 1)).unwrap().is_none());
+                txn.commit().unwrap();
+            }
+            _ => assert!(matches!(rest, Err(Error::ChangesUndone)), "{end}: {rest:?}"),
+        }
+    }
+}

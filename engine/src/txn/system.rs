@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use super::locking::Gaps;
+use super::moment::Kept;
 use super::prepared::Prepared;
 use super::segments::Segments;
 use super::table::TxnTable;
@@ -65,6 +66,7 @@ pub(super) struct Unfinished {
     pub(super) segment: Option<usize>,
     /// It is counted among those that hold gap locks.
     pub(super) locks_gaps: bool,
+    pub(super) kept: Kept,
 }
 
 impl TxnSystem {
@@ -105,7 +107,7 @@ impl TxnSystem {
         for (txn, undo) in unfinished {
             let segment = undo.last().map(|last| last.segment());
             segment.iter().for_each(|&segment| segments.begin_use(segment));
-            let unfinished = Unfinished { txn, undo, segment, locks_gaps: false };
+            let unfinished = Unfinished { txn, undo, segment, locks_gaps: false, kept: Kept::default() };
             match xids.remove(&txn) {
                 Some(xid) => in_doubt.push((xid, unfinished)),
                 None => losers.push_back(unfinished),
@@ -183,10 +185,12 @@ impl TxnSystem {
 
     /// Undoes what is left of it, the newest first. What is undone is none of its records any more, also after an error.
     pub(super) fn undo_all(&self, unfinished: &mut Unfinished, waiter: &Waiter) -> Result<()> {
+        unfinished.kept.begin_undo(0);
         while let Some(&newest) = unfinished.undo.last() {
             self.undo_one(newest, waiter)?;
             unfinished.undo.pop();
         }
+        unfinished.kept.end_undo(0);
         self.rollbacks.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use super::moment::Kept;
 use super::segments::SegmentUse;
 use super::system::Unfinished;
 use super::table::{CommitNo, Snapshot};
@@ -33,6 +34,7 @@ pub(super) struct Writing<'s> {
     pub(super) undo: Vec<UndoPtr>,
     /// In which records and versions are put together.
     pub(super) buffer: Vec<u8>,
+    pub(super) kept: Kept,
 }
 
 /// How much a transaction had written; the default is nothing.
@@ -151,7 +153,8 @@ impl<'s> Txn<'s> {
     pub(super) fn writing(&mut self) -> Result<&mut Writing<'s>> {
         if self.writing.is_none() {
             let id = self.system.begin()?;
-            self.writing = Some(Writing { id, segment: None, undo: Vec::new(), buffer: Vec::new() });
+            let (undo, buffer, kept) = (Vec::new(), Vec::new(), Kept::default());
+            self.writing = Some(Writing { id, segment: None, undo, buffer, kept });
         }
         Ok(self.writing.as_mut().expect("there is one now"))
     }
@@ -188,6 +191,9 @@ impl<'s> Txn<'s> {
         waiter: &Waiter,
     ) -> Result<()> {
         self.check_active()?;
+        if let Some(writing) = &mut self.writing {
+            writing.kept.begin_undo(savepoint);
+        }
         let records = |txn: &Self| txn.writing.as_ref().map_or(0, |writing| writing.undo.len());
         while records(self) > savepoint {
             let writing = self.writing.as_ref().expect("it has records");
@@ -195,6 +201,9 @@ impl<'s> Txn<'s> {
             before(self, last)?;
             self.system.undo_one(last, waiter)?;
             self.writing.as_mut().expect("it has records").undo.pop();
+        }
+        if let Some(writing) = &mut self.writing {
+            writing.kept.end_undo(savepoint);
         }
         Ok(())
     }
@@ -260,7 +269,7 @@ impl<'s> Txn<'s> {
 
     /// Ends it for its owner; all that it holds goes over to the one who finishes it.
     pub(super) fn detach(&mut self) -> Unfinished {
-        let Writing { id, segment, undo, .. } = self.writing.take().expect("it has written");
+        let Writing { id, segment, undo, kept, .. } = self.writing.take().expect("it has written");
         let used = undo.last().map(|last| last.segment());
         if used.is_some() {
             // It ends with `TxnSystem::end_unfinished`.
@@ -268,7 +277,7 @@ impl<'s> Txn<'s> {
         }
         self.snapshot = None;
         self.ended = true;
-        Unfinished { txn: id, undo, segment: used, locks_gaps: self.locks_gaps }
+        Unfinished { txn: id, undo, segment: used, locks_gaps: self.locks_gaps, kept }
     }
 
     /// As it is after [`Txn::commit`] or [`Txn::rollback`].

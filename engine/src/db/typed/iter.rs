@@ -24,8 +24,10 @@ const BATCH_BYTES: usize = 1 << 20;
 /// The rows of a range, as a transaction saw them: [`TypedTable::iter`], [`TypedTable::iter_index`].
 ///
 /// It borrows nothing, and outlives its transaction and session. It sees what the transaction saw when it was made, its own
-/// changes among it, and none that came later: so a loop may change the rows that it goes over. While it lives, purge keeps
-/// all versions since then: do not keep it for long. Its table is in use.
+/// changes among it, and none that came later: so a loop may change the rows that it goes over. But what the transaction undoes
+/// is gone: rows that are read before it goes back beyond a change that the iterator sees, or is rolled back, and rows that are
+/// read afterwards, do not fit together, and the next batch is [`Error::ChangesUndone`](crate::Error). While it lives, purge
+/// keeps all versions since then: do not keep it for long. Its table is in use.
 ///
 /// Under [`Serializable`](crate::Isolation) all rows of the range are locked when it is made.
 ///
@@ -37,6 +39,8 @@ pub struct Rows {
     /// The index that is followed, by its place; `None` for the primary key.
     index: Option<usize>,
     moment: KeptMoment,
+    /// See [`KeptMoment::read`].
+    undos: Option<u64>,
     waiter: Waiter,
     /// The session that it comes from is in a statement.
     in_statement: Arc<AtomicBool>,
@@ -80,6 +84,7 @@ impl TypedTable {
             table: self.clone(),
             index,
             moment,
+            undos: None,
             waiter: session.another_waiter(),
             in_statement: session.statement_flag(),
             rest: Some(range),
@@ -128,10 +133,11 @@ impl Rows {
         // When it is its turn: a load may have begun while it queued.
         let loads = self.table.check_loaded()?;
         let (mut rows, mut last) = (Vec::new(), None);
-        let read = self.moment.read(|moment| self.read_rows(moment, tree, &range, &mut rows, &mut last));
+        let read = |moment: &Moment<'_, '_>| self.read_rows(moment, tree, &range, &mut rows, &mut last);
+        let read = self.moment.read(self.undos, read);
         // First: an entry without a row is no damage then.
         self.table.check_still_loaded(loads)?;
-        read?;
+        self.undos = Some(read?);
         if let Some(last) = last {
             self.rest = Some((Bound::Excluded(last), range.1));
         }
