@@ -15,6 +15,7 @@ use crate::clock;
 use crate::command::{Ended, command_line};
 use crate::error::{EXIT_DATA, Error};
 use crate::front::{Front, FrontKind, STACK_BYTES};
+use crate::interrupt;
 use crate::limits;
 use crate::output::check_writable;
 use crate::progress::Progress;
@@ -92,7 +93,7 @@ pub(crate) fn measure_and_keep(
     mut results: Results,
     begun: Instant,
 ) -> Result<Ended, Error> {
-    let outcome = measure(plan, subject, progress, &mut results);
+    let outcome = measure(plan, subject, progress, &mut results, &interrupt::is_asked);
     results.elapsed_s = begun.elapsed().as_secs_f64();
     results.interrupted = !matches!(outcome, Ok(Ended::Done));
 
@@ -146,16 +147,23 @@ impl Subject for Engine<'_> {
     }
 }
 
-/// All steps in the plan's order.
+/// All steps in the plan's order, until `is_asked` to end.
 fn measure(
     plan: &Plan,
     subject: &mut dyn Subject,
     progress: &Progress,
     results: &mut Results,
+    is_asked: &dyn Fn() -> bool,
 ) -> Result<Ended, Error> {
     let mut bar = progress.sweep(plan.steps_total(), plan.settle + plan.time);
     bar.row(&report::cell_heading(Style::stdout()));
     for step in plan.steps() {
+        // It may have come when a window was closed already: such a round counts. But what it left in the table is not
+        // tidied up then, so none may follow.
+        if is_asked() {
+            bar.finish();
+            return Ok(Ended::Interrupted);
+        }
         bar.running(&describe(&step, plan));
         let ran = subject.run(&step)?;
         if let Ran::Interrupted = ran {
@@ -254,4 +262,48 @@ fn replies_bytes(front: FrontKind, plan: &Plan, threads: u32) -> u64 {
     let copies = if front == FrontKind::Socket { 3 } else { 2 };
     // Touched stack, kernel objects, histograms: some 64 KiB a thread.
     u64::from(threads) * (u64::from(rows) * C_BYTES as u64 * copies + (64 << 10))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    /// Every step has figures, and Ctrl-C comes when the window of one has closed.
+    struct Late<'a> {
+        runs: u32,
+        is_asked: &'a Cell<bool>,
+    }
+
+    impl Subject for Late<'_> {
+        fn key(&self, step: &Step) -> CellKey {
+            CellKey { policy: step.setting.policy_name(), ..CellKey::default() }
+        }
+
+        fn run(&mut self, step: &Step) -> Result<Ran, Error> {
+            self.runs += 1;
+            self.is_asked.set(true);
+            Ok(Ran::Measured(Box::new(Round { round: step.round, ..Round::default() })))
+        }
+    }
+
+    fn measured(line: &str) -> (Ended, u32, usize) {
+        let words = ["flifo", "sweep"].into_iter().chain(line.split_whitespace());
+        let Command::Sweep(args) = Cli::try_parse_from(words).unwrap().command else { unreachable!() };
+        let (plan, asked) = (Plan::new(&args).unwrap(), Cell::new(false));
+        let mut results = Results::new(Machine::default(), Settings::default(), String::new(), String::new());
+        let mut subject = Late { runs: 0, is_asked: &asked };
+        let ended = measure(&plan, &mut subject, &Progress::new(), &mut results, &|| asked.get()).unwrap();
+        (ended, subject.runs, results.cells.len())
+    }
+
+    #[test]
+    fn no_step_follows_one_after_whose_window_ctrl_c_came() {
+        assert_eq!(measured("--threads 1 --policy none,fifo"), (Ended::Interrupted, 1, 1));
+        assert_eq!(measured("--threads 1 --policy none --rounds 1"), (Ended::Done, 1, 1), "it was the last");
+    }
 }
