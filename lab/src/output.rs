@@ -3,13 +3,18 @@
 //! A regular file is replaced: what is new is written beside it, then renamed. A symbolic link stays, and the file
 //! that it leads to is replaced. A device or a pipe is there to be written to: a rename would put a file in its place,
 //! and as root that works on `/dev/null`, too. A block device is refused: it may hold a file system.
+//!
+//! A command that has several things to write tries each, whatever became of those before it, and then tells the first
+//! error: what one disk or terminal does not take is no reason to lose the rest.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
+use rustix::io::Errno;
 
 use crate::error::Error;
 use crate::results::ResultsError;
@@ -49,6 +54,15 @@ pub fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), ResultsError> {
     written.map_err(|source| ResultsError::Write { path: path.to_owned(), source })
 }
 
+/// Prints a text. To whom it goes may have gone away, and has read enough then: that is no error, as a full disk is.
+pub fn print(out: &mut dyn Write, text: &str) -> io::Result<()> {
+    match out.write_all(text.as_bytes()) {
+        // A pipe without a reader; a terminal that has hung up.
+        Err(gone) if [Some(Errno::PIPE), Some(Errno::IO)].contains(&Errno::from_io_error(&gone)) => Ok(()),
+        printed => printed,
+    }
+}
+
 fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
@@ -78,10 +92,18 @@ fn followed(path: &Path) -> io::Result<PathBuf> {
     for _ in 0..LINKS_MAX {
         match fs::read_link(&file) {
             Ok(target) => file = directory(&file).join(target),
+            // A rename would find no directory of that name.
+            Err(_) if is_directory_name(&file) => return Err(io::Error::other("it names a directory")),
             Err(_) => return Ok(file),
         }
     }
-    Err(rustix::io::Errno::LOOP.into())
+    Err(Errno::LOOP.into())
+}
+
+/// Whether the name can only be a directory's, as `runs/`; [`Path`] takes no note of that.
+fn is_directory_name(file: &Path) -> bool {
+    let name = file.as_os_str().as_bytes().rsplit(|byte| *byte == b'/').next();
+    matches!(name, None | Some(b"" | b"." | b".."))
 }
 
 fn directory(file: &Path) -> &Path {
@@ -92,12 +114,25 @@ fn directory(file: &Path) -> &Path {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::os::unix::fs::symlink;
 
     use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     use super::*;
+
+    /// Takes nothing.
+    pub(crate) struct Fails(pub(crate) Errno);
+
+    impl Write for Fails {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Err(self.0.into())
+        }
+    }
 
     fn save(path: &Path, text: &str) {
         check_writable(path).unwrap();
@@ -116,6 +151,11 @@ mod tests {
         assert!(check_writable(Path::new("a.json")).is_ok());
         assert!(refused(&temp.path().join("no/a.json")).contains("No such file"));
         assert!(refused(temp.path()).contains("it is a directory"));
+        for name in ["runs/", "runs/.", ""] {
+            assert!(refused(&temp.path().join(name)).contains("directory"), "{name}");
+        }
+        symlink("runs/", temp.path().join("to-runs")).unwrap();
+        assert!(refused(&temp.path().join("to-runs")).contains("it names a directory"));
         symlink("no/a.json", temp.path().join("astray")).unwrap();
         assert!(refused(&temp.path().join("astray")).contains("No such file"));
         symlink("ring", temp.path().join("ring")).unwrap();
@@ -154,6 +194,13 @@ mod tests {
         assert_eq!(reader.join().unwrap(), "through");
         assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
         assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn who_went_away_has_read_enough_and_a_full_disk_has_not() {
+        for (errno, is_told) in [(Errno::PIPE, false), (Errno::IO, false), (Errno::NOSPC, true)] {
+            assert_eq!(print(&mut Fails(errno), "text").is_err(), is_told, "{errno}");
+        }
     }
 
     #[test]

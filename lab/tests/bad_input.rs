@@ -42,6 +42,7 @@ fn the_command_line() {
         (&["--leave-on-read", "maybe"], "yes"),
         (&["--seed", "x"], "seed"),
         (&["--json", "/nowhere/at/all.json"], "/nowhere/at/all.json"),
+        (&["--svg", "/nowhere/"], "it names a directory"),
         (&["--nonsense"], "--nonsense"),
     ];
     for (arguments, told) in wrong {
@@ -94,6 +95,14 @@ fn an_experiment_that_cannot_be() {
     experiment(&["linux-io-2012", dir, "--device", dir], 2, "no block device");
     experiment(&["linux-io-2012", "/nowhere"], 3, "/nowhere");
     assert_eq!(fs::read_dir(dir).unwrap().count(), 0, "a wrong line touches nothing");
+    // Nobody reads what it announces: the size is what is wrong.
+    let output = flifo()
+        .args(["experiment", "linux-io-2012", dir, "--size", "4000000T"])
+        .stdout(fs::File::create("/dev/full").unwrap())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(3) && text.contains("4000000T"), "{output:?}");
 }
 
 #[test]

@@ -153,6 +153,27 @@ fn data_that_were_changed_are_used_again() {
     assert_eq!(succeeds(&mut run(temp.path(), &read)), "");
 }
 
+/// A disk that is full at the end: what it does not take is told, and neither the rest nor the account of the table is
+/// lost.
+#[test]
+fn what_cannot_be_written_takes_nothing_with_it() {
+    let temp = tempfile::tempdir().unwrap();
+    let (data, html) = (temp.path().join("data"), temp.path().join("out.html"));
+    let more = ["--workload", "insert", "--threads", "1", "--time", "0.1", "--policy", "none"];
+    fails(
+        run(&data, &more).arg("--json").arg("/dev/full").arg("--html").arg(&html),
+        1,
+        &["cannot write /dev/full"],
+    );
+    assert!(std::fs::read_to_string(&html).unwrap().contains("insert"));
+    assert_eq!(succeeds(&mut run(&data, &more)), "", "the table was counted");
+    let full = std::fs::File::create("/dev/full").unwrap();
+    std::fs::remove_file(&html).unwrap();
+    fails(run(&data, &more).stdout(full).arg("--html").arg(&html), 1, &["cannot print"]);
+    assert!(html.exists());
+    assert_eq!(succeeds(&mut run(&data, &more)), "", "the table was counted");
+}
+
 #[test]
 fn a_killed_run_is_counted_anew() {
     let temp = tempfile::tempdir().unwrap();

@@ -299,19 +299,16 @@ fn measured(plan: &Plan, step: &Step, round: Round, results: &mut Results, bar: 
     }
 }
 
-/// Writes the files that were asked for.
+/// Writes the files that were asked for, each whatever became of the other.
 fn keep(args: &Args, plan: &Plan, results: &Results) -> Result<(), Error> {
-    let write = |path: &Path, text: String| {
+    let write = |path: &Path, text: String| -> Result<(), Error> {
         replace_file(path, text.as_bytes()).map_err(|error| Error::Report(error.into()))
     };
-    if let Some(path) = &args.json {
-        let json = serde_json::to_string_pretty(results).expect("keys are text and figures are numbers");
-        write(path, json)?;
-    }
-    if let Some(path) = &args.markdown {
-        write(path, report::text(plan, results, Form::Markdown))?;
-    }
-    Ok(())
+    let json = || serde_json::to_string_pretty(results).expect("keys are text and figures are numbers");
+    let saved = args.json.as_deref().map_or(Ok(()), |path| write(path, json()));
+    let markdown = || report::text(plan, results, Form::Markdown);
+    let shown = args.markdown.as_deref().map_or(Ok(()), |path| write(path, markdown()));
+    saved.and(shown)
 }
 
 /// What the run takes of the system, asked before anything is started.

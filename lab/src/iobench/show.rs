@@ -6,7 +6,7 @@ use std::path::Path;
 use super::results::IoResults;
 use super::{advise, page, text};
 use crate::experiment::linux_io_2012;
-use crate::output::replace_file;
+use crate::output::{print, replace_file};
 use crate::report::{ReportError, Style};
 
 /// What a run does at its end. One without a cell has nothing to keep.
@@ -20,13 +20,12 @@ pub(crate) fn keep(
     if results.cells.is_empty() {
         return Ok(());
     }
-    if let Some(path) = json_path {
-        results.save(path)?;
-    }
-    show(results, html_path, with_advice, style, &mut std::io::stdout())
+    let saved: Result<(), ReportError> = json_path.map_or(Ok(()), |path| Ok(results.save(path)?));
+    let shown = show(results, html_path, with_advice, style, &mut std::io::stdout());
+    saved.and(shown)
 }
 
-/// Prints everything that is told of a run, and draws its page.
+/// Prints everything that is told of a run, and draws its page, whatever became of the printing.
 pub(crate) fn show(
     results: &IoResults,
     html_path: Option<&Path>,
@@ -34,17 +33,17 @@ pub(crate) fn show(
     style: Style,
     out: &mut dyn Write,
 ) -> Result<(), ReportError> {
-    out.write_all(text::report(results, style).as_bytes())?;
+    let mut told = text::report(results, style);
     if let Some(comparison) = linux_io_2012::text(results, style) {
-        writeln!(out, "\n{comparison}")?;
+        told += &format!("\n{comparison}\n");
     }
     if with_advice {
-        writeln!(out, "\n{}", advise::text(results, style))?;
+        told += &format!("\n{}\n", advise::text(results, style));
     }
-    if let Some(path) = html_path {
-        replace_file(path, page::html(results)?.as_bytes())?;
-    }
-    Ok(())
+    let printed = print(out, &told).map_err(ReportError::Print);
+    let drawn: Result<(), ReportError> =
+        html_path.map_or(Ok(()), |path| Ok(replace_file(path, page::html(results)?.as_bytes())?));
+    printed.and(drawn)
 }
 
 /// [`show`] for a saved file's text.
@@ -59,4 +58,21 @@ pub(crate) fn saved(
         return Err(ReportError::Empty);
     }
     show(&results, html_path, true, style, out)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+    use crate::iobench::fixture;
+    use crate::output::tests::Fails;
+
+    #[test]
+    fn what_cannot_be_printed_takes_no_page_with_it() {
+        let temp = tempfile::tempdir().unwrap();
+        let (page, style) = (temp.path().join("io.html"), Style { colour: false, width: 120 });
+        let error = show(&fixture::full(), Some(&page), true, style, &mut Fails(Errno::NOSPC)).unwrap_err();
+        assert!(matches!(error, ReportError::Print(_)) && page.exists(), "{error}");
+    }
 }

@@ -28,7 +28,7 @@ pub use versus::text::{entry_heading, entry_line};
 use serde::Deserialize;
 
 use crate::iobench;
-use crate::output::replace_file;
+use crate::output::{print, replace_file};
 use crate::results::{Results, ResultsError, read_results};
 
 /// How text is dressed.
@@ -50,8 +50,8 @@ impl Style {
 }
 
 /// What `flifo report` does, and what `sweep` does at its end with the results at hand: prints the final
-/// report to `out` and writes the files asked for. The picture of a bench is one per load, and its path a
-/// directory.
+/// report to `out` and writes the files asked for, each whatever became of the others; the first error comes back.
+/// The picture of a bench is one per load, and its path a directory.
 pub fn show(
     results: &Results,
     html_path: Option<&Path>,
@@ -61,23 +61,24 @@ pub fn show(
 ) -> Result<(), ReportError> {
     let is_bench = analysis::is_bench(results);
     let text = if is_bench { versus::text::report(results, style) } else { final_report(results, style) };
-    out.write_all(text.as_bytes())?;
-    if let Some(path) = html_path {
-        replace_file(path, html(results)?.as_bytes())?;
-    }
-    if let Some(path) = svg_path {
-        if is_bench {
-            for (name, picture) in picture::of_loads(results)? {
-                replace_file(&path.join(name), picture.as_bytes())?;
-            }
-        } else {
-            replace_file(path, svg(results)?.as_bytes())?;
-        }
-    }
-    Ok(())
+    let printed = print(out, &text).map_err(ReportError::Print);
+    let drawn: Result<(), ReportError> =
+        html_path.map_or(Ok(()), |path| Ok(replace_file(path, html(results)?.as_bytes())?));
+    let pictured = svg_path.map_or(Ok(()), |path| pictures(results, is_bench, path));
+    printed.and(drawn).and(pictured)
 }
 
-/// What a run does at its end: saves what was measured, and shows it. A run without a cell has nothing to keep.
+fn pictures(results: &Results, is_bench: bool, path: &Path) -> Result<(), ReportError> {
+    if !is_bench {
+        return Ok(replace_file(path, svg(results)?.as_bytes())?);
+    }
+    let all = picture::of_loads(results)?.into_iter();
+    let written = all.map(|(name, picture)| replace_file(&path.join(name), picture.as_bytes()));
+    Ok(written.fold(Ok(()), Result::and)?)
+}
+
+/// What a run does at its end: saves what was measured, and shows it, as [`show`] does. A run without a cell has
+/// nothing to keep.
 pub fn keep(
     results: &Results,
     json_path: Option<&Path>,
@@ -87,10 +88,9 @@ pub fn keep(
     if results.cells.is_empty() {
         return Ok(());
     }
-    if let Some(path) = json_path {
-        results.save(path)?;
-    }
-    show(results, html_path, svg_path, Style::stdout(), &mut std::io::stdout())
+    let saved: Result<(), ReportError> = json_path.map_or(Ok(()), |path| Ok(results.save(path)?));
+    let shown = show(results, html_path, svg_path, Style::stdout(), &mut std::io::stdout());
+    saved.and(shown)
 }
 
 /// [`show`] for a saved file.
@@ -142,4 +142,36 @@ pub enum ReportError {
 fn terminal_width() -> Option<u16> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     (size.ws_col > 0).then_some(size.ws_col)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::output::tests::Fails;
+
+    const PLAIN: Style = Style { colour: false, width: 120 };
+
+    #[test]
+    fn what_cannot_be_printed_or_written_takes_nothing_with_it() {
+        let temp = tempfile::tempdir().unwrap();
+        let (page, picture) = (temp.path().join("r.html"), temp.path().join("r.svg"));
+        let (results, full) = (fixture::results(), &mut Fails(rustix::io::Errno::NOSPC));
+        let error = show(&results, Some(&page), Some(&picture), PLAIN, full).unwrap_err();
+        assert!(matches!(error, ReportError::Print(_)), "{error}");
+        assert!(page.exists() && picture.exists());
+
+        let (nowhere, picture) = (temp.path().join("no/r.html"), temp.path().join("again.svg"));
+        let error = show(&results, Some(&nowhere), Some(&picture), PLAIN, &mut Vec::new()).unwrap_err();
+        assert!(error.to_string().contains("no/r.html"), "{error}");
+        assert!(picture.exists());
+
+        // A directory stands where the first of a bench's pictures belongs.
+        fs::create_dir(temp.path().join("work-20-4.svg")).unwrap();
+        let bench = fixture::bench();
+        let error = show(&bench, None, Some(temp.path()), PLAIN, &mut Vec::new()).unwrap_err();
+        assert!(error.to_string().contains("work-20-4.svg"), "{error}");
+        assert!(temp.path().join("hot-row-8.svg").exists());
+    }
 }

@@ -74,17 +74,21 @@ fn sweep_engine(args: &SweepArgs, plan: &Plan, begun: Instant) -> Result<Ended, 
     );
     let bench = Bench { database: &data.database, rows, seed: args.seed, front_kind: args.front };
     let mut subject = Engine { bench, plan, data: &data, ledger: Ledger::new(&data, rows), open: None };
-    let ended = measure_and_keep(args, plan, &mut subject, &progress, results, begun);
+    let (measured, kept) = measure_and_keep(args, plan, &mut subject, &progress, results, begun);
     // The connections' sessions end first: nobody changes anything from here on.
     drop(subject.open.take());
-    let closed = ended.and_then(|ended| subject.ledger.close(&progress).map(|()| ended));
+    // Whether or not all was written: who does not close the account has the next run count the table anew.
+    let closed = measured.and_then(|ended| subject.ledger.close(&progress).map(|()| ended));
     drop(subject);
+    if let (Err(_), Err(error)) = (&closed, &kept) {
+        progress.note(&error.to_string());
+    }
     let ended = closed.map_err(|error| with_remedy(error, &args.data))?;
     data.database.close()?;
-    Ok(ended)
+    kept.map(|()| ended)
 }
 
-/// Measures all steps, prints and saves what came out.
+/// Measures all steps, prints and saves what came out: how the measuring ended, and whether all was written.
 pub(crate) fn measure_and_keep(
     args: &SweepArgs,
     plan: &Plan,
@@ -92,19 +96,18 @@ pub(crate) fn measure_and_keep(
     progress: &Progress,
     mut results: Results,
     begun: Instant,
-) -> Result<Ended, Error> {
-    let outcome = measure(plan, subject, progress, &mut results, &interrupt::is_asked);
+) -> (Result<Ended, Error>, Result<(), Error>) {
+    let measured = measure(plan, subject, progress, &mut results, &interrupt::is_asked);
     results.elapsed_s = begun.elapsed().as_secs_f64();
-    results.interrupted = !matches!(outcome, Ok(Ended::Done));
+    results.interrupted = !matches!(measured, Ok(Ended::Done));
 
     // What was measured is worth keeping, whatever ended the run; its error is told all the same.
-    let kept = report::keep(&results, args.json.as_deref(), args.html.as_deref(), args.svg.as_deref());
-    let ended = outcome?;
-    kept?;
-    match ended {
-        Ended::Interrupted if results.cells.is_empty() => Err(Error::Interrupted),
-        ended => Ok(ended),
-    }
+    let kept = match measured {
+        Ok(Ended::Interrupted) if results.cells.is_empty() => Err(Error::Interrupted),
+        _ => report::keep(&results, args.json.as_deref(), args.html.as_deref(), args.svg.as_deref())
+            .map_err(Error::Report),
+    };
+    (measured, kept)
 }
 
 /// Damaged data are found by whoever reads them; what to do about it depends on where they are.

@@ -79,7 +79,8 @@ pub(crate) fn sweep(args: &SweepArgs, address: &Address, plan: Plan, begun: Inst
     let results = Results::new(machine, settings, command_line(), clock::utc_now());
     let (protocol, seed) = (args.protocol, args.seed);
     let mut live = Live { admin, address, plan: &plan, protocol, threads, rows, seed, open: None, failed: 0 };
-    let ended = measure_and_keep(args, &plan, &mut live, &progress, results, begun);
+    let (measured, kept) = measure_and_keep(args, &plan, &mut live, &progress, results, begun);
+    let ended = measured.and_then(|ended| kept.map(|()| ended));
     drop(live.open.take());
     let restored = live.admin.restore();
     let failed = live.failed;
