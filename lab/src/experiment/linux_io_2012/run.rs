@@ -14,6 +14,7 @@ use crate::iobench::results::IoResults;
 use crate::iobench::{failures, measure, show};
 use crate::output::check_writable;
 use crate::report::Style;
+use crate::results::Failure;
 
 const BLOCKS: [u32; 2] = [4 << 10, 16 << 10];
 const FILES: [u32; 4] = [1, 2, 4, 8];
@@ -30,7 +31,7 @@ pub fn linux_io_2012(args: &LinuxIo2012Args) -> Result<Ended, Error> {
     }
     // Nobody left to read it is no reason to stop.
     let _ = writeln!(stdout(), "{}", announcement(&plans, args.scale));
-    let (results, ended) = measure_all(&plans)?;
+    let (results, ended) = measure_all(&plans, measure)?;
     show::keep(&results, args.json.as_deref(), args.html.as_deref(), true, Style::stdout())?;
     match (failures(&results), ended) {
         (_, Ended::Interrupted) if results.cells.is_empty() => Err(Error::Interrupted),
@@ -118,22 +119,41 @@ fn minutes(time: Duration) -> String {
     }
 }
 
-/// One after the other; what they have in common is of the last, the directory's.
-fn measure_all(plans: &[Plan]) -> Result<(IoResults, Ended), Error> {
-    let (mut cells, mut elapsed_s) = (Vec::new(), 0.0);
-    let mut last = None;
+/// One after the other; what they have in common is of the last that could be measured, the directory's if it could.
+/// What was measured on one place is kept, whatever becomes of the next.
+fn measure_all(
+    plans: &[Plan],
+    mut measure: impl FnMut(&Plan) -> Result<(IoResults, Ended), Error>,
+) -> Result<(IoResults, Ended), Error> {
+    let mut all: Option<(IoResults, Ended)> = None;
     for plan in plans {
-        let (mut results, ended) = measure(plan)?;
-        elapsed_s += results.elapsed_s;
-        cells.append(&mut results.cells);
-        last = Some((results, ended));
-        if ended == Ended::Interrupted {
+        let so_far = match (measure(plan), all.take()) {
+            (Ok(measured), None) => measured,
+            (Ok((mut results, ended)), Some((before, _))) => {
+                results.cells.splice(..0, before.cells);
+                results.elapsed_s += before.elapsed_s;
+                (results, ended)
+            }
+            (Err(error), None) => return Err(error),
+            (Err(Error::Interrupted), Some((mut results, _))) => {
+                results.interrupted = true;
+                (results, Ended::Interrupted)
+            }
+            (Err(error), Some((mut results, ended))) => {
+                let failure = Failure { round: 0, reason: error.to_string() };
+                for cell in &plan.cells {
+                    results.cell_mut(&cell.key()).failures.push(failure.clone());
+                }
+                (results, ended)
+            }
+        };
+        let is_over = so_far.1 == Ended::Interrupted;
+        all = Some(so_far);
+        if is_over {
             break;
         }
     }
-    let (mut results, ended) = last.ok_or(Error::Interrupted)?;
-    results.cells = cells;
-    results.elapsed_s = elapsed_s;
+    let (mut results, ended) = all.ok_or(Error::Interrupted)?;
     results.experiment = NAME.into();
     Ok((results, ended))
 }
@@ -145,6 +165,8 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
     use crate::experiment::args::ExperimentCommand;
+    use crate::iobench::fixture;
+    use crate::iobench::results::IoKey;
 
     fn args(line: &str) -> LinuxIo2012Args {
         let words = ["flifo", "experiment", "linux-io-2012"].into_iter().chain(line.split_whitespace());
@@ -193,5 +215,45 @@ mod tests {
         let refuse = |line: &str| plans(&args(line)).unwrap_err();
         assert!(refuse("/no/such/place").to_string().contains("/no/such/place"));
         assert!(refuse("/tmp --device /tmp").to_string().contains("no block device"));
+    }
+
+    /// What becomes of the device's cells if the directory's part ends with `error`.
+    fn after_the_device(error: Error) -> (IoResults, Ended) {
+        let raw = Plan { access: Access::Device, ..plans(&args("/tmp --scale 0.05")).unwrap().remove(0) };
+        let files = plans(&args("/tmp --scale 0.05")).unwrap().remove(0);
+        let device = fixture::cell(IoKey { access: "device".into(), ..IoKey::default() }, |_| 1.0);
+        let results = IoResults { cells: vec![device], elapsed_s: 2.0, ..IoResults::default() };
+        let mut answers = vec![Err(error), Ok((results, Ended::Done))];
+        measure_all(&[raw, files], |_| answers.pop().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_was_measured_on_the_device_is_kept_whatever_becomes_of_the_files() {
+        let (results, ended) = after_the_device(Error::Interrupted);
+        assert_eq!((ended, results.interrupted, results.cells.len()), (Ended::Interrupted, true, 1));
+        assert_eq!((results.elapsed_s, results.experiment.as_str()), (2.0, NAME));
+
+        let (results, ended) = after_the_device(Error::Data("no room".into()));
+        assert_eq!((ended, results.interrupted), (Ended::Done, false));
+        assert_eq!((results.cells.len(), results.cells[0].failures.len()), (1 + 72, 0));
+        let mut failed = results.cells[1..].iter().flat_map(|cell| &cell.failures);
+        assert!(failed.clone().count() == 72 && failed.all(|failure| failure.reason == "no room"));
+        assert!(failures(&results).unwrap().to_string().starts_with("72 of 73 cells failed"));
+        let told = crate::iobench::show::show(&results, None, true, Style::stdout(), &mut Vec::new());
+        assert!(told.is_ok());
+    }
+
+    #[test]
+    fn the_places_stand_in_one_run() {
+        let of = |access: &str| {
+            let cell = fixture::cell(IoKey { access: access.into(), ..IoKey::default() }, |_| 1.0);
+            IoResults { cells: vec![cell], elapsed_s: 1.0, started_at: access.into(), ..IoResults::default() }
+        };
+        let mut answers = vec![Ok((of("file"), Ended::Done)), Ok((of("device"), Ended::Done))];
+        let plan = plans(&args("/tmp")).unwrap().remove(0);
+        let (results, ended) = measure_all(&[plan.clone(), plan], |_| answers.pop().unwrap()).unwrap();
+        let places: Vec<&str> = results.cells.iter().map(|cell| cell.key.access.as_str()).collect();
+        assert_eq!((ended, places, results.elapsed_s), (Ended::Done, vec!["device", "file"], 2.0));
+        assert_eq!(results.started_at, "file", "what they have in common is the directory's");
     }
 }
