@@ -108,7 +108,6 @@ pub(crate) fn run(plan: &Plan, step: &Step, rig: &mut Rig, base: &mut Base) -> R
         )));
     }
     let reports: Vec<Report> = reports.into_iter().flatten().collect();
-    round.retries = reports.iter().map(|report| report.retries).sum();
     let acknowledged = reports.iter().map(|report| report.updates).sum();
     if let Some(error) = reports.into_iter().find_map(|report| report.error) {
         base.updates = None;

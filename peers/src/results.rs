@@ -113,6 +113,7 @@ impl Round {
             elapsed_s: elapsed,
             operations,
             operations_per_s: operations as f64 / elapsed,
+            retries: after.retries - before.retries,
             p50_us: quantile_us(&times, 0.50),
             p99_us: quantile_us(&times, 0.99),
             longest_us: (longest_ns > 0).then_some(longest_ns as f64 / 1e3),

@@ -31,8 +31,6 @@ pub(crate) struct Job {
 pub(crate) struct Report {
     /// What all its acknowledged operations added to counters, those before the window included.
     pub(crate) updates: u64,
-    /// Of operations that ended within the window.
-    pub(crate) retries: u64,
     /// The store's first error: it ends the cell. Its operation may have happened or not.
     pub(crate) error: Option<String>,
 }
@@ -99,14 +97,12 @@ fn run(job: &Job, thread: usize, mut actor: Actor, handle: &mut dyn Handle, repo
             Err(fail) => return fails(report, job, fail),
         };
         report.updates += outcome.updates;
-        if control.phase() == Phase::Measure {
-            report.retries += outcome.retries;
-            if outcome.is_done {
+        if outcome.is_done {
+            if control.phase() == Phase::Measure {
                 slot.waited(ns);
                 control.entered(ns, 1);
             }
-        }
-        if outcome.is_done {
+            slot.retried(outcome.retries);
             slot.done();
         }
     }

@@ -59,6 +59,8 @@ struct Line<T>(T);
 #[derive(Default)]
 pub struct Slot {
     statements: AtomicU64,
+    /// Tries of its statements that failed, and were tried again.
+    retries: AtomicU64,
     /// When it asked for the place that it has not yet; 0 while it does not wait.
     asked_ns: AtomicU64,
     /// The longest time from asking to being inside, of those that ended inside the window.
@@ -71,6 +73,8 @@ pub struct Reading {
     pub at_ns: u64,
     /// Of each thread, done until then.
     pub statements: Vec<u64>,
+    /// Of all threads: tries of those that failed.
+    pub retries: u64,
     /// Of all threads: the times that they noted.
     pub entered_ns: Histogram,
 }
@@ -153,7 +157,8 @@ impl Control {
             sum = sum.wrapping_add(&histogram.load()).expect("all have one shape");
         }
         let statements = self.slots.iter().map(|slot| slot.0.statements.load(Ordering::Relaxed)).collect();
-        Reading { at_ns: clock::now_ns(), statements, entered_ns: sum }
+        let retries = self.slots.iter().map(|slot| slot.0.retries.load(Ordering::Relaxed)).sum();
+        Reading { at_ns: clock::now_ns(), statements, retries, entered_ns: sum }
     }
 
     /// The longest time from asking to being inside, of those that ended inside the window and of those that
@@ -173,6 +178,14 @@ impl Slot {
     #[inline]
     pub fn done(&self) {
         self.statements.store(self.statements.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Notes that the statement which is done next was tried so many times in vain.
+    #[inline]
+    pub fn retried(&self, tries: u64) {
+        if tries > 0 {
+            self.retries.store(self.retries.load(Ordering::Relaxed) + tries, Ordering::Relaxed);
+        }
     }
 
     /// Asks for a place now.
@@ -228,10 +241,12 @@ mod tests {
         let control = Control::new(2, false);
         control.slot(1).done();
         control.slot(1).done();
+        control.slot(0).retried(3);
+        control.slot(1).retried(4);
         control.entered(1_000, 10);
         control.entered(u64::MAX, 1);
         let reading = control.read();
-        assert_eq!(reading.statements, [0, 2]);
+        assert_eq!((reading.statements, reading.retries), (vec![0, 2], 7));
         let median = reading.entered_ns.quantile_bucket(0.5).unwrap().unwrap();
         assert!(median.start() <= 1_000 && 1_000 <= median.end());
     }

@@ -4,6 +4,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use clap::Parser as _;
+use flifo::crew::Driver as _;
+use flifo::results::HostFigures;
 
 use super::*;
 use crate::args::Args;
@@ -21,6 +23,8 @@ enum Fault {
     Hangs,
     /// The first update is an error.
     Fails,
+    /// Another is in the way of each first try.
+    Conflicts,
 }
 
 /// Rows in memory, behind one lock.
@@ -84,6 +88,8 @@ impl Txn for Held {
             }
             Fault::Fails => return Err(Fail::Store("as asked".into())),
             Fault::Forgets if updates.is_multiple_of(3) => return Ok(()),
+            Fault::Conflicts if updates.is_multiple_of(2) => {}
+            Fault::Conflicts => return Err(Fail::Conflict),
             Fault::Twice if *updates == 1 => row::update_k(&mut value),
             _ => {}
         }
@@ -149,6 +155,35 @@ fn updates_that_were_lost_or_done_twice_are_found() {
         assert_eq!(base.updates, None);
         assert!(why(cell(Fault::Twice, workload).0).contains("UPDATES WERE DONE TWICE"), "{workload}");
     }
+}
+
+/// Whatever the phase: a reading has the retries of the operations that it has.
+#[test]
+fn retries_are_read_with_their_operations() {
+    let (base, _open) = base(Fault::Conflicts);
+    let control = Arc::new(Control::new(1, false));
+    let job = Job {
+        peer: 0,
+        store: Arc::clone(&base.store),
+        workload: Workload::Update,
+        rows: 2_000,
+        seed: 1,
+        round: 0,
+        control: Arc::clone(&control),
+    };
+    let before = control.read();
+    let report = std::thread::scope(|scope| {
+        let worker = scope.spawn(|| Worker::new(0).obey(&job).unwrap());
+        control.open();
+        while control.read().statements[0] < 100 && control.phase() != Phase::Over {
+            std::thread::yield_now();
+        }
+        control.go_to(Phase::Over);
+        worker.join().unwrap()
+    });
+    let round = Round::new(0, &before, &control.read(), 0, HostFigures::default());
+    assert!(report.error.is_none() && round.operations >= 100);
+    assert_eq!((round.retries, report.updates), (round.operations, round.operations));
 }
 
 #[test]
