@@ -15,6 +15,9 @@ use crate::store::{
 /// So long a connection waits for the writer before it is told "busy", which counts as a retry.
 const BUSY: Duration = Duration::from_secs(5);
 
+/// SQLite maps no more of a file, as it is built here and everywhere (SQLITE_MAX_MMAP_SIZE); the rest it reads.
+const MAP_BYTES_MAX: u64 = 0x7fff_0000;
+
 pub(crate) const DRIVER: Driver = Driver { about: &ABOUT, load, open };
 
 const ABOUT: About = About {
@@ -24,7 +27,7 @@ const ABOUT: About = About {
     written: Ok("WAL, synchronous=NORMAL: the log is written at each commit, and synced at checkpoints"),
     synced: Ok("WAL, synchronous=FULL: the log is written and synced at each commit"),
     writers: "one at a time: BEGIN IMMEDIATE polls with growing sleeps (busy_timeout 5 s); a connection a thread",
-    memory: "the mapped file (mmap_size = --cache), in the page cache; 2 MB of cache a connection",
+    memory: "the mapped file (mmap_size = --cache, but 2 GiB at most: SQLite maps no more), in the page cache; 2 MB of cache a connection",
     load: "one transaction, ascending, then a checkpoint",
     settle: "a checkpoint that empties the log",
     no_scans: None,
@@ -80,7 +83,7 @@ impl Sqlite {
             Durability::Synced => "FULL",
         };
         connection.pragma_update(None, "synchronous", synchronous)?;
-        connection.pragma_update(None, "mmap_size", self.settings.cache_bytes as i64)?;
+        map(&connection, self.settings.cache_bytes)?;
         Ok(connection)
     }
 
@@ -88,6 +91,16 @@ impl Sqlite {
         // A row of three numbers: whether somebody was in the way, pages in the log, pages written.
         let _: i64 = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
         Ok(())
+    }
+}
+
+/// Has so much of the file mapped, or as much as SQLite maps. It takes less without a word.
+fn map(connection: &Connection, cache_bytes: u64) -> Done {
+    let wanted = cache_bytes.min(MAP_BYTES_MAX) as i64;
+    let taken: i64 = connection.pragma_update_and_check(None, "mmap_size", wanted, |row| row.get(0))?;
+    match taken == wanted {
+        true => Ok(()),
+        false => Err(Fail::Store(format!("SQLite maps {taken} bytes of its file, not {wanted}"))),
     }
 }
 
@@ -167,5 +180,27 @@ impl Txn for Open<'_> {
 
     fn delete(&mut self, id: u64) -> Done {
         happened(self.prepared("DELETE FROM rows WHERE id = ?1")?.execute([id as i64])? == 1, id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_is_mapped_as_far_as_is_said() {
+        let temp = tempfile::tempdir().unwrap();
+        for (cache_bytes, mapped) in [(64 << 20, 64 << 20), (8 << 30, MAP_BYTES_MAX)] {
+            let settings =
+                Settings { durability: Durability::None, cache_bytes, threads: 1, thread_concurrency: 1 };
+            let connection = Sqlite { file: temp.path().join("sqlite.db"), settings }.connect().unwrap();
+            let found: i64 = connection.pragma_query_value(None, "mmap_size", |row| row.get(0)).unwrap();
+            assert_eq!(found as u64, mapped);
+        }
+        // What it would take without a word.
+        let connection = Connection::open(temp.path().join("sqlite.db")).unwrap();
+        connection.pragma_update(None, "mmap_size", 8i64 << 30).unwrap();
+        let found: i64 = connection.pragma_query_value(None, "mmap_size", |row| row.get(0)).unwrap();
+        assert_eq!(found as u64, MAP_BYTES_MAX, "SQLite is built with another bound");
     }
 }
