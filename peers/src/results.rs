@@ -20,7 +20,7 @@ pub(crate) struct Results {
     /// UTC.
     pub(crate) started_at: String,
     pub(crate) elapsed_s: f64,
-    /// Ended by Ctrl-C.
+    /// Stopped before every cell had all its rounds, by Ctrl-C or an error.
     pub(crate) interrupted: bool,
     pub(crate) machine: Machine,
     pub(crate) settings: RunSettings,
