@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What the embedded engine did for the changes of a round: differences between its two ends, but where it says
-/// otherwise.
+/// What the embedded engine did for the changes of a round: differences between its start and a last look shortly before
+/// its end, but where it says otherwise.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ChangeFigures {

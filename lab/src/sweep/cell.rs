@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flifo_admission::Admission;
+use flifo_admission::{Admission, Snapshot};
 use flifo_engine::{EngineStats, WaitReason};
 
 use super::changes;
@@ -10,13 +10,14 @@ use super::plan::{Plan, Step};
 use crate::error::Error;
 use crate::figures::{self, quantile_us};
 use crate::front::{Front, FrontKind, Tally};
-use crate::interrupt;
 use crate::results::{CellKey, DiskFigures, Fairness, Round};
 use crate::sampler::{Sampler, Server};
 use crate::workload::{Load, Shape, Totals};
+use crate::{clock, interrupt};
 use flifo_engine::Database;
 
-/// How long before the window's end the run queue is looked at for the last time.
+/// How long before the window's end the counters and the run queue are looked at for the last time. The clients end with
+/// the window and roll back what they have open: that is none of the load.
 const LAST_LOOK_NS: u64 = 20_000_000;
 
 /// What a step is run with, besides its plan.
@@ -25,6 +26,20 @@ pub(super) struct Bench<'a> {
     pub(super) rows: u32,
     pub(super) seed: u64,
     pub(super) front_kind: FrontKind,
+}
+
+/// What scheduler and engine have counted until a moment.
+struct Counted {
+    at_ns: u64,
+    admission: Snapshot,
+    engine: EngineStats,
+}
+
+impl Counted {
+    fn now(admission: &Admission, database: &Database) -> Self {
+        let engine = database.stats();
+        Counted { at_ns: clock::now_ns(), engine, admission: admission.snapshot() }
+    }
 }
 
 /// What names the step's cell in the results.
@@ -63,17 +78,16 @@ pub(super) fn run(
     // An error of a driver, or Ctrl-C, closes the window early: the sleeps look for that.
     let mut interrupted = interrupt::sleep_until(|| window.start_ns().min(window.end_ns()));
     let mut sampler = Sampler::start(Server::RestOfThisProcess, front.client_tids().to_vec());
-    let before = (admission.snapshot(), bench.database.stats());
-    let mut age = changes::Age::of(&before.1);
+    let before = Counted::now(&admission, bench.database);
+    let mut age = changes::Age::of(&before.engine);
     interrupted = interrupted
         || interrupt::sleep_until(|| {
             age.look(bench.database);
             window.end_ns().saturating_sub(LAST_LOOK_NS)
         });
-    // The clients end with the window, and do not wait for this thread.
     sampler.look();
+    let after = Counted::now(&admission, bench.database);
     interrupted = interrupted || interrupt::sleep_until(|| window.end_ns());
-    let after = (admission.snapshot(), bench.database.stats());
     let samples = sampler.finish();
     if interrupted {
         window.cut();
@@ -84,16 +98,17 @@ pub(super) fn run(
     }
 
     let elapsed = Duration::from_nanos(window.end_ns() - window.start_ns());
+    let counted = Duration::from_nanos(after.at_ns - before.at_ns);
     let round = Round::new(step.round, elapsed.as_secs_f64(), tally.statements, tally.transactions, samples);
     let round = Round {
         p50_ms: tally.latency_ms(0.50),
         p95_ms: tally.latency_ms(0.95),
         p99_ms: tally.latency_ms(0.99),
         max_ms: latency_max_ms(&tally),
-        admission: figures::admission(&after.0.since(&before.0)),
+        admission: figures::admission(&after.admission.since(&before.admission)),
         fairness: Fairness::of(&tally.per_connection),
-        disk: disk_figures(&before.1, &after.1, elapsed),
-        changes: changes::figures(&before.1, &after.1, elapsed, &age),
+        disk: disk_figures(&before.engine, &after.engine, counted),
+        changes: changes::figures(&before.engine, &after.engine, counted, &age),
         refusals: tally.retries.figures(),
         ..round.with_seconds(&tally.seconds)
     };
