@@ -288,7 +288,8 @@ pub struct EntryFigures {
     pub running_max: Option<u32>,
 }
 
-/// What admission counted during a round; nothing is known of a peer.
+/// What admission counted during a round, and highest values since the cell's start, its load before the window included;
+/// nothing is known of a peer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AdmissionFigures {
