@@ -22,6 +22,9 @@ use crate::statistics::Spread;
 /// The version of the layout described in `docs/results.md`.
 pub const SCHEMA: u32 = 1;
 
+/// No machine does more, statements per second; what a file says beyond is none of ours.
+const THROUGHPUT_MAX_PER_S: f64 = 1e15;
+
 /// A whole run: where, with what, and what came out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Results {
@@ -406,6 +409,7 @@ impl Results {
         }
         let mut results: Results = serde_json::from_str(json)?;
         for cell in &mut results.cells {
+            cell.check()?;
             cell.summarise();
         }
         Ok(results)
@@ -459,6 +463,21 @@ impl Cell {
     /// The sum of a count over the rounds that have it.
     fn sum(&self, count: impl Fn(&Round) -> Option<u64>) -> Option<u64> {
         self.rounds.iter().filter_map(count).reduce(|a, b| a + b)
+    }
+
+    /// What no run writes would give the axes of a picture no end.
+    fn check(&self) -> Result<(), ResultsError> {
+        if self.key.threads == 0 {
+            return Err(ResultsError::Figure("a cell has 0 threads".into()));
+        }
+        let possible = 0.0..=THROUGHPUT_MAX_PER_S;
+        match self.rounds.iter().find(|round| !possible.contains(&round.throughput_per_s)) {
+            Some(round) => Err(ResultsError::Figure(format!(
+                "a round has {} statements per second",
+                round.throughput_per_s
+            ))),
+            None => Ok(()),
+        }
     }
 
     fn summarise(&mut self) {
@@ -571,6 +590,8 @@ pub enum ResultsError {
     Write { path: PathBuf, source: std::io::Error },
     #[error("not a results file of flifo: {0}")]
     Json(#[from] serde_json::Error),
+    #[error("not a results file of flifo: {0}")]
+    Figure(String),
     #[error("results of schema {0}, but this flifo reads schema {SCHEMA}: use the version that wrote them")]
     Schema(u32),
 }

@@ -58,6 +58,17 @@ fn bad_files_are_refused_in_one_line_that_says_why() {
     assert!(refuse(r#"{"cells": []}"#).contains("schema"));
     assert!(refuse(r#"{"schema": 2, "cells": []}"#).contains("reads schema 1"));
     assert!(refuse(r#"{"schema": 1, "cells": [{"rounds": []}]}"#).contains("missing field"));
+    let cell = |threads: u32, per_s: &str| {
+        format!(
+            r#"{{"schema": 1, "cells": [{{"target": "engine", "front": "socket", "policy": "fifo", "concurrency": 4,
+            "tickets": 1, "threads": {threads}, "rounds": [{{"throughput_per_s": {per_s}}}]}}]}}"#
+        )
+    };
+    assert!(Results::from_json(&cell(1, "10")).is_ok());
+    assert!(refuse(&cell(0, "10")).contains("a cell has 0 threads"));
+    assert!(refuse(&cell(1, "1e308")).contains("statements per second"));
+    assert!(refuse(&cell(1, "-1")).contains("statements per second"));
+    assert!(refuse(&cell(1, "1e999")).contains("number out of range"));
 }
 
 #[test]
