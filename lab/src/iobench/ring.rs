@@ -23,12 +23,17 @@ use crate::workload::Random;
 /// not lack work until the next are made ready for all of them; but each handing in costs. docs/benchmarks/iobench.md has others.
 const IN_FLIGHT_PER_TAKEN: usize = 32;
 
+/// The kernel registers no larger piece of memory.
+const PIECE_BYTES_MAX: usize = 1 << 30;
+
 /// A worker, its files open and registered.
 pub(super) struct Ring {
     // Closed before the memory goes.
     ring: IoUring,
     chooser: Chooser,
     buffer: Buffer,
+    /// Slots whose memory is registered as one piece.
+    slots_per_piece: usize,
     slots: Vec<Slot>,
     _files: Vec<RealFile>,
 }
@@ -73,11 +78,16 @@ fn new_ring(entries: u32) -> io::Result<IoUring> {
 
 impl Ring {
     pub(super) fn open(job: Job) -> Result<Self, Failed> {
+        Self::open_with(job, PIECE_BYTES_MAX)
+    }
+
+    /// The memory is registered in pieces of at most so many bytes, or of one block if that is more.
+    fn open_with(job: Job, piece_bytes_max: usize) -> Result<Self, Failed> {
         let cannot = |what: &str, error: io::Error| Failed(format!("cannot {what}: {error}"));
         let files = job.open_files()?;
-        let depth = job.ring_depth;
+        let (depth, block) = (job.ring_depth, job.block_bytes as usize);
         let (mut random, places, sync) = (job.random(0), job.places()?, job.mode.sync(job.workload));
-        let mut buffer = Buffer::random((depth * job.block_bytes) as usize, &mut random);
+        let mut buffer = Buffer::random(depth as usize * block, &mut random);
         let mut slots = vec![Slot::default(); depth as usize];
         if job.workload == Workload::Log {
             for (writer, slot) in slots.iter_mut().enumerate() {
@@ -90,13 +100,17 @@ impl Ring {
         ring.submitter()
             .register_files(&descriptors)
             .map_err(|error| cannot("register files with the ring", error))?;
-        let memory = buffer.bytes_mut();
-        let memory = libc::iovec { iov_base: memory.as_mut_ptr().cast(), iov_len: memory.len() };
+        let slots_per_piece = (piece_bytes_max / block).max(1);
+        let pieces = buffer.bytes_mut().chunks_mut(slots_per_piece * block);
+        let pieces: Vec<_> = pieces
+            .map(|piece| libc::iovec { iov_base: piece.as_mut_ptr().cast(), iov_len: piece.len() })
+            .collect();
         // SAFETY: the memory is the buffer's, which lives as long as the ring and does not move.
-        unsafe { ring.submitter().register_buffers(&[memory]) }.map_err(|error| {
+        unsafe { ring.submitter().register_buffers(&pieces) }.map_err(|error| {
             cannot("register memory with the ring (a smaller --concurrency, or a higher ulimit -l)", error)
         })?;
-        Ok(Ring { ring, chooser: Chooser { job, random, places, sync }, buffer, slots, _files: files })
+        let chooser = Chooser { job, random, places, sync };
+        Ok(Ring { ring, chooser, buffer, slots_per_piece, slots, _files: files })
     }
 
     pub(super) fn run(mut self, window: Window, stop: &AtomicBool) -> Result<Tally, Failed> {
@@ -157,13 +171,15 @@ impl Ring {
         slot.began_ns = now;
         let memory = &mut self.buffer.bytes_mut()[index * block..][..block];
         let (file, tag) = (Fixed(slot.file as u32), (index as u64) << 1);
+        let piece = (index / self.slots_per_piece) as u16;
         if !slot.is_write {
-            let read = opcode::ReadFixed::new(file, memory.as_mut_ptr(), block as u32, 0).offset(slot.offset);
+            let read =
+                opcode::ReadFixed::new(file, memory.as_mut_ptr(), block as u32, piece).offset(slot.offset);
             push(&mut self.ring, &read.build().user_data(tag));
             return 1;
         }
         stamp(memory, &mut self.chooser.random);
-        let write = opcode::WriteFixed::new(file, memory.as_ptr(), block as u32, 0).offset(slot.offset);
+        let write = opcode::WriteFixed::new(file, memory.as_ptr(), block as u32, piece).offset(slot.offset);
         let write = write.build().user_data(tag);
         let Some(sync) = self.chooser.sync else {
             push(&mut self.ring, &write);
@@ -243,5 +259,48 @@ impl Chooser {
             true => self.job.failed_sync(slot.file, &error),
             false => self.job.failed(what, slot.file, block.into(), slot.offset, &error),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+    use crate::iobench::kinds::Mode;
+
+    /// Eleven blocks in pieces of four: each slot's I/O goes to its own memory, whatever piece that is in.
+    #[test]
+    fn every_slot_has_memory_of_a_piece_that_the_kernel_takes() {
+        if let Err(Failed(why)) = check() {
+            eprintln!("not tested: {why}");
+            return;
+        }
+        let (block, depth) = (4096, 11);
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&vec![0; 64 * block]).unwrap();
+        let job = |workload| Job {
+            files: vec![file.path().into()],
+            file_bytes: 64 * block as u64,
+            workload,
+            mode: Mode::Buffered,
+            block_bytes: block as u32,
+            read_share_pct: 0,
+            batch_blocks: 1,
+            seed: 1,
+            worker: 0,
+            workers: 1,
+            ring_depth: depth,
+        };
+        for workload in [Workload::RandomWrite, Workload::RandomRead] {
+            let ring =
+                Ring::open_with(job(workload), 4 * block).unwrap_or_else(|Failed(why)| panic!("{why}"));
+            assert_eq!((ring.slots_per_piece, ring.buffer.bytes().len()), (4, depth as usize * block));
+            // Its window is over before it begins: each slot has one I/O, and none fails.
+            let window = Window { start_ns: 0, from_ns: 0, until_ns: 0 };
+            let ran = ring.run(window, &AtomicBool::new(false));
+            assert!(ran.is_ok(), "{:?}", ran.err());
+        }
+        assert!(std::fs::read(file.path()).unwrap().iter().any(|byte| *byte != 0), "blocks were written");
     }
 }
