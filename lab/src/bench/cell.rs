@@ -18,7 +18,7 @@ use crate::{clock, interrupt};
 /// Stack of a thread: nothing here calls deep; only touched pages cost memory.
 pub(super) const STACK_BYTES: usize = 128 << 10;
 /// For all threads to come to the start.
-const ARRIVE_S: u64 = 60;
+const ARRIVE: Duration = Duration::from_secs(60);
 
 /// Threads and a scene, kept from contender to contender.
 pub(super) struct Rig {
@@ -123,7 +123,10 @@ pub(super) fn run(plan: &Plan, step: &Step, rig: &mut Rig) -> Result<Option<Roun
     rig.workers.tell(&job);
     rig.clients.tell(&job);
     drop(job);
-    wait_for_all(&control, rig.participants());
+    let all_there = wait_for_all(&control, rig.participants(), ARRIVE);
+    if !all_there {
+        control.go_to(Phase::Over);
+    }
     control.open();
 
     let interrupted = sleep(&control, plan.settle(step));
@@ -142,6 +145,13 @@ pub(super) fn run(plan: &Plan, step: &Step, rig: &mut Rig) -> Result<Option<Roun
     if interrupted {
         return Ok(None);
     }
+    if !all_there {
+        return Err(Error::Unmeasured(format!(
+            "not all of {} threads were at the start within {} s; use fewer --threads",
+            rig.threads,
+            ARRIVE.as_secs()
+        )));
+    }
 
     let per_thread: Vec<u64> = per_thread(&before.0, &after.0);
     let statements = per_thread.iter().sum();
@@ -159,13 +169,16 @@ pub(super) fn run(plan: &Plan, step: &Step, rig: &mut Rig) -> Result<Option<Roun
     }))
 }
 
-/// Until every thread stands at the start, or one has failed.
-fn wait_for_all(control: &Control, participants: u32) {
-    let patience_ns = clock::now_ns() + ARRIVE_S * 1_000_000_000;
-    while control.arrived() < participants && control.phase() != Phase::Over && clock::now_ns() < patience_ns
-    {
+/// Until every thread stands at the start, or one has failed; false if they do not come.
+fn wait_for_all(control: &Control, participants: u32, patience: Duration) -> bool {
+    let until_ns = clock::now_ns() + clock::ns(patience);
+    while control.arrived() < participants && control.phase() != Phase::Over {
+        if clock::now_ns() >= until_ns {
+            return false;
+        }
         std::thread::sleep(Duration::from_millis(1));
     }
+    true
 }
 
 /// Sleeps until the time has passed, a thread has failed, or Ctrl-C came, for which it is true.
@@ -189,5 +202,22 @@ fn entry_figures(control: &Control, before: &Reading, after: &Reading, longest_n
         enter_max_us: (longest_ns > 0).then_some(longest_ns as f64 / 1e3),
         limit: None,
         running_max: control.running.as_ref().map(|running| running.most()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_come_to_the_start_is_noticed() {
+        let control = Control::new(2, false);
+        control.open();
+        control.arrive();
+        assert!(wait_for_all(&control, 1, Duration::ZERO));
+        assert!(!wait_for_all(&control, 2, Duration::ZERO));
+        // An error is told by whose it is.
+        control.give_up();
+        assert!(wait_for_all(&control, 2, Duration::ZERO));
     }
 }
