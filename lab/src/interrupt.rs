@@ -1,21 +1,28 @@
-//! Ctrl-C: the first asks for an orderly end, the second ends the process at once.
+//! Ctrl-C: the first asks for an orderly end, the second ends the process at once. A terminal that hangs up asks, too, but
+//! never ends it at once.
 //!
 //! Everything that waits for long waits here, so that an interrupt ends the wait.
 
 use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
+
+use rustix::process::{Signal, getpid, kill_process};
 
 use crate::clock;
 use crate::error::{EXIT_INTERRUPTED, Error};
 
 static INTERRUPTED: Mutex<bool> = Mutex::new(false);
 static ASKED: Condvar = Condvar::new();
+/// Whether anybody has asked yet. Once true it stays so; relaxed, since the value is all that is passed.
+static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
 /// Takes SIGINT and SIGTERM, and SIGHUP unless it is ignored, as `nohup` leaves it.
 pub fn install() -> Result<(), Error> {
-    let was_ignored = ignore_hangups();
+    let was_ignored = on_hangup(libc::SIG_IGN) == libc::SIG_IGN;
     let taken = ctrlc::set_handler(|| {
+        HAS_BEGUN.store(true, Ordering::Relaxed);
         let mut interrupted = INTERRUPTED.lock().unwrap_or_else(PoisonError::into_inner);
         if *interrupted {
             process::exit(i32::from(EXIT_INTERRUPTED));
@@ -24,9 +31,7 @@ pub fn install() -> Result<(), Error> {
         ASKED.notify_all();
     });
     // The handler's library takes all three.
-    if was_ignored {
-        ignore_hangups();
-    }
+    on_hangup(if was_ignored { libc::SIG_IGN } else { hung_up as *const () as libc::sighandler_t });
     taken.map_err(|error| Error::System {
         what: "cannot take Ctrl-C".into(),
         source: std::io::Error::other(error),
@@ -34,10 +39,20 @@ pub fn install() -> Result<(), Error> {
     })
 }
 
-/// Ignores SIGHUP; whether it was ignored already.
-fn ignore_hangups() -> bool {
-    // SAFETY: no handler of ours is put in, and nobody else changes this signal's meanwhile.
-    unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) == libc::SIG_IGN }
+/// What to do at SIGHUP from now on; what was done until now.
+fn on_hangup(action: libc::sighandler_t) -> libc::sighandler_t {
+    // SAFETY: SIG_IGN or a function of a handler's type that does only what a handler may, for the process's life; nobody
+    // else changes this signal's action meanwhile.
+    unsafe { libc::signal(libc::SIGHUP, action) }
+}
+
+/// A hang-up asks for the end, unless that has begun: it comes twice, from the shell to its jobs and from the kernel when
+/// the shell is gone, and is no impatience. Runs as a signal's handler: an atomic swap and a system call are all it may do.
+extern "C" fn hung_up(_: libc::c_int) {
+    if !HAS_BEGUN.swap(true, Ordering::Relaxed) {
+        // The process is there, and may signal itself.
+        let _ = kill_process(getpid(), Signal::TERM);
+    }
 }
 
 /// Whether the first Ctrl-C has come.
