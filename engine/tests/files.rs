@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use common::{config, key, rows, session, verify, verify_some};
 use flifo_engine::disk::{DiskCall, Fault, MemoryDisk};
-use flifo_engine::{Database, EngineConfig, Error};
+use flifo_engine::{Database, EngineConfig, Error, Isolation};
 
 const ROWS: u64 = 3000;
 
@@ -298,6 +298,62 @@ fn a_full_disk_harms_nothing_that_is_there() {
     db.close().unwrap();
     let db = Database::open_on(Arc::new(disk), config()).unwrap();
     verify(&db, &db.tree("t").unwrap(), inserted - 1).unwrap();
+}
+
+/// On a full disk what is deleted at one end of a tree makes room at its other end.
+#[test]
+fn on_a_full_disk_a_delete_makes_room() {
+    let disk = MemoryDisk::default();
+    let db = Database::create_on(Arc::new(disk.clone()), config()).unwrap();
+    let tree = db.create_tree("t").unwrap();
+    db.bulk_load(&tree, rows(ROWS), |_| {}).unwrap();
+    disk.fail_from(Some(DiskCall::Allocate), 1, Fault::DiskFull);
+    let session = session(&db);
+    let insert = |row| session.statement().unwrap().insert(&tree, &key(row), &common::value(row));
+    let full = (ROWS..).find(|&row| insert(row).is_err()).unwrap();
+    assert!(matches!(insert(full), Err(Error::DiskFull { .. })));
+    (0..ROWS / 2).for_each(|row| assert!(session.statement().unwrap().delete(&tree, &key(row)).unwrap()));
+    (full..full + ROWS / 4).for_each(|row| assert!(insert(row).unwrap()));
+    assert_eq!(db.check_tree(&tree).unwrap().rows, full + ROWS / 4 - ROWS / 2);
+    assert_eq!(db.lost_pages().unwrap(), 0);
+}
+
+/// The same of a table: deletes need undo, and what they delete goes when nobody can see it any more.
+#[test]
+fn on_a_full_disk_a_transaction_makes_room() {
+    let disk = MemoryDisk::default();
+    let db = Database::create_on(Arc::new(disk.clone()), config()).unwrap();
+    let table = db.create_table("t").unwrap();
+    let session = session(&db);
+    let of_ten = |first: u64, insert: bool| {
+        let mut txn = session.begin(Isolation::RepeatableRead);
+        for row in first..first + 10 {
+            match insert {
+                true => drop(txn.insert(&table, &key(row), &common::value(row))?),
+                false => assert!(txn.delete(&table, &key(row))?),
+            }
+        }
+        txn.commit()
+    };
+    let purge = || {
+        while db.stats().txns.history > 0 {
+            std::thread::yield_now();
+        }
+    };
+    (0..ROWS).step_by(10).for_each(|row| of_ten(row, true).unwrap());
+    disk.fail_from(Some(DiskCall::Allocate), 1, Fault::DiskFull);
+    let full = (ROWS..).step_by(10).find(|&row| of_ten(row, true).is_err()).unwrap();
+    for row in (0..ROWS / 2).step_by(10) {
+        purge();
+        of_ten(row, false).unwrap();
+    }
+    purge();
+    for row in (full..full + ROWS / 4).step_by(10) {
+        of_ten(row, true).unwrap();
+        purge();
+    }
+    let mut txn = session.begin(Isolation::RepeatableRead);
+    assert_eq!(common::all(&mut txn, &table).len() as u64, full + ROWS / 4 - ROWS / 2);
 }
 
 /// Runs the test `name` of this file in a process of its own, which is told `dir`.

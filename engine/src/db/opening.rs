@@ -100,8 +100,8 @@ pub(super) fn open_log(
         doublewrite::forget_later(disk, space)?;
     }
     space.note_durable_log(end.0);
-    // The files were that long at the checkpoint; what they have grown by since was allocated first, and the log has that.
-    // One group more, for what was being allocated at that moment.
+    // The files were that long at the checkpoint; they grow when all of them is allocated, from the front, and the log has
+    // that. One group more, for the bitmap of a new one.
     let pages_max = (space.pages() + group_pages(space.page_size())).saturating_add(seen.marked_pages);
     let to_replay = (end.0 > start.lsn).then(|| ToReplay {
         files: Arc::clone(&files),

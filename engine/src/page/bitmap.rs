@@ -88,14 +88,15 @@ pub(crate) fn marked_bytes(
     Some((AT_BITS + bytes.start, marked))
 }
 
-/// The first page from `from` on that is free.
-pub fn find_free(page: &[u8], from: u64) -> Option<u64> {
+/// The first page of `within` that is free.
+pub fn find_free(page: &[u8], within: Range<u64>) -> Option<u64> {
     let bits = &page[AT_BITS..AT_BITS + page.len() / 2];
-    let mut index = from;
-    while index < group_pages(page.len()) {
+    let mut index = within.start;
+    while index < within.end.min(group_pages(page.len())) {
         let byte = !bits[index as usize / 8] >> (index % 8);
         if byte != 0 {
-            return Some(index + u64::from(byte.trailing_zeros()));
+            let free = index + u64::from(byte.trailing_zeros());
+            return Some(free).filter(|free| *free < within.end);
         }
         index = (index / 8 + 1) * 8;
     }

@@ -47,7 +47,7 @@ fn read(page: &[u8]) {
             overflow::append_bytes(page, &mut Vec::new()).expect("they were verified");
         }
         KIND_BITMAP => {
-            let (count, free) = (bitmap::count(page), bitmap::find_free(page, 0));
+            let (count, free) = (bitmap::count(page), bitmap::find_free(page, 0..u64::MAX));
             assert_eq!(
                 free.is_none(),
                 count == bitmap::group_pages(page.len()),

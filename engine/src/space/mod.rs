@@ -9,7 +9,9 @@
 //!
 //! # Neighbours
 //! The caller says near which page it wants one; the first free page from there on is taken, in this group or the
-//! next. `PageAllocator::allocate_unlogged` gives pages in a row where there are such, for bulk loads.
+//! next, and if there is none, the first of those before. Only when no page with room on disk is free does the space grow: so
+//! a tree whose end moves on takes what was freed behind it, and a full disk is met when there is nothing left to take.
+//! `PageAllocator::allocate_unlogged` gives pages in a row where there are such, for bulk loads.
 
 mod check;
 mod pending;
@@ -63,9 +65,10 @@ pub struct PageAllocator {
     pool: Arc<BufferPool>,
     /// Groups that have a bitmap, or `UNKNOWN`.
     groups: AtomicU64,
-    /// There is room on disk for these, as far as is known.
-    grown_pages: AtomicU64,
-    /// Where pages that shall be near to no other are looked for.
+    /// No page before it is free, but for those whose bits are being cleared at this moment. Pages that shall be near to no
+    /// other are looked for from here on, and what was freed, before the space grows. It is lowered, and raised past
+    /// pages of a group, only by who has the group's bitmap latched: so none that a raise passes is freed meanwhile; that one of
+    /// an earlier group was is what its compare-and-swap sees.
     cursor: AtomicU64,
     /// One thread at a time makes a group, which it does once a GiB. No latch, so it is held while waiting.
     adding: Mutex<()>,
@@ -94,7 +97,6 @@ impl PageAllocator {
         PageAllocator {
             pool: Arc::clone(pool),
             groups: AtomicU64::new(groups),
-            grown_pages: AtomicU64::new(0),
             cursor: AtomicU64::new(2),
             adding: Mutex::default(),
             slots: FreeSlots::default(),
@@ -120,85 +122,100 @@ impl PageAllocator {
         }
     }
 
-    fn grow(&self, pages: u64, waiter: &Waiter) -> Result<()> {
-        if pages > self.grown_pages.load(Ordering::Acquire) {
-            let pages = pages.next_multiple_of(EXTENT_PAGES);
-            waiter.wait(WaitReason::DiskWrite, || self.pool.space().grow(pages))?;
-            self.grown_pages.fetch_max(pages, Ordering::AcqRel);
+    /// Makes room on disk for pages `0..pages`, or, on a disk that is nearly full, for `0..least`.
+    fn grow(&self, least: u64, pages: u64, waiter: &Waiter) -> Result<()> {
+        let space = self.pool.space();
+        if least <= space.pages() {
+            return Ok(());
         }
-        Ok(())
+        let grown = |pages: u64| waiter.wait(WaitReason::DiskWrite, || space.grow(pages));
+        match grown(pages.next_multiple_of(EXTENT_PAGES)) {
+            Err(Error::DiskFull { .. }) => grown(least),
+            other => other,
+        }
     }
 
     /// Allocates a page, near `near` if that is possible.
     pub fn allocate(&self, near: Option<PageNo>, waiter: &Waiter) -> Result<PageNo> {
-        let run = self.find_run(near, 1, waiter, &|_| Noted::Nothing)?;
-        self.grow_for(run, waiter).map(|()| run.first)
+        self.find_run(near, 1, waiter, &|_| Noted::Nothing).map(|run| run.first)
     }
 
     /// Allocates up to `pages` pages in a row, at least one, to be filled by [`BufferPool::make_unlogged`]: what was logged
     /// of them is void.
     pub(crate) fn allocate_unlogged(&self, near: Option<PageNo>, pages: u64, waiter: &Waiter) -> Result<Run> {
-        let run = self.find_run(near, pages.min(u16::MAX.into()), waiter, &|_| Noted::Unlogged)?;
-        self.grow_for(run, waiter).map(|()| run)
+        self.find_run(near, pages.min(u16::MAX.into()), waiter, &|_| Noted::Unlogged)
     }
 
-    /// Allocates up to `pages` pages in a row, at least one, without room on disk for them.
+    /// Allocates up to `pages` pages in a row, at least one.
     fn find_run(&self, near: Option<PageNo>, pages: u64, waiter: &Waiter, note: &Note<'_>) -> Result<Run> {
-        let from = near.map_or(self.cursor.load(Ordering::Relaxed), |page| page.0);
-        let take = |group, within| self.take_in(group, within, pages, waiter, note);
-        let run = self.first_group(from, waiter, take)?;
-        if near.is_none() {
-            self.cursor.store(run.first.0 + run.pages, Ordering::Relaxed);
-        }
-        Ok(run)
+        self.find(near, pages, waiter, |group, within| self.take_in(group, within, pages, waiter, note))
     }
 
-    /// What `find` finds in the first group that has it, from page `from` on: it is given the group, and where in it to
-    /// begin. If none has, a group is added.
-    fn first_group<T>(
+    /// What `find` finds first among the pages with room on disk, from `near` on and then before it: it is given a group, and
+    /// where in it to look. If that is nothing, the space grows by `pages`, or at least by one.
+    fn find<T>(
         &self,
-        from: u64,
+        near: Option<PageNo>,
+        pages: u64,
         waiter: &Waiter,
-        find: impl Fn(u64, u64) -> Result<Option<T>>,
+        find: impl Fn(u64, Range<u64>) -> Result<Option<T>>,
     ) -> Result<T> {
-        let group_pages = group_pages(self.pool.page_size());
-        let (mut group, mut within, mut wrapped) = (from / group_pages, from % group_pages, false);
+        let cursor = || self.cursor.load(Ordering::Relaxed);
+        let mut from = cursor().max(near.map_or(0, |page| page.0));
+        let mut again = false;
         loop {
-            if group >= self.groups(waiter)? {
-                // Before the space grows, the pages before `from` that were freed.
-                if !wrapped {
-                    (group, within, wrapped) = (0, 0, true);
-                    continue;
-                }
-                self.add_group(group, waiter)?;
-            }
-            if let Some(found) = find(group, within)? {
+            let room = self.pool.space().pages();
+            if let Some(found) = self.find_among(from..room, waiter, &find)? {
                 return Ok(found);
             }
-            (group, within) = (group + 1, 0);
+            if let Some(found) = self.find_among(cursor()..from.min(room), waiter, &find)? {
+                return Ok(found);
+            }
+            match self.grow(room + 1, room + pages, waiter) {
+                // Some may have been freed where it had been looked for already.
+                Err(Error::DiskFull { .. }) if !again && cursor() < room => (from, again) = (cursor(), true),
+                grown => {
+                    grown?;
+                    from = room;
+                }
+            }
         }
     }
 
-    /// Room on disk for what was just allocated.
-    fn grow_for(&self, run: Run, waiter: &Waiter) -> Result<()> {
-        self.grow(run.first.0 + run.pages, waiter).or_else(|error| {
-            self.free_run(run, waiter)?;
-            Err(error)
-        })
+    fn find_among<T>(
+        &self,
+        pages: Range<u64>,
+        waiter: &Waiter,
+        find: impl Fn(u64, Range<u64>) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        let (group_pages, mut from) = (group_pages(self.pool.page_size()), pages.start);
+        while from < pages.end {
+            let group = from / group_pages;
+            let base = group * group_pages;
+            let end = pages.end.min(base + group_pages);
+            for missing in self.groups(waiter)?..=group {
+                self.add_group(missing, waiter)?;
+            }
+            let found = find(group, from - base..end - base)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+            from = end;
+        }
+        Ok(None)
     }
 
     /// A page that is free, and for which there is room on disk. It stays free until it is marked ([`Self::mark`]), so
     /// another may be faster.
     pub(crate) fn choose(&self, waiter: &Waiter) -> Result<PageNo> {
-        let page = self.first_group(self.cursor.load(Ordering::Relaxed), waiter, |group, within| {
+        self.find(None, 1, waiter, |group, within| {
             let base = group * group_pages(self.pool.page_size());
             let free = self.pool.retry(waiter, || {
-                Ok(bitmap::find_free(self.pool.optimistic(PageNo(base + 1))?.shared()?.bytes(), within))
+                let bitmap = self.pool.optimistic(PageNo(base + 1))?.shared()?;
+                Ok(bitmap::find_free(bitmap.bytes(), within.clone()))
             })?;
-            Ok(free.map(|free| base + free))
-        })?;
-        self.grow(page + 1, waiter)?;
-        Ok(PageNo(page))
+            Ok(free.map(|free| PageNo(base + free)))
+        })
     }
 
     /// The bitmap that has the page's bit.
@@ -227,24 +244,41 @@ impl PageAllocator {
         let index = |page: &PageNo| page.0 + 1 - bitmap.page().0;
         let (first, last) = (pages.iter().map(index).min()?, pages.iter().map(index).max()?);
         if !in_use {
-            self.cursor.fetch_min(bitmap.page().0 - 1 + first, Ordering::Relaxed);
+            self.lower_cursor(PageNo(bitmap.page().0 - 1 + first));
         }
         bitmap::marked_bytes(bitmap.bytes(), first..last + 1, pages.iter().map(index), in_use)
+    }
+
+    /// Pages from `page` on were freed, or are about to be. The caller has their bitmap latched.
+    fn lower_cursor(&self, page: PageNo) {
+        self.cursor.fetch_min(page.0, Ordering::Relaxed);
+    }
+
+    /// No page of this bitmap, which the caller has latched, is free before the one that the cursor is raised to.
+    fn raise_cursor(&self, bitmap: &ExclusiveGuard<'_>) {
+        let (base, group_pages) = (bitmap.page().0 - 1, group_pages(self.pool.page_size()));
+        let now = self.cursor.load(Ordering::Relaxed);
+        if (base..base + group_pages).contains(&now) {
+            let free = bitmap::find_free(bitmap.bytes(), now - base..group_pages);
+            let next = base + free.unwrap_or(group_pages);
+            // If it was lowered meanwhile, that holds.
+            let _ = self.cursor.compare_exchange(now, next, Ordering::Relaxed, Ordering::Relaxed);
+        }
     }
 
     /// Takes free pages in a row from one group.
     fn take_in(
         &self,
         group: u64,
-        from: u64,
+        within: Range<u64>,
         pages: u64,
         waiter: &Waiter,
         note: &Note<'_>,
     ) -> Result<Option<Run>> {
         let base = group * group_pages(self.pool.page_size());
         let which = |bitmap: &[u8]| {
-            let Some(first) = bitmap::find_free(bitmap, from) else { return Ok(None) };
-            let end = (first + pages).min(group_pages(self.pool.page_size()));
+            let Some(first) = bitmap::find_free(bitmap, within.clone()) else { return Ok(None) };
+            let end = (first + pages).min(within.end);
             let end = (first..end).find(|&page| bitmap::is_set(bitmap, page)).unwrap_or(end);
             Ok(Some((first..end, true)))
         };
@@ -262,23 +296,33 @@ impl PageAllocator {
         self.pool.change(waiter, &Need::nodes(self.pool.page_size()), |mut mtr| {
             let mut bitmap = self.pool.optimistic(no)?.exclusive()?;
             let Some((pages, in_use)) = which(checked(no, bitmap.bytes())?).map_err(Stop::fail)? else {
+                self.raise_cursor(&bitmap);
                 return Ok(None);
             };
             let (at, bytes) = bitmap::changed_bytes(bitmap.bytes(), pages.clone(), in_use);
             let run = Run { first: PageNo(no.0 - 1 + pages.start), pages: pages.end - pages.start };
             let noted = note(run);
-            let Noted::Pending(slot, chain) = noted else {
-                mtr.apply(&mut bitmap, &Op::Write { at, bytes: &bytes });
-                if let Noted::Unlogged = noted {
-                    mtr.void(run.first, run.pages as u16);
-                }
-                mtr.commit(&mut [&mut bitmap]);
-                return Ok(Some(run));
+            let mut pending = match noted {
+                Noted::Pending(..) => Some(self.pool.optimistic(PENDING_PAGE)?.exclusive()?),
+                Noted::Nothing | Noted::Unlogged => None,
             };
-            let mut pending = self.pool.optimistic(PENDING_PAGE)?.exclusive()?;
+            // From here on nothing fails.
             mtr.apply(&mut bitmap, &Op::Write { at, bytes: &bytes });
-            mtr.apply(&mut pending, &Op::Write { at: pending_page::at(slot), bytes: &chain.encode() });
-            mtr.commit(&mut [&mut bitmap, &mut pending]);
+            match (noted, &mut pending) {
+                (Noted::Pending(slot, chain), Some(page)) => {
+                    mtr.apply(page, &Op::Write { at: pending_page::at(slot), bytes: &chain.encode() });
+                    mtr.commit(&mut [&mut bitmap, page]);
+                }
+                (Noted::Unlogged, _) => {
+                    mtr.void(run.first, run.pages as u16);
+                    mtr.commit(&mut [&mut bitmap]);
+                }
+                (Noted::Nothing | Noted::Pending(..), _) => mtr.commit(&mut [&mut bitmap]),
+            }
+            match in_use {
+                true => self.raise_cursor(&bitmap),
+                false => self.lower_cursor(run.first),
+            }
             Ok(Some(run))
         })
     }
@@ -302,9 +346,7 @@ impl PageAllocator {
                 }
             }
         };
-        self.change_bitmap(no, waiter, which, |_| Noted::Nothing)?;
-        self.cursor.fetch_min(run.first.0, Ordering::Relaxed);
-        Ok(())
+        self.change_bitmap(no, waiter, which, |_| Noted::Nothing).map(drop)
     }
 
     /// Pages in use, bitmaps and page 0 among them.
@@ -332,7 +374,7 @@ impl PageAllocator {
         if self.groups.load(Ordering::Acquire) > group {
             return Ok(());
         }
-        self.grow(no.0 + 1, waiter)?;
+        self.grow(no.0 + 1, no.0 + 1, waiter)?;
         self.pool.change(waiter, &Need::nodes(self.pool.page_size()).making(no), |mut mtr| {
             let mut page = mtr.create(no)?;
             mtr.rewrite(&mut page, |page| bitmap::format_bitmap(page, no));

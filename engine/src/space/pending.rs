@@ -170,7 +170,7 @@ impl<'a> PendingSlot<'a> {
         let note = |run| Noted::Pending(self.number, noted(run));
         let run = self.alloc.find_run(None, pages.min(RUN_PAGES), waiter, &note)?;
         self.chain = noted(run);
-        self.alloc.grow(run.first.0 + run.pages, waiter)
+        Ok(())
     }
 
     /// Makes a page of those allocated the first of the chain, with these bytes of the value.
@@ -230,7 +230,6 @@ impl<'a> PendingSlot<'a> {
             debug_assert!(false, "{run:?} is in a slot, and free");
             return self.abandon(waiter);
         }
-        self.alloc.cursor.fetch_min(run.first.0, Ordering::Relaxed);
         self.chain = chain;
         Ok(())
     }
