@@ -87,7 +87,9 @@ fn admission_kind(reason: WaitReason) -> Option<WaitKind> {
             Some(WaitKind::Disk)
         }
         WaitReason::DiskSync | WaitReason::LogSync | WaitReason::RedoBuffer => Some(WaitKind::LogSync),
-        WaitReason::RedoSpace | WaitReason::Close | WaitReason::Catalog => Some(WaitKind::User),
+        WaitReason::RedoSpace | WaitReason::Close | WaitReason::Catalog | WaitReason::PendingSlot => {
+            Some(WaitKind::User)
+        }
         WaitReason::RowLock => Some(WaitKind::RowLock),
         // As short as a context switch, and the holder runs inside: leaving would cost more than it gives.
         WaitReason::PageLatch | WaitReason::LogWrite => None,

@@ -40,11 +40,13 @@ pub enum WaitReason {
     Catalog,
     /// A row lock that another transaction holds or asked for before.
     RowLock,
+    /// A slot of the pending page, all of which are in the hands of others who write or free large values.
+    PendingSlot,
 }
 
 impl WaitReason {
     /// All reasons, in the order in which they are documented.
-    pub const ALL: [WaitReason; 13] = [
+    pub const ALL: [WaitReason; 14] = [
         WaitReason::DiskRead,
         WaitReason::PageLoad,
         WaitReason::PageLatch,
@@ -58,6 +60,7 @@ impl WaitReason {
         WaitReason::Close,
         WaitReason::Catalog,
         WaitReason::RowLock,
+        WaitReason::PendingSlot,
     ];
 
     /// The name as reports print it.
@@ -76,6 +79,7 @@ impl WaitReason {
             WaitReason::Close => "close",
             WaitReason::Catalog => "catalog",
             WaitReason::RowLock => "row_lock",
+            WaitReason::PendingSlot => "pending_slot",
         }
     }
 }

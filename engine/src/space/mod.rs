@@ -18,7 +18,7 @@ mod pending;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 pub(crate) use check::Reached;
 pub use check::SpaceStats;
@@ -370,7 +370,13 @@ impl PageAllocator {
     /// Makes the bitmap of the next group, unless another thread was faster.
     fn add_group(&self, group: u64, waiter: &Waiter) -> Result<()> {
         let no = PageNo(group * group_pages(self.pool.page_size()) + 1);
-        let _alone = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = match self.adding.try_lock() {
+            Ok(alone) => alone,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // What the other waits for is the disk.
+            Err(TryLockError::WouldBlock) => waiter
+                .wait(WaitReason::DiskWrite, || self.adding.lock().unwrap_or_else(PoisonError::into_inner)),
+        };
         if self.groups.load(Ordering::Acquire) > group {
             return Ok(());
         }

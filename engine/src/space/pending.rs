@@ -12,8 +12,9 @@
 //! What an error or a crash left in a slot is freed by the slot's next user, or when the database is opened.
 //!
 //! # Waiting
-//! There are as many slots as may be in use at a time; one who finds none waits, with nothing latched. Those who have
-//! one wait for no other, and for no row lock.
+//! There are as many slots as may be in use at a time; one who finds none waits, with nothing latched, and gives its place in
+//! admission up: those who have one wait themselves, for the disk or for the log, and others are to go on meanwhile. They wait
+//! for no other slot, and for no row lock.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -49,7 +50,7 @@ impl FreeSlots {
     fn take(&self, waiter: &Waiter) -> usize {
         let try_take = || self.numbers.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         try_take().unwrap_or_else(|| {
-            waiter.wait(WaitReason::PageLatch, || {
+            waiter.wait(WaitReason::PendingSlot, || {
                 let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
                 loop {
                     match numbers.pop_front() {

@@ -6,7 +6,7 @@ use super::*;
 use crate::buffer::PoolConfig;
 use crate::disk::{AlignedBuffer, MemoryDisk, Tablespace};
 use crate::error::Error;
-use crate::metrics::Waits;
+use crate::metrics::{WaitReason, Waits};
 use crate::redo::log_on;
 use proptest::prelude::*;
 use std::collections::BTreeMap;

@@ -249,6 +249,39 @@ fn writers_wait_for_a_slot() {
     f.check_against(&model);
 }
 
+/// With one place for all: the other could never enter if who waits for a slot kept it.
+#[test]
+fn a_wait_for_a_slot_lets_another_in() {
+    let f = fixture(256, 2);
+    let slots: Vec<_> =
+        (0..crate::page::pending::SLOTS).map(|_| f.alloc.pending_slot(&f.waiter).unwrap()).collect();
+    let admission = flifo_admission::Admission::new(flifo_admission::Config {
+        thread_concurrency: 1,
+        // So that it is refused, and does not get in past the limit.
+        stall_after: None,
+        queue_timeout: Some(std::time::Duration::from_secs(20)),
+        ..flifo_admission::Config::default()
+    });
+    let (admission, waits) = (admission.unwrap(), Waits::new());
+    let waiter = Waiter::session(admission.session()).recording(&waits);
+    let inside = std::sync::Barrier::new(2);
+    std::thread::scope(|scope| {
+        let (tree, inside) = (&f.tree, &inside);
+        scope.spawn(move || {
+            let _place = waiter.admission().unwrap().place().unwrap();
+            inside.wait();
+            tree.upsert(&waiter, b"k", &with_seed(1, 20_000)).unwrap();
+        });
+        inside.wait();
+        let other = admission.session();
+        let entered = other.place().map(drop);
+        drop(slots);
+        entered.unwrap();
+    });
+    assert_eq!(waits.snapshot().count(WaitReason::PendingSlot), 1);
+    f.check_against(&BTreeMap::from([(b"k".to_vec(), with_seed(1, 20_000))]));
+}
+
 #[test]
 fn every_step_of_felling_frees_something() {
     let f = fixture(64, 2);
