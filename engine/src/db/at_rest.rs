@@ -146,6 +146,7 @@ impl Database {
             catalog.alloc().free_pending(&waiter)?;
             catalog.tidy(&waiter)?;
             catalog.abandon_doomed(&waiter)?;
+            catalog.alloc().abandon_pending(&waiter)?;
         }
         let report = Check::run(&running.pool, &catalog, reclaim, &waiter, progress)?;
         if changes {

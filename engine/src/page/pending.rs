@@ -9,7 +9,8 @@
 //!           8  the first of some pages in a row that were allocated for it; 0 for none
 //!           8  how many they are
 //! ```
-//! What a slot has is freed by whoever uses the slot next, at the latest when the database is opened again.
+//! What a slot has is freed by whoever uses the slot next, at the latest when the database is opened again, if its pages
+//! can be read.
 
 use super::{KIND_PENDING, PageNo, format, read_u64, write_u64};
 

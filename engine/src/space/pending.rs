@@ -9,7 +9,8 @@
 //! and take them out of the slot ([`PendingSlot::free_all`]).
 //!
 //! So at any moment each page is free, in a slot, or in use by an entry: a crash leaks none, and nothing is freed twice.
-//! What an error or a crash left in a slot is freed by the slot's next user, or when the database is opened.
+//! What an error or a crash left in a slot is freed by the slot's next user, or when the database is opened. If it cannot
+//! be, since one of its pages cannot be read, nobody gets the slot until then, and the user takes another.
 //!
 //! # Waiting
 //! There are as many slots as may be in use at a time; one who finds none waits, with nothing latched, and gives its place in
@@ -18,7 +19,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::{Noted, PageAllocator, Run};
 use crate::buffer::{ExclusiveGuard, Mtr, Need, Stop};
@@ -36,28 +37,47 @@ const RUN_PAGES: u64 = 64;
 
 /// Which slots are nobody's.
 pub(super) struct FreeSlots {
-    numbers: Mutex<VecDeque<usize>>,
+    slots: Mutex<Slots>,
     given_back: Condvar,
+}
+
+struct Slots {
+    free: VecDeque<usize>,
+    /// What they have could not be freed, twice: a read of one of its pages fails, perhaps for good. So nobody else is
+    /// to fail with that; but when all slots are here, they are what there is.
+    set_aside: VecDeque<usize>,
+}
+
+impl Slots {
+    fn take(&mut self) -> Option<usize> {
+        match self.set_aside.len() {
+            SLOTS => self.set_aside.pop_front(),
+            _ => self.free.pop_front(),
+        }
+    }
 }
 
 impl Default for FreeSlots {
     fn default() -> Self {
-        FreeSlots { numbers: Mutex::new((0..SLOTS).collect()), given_back: Condvar::new() }
+        let slots = Slots { free: (0..SLOTS).collect(), set_aside: VecDeque::new() };
+        FreeSlots { slots: Mutex::new(slots), given_back: Condvar::new() }
     }
 }
 
 impl FreeSlots {
+    fn lock(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn take(&self, waiter: &Waiter) -> usize {
-        let try_take = || self.numbers.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let try_take = || self.lock().take();
         try_take().unwrap_or_else(|| {
             waiter.wait(WaitReason::PendingSlot, || {
-                let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut slots = self.lock();
                 loop {
-                    match numbers.pop_front() {
+                    match slots.take() {
                         Some(number) => return number,
-                        None => {
-                            numbers = self.given_back.wait(numbers).unwrap_or_else(PoisonError::into_inner);
-                        }
+                        None => slots = self.given_back.wait(slots).unwrap_or_else(PoisonError::into_inner),
                     }
                 }
             })
@@ -66,7 +86,13 @@ impl FreeSlots {
 
     fn give_back(&self, number: usize) {
         // At the end: one whose pages cannot be freed for now is tried again last.
-        self.numbers.lock().unwrap_or_else(PoisonError::into_inner).push_back(number);
+        self.lock().free.push_back(number);
+        self.given_back.notify_one();
+    }
+
+    fn set_aside(&self, number: usize) {
+        self.lock().set_aside.push_back(number);
+        // If it was the last one, there is something to take now.
         self.given_back.notify_one();
     }
 }
@@ -77,6 +103,8 @@ pub(crate) struct PendingSlot<'a> {
     number: usize,
     /// What it has on the page, too.
     chain: PendingChain,
+    /// What it has could not be freed.
+    is_set_aside: bool,
 }
 
 /// Some pages of a chain in a row, and what follows them.
@@ -88,34 +116,70 @@ struct Stretch {
 impl PageAllocator {
     /// An empty slot. May wait: the caller holds nothing.
     pub(crate) fn pending_slot(&self, waiter: &Waiter) -> Result<PendingSlot<'_>> {
-        self.open_slot(self.slots.take(waiter), waiter)
+        let mut set_aside = 0;
+        loop {
+            let mut slot = self.open_slot(self.slots.take(waiter), waiter)?;
+            match slot.free_all(waiter) {
+                Ok(()) => return Ok(slot),
+                Err(error) if error.ends_all() => return Err(error),
+                // What another has left there, and has had no error of.
+                Err(error) => {
+                    slot.is_set_aside = true;
+                    set_aside += 1;
+                    if set_aside == SLOTS {
+                        return Err(error);
+                    }
+                }
+            }
+        }
     }
 
+    /// A slot with what it has.
     fn open_slot(&self, number: usize, waiter: &Waiter) -> Result<PendingSlot<'_>> {
-        let mut slot = PendingSlot { alloc: self, number, chain: PendingChain::default() };
+        let mut slot =
+            PendingSlot { alloc: self, number, chain: PendingChain::default(), is_set_aside: false };
         slot.chain = self.pool.retry(waiter, || {
             Ok(PendingChain::read(self.pool.optimistic(PENDING_PAGE)?.shared()?.bytes(), number))
         })?;
-        slot.free_all(waiter)?;
         Ok(slot)
+    }
+
+    /// The slots that have something.
+    fn slots_in_use(&self, waiter: &Waiter) -> Result<Vec<usize>> {
+        self.pool.retry(waiter, || {
+            let page = self.pool.optimistic(PENDING_PAGE)?.shared()?;
+            let in_use = |&slot: &usize| !PendingChain::read(page.bytes(), slot).is_empty();
+            Ok((0..SLOTS).filter(in_use).collect())
+        })
     }
 
     /// Frees what a crash has left. To be called when the database is opened, before anybody uses it. What cannot be
     /// freed for now stays in its slot.
     pub(crate) fn free_pending(&self, waiter: &Waiter) -> Result<()> {
-        let left: Vec<usize> = self.pool.retry(waiter, || {
-            let page = self.pool.optimistic(PENDING_PAGE)?.shared()?;
-            let in_use = |&slot: &usize| !PendingChain::read(page.bytes(), slot).is_empty();
-            Ok((0..SLOTS).filter(in_use).collect())
-        })?;
+        let left = self.slots_in_use(waiter)?;
         for _ in 0..left.last().map_or(0, |last| last + 1) {
             let number = self.slots.take(waiter);
             match left.contains(&number) {
-                true => drop(self.open_slot(number, waiter)),
+                true => self.open_slot(number, waiter)?.finish(waiter),
                 false => self.slots.give_back(number),
             }
         }
         Ok(())
+    }
+
+    /// Forgets what could not be freed: its pages belong to nobody then. Nobody uses a slot meanwhile, or afterwards.
+    pub(crate) fn abandon_pending(&self, waiter: &Waiter) -> Result<()> {
+        self.slots_in_use(waiter)?.into_iter().try_for_each(|number| self.empty_slot(number, waiter))
+    }
+
+    fn empty_slot(&self, number: usize, waiter: &Waiter) -> Result<()> {
+        self.pool.change(waiter, &Need::records(64), |mut mtr| {
+            let mut page = self.pool.optimistic(PENDING_PAGE)?.exclusive()?;
+            let nothing = PendingChain::default().encode();
+            mtr.apply(&mut page, &Op::Write { at: pending::at(number), bytes: &nothing });
+            mtr.commit(&mut [&mut page]);
+            Ok(())
+        })
     }
 
     /// A stamp that no other value has ([`first_stamp`](crate::page::overflow::first_stamp)).
@@ -265,13 +329,7 @@ impl<'a> PendingSlot<'a> {
 
     /// The pages have rotted, and nobody knows which they are: they stay allocated to nobody.
     fn abandon(&mut self, waiter: &Waiter) -> Result<()> {
-        let pool = &self.alloc.pool;
-        pool.change(waiter, &Need::records(64), |mut mtr| {
-            let mut page = self.latch()?;
-            self.put(&mut mtr, &mut page, &PendingChain::default());
-            mtr.commit(&mut [&mut page]);
-            Ok(())
-        })?;
+        self.alloc.empty_slot(self.number, waiter)?;
         self.chain = PendingChain::default();
         Ok(())
     }
@@ -279,6 +337,9 @@ impl<'a> PendingSlot<'a> {
 
 impl Drop for PendingSlot<'_> {
     fn drop(&mut self) {
-        self.alloc.slots.give_back(self.number);
+        match self.is_set_aside {
+            true => self.alloc.slots.set_aside(self.number),
+            false => self.alloc.slots.give_back(self.number),
+        }
     }
 }

@@ -18,6 +18,7 @@ struct Fixture {
     alloc: Arc<PageAllocator>,
     pool: Arc<BufferPool>,
     waiter: Waiter,
+    disk: MemoryDisk,
 }
 
 impl Drop for Fixture {
@@ -35,7 +36,7 @@ fn fixture(frames: u64, instances: u32) -> Fixture {
     let waiter = Waiter::background();
     let alloc = PageAllocator::create(&pool, &waiter).unwrap();
     let tree = Tree::create(&pool, &alloc, &waiter).unwrap();
-    Fixture { tree, alloc, pool, waiter }
+    Fixture { tree, alloc, pool, waiter, disk }
 }
 
 impl Fixture {

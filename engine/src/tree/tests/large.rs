@@ -1,7 +1,9 @@
 //! Trees with large values, beside a map; readers beside a writer; what is left when something fails.
 
 use super::*;
+use crate::disk::Disk;
 use crate::page::node::entry_bytes_max;
+use crate::page::pending::SLOTS;
 
 /// A value that tells its seed everywhere, so that a mix of two is noticed.
 fn large(seed: u32, bytes: usize) -> Vec<u8> {
@@ -231,8 +233,7 @@ fn readers_see_whole_values_while_they_are_replaced() {
 #[test]
 fn writers_wait_for_a_slot() {
     let f = fixture(256, 2);
-    let slots: Vec<_> =
-        (0..crate::page::pending::SLOTS - 1).map(|_| f.alloc.pending_slot(&f.waiter).unwrap()).collect();
+    let slots: Vec<_> = (0..SLOTS - 1).map(|_| f.alloc.pending_slot(&f.waiter).unwrap()).collect();
     std::thread::scope(|scope| {
         for writer in 0..8_u32 {
             let tree = &f.tree;
@@ -253,8 +254,7 @@ fn writers_wait_for_a_slot() {
 #[test]
 fn a_wait_for_a_slot_lets_another_in() {
     let f = fixture(256, 2);
-    let slots: Vec<_> =
-        (0..crate::page::pending::SLOTS).map(|_| f.alloc.pending_slot(&f.waiter).unwrap()).collect();
+    let slots: Vec<_> = (0..SLOTS).map(|_| f.alloc.pending_slot(&f.waiter).unwrap()).collect();
     let admission = flifo_admission::Admission::new(flifo_admission::Config {
         thread_concurrency: 1,
         // So that it is refused, and does not get in past the limit.
@@ -298,17 +298,90 @@ fn every_step_of_felling_frees_something() {
     f.check_against(&BTreeMap::new());
 }
 
+/// The first overflow page of a value.
+fn first_page(f: &Fixture, key: &[u8]) -> PageNo {
+    let first = f.pool.retry(&f.waiter, || {
+        let (leaf, slot, found) = f.tree.find(key)?;
+        assert!(found);
+        Ok(Pointer::of_entry(leaf.shared()?.node().stored(slot).unwrap().bytes).unwrap().first)
+    });
+    first.unwrap()
+}
+
+/// Pages of values, not in memory, and what they have; reads of them fail from now on.
+fn make_unreadable(f: &Fixture, keys: &[[u8; 4]]) -> Vec<(String, u64, Vec<u8>)> {
+    f.pool.flush_all(&f.waiter).unwrap();
+    let pages: Vec<_> = keys.iter().map(|key| first_page(f, key)).collect();
+    let is_in_memory = |page: &PageNo| f.pool.optimistic(*page).is_ok();
+    let mut others = 1 << 20..;
+    while pages.iter().any(is_in_memory) {
+        let other: u32 = others.next().unwrap();
+        f.tree.insert(&f.waiter, &other.to_be_bytes(), &with_seed(other, 80_000)).unwrap();
+    }
+    let fail = |page: PageNo| {
+        let (path, offset) = f.pool.space().place_of(page.0).unwrap();
+        let (name, mut bytes) = (path.strip_prefix("memory:").unwrap().to_owned(), vec![0; 4096]);
+        f.disk.open_cached(&name).unwrap().read_at(&mut bytes, offset).unwrap();
+        f.disk.make_unreadable(&name, offset);
+        (name, offset, bytes)
+    };
+    pages.into_iter().map(fail).collect()
+}
+
+/// The row is gone; its pages wait in a slot, which nobody else fails with.
+#[test]
+fn a_page_that_cannot_be_read_fails_nobody_else() {
+    let f = fixture(64, 1);
+    let bad = 0_u32.to_be_bytes();
+    f.tree.insert(&f.waiter, &bad, &with_seed(0, 20_000)).unwrap();
+    make_unreadable(&f, &[bad]);
+    let used = f.alloc.used_pages(&f.waiter).unwrap();
+    assert!(matches!(f.tree.get(&f.waiter, &bad, &mut Vec::new()), Err(Error::Io { .. })));
+    assert!(f.tree.delete(&f.waiter, &bad).unwrap());
+    for round in 0..300 {
+        f.tree.upsert(&f.waiter, b"other", &with_seed(round, 5000)).unwrap();
+    }
+    f.tree.delete(&f.waiter, b"other").unwrap();
+    f.tree.check(&f.waiter).unwrap();
+    assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), used);
+}
+
+/// Then there is an error, and no wait for what will never come; until one of them can be read again.
+#[test]
+fn all_slots_may_have_pages_that_cannot_be_read() {
+    let f = fixture(64, 1);
+    let bad: Vec<_> = (0..SLOTS as u32).map(u32::to_be_bytes).collect();
+    for key in &bad {
+        f.tree.insert(&f.waiter, key, &with_seed(0, 5000)).unwrap();
+    }
+    let pages = make_unreadable(&f, &bad);
+    bad.iter().for_each(|key| assert!(f.tree.delete(&f.waiter, key).unwrap()));
+    std::thread::scope(|scope| {
+        for writer in 0..4_u32 {
+            let tree = &f.tree;
+            scope.spawn(move || {
+                for round in 0..3 {
+                    let (waiter, value) = (Waiter::background(), with_seed(round, 5000));
+                    let failed = tree.upsert(&waiter, &writer.to_be_bytes(), &value);
+                    assert!(matches!(failed, Err(Error::Io { .. })), "{failed:?}");
+                }
+            });
+        }
+    });
+    let (name, offset, bytes) = &pages[SLOTS / 2];
+    f.disk.open_cached(name).unwrap().write_at(bytes, *offset).unwrap();
+    for round in 0..300 {
+        f.tree.upsert(&f.waiter, b"other", &with_seed(round, 5000)).unwrap();
+    }
+}
+
 /// A page of a value that has rotted, or been replaced by another's: an error, and no other row is the worse for it.
 #[test]
 fn a_foreign_page_is_noticed() {
     let f = fixture(64, 1);
     f.tree.insert(&f.waiter, b"a", &large(1, 9000)).unwrap();
     f.tree.insert(&f.waiter, b"b", &large(2, 9000)).unwrap();
-    let first = f.pool.retry(&f.waiter, || {
-        let leaf = f.tree.leaf(b"a")?.shared()?;
-        Ok(Pointer::of_entry(leaf.node().stored(0).unwrap().bytes).unwrap().first)
-    });
-    let first = first.unwrap();
+    let first = first_page(&f, b"a");
     f.pool
         .change(&f.waiter, &Need::records(64), |mut mtr| {
             let mut page = f.pool.optimistic(first)?.exclusive()?;
