@@ -93,8 +93,9 @@ impl Database {
     }
 
     /// Checks the database in `dir`, which nobody has open, as [`Database::check_in`] does, and frees the pages that are
-    /// marked as used and belong to nothing: a crash leaves those of a bulk load that it cut off, and of a split. A database
-    /// that is not sound is left as it is, since what lies below a damaged page is not reached.
+    /// marked as used and belong to nothing: a crash leaves those of a bulk load that it cut off, and of a split, and those
+    /// that a merge, or purge, had taken out of a tree and not freed yet. A database that is not sound is left as it is, since
+    /// what lies below a damaged page is not reached.
     pub fn reclaim_in(
         dir: impl AsRef<Path>,
         config: EngineConfig,

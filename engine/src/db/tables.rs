@@ -86,8 +86,8 @@ impl Database {
     }
 
     /// How many pages are allocated to nobody: neither to the catalog, nor to a tree, a table, an index or a rollback
-    /// segment. A crash in the middle of a split or a bulk load leaves some; they are no harm, but room. Reads all
-    /// trees, which nobody changes meanwhile; purge is held up.
+    /// segment. A crash in the middle of a split, a merge, a bulk load or purge leaves some; they are no harm, but room. Reads
+    /// all trees, which nobody changes meanwhile; purge is held up.
     pub fn lost_pages(&self) -> Result<u64> {
         self.inner.check_open()?;
         let waiter = self.inner.waiter();
