@@ -184,6 +184,10 @@ fn a_reclaim_takes_pages_that_cannot_be_read() {
     assert!(report.is_sound() && report.space.leaked_pages > 0, "{report:?}");
     let report = Database::reclaim_on(Arc::new(disk.clone()), config(), &mut |_| {}).unwrap();
     assert!(report.is_sound() && report.space.leaked_pages == 0, "{report:?}");
+    // The slots of the pending page, which is the third one.
+    let mut pending = vec![0; 4096];
+    file.read_at(&mut pending, (64 << 10) + 2 * 4096).unwrap();
+    assert!(pending[64..64 + 120 * 32].iter().all(|&byte| byte == 0));
     file.write_at(&bytes, offset).unwrap();
     let db = open();
     assert_eq!(db.lost_pages().unwrap(), 0);

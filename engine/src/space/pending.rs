@@ -283,7 +283,8 @@ impl<'a> PendingSlot<'a> {
 
     fn free(&mut self, run: Run, chain: PendingChain, waiter: &Waiter) -> Result<()> {
         let no = bitmap_of(run.first, self.alloc.pool.page_size());
-        let pages = run.first.0 + 1 - no.0..run.first.0 + 1 - no.0 + run.pages;
+        let first = run.first.0 - (no.0 - 1);
+        let pages = first..first.saturating_add(run.pages);
         let in_use = |bitmap: &[u8]| {
             pages.start > 1
                 && pages.end <= group_pages(self.alloc.pool.page_size())
@@ -291,8 +292,8 @@ impl<'a> PendingSlot<'a> {
         };
         let which = |bitmap: &[u8]| Ok(in_use(bitmap).then(|| (pages.clone(), false)));
         let freed = self.alloc.change_bitmap(no, waiter, which, |_| Noted::Pending(self.number, chain))?;
+        // Pages in a slot are in use: what says otherwise is damage.
         if freed.is_none() {
-            debug_assert!(false, "{run:?} is in a slot, and free");
             return self.abandon(waiter);
         }
         self.chain = chain;

@@ -146,3 +146,23 @@ fn threads_beside_each_other_pass_no_page_by() {
     assert_eq!(alloc.used_pages(&waiter).unwrap(), 3);
     (3..pool.space().pages()).for_each(|_| _ = alloc.allocate(None, &waiter).unwrap());
 }
+
+/// What no writer has put there.
+#[test]
+fn a_damaged_slot_of_the_pending_page_is_no_panic() {
+    let (disk, waiter) = (MemoryDisk::default(), Waiter::background());
+    let pool = pool(&disk, true);
+    let alloc = PageAllocator::create(&pool, &waiter).unwrap();
+    for (run, run_pages) in [(0, 1 << 40), (100, 20), (16_000, 2048), (5, u64::MAX), (u64::MAX, 1)] {
+        let slot = alloc.pending_slot(&waiter).unwrap();
+        let damaged = pool.change(&waiter, &Need::records(64), |mut mtr| {
+            let mut page = slot.latch()?;
+            slot.put(&mut mtr, &mut page, &PendingChain { run, run_pages, ..PendingChain::default() });
+            mtr.commit(&mut [&mut page]);
+            Ok(())
+        });
+        damaged.unwrap();
+    }
+    (0..300).for_each(|_| drop(alloc.pending_slot(&waiter).unwrap()));
+    assert_eq!(alloc.used_pages(&waiter).unwrap(), 3);
+}
