@@ -10,7 +10,7 @@ const TOLD_FROM: f64 = 10.0;
 /// A row shorter than this is no second: the kernel counts in ticks of 10 ms.
 const WHOLE_S: f64 = 0.5;
 
-/// A sentence for each of the others that had more than [`TOLD_FROM`] in a second of the panel's rounds.
+/// A sentence for each of the others that had [`TOLD_FROM`] or more in a second of the panel's rounds.
 pub(super) fn notes(panel: &Panel<'_>) -> Vec<String> {
     let programs = worst(panel, of_others);
     let hypervisor = worst(panel, |second| second.cpu_steal);
@@ -22,7 +22,7 @@ pub(super) fn notes(panel: &Panel<'_>) -> Vec<String> {
         .filter(|(worst, _)| worst.seconds > 0)
         .map(|(worst, who)| {
             format!(
-                "In {} of {} seconds {who} more than {TOLD_FROM:.0}% of the processors, at most {:.0}% ({}): what was done in them says less.",
+                "In {} of {} seconds {who} {TOLD_FROM:.0}% of the processors or more, at most {:.0}% ({}): what was done in them says less.",
                 worst.seconds, worst.of, worst.percent, worst.place
             )
         })
@@ -48,7 +48,7 @@ fn worst(panel: &Panel<'_>, percent: fn(&Second) -> Option<f64>) -> Worst {
                     begin_s = second.at_s;
                     let Some(percent) = percent(second).filter(|_| whole) else { continue };
                     worst.of += 1;
-                    worst.seconds += u32::from(percent > TOLD_FROM);
+                    worst.seconds += u32::from(percent >= TOLD_FROM);
                     if percent > worst.percent {
                         worst.percent = percent;
                         worst.place = format!(
@@ -97,7 +97,7 @@ mod tests {
         assert!(told[0].starts_with("In 1 of ") && told[0].contains("at most 20% ("), "{told:?}");
         assert!(told[0].contains("round 7, second 2)"), "{told:?}");
         assert!(
-            told[1].contains("the hypervisor took more than 10% of the processors, at most 11%"),
+            told[1].contains("the hypervisor took 10% of the processors or more, at most 11%"),
             "{told:?}"
         );
     }
