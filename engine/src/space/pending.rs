@@ -244,6 +244,10 @@ impl<'a> PendingSlot<'a> {
         // From the run's end, since a value is written from its end: then its pages lie in their order.
         let run_pages = self.chain.run_pages - 1;
         let no = PageNo(self.chain.run + run_pages);
+        if no == PENDING_PAGE {
+            let what = "it is in use, and its bitmap says that it is free".to_owned();
+            return Err(Error::CorruptPage { page: no.0, what });
+        }
         let header = OverflowHeader { owner, stamp: self.chain.stamp, next: PageNo(self.chain.head), index };
         let chain = PendingChain { head: no.0, run_pages, ..self.chain };
         pool.change(waiter, &Need::nodes(pool.page_size()).making(no), |mut mtr| {

@@ -9,6 +9,7 @@
 //!
 //! A tree that is being felled has nodes with one child, and leaves at different levels: nobody else reads it.
 
+use super::split::marked_free;
 use super::{Attempt, Tree, chain_of, commit_with};
 use crate::buffer::{ExclusiveGuard, Mtr, Need, OptimisticGuard, Stop};
 use crate::error::{Error, Result};
@@ -70,6 +71,9 @@ impl Tree {
         }
         if !leaf.checked(leaf.node().fits(key.len(), value.len()))? {
             return Ok(Planted::Full);
+        }
+        if root == leaf.page() || !self.alloc.is_for_trees(root) {
+            return Err(marked_free(root));
         }
         let mut bitmap = self.alloc.bitmap(root)?.exclusive()?;
         let Some(taken) = self.alloc.mark(&bitmap, &[root], true) else { return Ok(Planted::Taken) };

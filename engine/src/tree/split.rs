@@ -161,7 +161,7 @@ impl Tree {
 }
 
 /// The page for a new node is one that is held: to wait for it would be to wait for this thread itself.
-fn marked_free(page: PageNo) -> Stop {
+pub(super) fn marked_free(page: PageNo) -> Stop {
     let what = "it is in use, and its bitmap says that it is free".to_owned();
     Stop::fail(Error::CorruptPage { page: page.0, what })
 }

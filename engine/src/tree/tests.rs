@@ -62,6 +62,19 @@ impl Fixture {
     }
 }
 
+/// A damaged bitmap may call a page free that the one who takes it has latched: to wait for that would never end.
+#[test]
+fn a_page_that_is_held_and_marked_free_is_damage() {
+    let is_damage =
+        |result: Result<()>| assert!(matches!(result, Err(Error::CorruptPage { .. })), "{result:?}");
+    let f = fixture(64, 1);
+    f.alloc.free(f.tree.root(), &f.waiter).unwrap();
+    is_damage(f.tree.plant(&f.waiter, |_| (b"key".to_vec(), b"value".to_vec())).map(drop));
+    let f = fixture(64, 1);
+    f.alloc.free(crate::page::pending::PENDING_PAGE, &f.waiter).unwrap();
+    is_damage(f.tree.upsert(&f.waiter, b"key", &[7; 4000]).map(drop));
+}
+
 #[derive(Debug, Clone)]
 enum Op {
     Insert(Vec<u8>, Vec<u8>),
