@@ -208,29 +208,15 @@ pub(crate) fn repair(disk: &dyn Disk, space: &Tablespace, voided: &Voided, log_e
 /// Makes void what the areas have that is newer than a closed database, whose log ends at its checkpoint: they are of another
 /// time, and were not put back with it from an older copy. After a crash such copies would pass for its own.
 pub(crate) fn forget_later(disk: &dyn Disk, space: &Tablespace) -> Result<()> {
-    let mut segment = AlignedBuffer::new(segment_bytes(space.page_size()));
-    for name in area_names(disk)? {
-        let path = || disk.path(&name);
-        let failed = |action| move |source| Error::from_io(action, path(), source);
-        let file = disk.open(&name).map_err(failed("cannot open"))?;
-        for index in 0..SEGMENTS {
-            let at = (index * segment.bytes().len()) as u64;
-            // What cannot be read is no copy.
-            let is_read = read_segment(&*file, at, segment.bytes_mut(), space.page_size()).is_ok();
-            let pages = if is_read { pages_of(segment.bytes(), space) } else { Vec::new() };
-            if take_newest(segment.bytes(), &pages, space, &mut BTreeMap::new()) {
-                file.write_at(Block::zeroed().bytes(), at).map_err(failed("cannot write"))?;
-                file.sync().map_err(failed("cannot sync"))?;
-            }
+    each_segment(disk, space, |segment, read| {
+        // What cannot be read is no copy.
+        let pages = if read.is_ok() { segment.pages(space) } else { Vec::new() };
+        if segment.take_newest(&pages, space, &mut BTreeMap::new()) {
+            segment.write(0, Block::zeroed().bytes())?;
+            segment.sync()?;
         }
-    }
-    Ok(())
-}
-
-fn area_names(disk: &dyn Disk) -> Result<Vec<String>> {
-    let mut names = disk.names().map_err(|source| Error::from_io("cannot list", disk.path(""), source))?;
-    names.retain(|name| instance_of(name).is_some());
-    Ok(names)
+        Ok(())
+    })
 }
 
 /// What the areas have.
@@ -245,43 +231,62 @@ struct Copies {
 /// Finds them. The segments that have some are durable then.
 fn find_copies(disk: &dyn Disk, space: &Tablespace) -> Result<Copies> {
     let mut copies = Copies::default();
-    let mut segment = AlignedBuffer::new(segment_bytes(space.page_size()));
-    for name in area_names(disk)? {
-        let path = || disk.path(&name);
-        let failed = |action| move |source| Error::from_io(action, path(), source);
-        let file = disk.open(&name).map_err(failed("cannot open"))?;
-        for index in 0..SEGMENTS {
-            let at = (index * segment.bytes().len()) as u64;
-            let page_bytes = space.page_size();
-            let read = read_segment(&*file, at, segment.bytes_mut(), page_bytes);
-            let (parts, error) = read.map_err(failed("cannot read"))?;
-            let mut pages = pages_of(segment.bytes(), space);
-            let is_needed = take_newest(segment.bytes(), &pages, space, &mut copies.newest);
-            if let Some(source) = error {
-                pages.retain(|(_, part)| !parts.contains(part));
-                let unread = pages.into_iter().map(|(page, _)| page).collect();
-                copies.unread.push((unread, failed("cannot read")(source)));
-            }
-            if is_needed {
-                for part in parts {
-                    let from = at + part.start as u64;
-                    file.write_at(&segment.bytes()[part], from).map_err(failed("cannot write"))?;
-                }
-                file.sync().map_err(failed("cannot sync"))?;
-            }
+    each_segment(disk, space, |segment, read| {
+        let (parts, error) = read.map_err(|source| segment.failed("cannot read", source))?;
+        let mut pages = segment.pages(space);
+        let is_needed = segment.take_newest(&pages, space, &mut copies.newest);
+        if let Some(source) = error {
+            pages.retain(|(_, part)| !parts.contains(part));
+            let unread = pages.into_iter().map(|(page, _)| page).collect();
+            copies.unread.push((unread, segment.failed("cannot read", source)));
         }
-    }
+        if is_needed {
+            for part in parts {
+                segment.write(part.start, &segment.bytes[part])?;
+            }
+            segment.sync()?;
+        }
+        Ok(())
+    })?;
     Ok(copies)
 }
 
-/// Reads a segment, page by page if it cannot be read as a whole; then zeros are in the place of what could not be read. Gives
-/// the parts that were read, and why not all. An error if it is the header.
-fn read_segment(
-    file: &dyn DiskFile,
+/// A segment of an area, as it was read.
+struct Segment<'a> {
+    bytes: &'a [u8],
+    /// Where it begins in its file.
     at: u64,
-    segment: &mut [u8],
-    page_bytes: usize,
-) -> io::Result<(Vec<Range<usize>>, Option<io::Error>)> {
+    file: &'a dyn DiskFile,
+    path: &'a str,
+}
+
+/// The parts of a segment that were read, and why not all.
+type Read = (Vec<Range<usize>>, Option<io::Error>);
+
+/// Shows each segment of each area. The second is an error if not even its header could be read.
+fn each_segment(
+    disk: &dyn Disk,
+    space: &Tablespace,
+    mut show: impl FnMut(&Segment<'_>, io::Result<Read>) -> Result<()>,
+) -> Result<()> {
+    let mut buffer = AlignedBuffer::new(segment_bytes(space.page_size()));
+    let mut names = disk.names().map_err(|source| Error::from_io("cannot list", disk.path(""), source))?;
+    names.retain(|name| instance_of(name).is_some());
+    for name in names {
+        let path = disk.path(&name);
+        let file = disk.open(&name).map_err(|source| Error::from_io("cannot open", &*path, source))?;
+        for index in 0..SEGMENTS {
+            let at = (index * buffer.bytes().len()) as u64;
+            let read = read_segment(&*file, at, buffer.bytes_mut(), space.page_size());
+            show(&Segment { bytes: buffer.bytes(), at, file: &*file, path: &path }, read)?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads a segment, page by page if it cannot be read as a whole; then zeros are in the place of what could not be read. An
+/// error if it is the header.
+fn read_segment(file: &dyn DiskFile, at: u64, segment: &mut [u8], page_bytes: usize) -> io::Result<Read> {
     let all = 0..segment.len();
     match file.read_at(segment, at) {
         Ok(()) => Ok((vec![all], None)),
@@ -310,38 +315,53 @@ fn page_in_segment(index: usize, page_bytes: usize) -> Range<usize> {
     from..from + page_bytes
 }
 
-/// The pages of a segment's batch, and where in it they are; none if it is not of this database.
-fn pages_of(segment: &[u8], space: &Tablespace) -> Vec<(PageNo, Range<usize>)> {
-    let mut header = Block::zeroed();
-    header.bytes_mut().copy_from_slice(&segment[..HEADER_BYTES]);
-    let ours = header.field(0) == MAGIC
-        && header.is_sealed()
-        && header.u32(8) as usize == space.page_size()
-        && header.field(16) == *space.database().as_bytes();
-    let count = if ours { (header.u32(12) as usize).min(BATCH_PAGES) } else { 0 };
-    let page = |index| PageNo(header.u64(NUMBERS_AT + index * 8));
-    (0..count).map(|index| (page(index), page_in_segment(index, space.page_size()))).collect()
-}
+impl Segment<'_> {
+    /// The pages of its batch, and where in it they are; none if it is not of this database.
+    fn pages(&self, space: &Tablespace) -> Vec<(PageNo, Range<usize>)> {
+        let mut header = Block::zeroed();
+        header.bytes_mut().copy_from_slice(&self.bytes[..HEADER_BYTES]);
+        let ours = header.field(0) == MAGIC
+            && header.is_sealed()
+            && header.u32(8) as usize == space.page_size()
+            && header.field(16) == *space.database().as_bytes();
+        let count = if ours { (header.u32(12) as usize).min(BATCH_PAGES) } else { 0 };
+        let page = |index| PageNo(header.u64(NUMBERS_AT + index * 8));
+        (0..count).map(|index| (page(index), page_in_segment(index, space.page_size()))).collect()
+    }
 
-/// Takes what is newer of these pages; whether there was anything that is newer than the checkpoint.
-fn take_newest(
-    segment: &[u8],
-    pages: &[(PageNo, Range<usize>)],
-    space: &Tablespace,
-    newest: &mut BTreeMap<PageNo, (Lsn, Vec<u8>)>,
-) -> bool {
-    let mut is_needed = false;
-    for (page, part) in pages {
-        let bytes = &segment[part.clone()];
-        let copied = lsn(bytes);
-        if copied.0 > space.checkpoint().lsn && verify(bytes, *page).is_ok() {
-            is_needed = true;
-            if newest.get(page).is_none_or(|&(known, _)| known < copied) {
-                newest.insert(*page, (copied, bytes.to_vec()));
+    /// Takes what is newer of these pages; whether there was anything that is newer than the checkpoint.
+    fn take_newest(
+        &self,
+        pages: &[(PageNo, Range<usize>)],
+        space: &Tablespace,
+        newest: &mut BTreeMap<PageNo, (Lsn, Vec<u8>)>,
+    ) -> bool {
+        let mut is_needed = false;
+        for (page, part) in pages {
+            let bytes = &self.bytes[part.clone()];
+            let copied = lsn(bytes);
+            if copied.0 > space.checkpoint().lsn && verify(bytes, *page).is_ok() {
+                is_needed = true;
+                if newest.get(page).is_none_or(|&(known, _)| known < copied) {
+                    newest.insert(*page, (copied, bytes.to_vec()));
+                }
             }
         }
+        is_needed
     }
-    is_needed
+
+    fn write(&self, from: usize, bytes: &[u8]) -> Result<()> {
+        let written = self.file.write_at(bytes, self.at + from as u64);
+        written.map_err(|source| self.failed("cannot write", source))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.file.sync().map_err(|source| self.failed("cannot sync", source))
+    }
+
+    fn failed(&self, action: &'static str, source: io::Error) -> Error {
+        Error::from_io(action, self.path, source)
+    }
 }
 
 #[cfg(test)]
