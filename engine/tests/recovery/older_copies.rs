@@ -1,0 +1,103 @@
+//! Files that were put back from an older copy, beside others that were not.
+
+use super::*;
+
+/// Data files of yesterday with today's log, and the other way round: refused, or found to be whole.
+#[test]
+fn files_put_back_from_an_older_copy_are_noticed() {
+    let (disk, mut worker) = crashed();
+    let old = disk.kill();
+    let db = open(&disk).unwrap();
+    work(&db, &mut worker, 4000);
+    db.checkpoint().unwrap();
+    work(&db, &mut worker, 300);
+    let look = |disk: &MemoryDisk| -> Result<()> {
+        let db = open(disk)?;
+        let tree = db.tree("t")?;
+        db.check_tree(&tree)?;
+        check(&db, &tree, SEED, &[worker.done], 0);
+        Ok(())
+    };
+    for begin in ["redo", "data"] {
+        let mixed = disk.kill();
+        names(&mixed, begin).iter().for_each(|name| put_back(&old, name, &mixed));
+        match look(&mixed) {
+            Err(Error::CorruptRedo { .. }) => {}
+            // The log has all from the older checkpoint on, but a page may have been torn.
+            Ok(()) | Err(Error::CorruptPage { .. }) if begin == "data" => {}
+            other => panic!("{begin}: {other:?}"),
+        }
+    }
+}
+
+/// A database, a copy of it, closed or not, and the same one as a kill left it after changes in three more openings, with the
+/// copy's data files. The log has the last changes in its buffer only.
+fn with_older_data_files(copy_is_closed: bool, change: impl Fn(&Database)) -> (MemoryDisk, Worker) {
+    let (disk, mut worker) = crashed();
+    let db = open(&disk).unwrap();
+    work(&db, &mut worker, 100);
+    let copied_open = disk.kill();
+    db.close().unwrap();
+    let copied = if copy_is_closed { disk.kill() } else { copied_open };
+    for _ in 0..2 {
+        let db = open(&disk).unwrap();
+        work(&db, &mut worker, 50);
+        db.close().unwrap();
+    }
+    let written = EngineConfig { flush_log_at_trx_commit: FlushLog::Write, ..small() };
+    let db = Database::open_on(on(&disk), written).unwrap();
+    change(&db);
+    work(&db, &mut worker, 50);
+    let mixed = disk.kill();
+    names(&mixed, "data").iter().for_each(|name| put_back(&copied, name, &mixed));
+    (mixed, worker)
+}
+
+/// What the log has is rolled forward, and what comes then counts, though the data files know nothing of the openings since.
+#[test]
+fn older_data_files_are_rolled_forward_and_what_follows_is_recovered() {
+    for copy_is_closed in [true, false] {
+        let (disk, mut worker) = with_older_data_files(copy_is_closed, |_| {});
+        let db = open(&disk).unwrap();
+        check_all(&db, &worker);
+        work(&db, &mut worker, 50);
+        check_all(&open(&disk.kill()).unwrap(), &worker);
+    }
+}
+
+/// A load's pages are in no log: what lies in their places may be rows of long ago.
+#[test]
+fn older_data_files_are_refused_if_rows_were_loaded_in_bulk_since() {
+    for copy_is_closed in [true, false] {
+        let (disk, _) = with_older_data_files(copy_is_closed, |db| {
+            let tree = db.create_tree("loaded").unwrap();
+            db.bulk_load(&tree, rows(1000), |_| {}).unwrap();
+        });
+        let error = open(&disk).err().unwrap();
+        assert!(matches!(error, Error::CorruptRedo { .. }), "{error}");
+        assert!(error.to_string().contains("loaded in bulk"), "{error}");
+    }
+}
+
+/// A closed database was put back from an older copy, with its log, and the doublewrite areas were not. What they have of the
+/// time after the copy is of other changes than those that come now.
+#[test]
+fn copies_of_another_time_are_never_taken_for_pages() {
+    let (disk, first) = closed();
+    let copied = disk.kill();
+    let db = open(&disk).unwrap();
+    work(&db, &mut Worker::after(SEED, 0, first.done), 100);
+    db.checkpoint().unwrap();
+    let mixed = disk.kill();
+    for name in names(&mixed, "data").iter().chain(&names(&mixed, "redo")) {
+        put_back(&copied, name, &mixed);
+    }
+    let start = checkpoint(&mixed);
+    assert!(copies(&mixed).iter().any(|&(_, lsn)| lsn > start));
+    // So that the areas stay as they are.
+    let once = EngineConfig { doublewrite: false, ..small() };
+    let (db, mut second) = (Database::open_on(on(&mixed), once).unwrap(), Worker::new(SEED, 1));
+    work(&db, &mut second, 300);
+    let db = open(&mixed.kill()).unwrap();
+    check(&db, &db.tree("t").unwrap(), SEED, &[first.done, second.done], 0);
+}
