@@ -41,11 +41,17 @@ impl<'p> Racy<'p> {
     /// Asks for the cache lines of `len` bytes at `at` ahead of their use.
     #[inline]
     pub(crate) fn prefetch(&self, at: usize, len: usize) {
-        for line in (at..(at + len).min(self.bytes)).step_by(64) {
+        let end = (at + len).min(self.bytes);
+        // Not `step_by`, which works out how many there will be: for each row of a scan that took longer than the rest.
+        let mut line = at;
+        while line < end {
             prefetch_line(self.base.wrapping_add(line));
+            line += LINE_BYTES;
         }
     }
 }
+
+const LINE_BYTES: usize = 64;
 
 /// Words copied without a look at the end: the compiler does not unroll volatile reads by itself.
 const BLOCK_BYTES: usize = 64;
@@ -99,7 +105,7 @@ unsafe fn copy_racy(from: *const u8, to: *mut u8, len: usize) {
 #[inline]
 unsafe fn copy_word(from: *const u8, to: *mut u8) {
     // SAFETY: as the caller says; the write needs no alignment.
-    unsafe { to.cast::<u64>().write_unaligned(from.cast::<[u8; 8]>().read_volatile_u64()) }
+    unsafe { to.cast::<u64>().write_unaligned(read_volatile::<u64>(from)) }
 }
 
 /// Asks for one cache line, wherever it is.
@@ -115,22 +121,17 @@ fn prefetch_line(line: *const u8) {
     let _ = line;
 }
 
-/// A volatile read of eight bytes at any address.
-trait ReadVolatileU64 {
-    /// # Safety
-    /// The eight bytes are readable.
-    unsafe fn read_volatile_u64(self) -> u64;
-}
-
-impl ReadVolatileU64 for *const [u8; 8] {
-    #[inline]
-    unsafe fn read_volatile_u64(self) -> u64 {
-        #[repr(C, packed)]
-        #[derive(Clone, Copy)]
-        struct Unaligned(u64);
-        // SAFETY: readable as the caller says, and packed, so of alignment 1.
-        unsafe { self.cast::<Unaligned>().read_volatile() }.0
-    }
+/// A volatile read of a number at any address, in one go: an array of as many bytes is read byte by byte.
+///
+/// # Safety
+/// Its bytes are readable, and any bytes are such a number.
+#[inline]
+unsafe fn read_volatile<T: Copy>(from: *const u8) -> T {
+    #[repr(C, packed)]
+    #[derive(Clone, Copy)]
+    struct Unaligned<T>(T);
+    // SAFETY: readable as the caller says, and packed, so of alignment 1.
+    unsafe { from.cast::<Unaligned<T>>().read_volatile() }.0
 }
 
 impl Bytes for Racy<'_> {
@@ -142,8 +143,17 @@ impl Bytes for Racy<'_> {
     #[inline]
     fn array<const N: usize>(&self, at: usize) -> Result<[u8; N], Torn> {
         let from = self.within(at, N)?;
-        // SAFETY: N readable bytes; an array of bytes has alignment 1.
-        Ok(unsafe { from.cast::<[u8; N]>().read_volatile() })
+        let mut bytes = [0; N];
+        // SAFETY: N readable bytes, and any bytes are a number, or an array of bytes.
+        unsafe {
+            match N {
+                2 => bytes.copy_from_slice(&read_volatile::<u16>(from).to_ne_bytes()),
+                4 => bytes.copy_from_slice(&read_volatile::<u32>(from).to_ne_bytes()),
+                8 => bytes.copy_from_slice(&read_volatile::<u64>(from).to_ne_bytes()),
+                _ => bytes = read_volatile(from),
+            }
+        }
+        Ok(bytes)
     }
 
     fn compare(&self, at: usize, len: usize, other: &[u8]) -> Result<Ordering, Torn> {
@@ -152,7 +162,7 @@ impl Bytes for Racy<'_> {
         let mut done = 0;
         while done + 8 <= common {
             // SAFETY: within the `len` readable bytes.
-            let mine = unsafe { from.add(done).cast::<[u8; 8]>().read_volatile_u64() };
+            let mine = unsafe { read_volatile::<u64>(from.add(done)) };
             let theirs = u64::from_ne_bytes(other[done..done + 8].try_into().expect("eight bytes"));
             if mine != theirs {
                 return Ok(u64::from_be(mine).cmp(&u64::from_be(theirs)));
