@@ -3,6 +3,8 @@
 //! Every operation that writes adds to the counter `k` of its rows, and says how much: what was acknowledged must be
 //! in the rows afterwards. A conflict is tried again at once, with the same rows, within the same operation.
 
+use std::hint::black_box;
+
 use flifo::workload::{Random, Zipfian, stream};
 
 use crate::row;
@@ -190,6 +192,8 @@ pub(crate) struct Scanned {
     is_disordered: bool,
     /// The sum of their counters: what happened to them.
     pub(crate) updates: u64,
+    /// See [`row::sum`].
+    sum: u64,
 }
 
 impl Scanned {
@@ -200,6 +204,7 @@ impl Scanned {
         self.first.get_or_insert(id);
         self.last = Some(id);
         self.rows += 1;
+        self.sum = self.sum.wrapping_add(row::sum(value));
         match row::updates(value) {
             Some(updates) => self.updates += updates,
             None => self.is_disordered = true,
@@ -213,6 +218,7 @@ impl Scanned {
     }
 
     fn check_ordered(&self, from: u64) -> Done {
+        black_box(self.sum);
         let is_right = !self.is_disordered && self.first.is_some_and(|first| first >= from);
         if is_right { Ok(()) } else { Err(self.wrong(from)) }
     }

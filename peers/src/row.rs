@@ -54,6 +54,14 @@ pub(crate) fn updates(value: &[u8]) -> Option<u64> {
     value.first_chunk().map(|k| u64::from_le_bytes(*k))
 }
 
+/// A number that each byte of a row has a part in: who asks for rows looks at them.
+#[inline]
+pub(crate) fn sum(value: &[u8]) -> u64 {
+    let (words, rest) = value.as_chunks::<8>();
+    let of_words = words.iter().fold(0u64, |sum, word| sum.wrapping_add(u64::from_le_bytes(*word)));
+    rest.iter().fold(of_words, |sum, byte| sum.wrapping_add(u64::from(*byte)))
+}
+
 /// An update: one more in `k`.
 pub(crate) fn update_k(value: &mut [u8]) {
     if let Some(k) = value.first_chunk_mut::<K_BYTES>() {
