@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::sync::lock;
+
 /// When a background task wants its next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
@@ -37,12 +39,12 @@ pub(crate) struct Sleep {
 
 impl Sleep {
     pub(crate) fn wake(&self) {
-        *self.woken.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *lock(&self.woken) = true;
         self.changed.notify_one();
     }
 
     fn sleep(&self, time: Duration) {
-        let woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
+        let woken = lock(&self.woken);
         let slept = self.changed.wait_timeout_while(woken, time, |woken| !*woken);
         *slept.unwrap_or_else(PoisonError::into_inner).0 = false;
     }
@@ -51,7 +53,7 @@ impl Sleep {
 impl Bell {
     pub(crate) fn ring(&self) {
         let first = !self.rung.load(Ordering::Relaxed) && !self.rung.swap(true, Ordering::AcqRel);
-        if first && let Some(target) = &*self.target.lock().unwrap_or_else(PoisonError::into_inner) {
+        if first && let Some(target) = &*lock(&self.target) {
             target.wake();
         }
     }
@@ -61,7 +63,7 @@ impl Bell {
     }
 
     pub(crate) fn set_target(&self, target: Option<Arc<Sleep>>) {
-        *self.target.lock().unwrap_or_else(PoisonError::into_inner) = target;
+        *lock(&self.target) = target;
     }
 }
 

@@ -6,9 +6,9 @@
 //! admission lets in who came last. (Allocators keep magazines by processor likewise: Bonwick and Adams, USENIX 2001.)
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use crate::sync::CacheAligned;
+use crate::sync::{CacheAligned, lock};
 
 /// So many are kept for a processor; others are freed.
 const KEPT_MAX: usize = 32;
@@ -61,7 +61,7 @@ impl<T: Default> Spares<T> {
         });
         // An interpreter has none.
         let processor = if cfg!(miri) { 0 } else { rustix::thread::sched_getcpu() };
-        all[processor % all.len()].0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&all[processor % all.len()].0)
     }
 }
 

@@ -1,19 +1,6 @@
-//! What the protocols that are checked are made of: the standard library's, or loom's, so that the checker runs the
-//! code that ships.
+//! Locks whose poison is of no interest; and what the protocols that loom checks are made of.
 
-#[cfg(not(loom))]
-pub(crate) use std::sync::{
-    Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
-    atomic::{AtomicU64, Ordering, fence},
-};
-
-#[cfg(loom)]
-pub(crate) use loom::sync::{
-    Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
-    atomic::{AtomicU64, Ordering, fence},
-};
-
-use std::sync::PoisonError;
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Locks, also after a panic of another thread within: for data that is sound at each step that may panic.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -33,3 +20,36 @@ pub(crate) fn write<T>(of: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
 /// A value on cache lines of its own (two: processors fetch lines in pairs).
 #[repr(align(128))]
 pub(crate) struct CacheAligned<T>(pub(crate) T);
+
+/// The standard library's, so that what ships is what loom checks.
+#[cfg(not(loom))]
+pub(crate) mod checked {
+    pub(crate) use std::sync::{
+        Mutex, RwLock,
+        atomic::{AtomicU64, Ordering, fence},
+    };
+
+    pub(crate) use super::{lock, read, write};
+}
+
+/// Loom's.
+#[cfg(loom)]
+pub(crate) mod checked {
+    pub(crate) use loom::sync::{
+        Mutex, RwLock,
+        atomic::{AtomicU64, Ordering, fence},
+    };
+    use loom::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+
+    pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().unwrap()
+    }
+
+    pub(crate) fn read<T>(of: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+        of.read().unwrap()
+    }
+
+    pub(crate) fn write<T>(of: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+        of.write().unwrap()
+    }
+}

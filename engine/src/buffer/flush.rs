@@ -9,7 +9,7 @@
 //! A write that fails makes its pages dirty again and ends all writing of the pool: the error is kept.
 
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, PoisonError, TryLockError};
+use std::sync::{MutexGuard, TryLockError};
 
 use super::BufferPool;
 use super::batch::{BATCH_PAGES, Batch};
@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::metrics::WaitReason;
 use crate::page::{Lsn, PageNo, lsn, seal, verify};
 use crate::redo::Durability;
+use crate::sync::lock;
 use crate::wait::Waiter;
 
 /// Pages of a batch, whose write is in progress until this is dropped.
@@ -139,9 +140,9 @@ impl BufferPool {
         let doublewrite = match instance.doublewrite.try_lock() {
             Ok(doublewrite) => doublewrite,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => waiter.wait(WaitReason::DiskWrite, || {
-                instance.doublewrite.lock().unwrap_or_else(PoisonError::into_inner)
-            }),
+            Err(TryLockError::WouldBlock) => {
+                waiter.wait(WaitReason::DiskWrite, || lock(&instance.doublewrite))
+            }
         };
         // Once more: if the batch before has failed, its copies here are all there is of a page that it has torn.
         self.check_failed().map(|()| doublewrite)

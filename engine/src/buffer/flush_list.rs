@@ -18,11 +18,12 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use super::latch::{DIRTY, PageEntry, RESIDENCY, RESIDENT, WRITING};
 use super::table::PageTable;
 use crate::page::{Lsn, PageNo};
+use crate::sync::lock;
 
 /// Since when a frame's page is dirty, and since when it was before the write in progress.
 #[derive(Clone, Copy, Default)]
@@ -59,7 +60,7 @@ impl FlushList {
     }
 
     fn list(&self) -> MutexGuard<'_, List> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.list)
     }
 
     /// The page, whose exclusive latch the caller holds, becomes dirty; false if it was. `end` gives the log's end.

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN};
@@ -17,6 +17,7 @@ use super::table::PageTable;
 use super::unlogged::Finished;
 use crate::background::Bell;
 use crate::page::PageNo;
+use crate::sync::lock;
 
 const NO_PAGE: u64 = u64::MAX;
 /// Steps of the clock's hand that a user thread makes before it leaves the search to the cleaner.
@@ -81,12 +82,12 @@ impl Instance {
     }
 
     fn free(&self) -> MutexGuard<'_, Vec<u32>> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.free)
     }
 
     /// Pages that loads are done with, to be written soon. A leaf in the order of locks.
     pub(super) fn finished(&self) -> MutexGuard<'_, VecDeque<Finished>> {
-        self.finished.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.finished)
     }
 
     pub(super) fn free_frames(&self) -> u32 {

@@ -42,7 +42,7 @@ mod unlogged;
 mod voided;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -61,6 +61,7 @@ use crate::error::{Error, Result};
 use crate::metrics::{WaitReason, Waits};
 use crate::page::{PAGE_BYTES_MAX, PAGE_BYTES_MIN, PageNo, lsn, verify};
 use crate::redo::Log;
+use crate::sync::lock;
 use crate::wait::Waiter;
 use doublewrite::Doublewrite;
 use frames::Frames;
@@ -196,7 +197,7 @@ impl BufferPool {
     /// Starts the threads of the page cleaners and of the log's keeper. Without them, or someone who calls their
     /// steps, those who need a frame wait for ever once all pages are dirty.
     pub fn start_background(self: &Arc<Self>) -> Result<()> {
-        let mut threads = self.background.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut threads = lock(&self.background);
         if !threads.is_empty() {
             return Ok(());
         }
@@ -221,7 +222,7 @@ impl BufferPool {
     /// Starts a thread for a task of a room above; it ends with the others.
     pub(crate) fn start_task(&self, name: &str, task: impl Task) -> Result<()> {
         let thread = self.start(name.to_owned(), task, Arc::default())?;
-        self.background.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        lock(&self.background).push(thread);
         Ok(())
     }
 
@@ -238,7 +239,7 @@ impl BufferPool {
     /// needs a frame later and finds none gets an error.
     pub fn stop_background(&self) {
         self.background_stopped.store(true, Ordering::Release);
-        let threads = std::mem::take(&mut *self.background.lock().unwrap_or_else(PoisonError::into_inner));
+        let threads = std::mem::take(&mut *lock(&self.background));
         threads.iter().for_each(|thread| thread.sleep.wake());
         for thread in threads {
             // One that panicked has said so itself.

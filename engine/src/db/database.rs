@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use flifo_admission::Admission;
 
@@ -22,6 +22,7 @@ use crate::lock::{Detector, TxnId};
 use crate::metrics::{WaitReason, Waits};
 use crate::page::{Lsn, PageNo};
 use crate::redo::{Durability, Log, LogBuffer, LogFiles};
+use crate::sync::lock;
 use crate::tree::{self, TreeStats};
 use crate::txn::{Purger, SystemConfig, TxnSystem};
 use crate::wait::Waiter;
@@ -78,7 +79,7 @@ pub(super) struct Inner {
     number: u64,
     pub(super) disk: Arc<dyn Disk>,
     data_files: u32,
-    running: Running,
+    pub(super) running: Running,
     waits: Arc<Waits>,
     pub(super) catalog: Arc<Catalog>,
     txns: Arc<TxnSystem>,
@@ -560,9 +561,7 @@ impl Inner {
         match self.trees.try_lock() {
             Ok(trees) => trees,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                waiter.wait(WaitReason::Catalog, || self.trees.lock().unwrap_or_else(PoisonError::into_inner))
-            }
+            Err(TryLockError::WouldBlock) => waiter.wait(WaitReason::Catalog, || lock(&self.trees)),
         }
     }
 

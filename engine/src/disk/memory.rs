@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::mem;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::thread;
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use rustix::io::Errno;
 use content::{Change, FileContent, Random, SECTOR_BYTES};
 
 use super::{ALIGNMENT_BYTES, Disk, DiskFile, DiskLock, SharedWords, assert_aligned};
+use crate::sync::{lock, read, write};
 
 /// What is called on a disk or a file of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -115,11 +116,6 @@ struct PlannedFault {
 
 type Content = Arc<RwLock<FileContent>>;
 
-/// A panic of another thread cannot leave these half-changed, so its poison is of no interest.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl MemoryDisk {
     /// A disk whose power can be cut; it keeps every file twice.
     pub fn with_power_cuts(seed: u64) -> Self {
@@ -171,7 +167,7 @@ impl MemoryDisk {
     /// Flips one bit of a file, as a failing medium would.
     pub fn flip_bit(&self, name: &str, offset: u64, bit: u32) {
         let content = Arc::clone(&lock(&self.shared.directory).files[name]);
-        let mut content = content.write().unwrap_or_else(PoisonError::into_inner);
+        let mut content = write(&content);
         content.bytes[offset as usize] ^= 1 << bit;
         if let Some(byte) = content.durable.get_mut(offset as usize) {
             *byte ^= 1 << bit;
@@ -181,7 +177,7 @@ impl MemoryDisk {
     /// Makes reads of one byte of a file fail until it is written, as a failing medium would.
     pub fn make_unreadable(&self, name: &str, offset: u64) {
         let content = Arc::clone(&lock(&self.shared.directory).files[name]);
-        let mut content = content.write().unwrap_or_else(PoisonError::into_inner);
+        let mut content = write(&content);
         content.unreadable.insert(offset as usize);
     }
 
@@ -189,7 +185,7 @@ impl MemoryDisk {
     /// many points. Panics without [`MemoryDisk::with_power_cuts`].
     pub fn power_cut(&self) -> MemoryDisk {
         assert!(self.shared.power_cuts, "a disk made without power cuts");
-        let _moment = self.shared.moment.write().unwrap_or_else(PoisonError::into_inner);
+        let _moment = write(&self.shared.moment);
         let directory = lock(&self.shared.directory);
         let mut random = lock(&self.shared.plan).random.clone();
         let mut files = BTreeMap::new();
@@ -197,7 +193,7 @@ impl MemoryDisk {
             if directory.unsynced.contains(name) && random.below(2) == 0 {
                 continue;
             }
-            let content = content.read().unwrap_or_else(PoisonError::into_inner);
+            let content = read(content);
             let mut durable = content.durable.clone();
             for change in content.unsynced.iter().chain(&content.stored()) {
                 change.maybe_apply(&mut durable, &mut random);
@@ -214,10 +210,10 @@ impl MemoryDisk {
     /// The disk as it is found after the process was killed now: all that it wrote is there, and no more of it is durable
     /// than was. This one goes on unharmed, as with [`MemoryDisk::power_cut`].
     pub fn kill(&self) -> MemoryDisk {
-        let _moment = self.shared.moment.write().unwrap_or_else(PoisonError::into_inner);
+        let _moment = write(&self.shared.moment);
         let directory = lock(&self.shared.directory);
         let copy = |(name, content): (&String, &Content)| {
-            let content = content.read().unwrap_or_else(PoisonError::into_inner);
+            let content = read(content);
             let mut unsynced = content.unsynced.clone();
             unsynced.extend(content.stored());
             let (bytes, durable) = (content.now(), content.durable.clone());
@@ -378,8 +374,8 @@ struct MemoryFile {
 
 impl MemoryFile {
     fn change(&self, change: Change) {
-        let _moment = self.shared.moment.read().unwrap_or_else(PoisonError::into_inner);
-        let mut content = self.content.write().unwrap_or_else(PoisonError::into_inner);
+        let _moment = read(&self.shared.moment);
+        let mut content = write(&self.content);
         change.apply(&mut content.bytes);
         if let Change::Write { offset, bytes } = &change {
             content.unreadable.retain(|at| !(*offset..offset + bytes.len()).contains(at));
@@ -402,7 +398,7 @@ impl DiskFile for MemoryFile {
         assert_aligned(self.alignment_bytes, buf, offset);
         self.sleep(|plan| plan.read_latency);
         self.shared.call(DiskCall::Read)?;
-        let content = self.content.read().unwrap_or_else(PoisonError::into_inner);
+        let content = read(&self.content);
         let offset = offset as usize;
         if content.unreadable.range(offset..offset + buf.len()).next().is_some() {
             return Err(Fault::Io.error());
@@ -432,8 +428,8 @@ impl DiskFile for MemoryFile {
 
     fn sync(&self) -> io::Result<()> {
         let called = self.shared.call(DiskCall::Sync);
-        let _moment = self.shared.moment.read().unwrap_or_else(PoisonError::into_inner);
-        let mut content = self.content.write().unwrap_or_else(PoisonError::into_inner);
+        let _moment = read(&self.shared.moment);
+        let mut content = write(&self.content);
         let FileContent { durable, unsynced, .. } = &mut *content;
         for change in mem::take(unsynced) {
             match (&called, &change) {
@@ -455,14 +451,14 @@ impl DiskFile for MemoryFile {
 
     fn bytes(&self) -> io::Result<u64> {
         self.shared.call(DiskCall::Bytes)?;
-        Ok(self.content.read().unwrap_or_else(PoisonError::into_inner).bytes.len() as u64)
+        Ok(read(&self.content).bytes.len() as u64)
     }
 
     /// Only one range of a file is ever mapped. What is stored there is never durable: nobody syncs such a file.
     fn map(&self, offset: u64, words: usize) -> io::Result<SharedWords> {
         self.shared.call(DiskCall::Map)?;
         let offset = offset as usize;
-        let mut content = self.content.write().unwrap_or_else(PoisonError::into_inner);
+        let mut content = write(&self.content);
         if content.mapped.is_none() {
             let bytes = content.bytes.get(offset..offset + words * 8).ok_or(io::ErrorKind::UnexpectedEof)?;
             let words = bytes.as_chunks::<8>().0.iter().map(|word| AtomicU64::new(u64::from_ne_bytes(*word)));

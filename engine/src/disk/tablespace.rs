@@ -28,7 +28,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, RwLock};
 
 use smallvec::SmallVec;
 use uuid::Uuid;
@@ -38,6 +38,7 @@ use super::many::{IN_FLIGHT_MAX, ManyWrites, Piece};
 use super::state::{Checkpoint, Condition, State, StateBlocks, StateError};
 use super::{DiskFile, DiskLock};
 use crate::error::{Error, Result};
+use crate::sync::{lock, read, write};
 
 /// Pages by number, striped over data files in units of [`Tablespace::STRIPE_PAGES`].
 pub struct Tablespace {
@@ -92,11 +93,6 @@ impl DataFile {
     pub(super) fn new(file: Box<dyn DiskFile>, synced: bool) -> Self {
         DataFile { file, unsynced: AtomicBool::new(!synced) }
     }
-}
-
-/// A panic of another thread leaves nothing half-changed behind these locks, so their poison is of no interest.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Tablespace {
@@ -170,7 +166,7 @@ impl Tablespace {
                 indexes.push(index);
                 pieces.push(Piece { file: &*files.data[index].file, offset, bytes });
             }
-            let _writing = self.writing.read().unwrap_or_else(PoisonError::into_inner);
+            let _writing = read(&self.writing);
             self.mark_open(files)?;
             let written = writes.write(&pieces);
             // After the write, or a sync in between would pass for a sync of it; failed ones leave traces too.
@@ -300,7 +296,7 @@ impl Tablespace {
 
     fn make_clean(&self, for_good: bool) -> Result<()> {
         self.with_files(|files| {
-            let _no_writes = self.writing.write().unwrap_or_else(PoisonError::into_inner);
+            let _no_writes = write(&self.writing);
             let mut blocks = self.lock_state()?;
             self.sync_data(files)?;
             if blocks.condition() != Condition::Clean {
@@ -329,11 +325,11 @@ impl Tablespace {
 
     /// Lets go of the files and of the directory's lock, in whatever state. Later calls are [`Error::Closed`].
     pub fn close(&self) {
-        *self.files.write().unwrap_or_else(PoisonError::into_inner) = None;
+        *write(&self.files) = None;
     }
 
     pub(super) fn with_files<T>(&self, f: impl FnOnce(&Files) -> Result<T>) -> Result<T> {
-        let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
+        let files = read(&self.files);
         let files = files.as_ref().ok_or(Error::Closed)?;
         self.check_not_stopped().and_then(|()| f(files))
     }

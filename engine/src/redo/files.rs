@@ -8,7 +8,7 @@
 //! `flush_log_at_trx_commit = 2` a commit ends there.
 
 use std::io;
-use std::sync::{PoisonError, RwLock};
+use std::sync::RwLock;
 
 use uuid::Uuid;
 
@@ -17,6 +17,7 @@ use super::{BLOCK_BYTES, SEGMENTS};
 use crate::disk::{AlignedBuffer, Block, Disk, DiskFile};
 use crate::error::{Error, Result};
 use crate::page::Lsn;
+use crate::sync::{read, write};
 
 const SEGMENT: Kind = Kind { magic: *b"flifoRL\x1a", files: SEGMENTS, name: "redo log" };
 /// Written at a time when a segment is made. As much becomes one folio of the page cache, on file systems that have large ones,
@@ -162,12 +163,12 @@ impl LogFiles {
     }
 
     fn with_segments<T>(&self, f: impl FnOnce(&[Box<dyn DiskFile>]) -> Result<T>) -> Result<T> {
-        f(self.segments.read().unwrap_or_else(PoisonError::into_inner).as_ref().ok_or(Error::Closed)?)
+        f(read(&self.segments).as_ref().ok_or(Error::Closed)?)
     }
 
     /// Lets go of the files.
     pub(super) fn close(&self) {
-        *self.segments.write().unwrap_or_else(PoisonError::into_inner) = None;
+        *write(&self.segments) = None;
     }
 }
 

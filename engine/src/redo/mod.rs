@@ -56,7 +56,7 @@ mod stage;
 mod writer;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub(crate) use buffer_file::LogBuffer;
@@ -69,6 +69,7 @@ use crate::disk::{Checkpoint, Disk, Tablespace};
 use crate::error::{Error, Result};
 use crate::metrics::WaitReason;
 use crate::page::Lsn;
+use crate::sync::lock;
 use crate::wait::Waiter;
 use frame::frame_bytes;
 use ring::Ring;
@@ -320,7 +321,7 @@ impl Log {
     /// synced here. With `clean`, nothing is in the log that is not in the pages; if it is sealed, too, that
     /// stays so: nothing is written any more. Waits for the disk.
     pub(crate) fn make_checkpoint(&self, lsn: Lsn, clean: bool) -> Result<()> {
-        let _one_at_a_time = self.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = lock(&self.checkpointing);
         self.writer.sync_out(&self.ring, lsn)?;
         self.writer.check()?;
         if lsn <= self.checkpoint() && !clean {

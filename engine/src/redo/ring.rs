@@ -15,7 +15,7 @@
 
 use super::frame::{ALIGNMENT_BYTES, HEADER_BYTES, frame_bytes, header};
 use crate::page::Lsn;
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::sync::checked::{AtomicU64, Ordering, fence};
 use crate::wait::look_out;
 
 const WORD_BYTES: u64 = ALIGNMENT_BYTES;

@@ -18,7 +18,7 @@ mod pending;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, TryLockError};
 
 pub(crate) use check::Reached;
 pub use check::SpaceStats;
@@ -31,6 +31,7 @@ use crate::page::op::Op;
 use crate::page::overflow::first_stamp;
 use crate::page::pending::{self as pending_page, PENDING_PAGE, PendingChain};
 use crate::page::{AT_KIND, KIND_BITMAP, PageNo};
+use crate::sync::lock;
 use crate::wait::Waiter;
 use pending::FreeSlots;
 pub(crate) use pending::PendingSlot;
@@ -374,8 +375,7 @@ impl PageAllocator {
             Ok(alone) => alone,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             // What the other waits for is the disk.
-            Err(TryLockError::WouldBlock) => waiter
-                .wait(WaitReason::DiskWrite, || self.adding.lock().unwrap_or_else(PoisonError::into_inner)),
+            Err(TryLockError::WouldBlock) => waiter.wait(WaitReason::DiskWrite, || lock(&self.adding)),
         };
         if self.groups.load(Ordering::Acquire) > group {
             return Ok(());

@@ -30,6 +30,7 @@ use crate::page::bitmap::{bitmap_of, group_pages, is_set};
 use crate::page::op::Op;
 use crate::page::overflow::{OverflowHeader, format_overflow, header_of};
 use crate::page::pending::{self, PENDING_PAGE, PendingChain, SLOTS};
+use crate::sync::lock;
 use crate::wait::Waiter;
 
 /// Pages allocated, or freed, in one mini-transaction.
@@ -66,7 +67,7 @@ impl Default for FreeSlots {
 
 impl FreeSlots {
     fn lock(&self) -> MutexGuard<'_, Slots> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.slots)
     }
 
     fn take(&self, waiter: &Waiter) -> usize {

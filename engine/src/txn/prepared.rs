@@ -6,12 +6,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use super::system::Unfinished;
 use super::undo::Record;
 use super::{Txn, TxnSystem};
 use crate::error::{Error, Result};
+use crate::sync::lock;
 use crate::wait::Waiter;
 
 /// The most bytes of an XID: both parts of X/Open's, as MySQL and MariaDB have them.
@@ -27,7 +28,7 @@ impl Prepared {
     }
 
     fn map(&self) -> MutexGuard<'_, BTreeMap<Vec<u8>, Option<Unfinished>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Sees to it that nobody else takes the XID.

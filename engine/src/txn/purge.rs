@@ -1,5 +1,9 @@
 //! Purge: removes what no snapshot can ask for any more; and rolls back what a crash, or an error, cut off.
 //!
+//! A thread does it. It keeps up as long as what it looks at is still in memory. Once it is behind by more than the buffer pool
+//! keeps, it waits for the disk at nearly every record, and falls behind further with each: so where it does not keep up, those
+//! who are about to write do some of it first ([`TxnSystem::help_purge`]), more of it than they will add.
+//!
 //! What cannot be done, since a page is rotten or the disk is full, keeps nothing else from being done: a rollback goes on
 //! standing in the way of its own segment and of nobody else's, and what it needs may be pages that only purge makes free.
 
@@ -19,6 +23,8 @@ use crate::wait::Waiter;
 
 /// Undo records of a segment that are looked at in one step.
 const BATCH_RECORDS: usize = 256;
+/// The same, of who helps.
+const HELP_RECORDS: usize = 64;
 /// It looks around this often when there was nothing to do.
 const ROUND: Duration = Duration::from_millis(20);
 
@@ -75,7 +81,7 @@ pub(super) fn purge_all(system: &TxnSystem, waiter: &Waiter) -> Round {
     let oldest = system.table.settle();
     let mut round = Round { more: false, failed: None };
     for segment in system.segments.iter().filter(|segment| segment.records() > 0) {
-        match purge(system, segment, oldest.commit, waiter) {
+        match purge(system, segment, BATCH_RECORDS, oldest.commit, waiter) {
             Ok(more) => round.more |= more,
             Err(error) => {
                 let ends_all = error.ends_all();
@@ -89,8 +95,35 @@ pub(super) fn purge_all(system: &TxnSystem, waiter: &Waiter) -> Round {
     round
 }
 
-/// Purges the records at the segment's beginning that every snapshot sees the newer versions of.
-fn purge(system: &TxnSystem, segment: &Segment, oldest: CommitNo, waiter: &Waiter) -> Result<bool> {
+impl TxnSystem {
+    /// For who is about to write, and holds nothing yet that others may wait for: purges a part of the lane's segment if purge does
+    /// not keep up there. What fails, purge's thread tries again.
+    #[inline]
+    pub(crate) fn help_purge(&self, lane: usize, waiter: &Waiter) {
+        let segment = self.segments.of_lane(lane);
+        if segment.lags() {
+            self.help_with(segment, waiter);
+        }
+    }
+
+    #[cold]
+    fn help_with(&self, segment: &Segment, waiter: &Waiter) {
+        let Some(_purging) = self.try_purge() else { return };
+        let oldest = self.table.settle();
+        let _ = purge(self, segment, HELP_RECORDS, oldest.commit, waiter);
+    }
+}
+
+/// Purges the records at the segment's beginning that every snapshot sees the newer versions of, `batch` at the most. Whether
+/// there may be more; not if somebody else is at it.
+fn purge(
+    system: &TxnSystem,
+    segment: &Segment,
+    batch: usize,
+    oldest: CommitNo,
+    waiter: &Waiter,
+) -> Result<bool> {
+    let Some(_alone) = segment.try_purge() else { return Ok(false) };
     let (mut records, mut stopped_at) = (Vec::new(), None);
     segment.read(waiter, |number, record| {
         if !system.table.is_visible(record.txn, oldest) {
@@ -98,7 +131,7 @@ fn purge(system: &TxnSystem, segment: &Segment, oldest: CommitNo, waiter: &Waite
             return ControlFlow::Break(());
         }
         records.push((number, record));
-        match records.len() < BATCH_RECORDS {
+        match records.len() < batch {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(()),
         }
@@ -124,7 +157,9 @@ fn purge(system: &TxnSystem, segment: &Segment, oldest: CommitNo, waiter: &Waite
         let removed = |records| _ = system.purged.fetch_add(records, Ordering::Relaxed);
         segment.purge_to(end, waiter, removed)?;
     }
-    failed.map(|()| done == BATCH_RECORDS)
+    let more = done == batch;
+    segment.note_lag(more);
+    failed.map(|()| more)
 }
 
 /// Whether purge is done with a record, since what it deletes is gone.

@@ -2,10 +2,10 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use super::Txn;
 use super::transaction::View;
 use super::undo::What;
 use super::version::{Chain, HEADER_BYTES, Header};
+use super::{Isolation, Txn};
 use crate::error::{Error, Result};
 use crate::lock::LockMode;
 use crate::tree::Tree;
@@ -32,8 +32,33 @@ impl<'s> Txn<'s> {
             return self.get_locked(tree, key, LockMode::Shared, out, waiter);
         }
         self.check_active()?;
+        if self.isolation == Isolation::ReadCommitted
+            && let Some(found) = self.get_newest(tree, key, out, waiter)?
+        {
+            return Ok(found);
+        }
         let view = self.view();
         self.get_in(&view, tree, key, out, waiter)
+    }
+
+    /// As [`Txn::get`] under read committed, without a snapshot: the newest version, if it is this transaction's, or its
+    /// transaction had ended before. `None` if an older one may be called for.
+    fn get_newest(
+        &self,
+        tree: &Tree,
+        key: &[u8],
+        out: &mut Vec<u8>,
+        waiter: &Waiter,
+    ) -> Result<Option<bool>> {
+        // Before the row is read: one that ends afterwards may have changed it again before it did.
+        let before = self.system.table.moment();
+        if !tree.get(waiter, key, out)? {
+            return Ok(Some(false));
+        }
+        let (header, _) = Header::decode(out).map_err(|_| bad_version(tree))?;
+        let is_own = || self.writing.as_ref().is_some_and(|writing| writing.id == header.txn);
+        let is_seen = self.system.table.had_ended(header.txn, before) || is_own();
+        Ok(is_seen.then(|| given(&header, out)))
     }
 
     pub(super) fn get_in(
@@ -51,8 +76,7 @@ impl<'s> Txn<'s> {
             }
             let (header, _) = Header::decode(out).map_err(|_| bad_version(tree))?;
             if self.sees(view, &header) {
-                out.drain(..HEADER_BYTES);
-                return Ok(!header.deleted);
+                return Ok(given(&header, out));
             }
             match self.search(view, tree, key, out, waiter)? {
                 Found::Value(value) => {
@@ -160,6 +184,12 @@ impl<'s> Txn<'s> {
         })?;
         failed.map_or(Ok(()), Err)
     }
+}
+
+/// Makes of a version what its reader gets: its value; false if it is of a row that was deleted.
+fn given(header: &Header, version: &mut Vec<u8>) -> bool {
+    version.drain(..HEADER_BYTES);
+    !header.deleted
 }
 
 pub(super) fn bad_version(tree: &Tree) -> Error {

@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::undo::Segment;
-use crate::sync::{CacheAligned, Mutex, lock};
+use crate::sync::CacheAligned;
+use crate::sync::checked::{Mutex, lock};
 
 /// So many of a processor's segments are looked at.
 const LOOKS: usize = 8;
@@ -67,6 +68,11 @@ impl<S> Segments<S> {
         let taken = free.unwrap_or_else(|| self.shared());
         taken.users.fetch_add(1, Ordering::Relaxed);
         SegmentUse(taken)
+    }
+
+    /// One of them, the same for a lane each time.
+    pub(super) fn of_lane(&self, lane: usize) -> &S {
+        &self.list[lane % self.list.len()].segment
     }
 
     /// By turns.

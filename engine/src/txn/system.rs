@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::time::Duration;
 
 use super::locking::Gaps;
@@ -19,6 +19,7 @@ use crate::lock::{LockConfig, LockTable};
 use crate::metrics::WaitReason;
 use crate::page::PageNo;
 use crate::space::PageAllocator;
+use crate::sync::{lock, write};
 use crate::tree::Tree;
 use crate::wait::Waiter;
 
@@ -47,8 +48,8 @@ pub(crate) struct TxnSystem {
     pool: Arc<BufferPool>,
     alloc: Arc<PageAllocator>,
     reserve: Reserve,
-    /// Held by the background's step, and by who wants it to stand still.
-    purging: Mutex<()>,
+    /// Held by those who purge or roll back in the background, and alone by who wants that to stand still.
+    purging: RwLock<()>,
     /// Those that a crash, or an error, cut off, with their records.
     unfinished: Mutex<VecDeque<Unfinished>>,
     pub(super) prepared: Prepared,
@@ -122,7 +123,7 @@ impl TxnSystem {
             pool: config.pool,
             alloc: config.alloc,
             reserve: config.reserve,
-            purging: Mutex::default(),
+            purging: RwLock::default(),
             unfinished: Mutex::new(losers),
             prepared: Prepared::new(in_doubt),
             commits: AtomicU64::new(0),
@@ -224,17 +225,17 @@ impl TxnSystem {
     }
 
     fn unfinished(&self) -> MutexGuard<'_, VecDeque<Unfinished>> {
-        self.unfinished.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.unfinished)
     }
 
     /// The background neither purges nor rolls back until the result is dropped.
-    pub(crate) fn pause_purge(&self, waiter: &Waiter) -> MutexGuard<'_, ()> {
-        waiter.wait(WaitReason::Catalog, || self.purging.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn pause_purge(&self, waiter: &Waiter) -> RwLockWriteGuard<'_, ()> {
+        waiter.wait(WaitReason::Catalog, || write(&self.purging))
     }
 
     /// The right to purge and to roll back in the background; `None` while it is paused.
-    pub(super) fn try_purge(&self) -> Option<MutexGuard<'_, ()>> {
-        match self.purging.try_lock() {
+    pub(super) fn try_purge(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        match self.purging.try_read() {
             Ok(purging) => Some(purging),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,

@@ -23,7 +23,8 @@ use std::collections::BTreeMap;
 use super::TxnId;
 use super::past::{NO_SNAPSHOT, Past};
 use crate::error::Result;
-use crate::sync::{AtomicU64, CacheAligned, Mutex, Ordering, RwLock, lock, read, write};
+use crate::sync::CacheAligned;
+use crate::sync::checked::{AtomicU64, Mutex, Ordering, RwLock, lock, read, write};
 use crate::wait::look_out;
 
 /// Transactions that have a slot: 512 KiB. Those before them cost readers that have to ask a lock.
@@ -83,6 +84,13 @@ pub(super) struct Snapshot<'t> {
     table: &'t TxnTable,
     shard: usize,
     pub(super) commit: CommitNo,
+}
+
+/// What had ended at a moment. It holds up nothing, so what is older than that cannot be asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    settled: TxnId,
+    commit: CommitNo,
 }
 
 /// Where to look for a transaction.
@@ -215,6 +223,7 @@ impl TxnTable {
     }
 
     /// Whether the snapshot, which somebody holds, sees what the transaction wrote.
+    #[inline]
     pub(super) fn is_visible(&self, txn: TxnId, snapshot: CommitNo) -> bool {
         match self.place(txn) {
             Place::Settled => true,
@@ -224,6 +233,23 @@ impl TxnTable {
                     || read(&self.past.0).is_visible(txn, snapshot)
             }
         }
+    }
+
+    /// What has ended until now.
+    pub(super) fn moment(&self) -> Moment {
+        let settled = TxnId(self.settled.load(Ordering::Acquire));
+        Moment { settled, commit: CommitNo(self.ends.commits.load(Ordering::Acquire)) }
+    }
+
+    /// Whether the transaction had certainly ended at the moment: then the version of it that is read after that is its last one
+    /// of the row. False also if that was long ago, and its slot was taken since.
+    pub(super) fn had_ended(&self, txn: TxnId, moment: Moment) -> bool {
+        // That it is settled now, or in the past, says nothing of then.
+        let in_slot = || match self.place(txn) {
+            Place::Slot(found) => found != 0 && found <= moment.commit.0,
+            Place::Settled | Place::Past => false,
+        };
+        txn.0 < moment.settled.0 || in_slot()
     }
 
     /// What has committed until now. `lane` spreads callers.

@@ -18,14 +18,15 @@
 //! The trees are logged like all others, so recovery has their records back before it looks at them.
 
 use std::ops::{Bound, ControlFlow, Range};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use super::TxnId;
 use super::version::{self, UndoPtr};
 use crate::error::{Error, Result};
 use crate::page::PageNo;
 use crate::page::node::LARGE_PREFIX_BYTES;
+use crate::sync::{CacheAligned, lock};
 use crate::tree::{End, Tree};
 use crate::wait::Waiter;
 
@@ -167,7 +168,16 @@ pub(super) struct Segment {
     numbers: Mutex<Numbers>,
     /// Records that are there: the history's length.
     records: AtomicU64,
+    /// Purge does not keep up if there are so many.
+    lag_from: AtomicU64,
+    /// Purge does not keep up; a hint. Apart from what each record changes.
+    lags: CacheAligned<AtomicBool>,
+    /// Held by who purges it: one at a time.
+    purging: Mutex<()>,
 }
+
+/// Of fewer records in a segment nobody says that purge does not keep up: they are in memory still.
+const LAG_RECORDS: u64 = 4096;
 
 /// The numbers of a segment's records.
 struct Numbers {
@@ -195,7 +205,15 @@ impl Segment {
             ControlFlow::Continue(())
         })?;
         let numbers = Numbers { next, under_way: Vec::new(), purged: 0, end: None };
-        Ok(Segment { index, tree, numbers: Mutex::new(numbers), records: AtomicU64::new(records) })
+        Ok(Segment {
+            index,
+            tree,
+            numbers: Mutex::new(numbers),
+            records: AtomicU64::new(records),
+            lag_from: AtomicU64::new(LAG_RECORDS),
+            lags: CacheAligned(AtomicBool::new(records >= LAG_RECORDS)),
+            purging: Mutex::default(),
+        })
     }
 
     pub(super) fn index(&self) -> u8 {
@@ -219,7 +237,10 @@ impl Segment {
             (number, numbers.end)
         };
         // Before it can be removed.
-        self.records.fetch_add(1, Ordering::Relaxed);
+        let before = self.records.fetch_add(1, Ordering::Relaxed);
+        if before == self.lag_from.load(Ordering::Relaxed) {
+            self.lags.0.store(true, Ordering::Relaxed);
+        }
         let written = self.tree.insert_last(waiter, &number.to_be_bytes(), buffer, end);
         let mut numbers = self.numbers();
         numbers.under_way.retain(|&other| other != number);
@@ -230,7 +251,7 @@ impl Segment {
 
     /// Nothing is waited for while it is locked.
     fn numbers(&self) -> MutexGuard<'_, Numbers> {
-        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.numbers)
     }
 
     /// The record; `None` if it was purged, or its transaction rolled back.
@@ -297,6 +318,32 @@ impl Segment {
         // Not before: what an error left there is looked at again.
         self.numbers().purged = end;
         Ok(())
+    }
+
+    /// The right to purge it; `None` if somebody does.
+    pub(super) fn try_purge(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.purging.try_lock() {
+            Ok(purging) => Some(purging),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Whether purge does not keep up with those who write.
+    #[inline]
+    pub(super) fn lags(&self) -> bool {
+        self.lags.0.load(Ordering::Relaxed)
+    }
+
+    /// A batch of it was purged; whether there may be more. What has to stay for somebody's sake is no lag: it begins with as many
+    /// again.
+    pub(super) fn note_lag(&self, more: bool) {
+        let records = self.records();
+        self.lag_from.store(if more { LAG_RECORDS } else { records + LAG_RECORDS }, Ordering::Relaxed);
+        let lags = more && records >= LAG_RECORDS;
+        if lags != self.lags() {
+            self.lags.0.store(lags, Ordering::Relaxed);
+        }
     }
 
     pub(super) fn records(&self) -> u64 {

@@ -4,7 +4,7 @@
 //! is given twice, and a crash, or the end of the process, leaves out at most a batch.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, TryLockError};
+use std::sync::{Mutex, TryLockError};
 
 use smallvec::SmallVec;
 
@@ -13,6 +13,7 @@ use crate::db::database::Inner;
 use crate::error::{Error, Result};
 use crate::metrics::WaitReason;
 use crate::row::{ColumnType, ValueRef};
+use crate::sync::lock;
 use crate::wait::Waiter;
 
 /// Numbers made durable at a time.
@@ -55,8 +56,7 @@ impl Numbers {
         let _reserving = match self.reserving.try_lock() {
             Ok(guard) => guard,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => waiter
-                .wait(WaitReason::Catalog, || self.reserving.lock().unwrap_or_else(PoisonError::into_inner)),
+            Err(TryLockError::WouldBlock) => waiter.wait(WaitReason::Catalog, || lock(&self.reserving)),
         };
         if number >= self.reserved.load(Ordering::Relaxed) {
             let to = number.saturating_add(BATCH);

@@ -85,3 +85,25 @@ fn one_that_stays_open_while_its_slot_is_taken_is_active_to_its_end() {
         assert!(!table.is_active(open) && !table.is_visible(open, before.commit));
     });
 }
+
+/// Else read committed would see what a transaction has changed again before it ended.
+#[test]
+fn the_version_of_one_that_had_ended_before_it_was_read_is_its_last() {
+    check(|| {
+        let table = table();
+        let first = begin(&table);
+        let version = Arc::new(AtomicU64::new(1));
+        let (of_writer, changed) = (Arc::clone(&table), Arc::clone(&version));
+        let writer = thread::spawn(move || {
+            changed.store(2, Ordering::Relaxed);
+            of_writer.end(first);
+            drop(of_writer.settle());
+            two_others(&of_writer);
+        });
+        let before = table.moment();
+        let read = version.load(Ordering::Relaxed);
+        assert!(!table.had_ended(first, before) || read == 2);
+        writer.join().unwrap();
+        assert!(table.had_ended(first, table.moment()));
+    });
+}
