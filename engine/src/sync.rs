@@ -18,6 +18,7 @@ pub(crate) fn write<T>(of: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
 }
 
 /// A value on cache lines of its own (two: processors fetch lines in pairs).
+#[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct CacheAligned<T>(pub(crate) T);
 

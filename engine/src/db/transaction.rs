@@ -247,7 +247,7 @@ impl<'a> Transaction<'a> {
         if !self.txn.has_written() {
             // Before it holds anything that others may wait for.
             database.hold_back(waiter);
-            database.txns().help_purge(session.lane(), waiter);
+            database.txns().help_purge(waiter);
         }
         let tree = database.check_handle(open)?;
         let done = f(&mut self.txn, tree, waiter);

@@ -2,7 +2,7 @@
 //!
 //! A thread does it. It keeps up as long as what it looks at is still in memory. Once it is behind by more than the buffer pool
 //! keeps, it waits for the disk at nearly every record, and falls behind further with each: so where it does not keep up, those
-//! who are about to write do some of it first ([`TxnSystem::help_purge`]), more of it than they will add.
+//! who are about to write do some of it first ([`TxnSystem::help_purge`]), 64 records each: more than most transactions write.
 //!
 //! What cannot be done, since a page is rotten or the disk is full, keeps nothing else from being done: a rollback goes on
 //! standing in the way of its own segment and of nobody else's, and what it needs may be pages that only purge makes free.
@@ -81,6 +81,8 @@ pub(super) fn purge_all(system: &TxnSystem, waiter: &Waiter) -> Round {
     let oldest = system.table.settle();
     let mut round = Round { more: false, failed: None };
     for segment in system.segments.iter().filter(|segment| segment.records() > 0) {
+        // One that somebody helps with is in good hands.
+        let Some(_alone) = segment.try_purge() else { continue };
         match purge(system, segment, BATCH_RECORDS, oldest.commit, waiter) {
             Ok(more) => round.more |= more,
             Err(error) => {
@@ -96,26 +98,28 @@ pub(super) fn purge_all(system: &TxnSystem, waiter: &Waiter) -> Round {
 }
 
 impl TxnSystem {
-    /// For who is about to write, and holds nothing yet that others may wait for: purges a part of the lane's segment if purge does
-    /// not keep up there. What fails, purge's thread tries again.
+    /// For who is about to write, and holds nothing yet that others may wait for: purges a part of a segment if purge does not keep
+    /// up there. What fails, purge's thread tries again.
     #[inline]
-    pub(crate) fn help_purge(&self, lane: usize, waiter: &Waiter) {
-        let segment = self.segments.of_lane(lane);
-        if segment.lags() {
-            self.help_with(segment, waiter);
+    pub(crate) fn help_purge(&self, waiter: &Waiter) {
+        if self.lagging.any() {
+            self.help_with_one(waiter);
         }
     }
 
     #[cold]
-    fn help_with(&self, segment: &Segment, waiter: &Waiter) {
+    fn help_with_one(&self, waiter: &Waiter) {
         let Some(_purging) = self.try_purge() else { return };
+        let mut lagging = self.segments.by_turns().filter(|segment| segment.lags());
+        // Settles for nothing otherwise.
+        let Some((segment, _alone)) = lagging.find_map(|one| Some((one, one.try_purge()?))) else { return };
         let oldest = self.table.settle();
         let _ = purge(self, segment, HELP_RECORDS, oldest.commit, waiter);
     }
 }
 
 /// Purges the records at the segment's beginning that every snapshot sees the newer versions of, `batch` at the most. Whether
-/// there may be more; not if somebody else is at it.
+/// there may be more. The caller has the right to ([`Segment::try_purge`]).
 fn purge(
     system: &TxnSystem,
     segment: &Segment,
@@ -123,7 +127,18 @@ fn purge(
     oldest: CommitNo,
     waiter: &Waiter,
 ) -> Result<bool> {
-    let Some(_alone) = segment.try_purge() else { return Ok(false) };
+    let more = purge_batch(system, segment, batch, oldest, waiter);
+    segment.note_lag(matches!(more, Ok(true)));
+    more
+}
+
+fn purge_batch(
+    system: &TxnSystem,
+    segment: &Segment,
+    batch: usize,
+    oldest: CommitNo,
+    waiter: &Waiter,
+) -> Result<bool> {
     let (mut records, mut stopped_at) = (Vec::new(), None);
     segment.read(waiter, |number, record| {
         if !system.table.is_visible(record.txn, oldest) {
@@ -157,9 +172,7 @@ fn purge(
         let removed = |records| _ = system.purged.fetch_add(records, Ordering::Relaxed);
         segment.purge_to(end, waiter, removed)?;
     }
-    let more = done == batch;
-    segment.note_lag(more);
-    failed.map(|()| more)
+    failed.map(|()| done == batch)
 }
 
 /// Whether purge is done with a record, since what it deletes is gone.

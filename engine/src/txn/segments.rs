@@ -70,9 +70,10 @@ impl<S> Segments<S> {
         SegmentUse(taken)
     }
 
-    /// One of them, the same for a lane each time.
-    pub(super) fn of_lane(&self, lane: usize) -> &S {
-        &self.list[lane % self.list.len()].segment
+    /// All, each time from the next one on.
+    pub(super) fn by_turns(&self) -> impl Iterator<Item = &S> {
+        let from = self.turn.fetch_add(1, Ordering::Relaxed);
+        (0..self.list.len()).map(move |at| &self.list[from.wrapping_add(at) % self.list.len()].segment)
     }
 
     /// By turns.

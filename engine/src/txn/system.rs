@@ -10,7 +10,7 @@ use super::moment::Kept;
 use super::prepared::Prepared;
 use super::segments::Segments;
 use super::table::TxnTable;
-use super::undo::{Record, Segment, What};
+use super::undo::{Lagging, Record, Segment, What};
 use super::version::{Header, UndoPtr};
 use super::{TxnId, TxnStats};
 use crate::buffer::BufferPool;
@@ -44,6 +44,7 @@ pub(crate) struct TxnSystem {
     pub(super) locks: Arc<LockTable>,
     pub(super) gaps: Gaps,
     pub(super) segments: Segments,
+    pub(super) lagging: Arc<Lagging>,
     pub(super) lock_wait_timeout: Duration,
     pool: Arc<BufferPool>,
     alloc: Arc<PageAllocator>,
@@ -75,13 +76,13 @@ impl TxnSystem {
     pub(crate) fn open(config: SystemConfig, waiter: &Waiter) -> Result<Arc<TxnSystem>> {
         let mut unfinished: BTreeMap<TxnId, Vec<UndoPtr>> = BTreeMap::new();
         let mut xids: BTreeMap<TxnId, Vec<u8>> = BTreeMap::new();
-        let mut segments = Vec::new();
+        let (mut segments, lagging) = (Vec::new(), Arc::<Lagging>::default());
         for (index, tree) in config.segments.into_iter().enumerate() {
             let index = u8::try_from(index)
                 .map_err(|_| Error::CorruptUndo { what: "too many segments".to_owned() })?;
             let mut committed = Vec::new();
             let mut prepared = Vec::new();
-            let segment = Segment::open(index, tree, waiter, |number, record| {
+            let segment = Segment::open(index, tree, Arc::clone(&lagging), waiter, |number, record| {
                 if record.is_commit() {
                     committed.push(record.txn);
                     return;
@@ -119,6 +120,7 @@ impl TxnSystem {
             locks: Arc::new(LockTable::new(LockConfig::default())),
             gaps: Gaps::default(),
             segments,
+            lagging,
             lock_wait_timeout: config.lock_wait_timeout,
             pool: config.pool,
             alloc: config.alloc,

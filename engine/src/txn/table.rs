@@ -75,14 +75,15 @@ pub(super) struct TxnTable {
     ids: Ids,
     ends: Ends,
     snapshots: [Shard; SHARDS],
+    /// Those of who purges: nobody asks for anything older on their behalf.
+    of_purge: Shard,
     /// `next` less `commits` while nobody is active: each end has a number, a rollback's, too.
     idle_distance: u64,
 }
 
 /// A snapshot that holds up purge until it is dropped.
 pub(super) struct Snapshot<'t> {
-    table: &'t TxnTable,
-    shard: usize,
+    shard: &'t Shard,
     pub(super) commit: CommitNo,
 }
 
@@ -124,6 +125,7 @@ impl TxnTable {
             },
             ends: Ends { commits: AtomicU64::new(FIRST_COMMIT), committing: Mutex::new(()) },
             snapshots: std::array::from_fn(|_| CacheAligned(Mutex::new(BTreeMap::new()))),
+            of_purge: CacheAligned(Mutex::new(BTreeMap::new())),
             idle_distance: next.0.wrapping_sub(FIRST_COMMIT + unfinished.len() as u64),
         }
     }
@@ -254,13 +256,21 @@ impl TxnTable {
 
     /// What has committed until now. `lane` spreads callers.
     pub(super) fn snapshot(&self, lane: usize) -> Snapshot<'_> {
-        Snapshot { table: self, shard: lane % SHARDS, commit: self.hold(lane, None) }
+        self.snapshot_in(&self.snapshots[lane % SHARDS], None)
     }
 
     /// The same, or a snapshot that is held already once more, without a guard: [`Self::let_go`] is to follow, in the
     /// same lane.
     pub(super) fn hold(&self, lane: usize, held: Option<CommitNo>) -> CommitNo {
-        let mut snapshots = lock(&self.snapshots[lane % SHARDS].0);
+        self.hold_in(&self.snapshots[lane % SHARDS], held)
+    }
+
+    fn snapshot_in<'t>(&self, shard: &'t Shard, held: Option<CommitNo>) -> Snapshot<'t> {
+        Snapshot { shard, commit: self.hold_in(shard, held) }
+    }
+
+    fn hold_in(&self, shard: &Shard, held: Option<CommitNo>) -> CommitNo {
+        let mut snapshots = lock(&shard.0);
         // Within the lock: whoever looks for the oldest snapshot sees it, or began with a number as low.
         let commit = held.unwrap_or_else(|| CommitNo(self.ends.commits.load(Ordering::Acquire)));
         *snapshots.entry(commit).or_default() += 1;
@@ -269,16 +279,10 @@ impl TxnTable {
 
     /// See [`Self::hold`].
     pub(super) fn let_go(&self, lane: usize, commit: CommitNo) {
-        let mut snapshots = lock(&self.snapshots[lane % SHARDS].0);
-        if let Some(count) = snapshots.get_mut(&commit) {
-            *count -= 1;
-            if *count == 0 {
-                snapshots.remove(&commit);
-            }
-        }
+        let_go_in(&self.snapshots[lane % SHARDS], commit);
     }
 
-    /// Whether anybody looks at one.
+    /// Whether anybody looks at one, but for purge.
     pub(super) fn has_snapshots(&self) -> bool {
         self.snapshots.iter().any(|shard| !lock(&shard.0).is_empty())
     }
@@ -286,7 +290,7 @@ impl TxnTable {
     /// All that are held, ascending.
     fn held_snapshots(&self) -> Vec<CommitNo> {
         let mut held = Vec::new();
-        for shard in &self.snapshots {
+        for shard in self.snapshots.iter().chain([&self.of_purge]) {
             held.extend(lock(&shard.0).keys().copied());
         }
         held.sort_unstable();
@@ -295,14 +299,15 @@ impl TxnTable {
     }
 
     /// Settles the ids at the beginning that all see. Every snapshot that there is or will be is the one that it gives or
-    /// a later one.
+    /// a later one, but for those that this has given before: if they counted, of those who purge at the same time each would go
+    /// on with the one of the other, for as long as there is always one.
     pub(super) fn settle(&self) -> Snapshot<'_> {
         // Within the lock: nothing is moved before the oldest one is held, without which there would be no view for it.
         let mut past = write(&self.past.0);
         let now = CommitNo(self.ends.commits.load(Ordering::Acquire));
         let of_shard = |shard: &Shard| lock(&shard.0).first_key_value().map(|(&commit, _)| commit);
         let oldest = self.snapshots.iter().filter_map(of_shard).fold(now, CommitNo::min);
-        let oldest = Snapshot { table: self, shard: 0, commit: self.hold(0, Some(oldest)) };
+        let oldest = self.snapshot_in(&self.of_purge, Some(oldest));
         if !past.is_empty() {
             past.forget(&self.held_snapshots(), oldest.commit);
             self.past_visible_from.store(past.visible_from().0, Ordering::Release);
@@ -322,9 +327,19 @@ impl TxnTable {
     }
 }
 
+fn let_go_in(shard: &Shard, commit: CommitNo) {
+    let mut snapshots = lock(&shard.0);
+    if let Some(count) = snapshots.get_mut(&commit) {
+        *count -= 1;
+        if *count == 0 {
+            snapshots.remove(&commit);
+        }
+    }
+}
+
 impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
-        self.table.let_go(self.shard, self.commit);
+        let_go_in(self.shard, self.commit);
     }
 }
 

@@ -18,8 +18,8 @@
 //! The trees are logged like all others, so recovery has their records back before it looks at them.
 
 use std::ops::{Bound, ControlFlow, Range};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use super::TxnId;
 use super::version::{self, UndoPtr};
@@ -170,10 +170,23 @@ pub(super) struct Segment {
     records: AtomicU64,
     /// Purge does not keep up if there are so many.
     lag_from: AtomicU64,
-    /// Purge does not keep up; a hint. Apart from what each record changes.
-    lags: CacheAligned<AtomicBool>,
+    /// Purge does not keep up; a hint.
+    lags: AtomicBool,
+    /// How many segments are such.
+    lagging: Arc<Lagging>,
     /// Held by who purges it: one at a time.
     purging: Mutex<()>,
+}
+
+/// In how many segments purge does not keep up; apart from what each record changes, since all who begin to write look.
+#[derive(Default)]
+pub(super) struct Lagging(CacheAligned<AtomicUsize>);
+
+impl Lagging {
+    #[inline]
+    pub(super) fn any(&self) -> bool {
+        self.0.0.load(Ordering::Relaxed) != 0
+    }
 }
 
 /// Of fewer records in a segment nobody says that purge does not keep up: they are in memory still.
@@ -195,6 +208,7 @@ impl Segment {
     pub(super) fn open(
         index: u8,
         tree: Tree,
+        lagging: Arc<Lagging>,
         waiter: &Waiter,
         mut each: impl FnMut(u64, RecordHead),
     ) -> Result<Segment> {
@@ -211,7 +225,8 @@ impl Segment {
             numbers: Mutex::new(numbers),
             records: AtomicU64::new(records),
             lag_from: AtomicU64::new(LAG_RECORDS),
-            lags: CacheAligned(AtomicBool::new(records >= LAG_RECORDS)),
+            lags: AtomicBool::new(false),
+            lagging,
             purging: Mutex::default(),
         })
     }
@@ -239,7 +254,7 @@ impl Segment {
         // Before it can be removed.
         let before = self.records.fetch_add(1, Ordering::Relaxed);
         if before == self.lag_from.load(Ordering::Relaxed) {
-            self.lags.0.store(true, Ordering::Relaxed);
+            self.set_lags(true);
         }
         let written = self.tree.insert_last(waiter, &number.to_be_bytes(), buffer, end);
         let mut numbers = self.numbers();
@@ -330,20 +345,27 @@ impl Segment {
     }
 
     /// Whether purge does not keep up with those who write.
-    #[inline]
     pub(super) fn lags(&self) -> bool {
-        self.lags.0.load(Ordering::Relaxed)
+        self.lags.load(Ordering::Relaxed)
     }
 
-    /// A batch of it was purged; whether there may be more. What has to stay for somebody's sake is no lag: it begins with as many
-    /// again.
+    fn set_lags(&self, lags: bool) {
+        if self.lags.swap(lags, Ordering::Relaxed) == lags {
+            return;
+        }
+        let Lagging(CacheAligned(count)) = &*self.lagging;
+        match lags {
+            true => count.fetch_add(1, Ordering::Relaxed),
+            false => count.fetch_sub(1, Ordering::Relaxed),
+        };
+    }
+
+    /// A batch of it was purged; whether there may be more. What has to stay, for somebody's sake or since it cannot be read, is
+    /// no lag: that begins with as many again.
     pub(super) fn note_lag(&self, more: bool) {
         let records = self.records();
         self.lag_from.store(if more { LAG_RECORDS } else { records + LAG_RECORDS }, Ordering::Relaxed);
-        let lags = more && records >= LAG_RECORDS;
-        if lags != self.lags() {
-            self.lags.0.store(lags, Ordering::Relaxed);
-        }
+        self.set_lags(more && records >= LAG_RECORDS);
     }
 
     pub(super) fn records(&self) -> u64 {

@@ -203,3 +203,16 @@ fn snapshots_of_many_threads_stay_as_they_were() {
     drop(table.settle());
     assert_eq!(table.settled.load(Ordering::Relaxed), table.ids.next.load(Ordering::Relaxed));
 }
+
+/// Else those who purge beside each other, each beginning before the one before has ended, would never come any further.
+#[test]
+fn who_settles_goes_beyond_another_who_has_not_ended() {
+    let table = TxnTable::new(TxnId(1), &[]);
+    let first = table.settle();
+    table.end(begin(&table));
+    let second = table.settle();
+    assert!(second.commit > first.commit);
+    let user = table.snapshot(0);
+    table.end(begin(&table));
+    assert_eq!(table.settle().commit, user.commit);
+}
