@@ -107,7 +107,7 @@ impl Past {
     }
 
     /// Forgets what nobody can ask for any more. `held`: all snapshots that are held, ascending; `oldest`: none that is, or
-    /// will be, comes before it.
+    /// will be, comes before it, but for those of who purges.
     pub(super) fn forget(&mut self, held: &[CommitNo], oldest: CommitNo) {
         self.open.retain(|_, commit| commit.is_none_or(|commit| commit > oldest));
         self.views.retain(|snapshot, _| held.binary_search(snapshot).is_ok());

@@ -34,7 +34,7 @@ struct Used<S> {
     users: AtomicU32,
     /// See [`HELD_UP`]; a hint.
     is_held_up: AtomicBool,
-    /// The record at which purge stands, and since when. Purge's alone, and apart: it comes by all the time.
+    /// The record at which purge stands, and since when. For who purges it, and apart: that one comes by all the time.
     stands_at: CacheAligned<Mutex<Option<(u64, Instant)>>>,
     segment: S,
 }

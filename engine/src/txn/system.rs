@@ -250,7 +250,7 @@ impl TxnSystem {
     /// Some may have to stay, since their rollback, or their purge, fails again and again. They stand in the way of the tables
     /// that they refer to: these have the roots `of`.
     pub(crate) fn forget_history(&self, of: &[PageNo], waiter: &Waiter) -> Result<bool> {
-        // The background's own snapshot would look like another's; and nobody takes a rollback on meanwhile.
+        // Nobody else purges, or takes a rollback on, meanwhile.
         let _no_purge = self.pause_purge(waiter);
         let (mut unfinished, mut failed);
         loop {

@@ -219,7 +219,7 @@ impl Segment {
             ControlFlow::Continue(())
         })?;
         let numbers = Numbers { next, under_way: Vec::new(), purged: 0, end: None };
-        Ok(Segment {
+        let segment = Segment {
             index,
             tree,
             numbers: Mutex::new(numbers),
@@ -228,7 +228,9 @@ impl Segment {
             lags: AtomicBool::new(false),
             lagging,
             purging: Mutex::default(),
-        })
+        };
+        segment.set_lags(records >= LAG_RECORDS);
+        Ok(segment)
     }
 
     pub(super) fn index(&self) -> u8 {
@@ -253,7 +255,7 @@ impl Segment {
         };
         // Before it can be removed.
         let before = self.records.fetch_add(1, Ordering::Relaxed);
-        if before == self.lag_from.load(Ordering::Relaxed) {
+        if before >= self.lag_from.load(Ordering::Relaxed) && !self.lags() {
             self.set_lags(true);
         }
         let written = self.tree.insert_last(waiter, &number.to_be_bytes(), buffer, end);

@@ -24,7 +24,7 @@ fn a_snapshot_sees_what_had_committed() {
     drop(snapshot);
     drop(table.settle());
     assert_eq!(table.settled.load(Ordering::Relaxed), b.0 + 1);
-    assert!(!table.has_snapshots());
+    assert!(table.held_snapshots().is_empty());
 }
 
 #[test]
@@ -96,6 +96,10 @@ enum Step {
     /// One of the snapshots.
     LetGo(prop::sample::Index),
     Settle,
+    /// As one of several who purge.
+    SettleAndHold,
+    /// One of these.
+    EndPurge(prop::sample::Index),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -105,6 +109,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..SHARDS).prop_map(Step::Hold),
         2 => any::<prop::sample::Index>().prop_map(Step::LetGo),
         1 => Just(Step::Settle),
+        1 => Just(Step::SettleAndHold),
+        1 => any::<prop::sample::Index>().prop_map(Step::EndPurge),
     ]
 }
 
@@ -121,7 +127,7 @@ proptest! {
         // By id, the number of its commit; those before the opening have the same as the first snapshot.
         let mut commits: Vec<Option<u64>> =
             (0..FIRST).map(|id| (!unfinished.contains(&TxnId(id))).then_some(FIRST_COMMIT)).collect();
-        let (mut active, mut held, mut now) = (unfinished, Vec::new(), FIRST_COMMIT);
+        let (mut active, mut held, mut of_purge, mut now) = (unfinished, Vec::new(), Vec::new(), FIRST_COMMIT);
         for step in steps {
             match step {
                 Step::Begin => {
@@ -140,7 +146,9 @@ proptest! {
                     let oldest = held.iter().map(|snapshot| snapshot.commit.0).min().unwrap_or(now);
                     prop_assert_eq!(table.settle().commit, CommitNo(oldest));
                 }
-                Step::End(_) | Step::LetGo(_) => continue,
+                Step::SettleAndHold => of_purge.push(table.settle()),
+                Step::EndPurge(which) if !of_purge.is_empty() => drop(of_purge.swap_remove(which.index(of_purge.len()))),
+                Step::End(_) | Step::LetGo(_) | Step::EndPurge(_) => continue,
             }
             prop_assert_eq!(table.active(), active.len() as u64);
             let latest = table.snapshot(0);
@@ -149,6 +157,9 @@ proptest! {
                 for snapshot in held.iter().chain([&latest]).map(|snapshot| snapshot.commit) {
                     let sees = commit.is_some_and(|commit| commit <= snapshot.0);
                     prop_assert_eq!(table.is_visible(id, snapshot), sees, "{:?} {:?}", id, snapshot);
+                    // Else purge would take from it what it does not see the newer version of.
+                    let purges = of_purge.iter().any(|purge: &Snapshot<'_>| table.is_visible(id, purge.commit));
+                    prop_assert!(sees || !purges, "{:?} {:?}", id, snapshot);
                 }
             }
         }
