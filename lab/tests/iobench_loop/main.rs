@@ -134,8 +134,9 @@ fn a_raw_device_is_read_and_written_only_if_it_is_named_twice() {
     let named = device.path().to_str().unwrap();
     let is_empty = || fs::read(&image).unwrap().iter().all(|byte| *byte == 0);
 
+    // Long enough for one read of a disk that others keep busy.
     succeeds(
-        small(device.path())
+        measure(device.path(), "0.5", "1")
             .args(["--mode", "direct,buffered", "--as", "threads,processes", "--json"])
             .arg(&json),
     );
