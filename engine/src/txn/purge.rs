@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::TxnSystem;
 use super::table::CommitNo;
-use super::undo::{Record, RecordHead, Segment};
+use super::undo::{Purging, Record, RecordHead, Segment};
 use super::version::{Header, UndoPtr};
 use crate::background::{Task, Wake};
 use crate::error::{Error, Result};
@@ -82,8 +82,8 @@ pub(super) fn purge_all(system: &TxnSystem, waiter: &Waiter) -> Round {
     let mut round = Round { more: false, failed: None };
     for segment in system.segments.iter().filter(|segment| segment.records() > 0) {
         // One that somebody helps with is in good hands.
-        let Some(_alone) = segment.try_purge() else { continue };
-        match purge(system, segment, BATCH_RECORDS, oldest.commit, waiter) {
+        let Some(purging) = segment.try_purge() else { continue };
+        match purge(system, purging, BATCH_RECORDS, oldest.commit, waiter) {
             Ok(more) => round.more |= more,
             Err(error) => {
                 let ends_all = error.ends_all();
@@ -112,29 +112,17 @@ impl TxnSystem {
         let Some(_purging) = self.try_purge() else { return };
         let mut lagging = self.segments.by_turns().filter(|segment| segment.lags());
         // Settles for nothing otherwise.
-        let Some((segment, _alone)) = lagging.find_map(|one| Some((one, one.try_purge()?))) else { return };
+        let Some(purging) = lagging.find_map(Segment::try_purge) else { return };
         let oldest = self.table.settle();
-        let _ = purge(self, segment, HELP_RECORDS, oldest.commit, waiter);
+        let _ = purge(self, purging, HELP_RECORDS, oldest.commit, waiter);
     }
 }
 
 /// Purges the records at the segment's beginning that every snapshot sees the newer versions of, `batch` at the most. Whether
-/// there may be more. The caller has the right to ([`Segment::try_purge`]).
+/// there may be more.
 fn purge(
     system: &TxnSystem,
-    segment: &Segment,
-    batch: usize,
-    oldest: CommitNo,
-    waiter: &Waiter,
-) -> Result<bool> {
-    let more = purge_batch(system, segment, batch, oldest, waiter);
-    segment.note_lag(matches!(more, Ok(true)));
-    more
-}
-
-fn purge_batch(
-    system: &TxnSystem,
-    segment: &Segment,
+    mut segment: Purging<'_>,
     batch: usize,
     oldest: CommitNo,
     waiter: &Waiter,
@@ -156,7 +144,7 @@ fn purge_batch(
     system.segments.note_standstill(segment.index().into(), standstill, Instant::now());
     let (mut done, mut failed) = (0, Ok(()));
     for (number, record) in &records {
-        match may_go(system, segment, *number, record, waiter) {
+        match may_go(system, &segment, *number, record, waiter) {
             Ok(true) => done += 1,
             Ok(false) => break,
             Err(error) => {
@@ -172,7 +160,8 @@ fn purge_batch(
         let removed = |records| _ = system.purged.fetch_add(records, Ordering::Relaxed);
         segment.purge_to(end, waiter, removed)?;
     }
-    failed.map(|()| done == batch)
+    segment.more = failed.is_ok() && done == batch;
+    failed.map(|()| segment.more)
 }
 
 /// Whether purge is done with a record, since what it deletes is gone.

@@ -51,7 +51,7 @@ impl<'s> Txn<'s> {
         waiter: &Waiter,
     ) -> Result<Option<bool>> {
         // Before the row is read: one that ends afterwards may have changed it again before it did.
-        let before = self.system.table.moment();
+        let before = self.system.table.ended();
         if !tree.get(waiter, key, out)? {
             return Ok(Some(false));
         }

@@ -87,9 +87,9 @@ pub(super) struct Snapshot<'t> {
     pub(super) commit: CommitNo,
 }
 
-/// What had ended at a moment. It holds up nothing, so what is older than that cannot be asked for.
+/// What had ended at some moment. It holds up nothing, so what is older than that cannot be asked for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Moment {
+pub(super) struct Ended {
     settled: TxnId,
     commit: CommitNo,
 }
@@ -238,20 +238,20 @@ impl TxnTable {
     }
 
     /// What has ended until now.
-    pub(super) fn moment(&self) -> Moment {
+    pub(super) fn ended(&self) -> Ended {
         let settled = TxnId(self.settled.load(Ordering::Acquire));
-        Moment { settled, commit: CommitNo(self.ends.commits.load(Ordering::Acquire)) }
+        Ended { settled, commit: CommitNo(self.ends.commits.load(Ordering::Acquire)) }
     }
 
-    /// Whether the transaction had certainly ended at the moment: then the version of it that is read after that is its last one
+    /// Whether the transaction had certainly ended by then: then the version of it that is read after that is its last one
     /// of the row. False also if that was long ago, and its slot was taken since.
-    pub(super) fn had_ended(&self, txn: TxnId, moment: Moment) -> bool {
+    pub(super) fn had_ended(&self, txn: TxnId, by: Ended) -> bool {
         // That it is settled now, or in the past, says nothing of then.
         let in_slot = || match self.place(txn) {
-            Place::Slot(found) => found != 0 && found <= moment.commit.0,
+            Place::Slot(found) => found != 0 && found <= by.commit.0,
             Place::Settled | Place::Past => false,
         };
-        txn.0 < moment.settled.0 || in_slot()
+        txn.0 < by.settled.0 || in_slot()
     }
 
     /// What has committed until now. `lane` spreads callers.

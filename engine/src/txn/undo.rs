@@ -17,7 +17,7 @@
 //! ```
 //! The trees are logged like all others, so recovery has their records back before it looks at them.
 
-use std::ops::{Bound, ControlFlow, Range};
+use std::ops::{Bound, ControlFlow, Deref, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
@@ -176,6 +176,14 @@ pub(super) struct Segment {
     lagging: Arc<Lagging>,
     /// Held by who purges it: one at a time.
     purging: Mutex<()>,
+}
+
+/// The right to purge a segment: one has it at a time. What it tells in the end is whether purge keeps up.
+pub(super) struct Purging<'s> {
+    segment: &'s Segment,
+    /// A batch was purged, and there may be more.
+    pub(super) more: bool,
+    _alone: MutexGuard<'s, ()>,
 }
 
 /// In how many segments purge does not keep up; apart from what each record changes, since all who begin to write look.
@@ -338,12 +346,13 @@ impl Segment {
     }
 
     /// The right to purge it; `None` if somebody does.
-    pub(super) fn try_purge(&self) -> Option<MutexGuard<'_, ()>> {
-        match self.purging.try_lock() {
-            Ok(purging) => Some(purging),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+    pub(super) fn try_purge(&self) -> Option<Purging<'_>> {
+        let alone = match self.purging.try_lock() {
+            Ok(alone) => alone,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(Purging { segment: self, more: false, _alone: alone })
     }
 
     /// Whether purge does not keep up with those who write.
@@ -364,7 +373,7 @@ impl Segment {
 
     /// A batch of it was purged; whether there may be more. What has to stay, for somebody's sake or since it cannot be read, is
     /// no lag: that begins with as many again.
-    pub(super) fn note_lag(&self, more: bool) {
+    fn note_lag(&self, more: bool) {
         let records = self.records();
         self.lag_from.store(if more { LAG_RECORDS } else { records + LAG_RECORDS }, Ordering::Relaxed);
         self.set_lags(more && records >= LAG_RECORDS);
@@ -372,6 +381,20 @@ impl Segment {
 
     pub(super) fn records(&self) -> u64 {
         self.records.load(Ordering::Relaxed)
+    }
+}
+
+impl Deref for Purging<'_> {
+    type Target = Segment;
+
+    fn deref(&self) -> &Segment {
+        self.segment
+    }
+}
+
+impl Drop for Purging<'_> {
+    fn drop(&mut self) {
+        self.segment.note_lag(self.more);
     }
 }
 

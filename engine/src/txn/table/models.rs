@@ -100,10 +100,10 @@ fn the_version_of_one_that_had_ended_before_it_was_read_is_its_last() {
             drop(of_writer.settle());
             two_others(&of_writer);
         });
-        let before = table.moment();
+        let before = table.ended();
         let read = version.load(Ordering::Relaxed);
         assert!(!table.had_ended(first, before) || read == 2);
         writer.join().unwrap();
-        assert!(table.had_ended(first, table.moment()));
+        assert!(table.had_ended(first, table.ended()));
     });
 }
