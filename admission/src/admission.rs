@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::config::{AutoLimit, processors};
 use crate::core::{Core, Terms, Wake};
 use crate::delay::SleepDelay;
-use crate::metrics::{Counters, Metrics, Snapshot, add};
+use crate::metrics::{Metrics, Snapshot};
 use crate::overtaking::Overtaking;
 use crate::parker::{Verdict, Wakers};
 use crate::queue::{List, Node};
@@ -192,8 +192,8 @@ impl Admission {
         self.watchdog.configure(&config);
         *current = config;
         drop(current);
-        let mut wakers = self.tell(by_terms, None, || now_ns);
-        wakers.add(self.tell(by_rule, None, || now_ns));
+        let mut wakers = self.tell(by_terms, || now_ns);
+        wakers.add(self.tell(by_rule, || now_ns));
         wakers.call();
         Ok(())
     }
@@ -244,15 +244,18 @@ impl Admission {
         let now_ns = self.metrics.ns_of(now);
         let overdue = self.core.withdraw_overdue(now_ns);
         tell_all(overdue, Verdict::TimedOut, |_| {}).call();
-        self.core.close_gate(now_ns);
+        if self.core.close_gate(now_ns) {
+            // A place may have been left for one whom the gate keeps out.
+            self.wake(self.core.serve(now_ns));
+        }
         // Should the thread that was woken last not run for long, such as a task that nobody polls.
-        self.wake(self.core.offer_kept(self.core.state(), || now_ns), None);
+        self.wake(self.core.offer_kept(self.core.state(), || now_ns));
         if self.watchdog.stalls(&self.core, &self.metrics, now_ns) {
             let wake = self.core.break_stall(now_ns);
             if matches!(wake, Wake::Granted(_)) {
                 self.metrics.broke_stall();
             }
-            self.wake(wake, None);
+            self.wake(wake);
         }
         if let Some(limit) = self.watchdog.better_limit(&self.metrics, self.core.observed(), now_ns) {
             self.try_limit(limit);
@@ -269,7 +272,7 @@ impl Admission {
         }
         let (wake, _) = self.core.set_rule(config.policy, limit, self.metrics.now_ns());
         drop(config);
-        self.wake(wake, None);
+        self.wake(wake);
     }
 
     /// The bounds of a limit that finds itself, if it does.
@@ -277,18 +280,18 @@ impl Admission {
         lock(&self.config).auto
     }
 
-    /// Wakes whom a step of the core said. `counters` are the caller's, if it is a session.
-    pub(crate) fn wake(&self, wake: Wake, counters: Option<&Counters>) {
-        self.wake_at(wake, counters, || self.metrics.now_ns());
+    /// Wakes whom a step of the core said.
+    pub(crate) fn wake(&self, wake: Wake) {
+        self.wake_at(wake, || self.metrics.now_ns());
     }
 
     /// As [`Admission::wake`]; `now_ns` says when that is, and is asked only if somebody is woken.
-    pub(crate) fn wake_at(&self, wake: Wake, counters: Option<&Counters>, now_ns: impl FnOnce() -> u64) {
-        self.tell(wake, counters, now_ns).call();
+    pub(crate) fn wake_at(&self, wake: Wake, now_ns: impl FnOnce() -> u64) {
+        self.tell(wake, now_ns).call();
     }
 
     /// As [`Admission::wake_at`], but leaves it to the caller to call the wakers of tasks.
-    fn tell(&self, wake: Wake, counters: Option<&Counters>, now_ns: impl FnOnce() -> u64) -> Wakers {
+    fn tell(&self, wake: Wake, now_ns: impl FnOnce() -> u64) -> Wakers {
         let at = |now_ns: u64| {
             // Relaxed: the parker's word publishes it.
             move |node: &Node| node.granted_at_ns.store(now_ns, Ordering::Relaxed)
@@ -297,13 +300,7 @@ impl Admission {
             Wake::Nobody => Wakers::default(),
             Wake::Granted(list) => {
                 self.metrics.saw_pending(self.core.state());
-                let note_time = at(now_ns());
-                tell_all(list, Verdict::Granted, |node| {
-                    if let Some(counters) = counters {
-                        add(&counters.handed_on, 1);
-                    }
-                    note_time(node);
-                })
+                tell_all(list, Verdict::Granted, at(now_ns()))
             }
             Wake::Summoned(list) => tell_all(list, Verdict::Summoned, at(now_ns())),
             Wake::Retry(list) => tell_all(list, Verdict::Retry, |_| {}),

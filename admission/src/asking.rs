@@ -69,7 +69,7 @@ impl Asking {
         };
         session.node.parker.prepare();
         let (joined, wake) = admission.core.join(&session.node, request, (caller, end), queue_limit);
-        admission.wake(wake, Some(&session.counters));
+        admission.wake(wake);
         if let Joined::Queued(state) = joined {
             admission.metrics.saw_queue(state);
             admission.watchdog.rouse();
@@ -128,12 +128,12 @@ impl Asking {
             let granted_at_ns = session.node.granted_at_ns.load(Ordering::Relaxed);
             metrics.woken_to_running(now_ns.saturating_sub(granted_at_ns));
         }
-        metrics.queued(now_ns.saturating_sub(self.queued_at_ns));
-        add(&session.counters.entered_from_queue, 1);
         if session.node.cancelled.load(Ordering::Acquire) {
             session.give_place_on(state);
             return Next::Refuse(session.refused(Refused::Cancelled));
         }
+        metrics.queued(now_ns.saturating_sub(self.queued_at_ns));
+        add(&session.counters.entered_from_queue, 1);
         session.turn.begin(now_ns);
         if state.policy() == Policy::Quantum {
             session.admission.overtaking.served();

@@ -186,7 +186,8 @@ pub struct Config {
     /// Threads inside at a time; 0 means no limit. At most [`Config::THREAD_CONCURRENCY_MAX`]. With
     /// [`Config::auto`] the limit to begin with, brought between its bounds.
     pub thread_concurrency: u32,
-    /// The limit finds itself between these bounds; `None`: it stays as it is set.
+    /// The limit finds itself between these bounds; `None`: it stays as it is set. Under [`Policy::Sleep`], which has no
+    /// queue to tell of, it stays, too.
     pub auto: Option<AutoLimit>,
     /// Engine entries a thread makes on one place before it must ask again; at least 1.
     pub concurrency_tickets: u32,
@@ -212,7 +213,8 @@ pub struct Config {
     /// default.
     pub tau: Option<Duration>,
     /// When somebody waits and nobody has entered or left for so long, one more is admitted past the limit:
-    /// those inside wait for something that nobody declared, or were woken and do not run.
+    /// those inside wait for something that nobody declared, or were woken and do not run. Not under [`Policy::Sleep`], whose
+    /// threads do not queue.
     pub stall_after: Option<Duration>,
     /// After so long in the queue a session of [`crate::Class::Normal`] is promoted past the first class,
     /// with every fourth place at the most.

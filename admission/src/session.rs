@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::admission::Admission;
 use crate::asking::Asking;
-use crate::core::Entered;
+use crate::core::{Entered, Wake};
 use crate::metrics::{Counters, SAMPLE_EVERY, add};
 use crate::queue::Node;
 use crate::rule::Leaver;
@@ -142,6 +142,7 @@ impl Session {
         if self.tickets.get() == 0 && self.is_inside() {
             self.stay();
         } else if !self.enter_at_once() {
+            add(&self.counters.entered_past_limit, 1);
             self.force_entry(self.admission.settings.tickets());
         }
     }
@@ -266,10 +267,16 @@ impl Session {
         }
     }
 
-    /// Out of tickets on the place it holds: new ones at once if nobody waits, else it asks as a newcomer.
+    /// Out of tickets on the place it holds: new ones at once if nobody waits, else it asks as a newcomer. So does one that
+    /// came in without a limit, when there is one now.
     #[cold]
     fn renew(&self) -> bool {
-        if self.place.get() == Held::Uncounted || self.admission.core.may_stay() {
+        let core = &self.admission.core;
+        let stays = match self.place.get() {
+            Held::Uncounted => core.state().unlimited(),
+            _ => core.may_stay(),
+        };
+        if stays {
             self.stay();
             return true;
         }
@@ -433,7 +440,10 @@ impl Session {
         };
         let (wake, state) = admission.core.leave_and_wake(leaver, &lease_over, &now_ns);
         self.last_seen.set(state);
-        admission.wake_at(wake, Some(&self.counters), now_ns);
+        if matches!(wake, Wake::Granted(_)) {
+            add(&self.counters.handed_on, 1);
+        }
+        admission.wake_at(wake, now_ns);
     }
 
     /// It will not be back within its turn: when it comes, it queues, or is a newcomer.
@@ -448,7 +458,7 @@ impl Session {
     fn offer_free(&self) {
         let admission = &*self.admission;
         let wake = admission.core.serve(admission.metrics.now_ns());
-        admission.wake(wake, Some(&self.counters));
+        admission.wake(wake);
     }
 
     /// It was granted a place, and runs; the word since.
@@ -468,7 +478,7 @@ impl Session {
     fn has_started(&self, state: State) {
         let admission = &*self.admission;
         let wake = admission.core.has_started(state, || admission.metrics.now_ns());
-        admission.wake(wake, Some(&self.counters));
+        admission.wake(wake);
     }
 
     #[inline]
@@ -503,7 +513,11 @@ fn processor_now(number: u64) -> usize {
 impl Drop for Session {
     fn drop(&mut self) {
         self.give_up_asking();
-        self.exit();
+        self.exit_for_good();
+        // What it left within its turn was left for it.
+        if self.admission.core.state().queued() != 0 {
+            self.offer_free();
+        }
         self.admission.metrics.unregister(self.number);
     }
 }

@@ -3,6 +3,7 @@
 mod defects;
 mod regressions;
 mod tasks;
+mod turns;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -152,7 +152,7 @@ impl Session {
     fn count_lock_wait(&self, begins: bool) {
         let now_ns = self.admission.metrics.now_ns();
         let wake = self.admission.core.lock_wait(begins, now_ns);
-        self.admission.wake(wake, Some(&self.counters));
+        self.admission.wake(wake);
     }
 
     /// Enters without asking; the entry uses one of the tickets.

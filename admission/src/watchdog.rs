@@ -45,8 +45,9 @@ struct Inner {
     stall_after_ns: Option<u64>,
     /// Sessions served from the queue, and entries and hand-offs, when somebody entered or left last.
     progress: (u64, u64),
-    /// T at the last look. Above the limit an exit gives its place back: then this falls, and nothing else tells.
-    places: u32,
+    /// The lowest T since then. Above the limit an exit gives its place back: then T falls lower, and nothing else tells. One
+    /// that falls again, after a wait's end forced it up, tells nothing.
+    places_low: u32,
     /// When that was, ns.
     progress_at_ns: u64,
     /// When to look at the progress again, ns.
@@ -149,14 +150,14 @@ impl Watchdog {
         let (served, entries) = inner.progress;
         let served_now = core.served();
         let state = core.state();
-        let places = std::mem::replace(&mut inner.places, state.places());
-        let moves = state.queued() == 0 || served_now != served || state.places() < places;
+        let moves = state.queued() == 0 || served_now != served || state.places() < inner.places_low;
         let entries_now = if moves { entries } else { metrics.progress() };
         let stalls =
             !moves && entries_now == entries && now_ns.saturating_sub(inner.progress_at_ns) >= stall_after_ns;
         // The one that is admitted because of a stall has as long again.
         if moves || entries_now != entries || stalls {
             inner.progress = (served_now, entries_now);
+            inner.places_low = state.places();
             inner.progress_at_ns = now_ns;
         }
         stalls

@@ -14,6 +14,8 @@ pub(crate) struct Counters {
     pub(crate) entered_by_lifo: AtomicU64,
     pub(crate) entered_from_queue: AtomicU64,
     pub(crate) entered_by_force: AtomicU64,
+    /// Those of the former that begin something, and end no wait.
+    pub(crate) entered_past_limit: AtomicU64,
     pub(crate) entered_by_ticket: AtomicU64,
     pub(crate) handed_on: AtomicU64,
 }
@@ -31,6 +33,7 @@ pub(super) struct Totals {
     pub(super) by_lifo: u64,
     pub(super) from_queue: u64,
     pub(super) by_force: u64,
+    pub(super) past_limit: u64,
     pub(super) by_ticket: u64,
     pub(super) handed_on: u64,
 }
@@ -42,6 +45,7 @@ impl Totals {
         self.by_lifo += read(&counters.entered_by_lifo);
         self.from_queue += read(&counters.entered_from_queue);
         self.by_force += read(&counters.entered_by_force);
+        self.past_limit += read(&counters.entered_past_limit);
         self.by_ticket += read(&counters.entered_by_ticket);
         self.handed_on += read(&counters.handed_on);
     }

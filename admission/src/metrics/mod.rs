@@ -151,16 +151,18 @@ impl Metrics {
         self.polling.fetch_sub(1, Ordering::Relaxed) - 1
     }
 
-    /// A number that grows whenever a session enters or hands its place on.
+    /// A number that grows whenever a session enters as the policy says, or hands its place on. Forced entries are no progress of
+    /// those who queue: one session with wait after wait makes any number of them.
     pub(crate) fn progress(&self) -> u64 {
         let totals = self.registry.totals();
-        totals.at_once + totals.by_lifo + totals.from_queue + totals.by_force + totals.handed_on
+        totals.at_once + totals.by_lifo + totals.from_queue + totals.handed_on
     }
 
-    /// Work done so far: entries, those by ticket of places that were left included.
+    /// Work done so far: entries, those by ticket of places that were left included. Of forced ones those that begin something,
+    /// since these are work whether or not the limit makes them need force; the end of a wait begins nothing.
     pub(crate) fn work_done(&self) -> u64 {
         let totals = self.registry.totals();
-        totals.at_once + totals.by_lifo + totals.from_queue + totals.by_ticket
+        totals.at_once + totals.by_lifo + totals.from_queue + totals.past_limit + totals.by_ticket
     }
 
     /// `promoted`, and the sessions that wait for row locks and for disks now, are known elsewhere.

@@ -88,7 +88,7 @@ fn enter_and_exit(session: &mut Session) {
 
 fn set_rule(admission: &Admission, policy: Policy, limit: u32) {
     let (wake, _) = admission.core.set_rule(policy, limit, 0);
-    admission.wake(wake, None);
+    admission.wake(wake);
 }
 
 /// A session that is inside.
@@ -460,7 +460,7 @@ fn the_stall_breaker_against_an_exit() {
             let holder = inside(admission);
             let others = [(); 2].map(|()| spawn(admission, enter_and_exit));
             let wake = admission.core.break_stall(0);
-            admission.wake(wake, None);
+            admission.wake(wake);
             holder.exit();
             others.into_iter().for_each(|other| other.join().unwrap());
         });

@@ -114,7 +114,7 @@ fn boss(admission: &Arc<Admission>, victims: &Mutex<Vec<Canceller>>) {
             }
             1 => admission.reconfigure(any_config()).unwrap(),
             2 => admission.set_thread_concurrency(any(4)).unwrap(),
-            3 => admission.wake(admission.core.break_stall(now_ns), None),
+            3 => admission.wake(admission.core.break_stall(now_ns)),
             _ => admission.step(admission.metrics.instant_of(now_ns).unwrap()),
         }
     }

@@ -36,6 +36,7 @@ fn one_that_is_granted_and_gives_up_wakes_the_next() {
             assert!(is_in(entries[order[2]].as_mut().unwrap().as_mut()), "{policy}, cancelled: {cancelled}");
             drop(entries);
             assert_eq!(admission.snapshot().inside, 1);
+            assert_eq!(admission.snapshot().entered_from_queue, 1, "those who gave up did not enter");
             drop(sessions);
             assert_drained(&admission.snapshot());
         }

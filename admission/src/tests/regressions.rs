@@ -112,7 +112,7 @@ fn a_deadline_holds_after_a_verdict_that_brought_no_place() {
     }
     let (wake, _) = admission.core.set_rule(Policy::Lifo, 1, 0);
     thread::sleep(Duration::from_millis(30));
-    admission.wake(wake, None);
+    admission.wake(wake);
     let outcome = asked.recv_timeout(Duration::from_secs(20)).expect("it waits without a deadline");
     assert_eq!(outcome, Err(Refused::Timeout));
     thread.join().unwrap();
@@ -279,4 +279,66 @@ fn one_that_polled_when_the_policy_changed_is_served_or_refused() {
         admission.reconfigure(Config { policy: Policy::Fifo, ..admission.config() }).unwrap();
         assert_eq!(poller.join().unwrap(), Err(Refused::Timeout));
     });
+}
+
+/// As when four reports are inside for long, and a dump that sends its result beside them.
+#[test]
+fn one_that_waits_again_and_again_past_the_limit_hides_no_stall() {
+    let config = Config { policy: Policy::Fifo, thread_concurrency: 1, ..Config::default() };
+    let admission = admission_with(Config { stall_after: Some(Duration::from_millis(100)), ..config });
+    let (_stuck, dump) = (inside(&admission), admission.session());
+    dump.enter_past_limit();
+    let mut waiter = admission.session();
+    let mut entry = Box::pin(waiter.enter_async());
+    assert!(!is_in(entry.as_mut()));
+    let mut now = Instant::now();
+    for _ in 0..40 {
+        dump.wait_begin(WaitKind::Network);
+        admission.step(now);
+        dump.wait_end(WaitKind::Network);
+        admission.step(now + Duration::from_millis(5));
+        now += Duration::from_millis(10);
+    }
+    assert!(admission.snapshot().stalls_broken >= 1);
+    assert!(is_in(entry.as_mut()));
+}
+
+/// Else a limit that lets them in as newcomers seems to do more.
+#[test]
+fn an_entry_past_the_limit_is_work_whether_there_is_a_place_or_not() {
+    let admission = admission(Policy::Fifo, 1);
+    let (_inside, session) = (inside(&admission), admission.session());
+    let work_of_one = || {
+        let before = admission.metrics.work_done();
+        drop(session.place_past_limit());
+        admission.metrics.work_done() - before
+    };
+    let without_a_place = work_of_one();
+    admission.set_thread_concurrency(2).unwrap();
+    assert_eq!((without_a_place, work_of_one()), (1, 1));
+    session.enter().unwrap();
+    let before = admission.metrics.work_done();
+    session.wait_begin(WaitKind::Disk);
+    session.wait_end(WaitKind::Disk);
+    assert_eq!(admission.metrics.work_done(), before, "the end of a wait begins nothing");
+}
+
+/// As when the limit is set in the middle of a pile-up.
+#[test]
+fn one_that_came_in_without_a_limit_asks_when_its_tickets_run_out() {
+    let admission = admission(Policy::Fifo, 0);
+    let mut scan = inside(&admission);
+    assert!(is_in(Box::pin(scan.enter_async()).as_mut()), "there is no limit still");
+    admission.set_thread_concurrency(1).unwrap();
+    let newcomer = inside(&admission);
+    let mut waiter = admission.session();
+    let mut waits = Box::pin(waiter.enter_async());
+    assert!(!is_in(waits.as_mut()));
+    let mut goes_on = Box::pin(scan.enter_async());
+    assert!(!is_in(goes_on.as_mut()));
+    newcomer.exit();
+    assert!(is_in(waits.as_mut()), "it came first");
+    drop(waits);
+    waiter.exit();
+    assert!(is_in(goes_on.as_mut()));
 }

@@ -1,0 +1,176 @@
+//! Turns under [`Policy::Quantum`]: what a session keeps when it leaves, and what it does not.
+
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use super::tasks::{admission_with, inside, is_in, poll};
+use crate::config::processors;
+use crate::{Admission, Class, Config, Policy, Refused, Session, WaitKind};
+
+/// A scheduler with all places out: those of some sessions that stay, of one more, and of one whose turn has begun.
+fn in_its_turn(quantum: Duration) -> (Arc<Admission>, Vec<Session>, Session, Session) {
+    // One more than processors: an exit within a turn may give its place back.
+    let limit = processors() + 1;
+    let config = Config {
+        policy: Policy::Quantum,
+        thread_concurrency: limit,
+        quantum,
+        stall_after: None,
+        ..Config::default()
+    };
+    let admission = admission_with(config);
+    let others: Vec<_> = (2..limit).map(|_| inside(&admission)).collect();
+    let (holder, mut session) = (inside(&admission), inside(&admission));
+    let [mut first, mut second] = std::array::from_fn(|_| admission.session());
+    let mut first_enters = Box::pin(first.enter_async());
+    let mut second_enters = Box::pin(second.enter_async());
+    assert!(!is_in(first_enters.as_mut()) && !is_in(second_enters.as_mut()));
+    session.exit();
+    assert!(is_in(first_enters.as_mut()), "nothing is known of it yet, so it handed on");
+    let mut comes_back = Box::pin(session.enter_async());
+    assert!(!is_in(comes_back.as_mut()), "it comes back at once, and queues");
+    holder.exit();
+    assert!(is_in(second_enters.as_mut()));
+    drop((first_enters, second_enters));
+    first.exit();
+    assert!(is_in(comes_back.as_mut()), "its turn begins");
+    drop(comes_back);
+    (admission, others, second, session)
+}
+
+#[test]
+fn a_wait_for_a_disk_takes_nothing_from_a_turn() {
+    const QUANTUM: Duration = Duration::from_millis(200);
+    let (admission, _others, second, session) = in_its_turn(QUANTUM);
+    let [mut third, mut fourth] = std::array::from_fn(|_| admission.session());
+    let mut third_enters = Box::pin(third.enter_async());
+    assert!(!is_in(third_enters.as_mut()));
+    session.wait_begin(WaitKind::Disk);
+    assert!(is_in(third_enters.as_mut()), "the place is handed on for the time of the wait");
+    let mut fourth_enters = Box::pin(fourth.enter_async());
+    assert!(!is_in(fourth_enters.as_mut()));
+    std::thread::sleep(QUANTUM);
+    session.wait_end(WaitKind::Disk);
+    second.exit(); // Repays what the wait's end has taken past the limit.
+    session.exit();
+    assert!(!is_in(fourth_enters.as_mut()), "its turn goes on, so it gave its place back");
+    assert!(session.try_enter());
+}
+
+/// Within its turn an exit may give the place back, and nobody has it until the session returns.
+#[test]
+fn who_leaves_for_good_hands_on_within_its_turn_too() {
+    for for_good in [false, true] {
+        let (admission, _others, _second, session) = in_its_turn(Duration::from_secs(1000));
+        let mut third = admission.session();
+        let mut third_enters = Box::pin(third.enter_async());
+        assert!(!is_in(third_enters.as_mut()));
+        if for_good {
+            session.exit_for_good()
+        } else {
+            session.exit()
+        }
+        assert_eq!(is_in(third_enters.as_mut()), for_good);
+    }
+}
+
+/// Whatever was left of its turn: else it could come and leave so again and again, and never spend it.
+#[test]
+fn who_has_left_for_good_overtakes_nobody_within_its_turn() {
+    for in_a_wait in [false, true] {
+        let (admission, _others, _second, session) = in_its_turn(Duration::from_secs(1000));
+        let (mut third, mut fourth) = (admission.session(), admission.session());
+        let (mut third, mut fourth) = (Box::pin(third.enter_async()), Box::pin(fourth.enter_async()));
+        assert!(!is_in(third.as_mut()) && !is_in(fourth.as_mut()));
+        while admission.overtaking.is_allowed() {
+            admission.overtaking.used();
+        }
+        if in_a_wait {
+            session.wait_begin(WaitKind::Disk);
+            session.exit();
+        } else {
+            session.exit_for_good();
+        }
+        assert!(!session.try_enter(), "in a wait: {in_a_wait}");
+        assert!(is_in(third.as_mut()), "in a wait: {in_a_wait}");
+    }
+}
+
+/// Nor does its turn begin whose entry is cancelled when it has a place already.
+#[test]
+fn who_was_cancelled_overtakes_nobody() {
+    let (admission, _others, second, mut session) = in_its_turn(Duration::from_secs(1000));
+    let mut third = admission.session();
+    let mut third = Box::pin(third.enter_async());
+    assert!(!is_in(third.as_mut()));
+    session.exit_for_good();
+    assert!(is_in(third.as_mut()));
+    let canceller = session.canceller();
+    let mut comes_back = Box::pin(session.enter_async());
+    let (mut fourth, mut fifth) = (admission.session(), admission.session());
+    let (mut fourth, mut fifth) = (Box::pin(fourth.enter_async()), Box::pin(fifth.enter_async()));
+    assert!(!is_in(comes_back.as_mut()) && !is_in(fourth.as_mut()) && !is_in(fifth.as_mut()));
+    second.exit();
+    canceller.cancel();
+    assert_eq!(poll(comes_back.as_mut()), Poll::Ready(Err(Refused::Cancelled)));
+    drop(comes_back);
+    assert!(!session.try_enter());
+    assert!(is_in(fourth.as_mut()));
+}
+
+/// Within its turn an exit may give the place back, and nobody has it until the session returns.
+#[test]
+fn try_enter_out_of_tickets_leaves_its_place_to_the_queue_within_its_turn_too() {
+    for class in [Class::Normal, Class::First] {
+        let (admission, _others, _second, session) = in_its_turn(Duration::from_secs(1000));
+        session.set_class(class);
+        let mut third = admission.session();
+        let mut third = Box::pin(third.enter_async());
+        assert!(!is_in(third.as_mut()));
+        assert!(!session.try_enter());
+        assert!(is_in(third.as_mut()), "{class:?}");
+    }
+}
+
+#[test]
+fn who_is_refused_by_a_full_queue_leaves_its_place_to_it_within_its_turn_too() {
+    let (admission, _others, _second, session) = in_its_turn(Duration::from_secs(1000));
+    let mut third = admission.session();
+    let mut third = Box::pin(third.enter_async());
+    assert!(!is_in(third.as_mut()));
+    admission.reconfigure(Config { queue_limit: 1, ..admission.config() }).unwrap();
+    assert_eq!(session.enter(), Err(Refused::QueueFull));
+    assert!(is_in(third.as_mut()));
+}
+
+/// Nobody comes back to what it left for its next entry.
+#[test]
+fn a_session_that_ends_within_its_turn_leaves_its_place_to_the_queue() {
+    for inside in [true, false] {
+        let (admission, _others, _second, session) = in_its_turn(Duration::from_secs(1000));
+        let mut third = admission.session();
+        let mut third = Box::pin(third.enter_async());
+        assert!(!is_in(third.as_mut()));
+        if !inside {
+            session.exit();
+            assert!(!is_in(third.as_mut()), "it is expected to come back");
+        }
+        drop(session);
+        assert!(is_in(third.as_mut()), "inside: {inside}");
+    }
+}
+
+/// One who waits too long closes the gate, also for the one whose place was given back within its turn.
+#[test]
+fn what_was_left_within_a_turn_goes_to_the_queue_when_the_gate_closes() {
+    let (admission, _others, _second, session) = in_its_turn(Duration::from_secs(1000));
+    admission.reconfigure(Config { tau: Some(Duration::from_millis(1)), ..admission.config() }).unwrap();
+    let mut third = admission.session();
+    let mut third = Box::pin(third.enter_async());
+    assert!(!is_in(third.as_mut()));
+    session.exit();
+    assert!(!is_in(third.as_mut()), "it is expected to come back");
+    admission.step(Instant::now() + Duration::from_secs(1));
+    assert!(is_in(third.as_mut()));
+}
