@@ -8,7 +8,7 @@ use std::thread::{Builder, Thread};
 use std::time::{Duration, Instant};
 
 use crate::admission::{Admission, in_ns};
-use crate::auto::{AutoConfig, Controller};
+use crate::auto::{AutoConfig, Controller, Sample};
 use crate::core::Core;
 use crate::futex_hash;
 use crate::metrics::Metrics;
@@ -186,10 +186,11 @@ impl Watchdog {
         // Counting reads the counters of all sessions: no more than a hundredth of a processor for that. By the clock: `now_ns`
         // is the caller's, and may be old.
         let began_ns = metrics.now_ns();
-        let work_done = metrics.work_done();
+        let (work, places) = metrics.work_done();
         let took_ns = metrics.now_ns().saturating_sub(began_ns);
         inner.tell_at_ns = now_ns + (100 * took_ns).clamp(TELL_EVERY_NS, PAUSE_NS_MAX);
-        inner.controller.as_mut()?.observe(now_ns, work_done, state.queued(), state.places())
+        let (queued, inside) = (state.queued(), state.places());
+        inner.controller.as_mut()?.observe(Sample { now_ns, work, places, queued, inside })
     }
 }
 

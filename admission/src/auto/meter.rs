@@ -7,6 +7,8 @@
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block {
     pub(super) work: u64,
+    /// Places taken.
+    pub(super) places: u64,
     pub(super) span_ns: u64,
     /// Threads inside, the mean of the samples.
     pub(super) inside: f64,
@@ -20,6 +22,12 @@ impl Block {
     pub(super) fn log_rate(&self) -> f64 {
         ((self.work as f64 + 0.5) / self.span_ns as f64).ln()
     }
+
+    /// Places taken per nanosecond. It says how long a thread stays, and how much was counted: however many tickets a place
+    /// has, they come together.
+    pub(super) fn places_rate(&self) -> f64 {
+        (self.places as f64 + 0.5) / self.span_ns as f64
+    }
 }
 
 pub(super) enum Reading {
@@ -30,13 +38,20 @@ pub(super) enum Reading {
     Done(Block),
 }
 
-/// What is seen at one call.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Sample {
-    pub(super) now_ns: u64,
-    pub(super) work: u64,
-    pub(super) queued: u32,
-    pub(super) inside: u32,
+/// What a [`Controller`](super::Controller) is told at one call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// The time since any moment, ns.
+    pub now_ns: u64,
+    /// The work done since the start: what is to be as much as possible per second.
+    pub work: u64,
+    /// Places taken since the start, those of which the tickets were renewed included: the same as `work`, if that is
+    /// counted in places. Work that comes by the place is no surer for being counted in rows.
+    pub places: u64,
+    /// Threads queued now.
+    pub queued: u32,
+    /// Threads inside now.
+    pub inside: u32,
 }
 
 /// Measures one block after another.
@@ -93,6 +108,7 @@ impl Meter {
         let mean = |sum: u64| sum as f64 / f64::from(self.samples);
         Reading::Done(Block {
             work: sample.work - from.work,
+            places: sample.places - from.places,
             span_ns,
             inside: mean(self.inside),
             demand: mean(self.demand),

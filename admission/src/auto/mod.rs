@@ -1,16 +1,16 @@
 //! `thread_concurrency = auto`: the limit finds itself.
 //!
-//! A [`Controller`] is told, every ten milliseconds or so, how much work was done so far, how many threads are
-//! queued and how many are inside, and answers now and then with another limit. It maximises *work done per
+//! A [`Controller`] is told, every ten milliseconds or so, how much work was done so far on how many places, how many threads
+//! are queued and how many are inside, and answers now and then with another limit. It maximises *work done per
 //! second* (statements, or rows where the embedder counts them), not admissions. It is free of I/O, of threads
 //! and of clocks: the time comes with every call, so a simulator drives it as well as a server does.
 //!
 //! ```
-//! use flifo_admission::auto::{AutoConfig, Controller};
+//! use flifo_admission::auto::{AutoConfig, Controller, Sample};
 //!
 //! let mut controller = Controller::new(AutoConfig { start: 4, ..AutoConfig::default() }, 1)?;
-//! // On every turn of a watchdog: nanoseconds, total work done, threads queued, threads inside.
-//! if let Some(limit) = controller.observe(0, 0, 100, 4) {
+//! // On every turn of a watchdog.
+//! if let Some(limit) = controller.observe(Sample { now_ns: 0, work: 0, places: 0, queued: 100, inside: 4 }) {
 //!     assert_eq!(limit, 4); // tell the scheduler
 //! }
 //! # Ok::<(), flifo_admission::auto::AutoError>(())
@@ -55,7 +55,8 @@ mod simulator;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-use self::meter::{Block, Meter, Reading, Sample};
+pub use self::meter::Sample;
+use self::meter::{Block, Meter, Reading};
 use self::search::Search;
 use self::trial::{Next, Terms, Trial, Verdict};
 use self::watch::Watch;
@@ -68,18 +69,18 @@ const SETTLE_NS_MIN: u64 = 5_000_000;
 const SETTLE_NS_MAX: u64 = 10_000_000_000;
 /// Settle for so many times the time that a thread stays inside.
 const SETTLE_STAYS: f64 = 1.5;
-/// Work that a first block should hold.
-const BLOCK_WORK: f64 = 64.0;
+/// Places taken that a first block should hold.
+const BLOCK_PLACES: f64 = 64.0;
 /// The length of a block while the limit is held.
 const HOLD_BLOCK_NS: u64 = 250_000_000;
-/// A comparison of the search that does not tell ends after so much time in its blocks and so much work, at
+/// A comparison of the search that does not tell ends after so much time in its blocks and so many places taken, at
 /// the widest step; at half the step after twice of both. A wide step that ties has a top in between: go and
 /// look there. A small one that does not tell costs little.
 const SEARCH_NS: u64 = 2_000_000_000;
-const SEARCH_WORK: f64 = 500.0;
+const SEARCH_PLACES: f64 = 500.0;
 /// A probe of a settled limit is given more: when it does not tell, its two limits do nearly the same work.
 const PROBE_NS: u64 = 60_000_000_000;
-const PROBE_WORK: f64 = 20_000.0;
+const PROBE_PLACES: f64 = 20_000.0;
 
 /// What a [`Controller`] is told. `AutoConfig::default()` suits most.
 #[derive(Debug, Clone, PartialEq)]
@@ -198,7 +199,7 @@ impl Controller {
             limit,
             held: limit,
             last: None,
-            meter: Meter::new(Sample { now_ns: 0, work: 0, queued: 0, inside: 0 }, 0, 0, true),
+            meter: Meter::new(Sample::default(), 0, 0, true),
             trial: None,
             search: Search::new(),
             watch: Watch::default(),
@@ -225,18 +226,16 @@ impl Controller {
         self.search.is_settled()
     }
 
-    /// Tells what is: the time, the work done since the start, threads queued and threads inside. Returns the
-    /// limit to set when it changes; the first call returns the first limit.
+    /// Tells what is. Returns the limit to set when it changes; the first call returns the first limit.
     ///
     /// Call it every ten milliseconds or so; calls that come late or unevenly do no harm. Time and work only
     /// ever grow: where one of them falls, the block in progress is measured anew.
-    pub fn observe(&mut self, now_ns: u64, work_done_total: u64, queued: u32, inside: u32) -> Option<u32> {
-        let sample = Sample { now_ns, work: work_done_total, queued, inside };
+    pub fn observe(&mut self, sample: Sample) -> Option<u32> {
         let Some(last) = self.last.replace(sample) else {
             self.measure(sample, true);
             return Some(self.limit);
         };
-        if now_ns < last.now_ns || work_done_total < last.work {
+        if sample.now_ns < last.now_ns || sample.work < last.work || sample.places < last.places {
             self.measure(sample, true);
             return None;
         }
@@ -322,17 +321,17 @@ impl Controller {
         let Some(challenger) = self.search.challenger(self.held, self.config.floor, ceiling) else {
             return self.held;
         };
-        let (time_ns, work) = if self.search.is_searching() {
+        let (time_ns, places) = if self.search.is_searching() {
             let halvings = self.search.halvings();
-            (SEARCH_NS << halvings, SEARCH_WORK * f64::from(1 << halvings))
+            (SEARCH_NS << halvings, SEARCH_PLACES * f64::from(1 << halvings))
         } else {
-            (PROBE_NS, PROBE_WORK)
+            (PROBE_NS, PROBE_PLACES)
         };
         let terms = Terms {
             gain_min: self.config.gain_min.ln_1p(),
             loss_max: -(-self.config.loss_max).ln_1p() - self.search.given_away,
             block_ns: self.block_ns(&block),
-            patience_ns: time_ns.max((work / block.log_rate().exp()) as u64),
+            patience_ns: time_ns.max((places / block.places_rate()) as u64),
         };
         let trial = Trial::new(self.held, challenger, terms, self.coin());
         let limit = trial.limit();
@@ -353,16 +352,16 @@ impl Controller {
     }
 
     /// How long the effect of a change takes: threads inside at the old limit must have left. A thread stays
-    /// for `inside / rate` (Little's law).
+    /// for `inside / places taken per time` (Little's law).
     fn settle_ns(&self) -> u64 {
-        let stay_ns = self.block.map_or(0.0, |block| block.inside / block.log_rate().exp());
+        let stay_ns = self.block.map_or(0.0, |block| block.inside / block.places_rate());
         ((stay_ns * SETTLE_STAYS) as u64).clamp(SETTLE_NS_MIN, SETTLE_NS_MAX)
     }
 
-    /// The first length of a comparison's blocks: enough work to count, and not shorter than the settle time.
+    /// The first length of a comparison's blocks: enough to count, and not shorter than the settle time.
     fn block_ns(&self, block: &Block) -> u64 {
         let (least, most) = (nanoseconds(self.config.block_min), nanoseconds(self.config.block_max));
-        let counted_ns = (BLOCK_WORK / block.log_rate().exp()) as u64;
+        let counted_ns = (BLOCK_PLACES / block.places_rate()) as u64;
         counted_ns.clamp(least, most).max(self.settle_ns())
     }
 

@@ -2,9 +2,9 @@
 //!
 //! How much is done per second with `n` threads inside is a [`Curve`]; threads inside follow a change of the
 //! limit with the lag of a statement's stay; the rate swings with autocorrelated noise and with bursts of
-//! stolen processor time; statements are counted as they come, by Poisson's law. All of it is seeded.
+//! stolen processor time; statements are counted as they end, by Poisson's law, each with all its tickets. All of it is seeded.
 
-use super::{AutoConfig, Controller};
+use super::{AutoConfig, Controller, Sample};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
 
@@ -73,6 +73,8 @@ pub(super) struct Scenario {
     pub(super) length_s: f64,
     /// Mean time between two calls.
     pub(super) tick_s: f64,
+    /// Work on each place, which is counted when the place is left.
+    pub(super) tickets: u64,
 }
 
 #[derive(Debug, Default)]
@@ -124,7 +126,8 @@ pub(super) fn run(scenario: &Scenario, config: &AutoConfig, seed: u64) -> Outcom
     let mut random = Random(SplitMix64::seed_from_u64(seed ^ 0x5eed));
     let Noise { swing, swing_s, steal_time, steal, steal_s } = scenario.noise;
     let mut outcome = Outcome { found_s: vec![None; scenario.phases.len()], ..Outcome::default() };
-    let (mut now_s, mut work, mut inside) = (0.0, 0u64, 1.0f64);
+    let (mut now_s, mut places, mut inside) = (0.0, 0u64, 1.0f64);
+    let tickets = scenario.tickets as f64;
     let (mut backlog, mut best_backlog) = (0.0, 0.0);
     let (mut noise, mut stealing, mut without_queue_s) = (0.0, false, 0.0);
     let (mut done, mut possible, mut done_late, mut possible_late) = (0.0, 0.0, 0.0, 0.0);
@@ -158,7 +161,7 @@ pub(super) fn run(scenario: &Scenario, config: &AutoConfig, seed: u64) -> Outcom
 
         let most = f64::from(limit.min(phase.clients));
         let able = phase.curve.rate(inside.max(1.0)) * weather;
-        inside += (most - inside) * (1.0 - (-tick_s * able / inside.max(1.0)).exp());
+        inside += (most - inside) * (1.0 - (-tick_s * able / tickets / inside.max(1.0)).exp());
         let mut rate = phase.curve.rate(inside.max(1.0)) * weather;
         // What the best limit does, with a backlog of its own.
         best_backlog += if phase.offered.is_finite() { phase.offered * tick_s } else { f64::INFINITY };
@@ -177,7 +180,7 @@ pub(super) fn run(scenario: &Scenario, config: &AutoConfig, seed: u64) -> Outcom
         } else {
             phase.clients.saturating_sub(inside_now)
         };
-        work += random.poisson(rate * tick_s);
+        places += random.poisson(rate * tick_s / tickets);
 
         let (did, could) = (rate * tick_s, best);
         done += did;
@@ -208,7 +211,8 @@ pub(super) fn run(scenario: &Scenario, config: &AutoConfig, seed: u64) -> Outcom
         let idle = queued == 0 && limit <= controller.held;
         without_queue_s = if idle { without_queue_s + tick_s } else { 0.0 };
         let now_ns = (now_s * 1e9) as u64;
-        if let Some(next) = controller.observe(now_ns, work, queued, inside_now) {
+        let work = places * scenario.tickets;
+        if let Some(next) = controller.observe(Sample { now_ns, work, places, queued, inside: inside_now }) {
             assert!((config.floor..=config.ceiling).contains(&next), "{} seed {seed}: {next}", scenario.name);
             let leaves = next != controller.held;
             outcome.left_without_queue += u32::from(was_without_queue && idle && leaves);

@@ -13,13 +13,18 @@ const NOISY: Noise = Noise { swing: 0.06, swing_s: 0.2, steal_time: 0.08, steal:
 /// The same for four seconds at a time, and slow swings of 10 %.
 const ROUGH: Noise = Noise { swing: 0.1, swing_s: 1.0, steal_time: 0.15, steal: 0.3, steal_s: 4.0 };
 
+/// Of a scheduler that counts places.
+fn sample(now_ns: u64, work: u64, queued: u32, inside: u32) -> Sample {
+    Sample { now_ns, work, places: work, queued, inside }
+}
+
 fn phase(from_s: f64, curve: Curve) -> Phase {
     Phase { from_s, curve, offered: f64::INFINITY, clients: 1000 }
 }
 
 fn scenario(name: &'static str, start: u32, length_s: f64, curve: Curve) -> Scenario {
     let phases = vec![phase(0.0, curve)];
-    Scenario { name, start, phases, noise: NOISY, length_s, tick_s: 0.01 }
+    Scenario { name, start, phases, noise: NOISY, length_s, tick_s: 0.01, tickets: 1 }
 }
 
 /// A USL curve with its top of `rate` near `n`.
@@ -157,6 +162,16 @@ fn a_flat_curve_moves_the_limit_down_a_little_or_not_at_all() {
     assert!(rises <= 4, "{rises} of {SEEDS} rose for a while");
 }
 
+/// Five thousand rows on each place, counted when it is left: four lumps in a block of 20 ms, and a stay of more than that.
+#[test]
+fn rows_that_come_by_the_place_mislead_nobody() {
+    let rows = |scenario| Scenario { tickets: 5_000, tick_s: 0.02, ..scenario };
+    let flat = rows(scenario("flat, rows, from 64", 64, 600.0, Curve::Flat(1_000_000.0)));
+    let rises = run_all(&flat, SEEDS / 2).iter().filter(|o| o.held.iter().any(|held| held.1 > 64)).count();
+    assert!(rises <= 5, "{rises} of {} rose for a while", SEEDS / 2);
+    asserted([(rows(scenario("rows, peak at 12, from 8", 8, 600.0, peak(2_000_000.0, 12.0, 0.1))), 7.0)]);
+}
+
 #[test]
 fn ties_never_give_away_more_than_the_account_holds() {
     // Every halving loses more than the one before; from 800 down they cost at most `loss_max` in all,
@@ -210,21 +225,21 @@ fn the_same_seed_gives_the_same_run() {
 #[test]
 fn odd_observations_do_no_harm() {
     let mut controller = Controller::new(AutoConfig::default(), 1).unwrap();
-    assert_eq!(controller.observe(5_000, 7, 9, 8), Some(8));
+    assert_eq!(controller.observe(sample(5_000, 7, 9, 8)), Some(8));
     let odd = [0, 1, u64::MAX / 2, u64::MAX, 3, 1_000_000_000, 0, u64::MAX];
     for i in 0..20_000 {
         let (now_ns, work) = (odd[i % 8], odd[(i / 8 + i) % 8]);
         let queued = if i % 3 == 0 { 0 } else { u32::MAX };
-        if let Some(limit) = controller.observe(now_ns, work, queued, u32::MAX) {
+        if let Some(limit) = controller.observe(sample(now_ns, work, queued, u32::MAX)) {
             assert!((1..=1024).contains(&limit));
         }
     }
     // No work at all, then a watchdog that sleeps for an hour at a time.
     for i in 0..10_000u64 {
-        controller.observe(i * 10_000_000, 0, 50, 8);
+        controller.observe(sample(i * 10_000_000, 0, 50, 8));
     }
     for i in 0..1_000u64 {
-        controller.observe(100_000_000_000 + i * 3_600_000_000_000, i * 1000, 50, 8);
+        controller.observe(sample(100_000_000_000 + i * 3_600_000_000_000, i * 1000, 50, 8));
     }
 }
 
@@ -241,7 +256,7 @@ fn hours_without_a_queue_are_no_block() {
         let mut tell = |controller: &mut Controller, after_ns: u64, queued: u32| {
             now_ns += after_ns;
             work += work_of(limit);
-            limit = controller.observe(now_ns, work, queued, limit).unwrap_or(limit);
+            limit = controller.observe(sample(now_ns, work, queued, limit)).unwrap_or(limit);
         };
         // Settled, and between two probes.
         while !controller.is_settled() || controller.limit != controller.held || controller.trial.is_some() {
@@ -265,7 +280,7 @@ fn a_larger_limit_on_trial_comes_to_an_end_without_a_queue() {
     let mut ticks = (1..100_000u64).map(|tick| (10_000_000 * tick, 100 * tick));
     let mut tell = |controller: &mut Controller, queued| {
         let (now_ns, work) = ticks.next().expect("it tries no larger limit, or does not come back");
-        controller.observe(now_ns, work, queued, 8);
+        controller.observe(sample(now_ns, work, queued, 8));
         queued == 0 && controller.may_rest()
     };
     while controller.limit <= controller.held {

@@ -24,7 +24,7 @@ const DISASTER: f64 = -0.3;
 /// A log ratio that both pairs of one quad must pass, for a challenger that is taken at once ...
 const OBVIOUS: f64 = 0.4;
 /// ... and one that all pairs of two quads must pass, for a challenger that is taken or left at once. With
-/// little work in a block both take more, by what a Poisson count of that size scatters.
+/// few places taken in a block both take more, by what a Poisson count of that size scatters.
 const EVIDENT: f64 = 0.12;
 
 /// What a comparison may cost and what counts as a gain.
@@ -72,8 +72,8 @@ pub(super) struct Trial {
     partial: Vec<f64>,
     averages: Vec<f64>,
     spent_ns: u64,
-    /// The least work of a block.
-    work_min: u64,
+    /// The fewest places taken in a block.
+    places_min: u64,
 }
 
 impl Trial {
@@ -91,7 +91,7 @@ impl Trial {
             partial: Vec::new(),
             averages: Vec::new(),
             spent_ns: 0,
-            work_min: u64::MAX,
+            places_min: u64::MAX,
         }
     }
 
@@ -121,7 +121,7 @@ impl Trial {
         self.quad[self.filled] = block.log_rate();
         self.filled += 1;
         self.spent_ns = self.spent_ns.saturating_add(block.span_ns);
-        self.work_min = self.work_min.min(block.work);
+        self.places_min = self.places_min.min(block.places);
         if self.filled < 4 {
             return Next::Limit(self.limit());
         }
@@ -150,7 +150,7 @@ impl Trial {
 
     /// The verdict on differences that need no statistics.
     fn evident(&self, pairs: [f64; 2]) -> Option<Verdict> {
-        let scatter = 1.0 / (self.work_min.max(1) as f64).sqrt();
+        let scatter = 1.0 / (self.places_min.max(1) as f64).sqrt();
         let seen: &[f64] = if self.quads == 1 { &pairs } else { &self.entries };
         let (low, high) = seen.iter().fold((f64::MAX, f64::MIN), |(l, h), &x| (l.min(x), h.max(x)));
         let (better, worse) = match self.quads {
@@ -203,7 +203,8 @@ mod tests {
         let mut trial = Trial::new(8, challenger, terms, true);
         for block in 0u32.. {
             let work = if trial.limit() == 8 { 1000 } else { work } as f64 * 1.1f64.powi(block as i32 % 400);
-            let block = Block { work: (work * 1e3) as u64, span_ns: 20, inside: 8.0, demand: 99.0 };
+            let work = (work * 1e3) as u64;
+            let block = Block { work, places: work, span_ns: 20, inside: 8.0, demand: 99.0 };
             if let Next::Verdict(verdict) = trial.record(&block, block.work.is_multiple_of(2)) {
                 return (verdict, trial.quads);
             }

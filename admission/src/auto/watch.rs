@@ -10,8 +10,8 @@
 use super::meter::Block;
 
 const WINDOW_NS: u64 = 500_000_000;
-/// Work that a window should hold, if it comes within [`WINDOW_NS_MAX`].
-const WINDOW_WORK: u64 = 40;
+/// Places taken that a window should hold, if it comes within [`WINDOW_NS_MAX`].
+const WINDOW_PLACES: u64 = 40;
 const WINDOW_NS_MAX: u64 = 2_000_000_000;
 /// Windows whose median and scatter are the first reference.
 const REFERENCE: usize = 8;
@@ -29,6 +29,7 @@ const FORGET: f64 = 1.0 / 64.0;
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     work: u64,
+    places: u64,
     span_ns: u64,
     first: Vec<f64>,
     reference: f64,
@@ -41,19 +42,21 @@ impl Watch {
     /// Begins anew, for another limit or after an alarm.
     pub(super) fn reset(&mut self) {
         self.first.clear();
-        (self.work, self.span_ns, self.above, self.below) = (0, 0, 0.0, 0.0);
+        (self.work, self.places, self.span_ns) = (0, 0, 0);
+        (self.above, self.below) = (0.0, 0.0);
     }
 
     /// Takes a block measured at the held limit; whether it raises the alarm.
     pub(super) fn add(&mut self, block: &Block) -> bool {
         self.work = self.work.saturating_add(block.work);
+        self.places = self.places.saturating_add(block.places);
         self.span_ns = self.span_ns.saturating_add(block.span_ns);
-        let full = self.span_ns >= WINDOW_NS && self.work >= WINDOW_WORK || self.span_ns >= WINDOW_NS_MAX;
+        let full = self.span_ns >= WINDOW_NS && self.places >= WINDOW_PLACES || self.span_ns >= WINDOW_NS_MAX;
         if !full {
             return false;
         }
-        let window = Block { work: self.work, span_ns: self.span_ns, ..*block };
-        (self.work, self.span_ns) = (0, 0);
+        let window = Block { work: self.work, places: self.places, span_ns: self.span_ns, ..*block };
+        (self.work, self.places, self.span_ns) = (0, 0, 0);
         self.window(window.log_rate())
     }
 
@@ -90,7 +93,7 @@ mod tests {
     use super::*;
 
     fn block(work: u64) -> Block {
-        Block { work, span_ns: WINDOW_NS, inside: 0.0, demand: 0.0 }
+        Block { work, places: work, span_ns: WINDOW_NS, inside: 0.0, demand: 0.0 }
     }
 
     #[test]

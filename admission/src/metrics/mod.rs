@@ -158,11 +158,13 @@ impl Metrics {
         totals.at_once + totals.by_lifo + totals.from_queue + totals.handed_on
     }
 
-    /// Work done so far: entries, those by ticket of places that were left included. Of forced ones those that begin something,
-    /// since these are work whether or not the limit makes them need force; the end of a wait begins nothing.
-    pub(crate) fn work_done(&self) -> u64 {
+    /// Work done so far, and the places taken for it. Work is entries, those by ticket of places that were left included. Of
+    /// forced ones those that begin something, since these are work whether or not the limit makes them need force; the end of
+    /// a wait begins nothing.
+    pub(crate) fn work_done(&self) -> (u64, u64) {
         let totals = self.registry.totals();
-        totals.at_once + totals.by_lifo + totals.from_queue + totals.past_limit + totals.by_ticket
+        let places = totals.at_once + totals.by_lifo + totals.from_queue + totals.past_limit;
+        (places + totals.by_ticket, places)
     }
 
     /// `promoted`, and the sessions that wait for row locks and for disks now, are known elsewhere.

@@ -309,18 +309,18 @@ fn an_entry_past_the_limit_is_work_whether_there_is_a_place_or_not() {
     let admission = admission(Policy::Fifo, 1);
     let (_inside, session) = (inside(&admission), admission.session());
     let work_of_one = || {
-        let before = admission.metrics.work_done();
+        let before = admission.metrics.work_done().0;
         drop(session.place_past_limit());
-        admission.metrics.work_done() - before
+        admission.metrics.work_done().0 - before
     };
     let without_a_place = work_of_one();
     admission.set_thread_concurrency(2).unwrap();
     assert_eq!((without_a_place, work_of_one()), (1, 1));
     session.enter().unwrap();
-    let before = admission.metrics.work_done();
+    let before = admission.metrics.work_done().0;
     session.wait_begin(WaitKind::Disk);
     session.wait_end(WaitKind::Disk);
-    assert_eq!(admission.metrics.work_done(), before, "the end of a wait begins nothing");
+    assert_eq!(admission.metrics.work_done().0, before, "the end of a wait begins nothing");
 }
 
 /// As when the limit is set in the middle of a pile-up.
