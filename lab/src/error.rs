@@ -50,6 +50,9 @@ pub enum Error {
     /// A file of results could not be written or read.
     #[error("{0}")]
     Report(#[from] crate::report::ReportError),
+    /// What was found in a database could not be printed.
+    #[error("cannot print what was found: {0}; free some space there, or send standard output elsewhere")]
+    Print(io::Error),
     /// A row's bytes are no row's.
     #[error(
         "row {id} of the table is not a row of sbtest: the data are damaged; remove the data directory to load them anew"
@@ -140,7 +143,8 @@ impl Error {
         match self {
             Error::Usage(_) => EXIT_USAGE,
             Error::Limits(_) => EXIT_LIMITS,
-            Error::Data(_) | Error::NotARow { .. } | Error::MissingRows { .. } => EXIT_DATA,
+            // `flifo check` says with EXIT_FAILURE that there is damage.
+            Error::Print(_) | Error::Data(_) | Error::NotARow { .. } | Error::MissingRows { .. } => EXIT_DATA,
             Error::Target(_) | Error::Cell(_) => EXIT_TARGET,
             Error::Engine(error) => engine_exit_code(error),
             Error::Server { exit_code, .. } => *exit_code,

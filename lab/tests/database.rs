@@ -324,3 +324,20 @@ fn where_there_is_nothing_to_look_at() {
         }
     });
 }
+
+#[test]
+fn a_full_disk_behind_standard_output_is_told_and_is_no_damage() {
+    let (_temp, dir) = sound();
+    for command in ["check", "stat"] {
+        for options in [&[][..], &["--json"]] {
+            let full = fs::File::options().write(true).open("/dev/full").unwrap();
+            let mut printing = flifo();
+            fails(printing.arg(command).arg(&dir).args(options).stdout(full), 3, &["cannot print", "space"]);
+        }
+        // Who closed the pipe has read enough.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = flifo().arg(command).arg(&dir).stdout(writer).output().unwrap();
+        assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
+    }
+}

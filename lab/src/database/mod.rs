@@ -4,7 +4,6 @@ pub mod args;
 mod json;
 mod text;
 
-use std::io::Write;
 use std::path::Path;
 
 use flifo_engine::{AtRest, CheckProgress, CheckReport, Database, EngineConfig, Error as EngineError};
@@ -13,6 +12,7 @@ use indicatif::ProgressBar;
 use crate::cli::Bytes;
 use crate::command::Ended;
 use crate::error::Error;
+use crate::output;
 use crate::progress::Progress;
 use crate::report::Style;
 use args::{CheckArgs, StatArgs};
@@ -43,7 +43,7 @@ pub fn check(args: &CheckArgs) -> Result<Ended, Error> {
     if args.reclaim && !args.json && checked.ended() == Ended::DamageFound {
         text.push_str("nothing was freed: what lies below a damaged page was not reached\n");
     }
-    print(&text);
+    print(&text)?;
     Ok(checked.ended())
 }
 
@@ -67,7 +67,7 @@ pub fn stat(args: &StatArgs) -> Result<Ended, Error> {
         true => json::stat(&at_rest, checked.as_ref()),
         false => text::stat(&args.dir, &at_rest, checked.as_ref(), Style::stdout()),
     };
-    print(&text);
+    print(&text)?;
     Ok(checked.map_or(Ended::Done, |checked| checked.ended()))
 }
 
@@ -122,7 +122,7 @@ fn cannot_look(error: EngineError) -> Error {
     }
 }
 
-fn print(text: &str) {
-    // A reader that went away has read enough.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+/// A verdict that nobody can read is none: neither of its exit codes may stand for it.
+fn print(text: &str) -> Result<(), Error> {
+    output::print(&mut std::io::stdout(), text).map_err(Error::Print)
 }
