@@ -162,13 +162,26 @@ impl Error {
     }
 }
 
-/// What the engine found wrong with the files is the data directory's fault, wherever it shows.
+/// What the engine found wrong with the files is the data directory's fault, wherever it shows: also a disk that failed
+/// behind the command's back, as under a page cleaner.
 fn engine_exit_code(error: &flifo_engine::Error) -> u8 {
     use flifo_engine::Error as E;
     match error {
         E::OutOfFileDescriptors { .. } => EXIT_LIMITS,
-        E::Stopped { .. } | E::Closed | E::Unsorted { .. } | E::TreeInUse { .. } => EXIT_FAILURE,
+        E::Closed | E::Unsorted { .. } | E::TreeInUse { .. } => EXIT_FAILURE,
         E::BadOption { .. } => EXIT_USAGE,
         _ => EXIT_DATA,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_failed_is_the_data_directory_s_fault_whoever_met_it() {
+        let stopped = flifo_engine::Error::Stopped { what: "cannot write data0.flifo".into() };
+        assert_eq!(Error::Engine(stopped).exit_code(), EXIT_DATA);
+        assert_eq!(Error::Engine(flifo_engine::Error::Closed).exit_code(), EXIT_FAILURE);
     }
 }
