@@ -47,9 +47,9 @@ pub struct StatArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// If the database was not closed, recover it, and close it afterwards
+    /// If the database was not closed, recover it, and close it afterwards; make anew a redo log that cannot be used
     ///
-    /// Without it a database that was not closed is left as it is, and its tables are not shown.
+    /// Without it such a database is left as it is, and its tables are not shown.
     #[arg(long)]
     pub recover: bool,
 

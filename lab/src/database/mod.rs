@@ -49,26 +49,26 @@ pub fn check(args: &CheckArgs) -> Result<Ended, Error> {
 
 /// `flifo stat DIR`.
 pub fn stat(args: &StatArgs) -> Result<Ended, Error> {
-    let at_rest = match Database::at_rest(&args.dir) {
-        Ok(at_rest) => at_rest,
-        Err(error) if error.is_damage() => {
-            return Err(Error::Damage(error));
-        }
-        Err(error) => return Err(cannot_look(error)),
-    };
+    let at_rest = look(&args.dir)?;
     let checked = match looks_into(&at_rest, args) {
         true => Some(run(&args.dir, args.buffer_pool, false)?),
         false => None,
     };
-    // Recovered, it is another one.
-    let at_rest =
-        if at_rest.is_clean { at_rest } else { Database::at_rest(&args.dir).map_err(cannot_look)? };
+    // Opened, it may be another one: recovered, or with a redo log that was made anew.
+    let at_rest = if checked.is_some() { look(&args.dir)? } else { at_rest };
     let text = match args.json {
         true => json::stat(&at_rest, checked.as_ref()),
         false => text::stat(&args.dir, &at_rest, checked.as_ref(), Style::stdout()),
     };
     print(&text)?;
     Ok(checked.map_or(Ended::Done, |checked| checked.ended()))
+}
+
+fn look(dir: &Path) -> Result<AtRest, Error> {
+    Database::at_rest(dir).map_err(|error| match error.is_damage() {
+        true => Error::Damage(error),
+        false => cannot_look(error),
+    })
 }
 
 /// Whether its tables are looked at: only if nothing is changed by that, or if it was asked for.
