@@ -452,8 +452,14 @@ impl Cell {
         self.rounds.iter().filter_map(count).reduce(|a, b| a + b)
     }
 
-    /// What no run writes would give the axes of a picture no end.
+    /// What no run writes would give the axes of a picture no end, or the picture a place outside its directory.
     fn check(&self) -> Result<(), ResultsError> {
+        let is_plain = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        if let Some(name) = [&self.key.load, &self.key.workload].into_iter().find(|name| !is_plain(name)) {
+            return Err(ResultsError::Figure(format!(
+                "a load or workload is called {name:?}, and not with letters, digits and '-' only"
+            )));
+        }
         if self.key.threads == 0 {
             return Err(ResultsError::Figure("a cell has 0 threads".into()));
         }
