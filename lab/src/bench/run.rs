@@ -8,7 +8,7 @@ use super::cell::{self, Rig};
 use super::load::Load;
 use super::plan::{Plan, Step};
 use crate::clock;
-use crate::command::{Ended, command_line};
+use crate::command::{Ended, and_afterwards, command_line};
 use crate::error::Error;
 use crate::limits;
 use crate::output::check_writable;
@@ -54,9 +54,7 @@ pub fn admission(args: &AdmissionArgs) -> Result<Ended, Error> {
 
     // What was measured is worth keeping, whatever ended the run; its error is told all the same.
     let kept = report::keep(&results, args.json.as_deref(), args.html.as_deref(), args.svg.as_deref());
-    let ended = outcome?;
-    kept?;
-    match ended {
+    match and_afterwards(outcome, kept.map_err(Error::Report), &Progress::new())? {
         Ended::Interrupted if results.cells.is_empty() => Err(Error::Interrupted),
         ended => Ok(ended),
     }

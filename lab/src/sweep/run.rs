@@ -12,7 +12,7 @@ use super::plan::{Plan, Step};
 use super::prepare::{self, Prepared, Wanted};
 use crate::cli::{SweepArgs, TABLE_SIZE};
 use crate::clock;
-use crate::command::{Ended, command_line};
+use crate::command::{Ended, and_afterwards, command_line};
 use crate::error::{EXIT_DATA, Error};
 use crate::front::{Front, FrontKind, STACK_BYTES};
 use crate::interrupt;
@@ -80,12 +80,10 @@ fn sweep_engine(args: &SweepArgs, plan: &Plan, begun: Instant) -> Result<Ended, 
     // Whether or not all was written: who does not close the account has the next run count the table anew.
     let closed = measured.and_then(|ended| subject.ledger.close(&progress).map(|()| ended));
     drop(subject);
-    if let (Err(_), Err(error)) = (&closed, &kept) {
-        progress.note(&error.to_string());
-    }
-    let ended = closed.map_err(|error| with_remedy(error, &args.data))?;
-    data.database.close()?;
-    kept.map(|()| ended)
+    let closed = closed
+        .map_err(|error| with_remedy(error, &args.data))
+        .and_then(|ended| Ok(data.database.close().map(|()| ended)?));
+    and_afterwards(closed, kept, &progress)
 }
 
 /// Measures all steps, prints and saves what came out: how the measuring ended, and whether all was written.

@@ -15,7 +15,7 @@ use super::statement::Sql;
 use super::table::{self, Wanted};
 use crate::cli::SweepArgs;
 use crate::clock;
-use crate::command::{Ended, command_line};
+use crate::command::{Ended, and_afterwards, command_line};
 use crate::error::Error;
 use crate::limits;
 use crate::progress::Progress;
@@ -80,15 +80,11 @@ pub(crate) fn sweep(args: &SweepArgs, address: &Address, plan: Plan, begun: Inst
     let (protocol, seed) = (args.protocol, args.seed);
     let mut live = Live { admin, address, plan: &plan, protocol, threads, rows, seed, open: None, failed: 0 };
     let (measured, kept) = measure_and_keep(args, &plan, &mut live, &progress, results, begun);
-    let ended = measured.and_then(|ended| kept.map(|()| ended));
     drop(live.open.take());
     let restored = live.admin.restore();
     let failed = live.failed;
-    if let (Err(_), Err(error)) = (&ended, &restored) {
-        progress.note(&error.to_string());
-    }
-    let ended = ended?;
-    restored?;
+    let ended = and_afterwards(measured, kept, &progress);
+    let ended = and_afterwards(ended, restored, &progress)?;
     match failed {
         failed if failed > 0 && ended == Ended::Done => Err(Error::Target(format!(
             "{failed} of {} rounds failed, as told above; the others were measured",
