@@ -1,6 +1,6 @@
 //! Time as the lab measures it: nanoseconds of the monotonic clock, comparable between threads.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -19,6 +19,30 @@ pub fn ns(duration: Duration) -> u64 {
 /// The date and time in UTC, as `2026-01-31T12:00:00Z`.
 pub fn utc_now() -> String {
     utc(clock_gettime(ClockId::Realtime).tv_sec)
+}
+
+/// The start of a run by both clocks: its date, and what its length is counted from.
+#[derive(Debug, Clone)]
+pub struct Start {
+    utc: String,
+    at: Instant,
+}
+
+impl Start {
+    /// Now.
+    pub fn now() -> Self {
+        Start { utc: utc_now(), at: Instant::now() }
+    }
+
+    /// The date and time, as [`utc_now`] says it.
+    pub fn utc(&self) -> String {
+        self.utc.clone()
+    }
+
+    /// Seconds since then.
+    pub fn elapsed_s(&self) -> f64 {
+        self.at.elapsed().as_secs_f64()
+    }
 }
 
 /// Days to a date by the Gregorian calendar's cycle of 400 years (146,097 days), years begun in March.

@@ -1,6 +1,7 @@
 //! What the commands share that measure for minutes: how they end, how they were called.
 
-use crate::error::{EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK};
+use crate::error::{EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, Error};
+use crate::progress::Progress;
 use crate::target;
 
 /// How a command ended that did not fail.
@@ -23,6 +24,19 @@ impl Ended {
             Ended::DamageFound => EXIT_FAILURE,
         }
     }
+}
+
+/// How a command ended that had something to do afterwards, such as to save what was measured. The first error ends it;
+/// the other one is told in a line before, lest nobody hears of it.
+pub(crate) fn and_afterwards<T>(
+    ended: Result<T, Error>,
+    afterwards: Result<(), Error>,
+    progress: &Progress,
+) -> Result<T, Error> {
+    if let (Err(_), Err(error)) = (&ended, &afterwards) {
+        progress.note(&error.to_string());
+    }
+    ended.and_then(|ended| afterwards.map(|()| ended))
 }
 
 /// As it was typed, but for passwords.

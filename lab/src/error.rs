@@ -50,6 +50,9 @@ pub enum Error {
     /// A file of results could not be written or read.
     #[error("{0}")]
     Report(#[from] crate::report::ReportError),
+    /// What was found in a database could not be printed.
+    #[error("cannot print what was found: {0}; free some space there, or send standard output elsewhere")]
+    Print(io::Error),
     /// A row's bytes are no row's.
     #[error(
         "row {id} of the table is not a row of sbtest: the data are damaged; remove the data directory to load them anew"
@@ -140,7 +143,8 @@ impl Error {
         match self {
             Error::Usage(_) => EXIT_USAGE,
             Error::Limits(_) => EXIT_LIMITS,
-            Error::Data(_) | Error::NotARow { .. } | Error::MissingRows { .. } => EXIT_DATA,
+            // `flifo check` says with EXIT_FAILURE that there is damage.
+            Error::Print(_) | Error::Data(_) | Error::NotARow { .. } | Error::MissingRows { .. } => EXIT_DATA,
             Error::Target(_) | Error::Cell(_) => EXIT_TARGET,
             Error::Engine(error) => engine_exit_code(error),
             Error::Server { exit_code, .. } => *exit_code,
@@ -158,13 +162,26 @@ impl Error {
     }
 }
 
-/// What the engine found wrong with the files is the data directory's fault, wherever it shows.
+/// What the engine found wrong with the files is the data directory's fault, wherever it shows: also a disk that failed
+/// behind the command's back, as under a page cleaner.
 fn engine_exit_code(error: &flifo_engine::Error) -> u8 {
     use flifo_engine::Error as E;
     match error {
         E::OutOfFileDescriptors { .. } => EXIT_LIMITS,
-        E::Stopped { .. } | E::Closed | E::Unsorted { .. } | E::TreeInUse { .. } => EXIT_FAILURE,
+        E::Closed | E::Unsorted { .. } | E::TreeInUse { .. } => EXIT_FAILURE,
         E::BadOption { .. } => EXIT_USAGE,
         _ => EXIT_DATA,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_failed_is_the_data_directory_s_fault_whoever_met_it() {
+        let stopped = flifo_engine::Error::Stopped { what: "cannot write data0.flifo".into() };
+        assert_eq!(Error::Engine(stopped).exit_code(), EXIT_DATA);
+        assert_eq!(Error::Engine(flifo_engine::Error::Closed).exit_code(), EXIT_FAILURE);
     }
 }

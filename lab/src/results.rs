@@ -12,8 +12,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 mod changes;
+mod fairness;
 
 pub use changes::{ChangeFigures, RefusalFigures};
+pub use fairness::Fairness;
 
 use crate::output::replace_file;
 use crate::sampler::{Machine, Samples};
@@ -320,21 +322,6 @@ pub struct AdmissionFigures {
     pub queued_max_us: Option<f64>,
 }
 
-/// How evenly the connections were served.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Fairness {
-    /// Statements of the connection that got fewest.
-    pub connection_statements_min: Option<u64>,
-    pub connection_statements_max: Option<u64>,
-    /// The fewest as a share of the mean.
-    pub connection_fewest_share: Option<f64>,
-    /// The most as a share of the mean.
-    pub connection_most_share: Option<f64>,
-    /// Standard deviation divided by the mean of statements per connection.
-    pub connection_variation: Option<f64>,
-}
-
 /// What the buffer pool asked of the disk.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -465,8 +452,14 @@ impl Cell {
         self.rounds.iter().filter_map(count).reduce(|a, b| a + b)
     }
 
-    /// What no run writes would give the axes of a picture no end.
+    /// What no run writes would give the axes of a picture no end, or the picture a place outside its directory.
     fn check(&self) -> Result<(), ResultsError> {
+        let is_plain = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        if let Some(name) = [&self.key.load, &self.key.workload].into_iter().find(|name| !is_plain(name)) {
+            return Err(ResultsError::Figure(format!(
+                "a load or workload is called {name:?}, and not with letters, digits and '-' only"
+            )));
+        }
         if self.key.threads == 0 {
             return Err(ResultsError::Figure("a cell has 0 threads".into()));
         }
@@ -557,27 +550,6 @@ impl Round {
         let lowest = counted.iter().map(|second| second.transactions).min().filter(|_| whole >= 2 && sum > 0);
         self.lowest_second_share = lowest.map(|lowest| lowest as f64 * whole as f64 / sum as f64);
         self
-    }
-}
-
-impl Fairness {
-    /// From the statements of each connection.
-    pub fn of(statements: &[u64]) -> Self {
-        if statements.is_empty() {
-            return Fairness::default();
-        }
-        let count = statements.len() as f64;
-        let mean = statements.iter().map(|&n| n as f64).sum::<f64>() / count;
-        let variance = statements.iter().map(|&n| (n as f64 - mean).powi(2)).sum::<f64>() / count;
-        let (fewest, most) = (statements.iter().min().copied(), statements.iter().max().copied());
-        let share = |n: Option<u64>| n.filter(|_| mean > 0.0).map(|n| n as f64 / mean);
-        Fairness {
-            connection_statements_min: fewest,
-            connection_statements_max: most,
-            connection_fewest_share: share(fewest),
-            connection_most_share: share(most),
-            connection_variation: (mean > 0.0).then(|| variance.sqrt() / mean),
-        }
     }
 }
 

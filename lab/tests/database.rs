@@ -324,3 +324,33 @@ fn where_there_is_nothing_to_look_at() {
         }
     });
 }
+
+#[test]
+fn a_full_disk_behind_standard_output_is_told_and_is_no_damage() {
+    let (_temp, dir) = sound();
+    for command in ["check", "stat"] {
+        for options in [&[][..], &["--json"]] {
+            let full = fs::File::options().write(true).open("/dev/full").unwrap();
+            let mut printing = flifo();
+            fails(printing.arg(command).arg(&dir).args(options).stdout(full), 3, &["cannot print", "space"]);
+        }
+        // Who closed the pipe has read enough.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = flifo().arg(command).arg(&dir).stdout(writer).output().unwrap();
+        assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
+    }
+}
+
+#[test]
+fn a_redo_log_that_was_made_anew_is_described_as_it_is_now() {
+    let (_temp, dir) = sound();
+    let is_redo = |path: &&PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("redo");
+    fs::remove_file(contents(&dir).keys().find(is_redo).expect("a file of the redo log")).unwrap();
+    let before = json("stat", &dir, 0);
+    assert!(before["redo_problem"].is_string() && before["redo_capacity_bytes"].is_null(), "{before}");
+    let (code, text) = run("stat", &dir, &["--recover", "--json"]);
+    assert_eq!(code, Some(0), "{text}");
+    let now: Value = serde_json::from_str(&text).unwrap();
+    assert!(now["redo_problem"].is_null() && now["redo_capacity_bytes"].is_u64(), "{text}");
+}

@@ -84,6 +84,28 @@ fn report_shows_a_saved_file_and_draws_what_is_asked() {
 }
 
 #[test]
+fn a_file_s_cells_do_not_say_where_pictures_are_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let (saved, pictures) = (dir.path().join("r.json"), dir.path().join("pictures"));
+    std::fs::create_dir(&pictures).unwrap();
+    for name in ["../x".to_owned(), dir.path().join("x").display().to_string(), "a b".to_owned()] {
+        let mut of_load = fixture::bench();
+        of_load.cells.iter_mut().for_each(|cell| cell.key.load = name.clone());
+        // Beside a cell with a load its name is a file's, too.
+        let mut of_workload = fixture::bench();
+        of_workload.cells[0].key.load.clear();
+        of_workload.cells[0].key.workload = name.clone();
+        for results in [of_load, of_workload] {
+            results.save(&saved).unwrap();
+            let error = run(&saved, None, Some(&pictures), PLAIN, &mut Vec::new()).unwrap_err().to_string();
+            assert!(error.starts_with("not a results file of flifo") && error.contains(&name), "{error}");
+        }
+    }
+    assert_eq!(std::fs::read_dir(&pictures).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "a picture beside its directory");
+}
+
+#[test]
 fn report_names_the_file_that_cannot_be_read_or_written() {
     let dir = tempfile::tempdir().unwrap();
     let saved = dir.path().join("r.json");

@@ -10,6 +10,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use common::{fails, flifo, results, succeeds, tiny};
+use flifo::clock::utc_now;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -176,6 +177,26 @@ fn a_killed_load_is_made_anew() {
     let said = succeeds(&mut tiny(&data));
     assert!(said.contains("was not completed: loading anew"), "{said}");
     assert_eq!(succeeds(&mut tiny(&data)), "");
+}
+
+#[test]
+fn a_run_starts_before_its_load() {
+    let temp = tempfile::tempdir().unwrap();
+    let (data, json) = (temp.path().join("data"), temp.path().join("out.json"));
+    let mut load = flifo();
+    load.args(["sweep", "--table-size", "100000", "--threads", "1", "--time", "0.05", "--rounds", "1"]);
+    load.args(["--policy", "none", "--workload", "point-select"]).arg("--data").arg(&data);
+    let child = load.arg("--json").arg(&json).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("the load begins", || data.join("sbtest").exists());
+    // The load goes on in another second than it began in.
+    signal(&child, Signal::STOP);
+    let loading = utc_now();
+    wait_until("the next second", || utc_now() > loading);
+    signal(&child, Signal::CONT);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let started_at = results(&json)["started_at"].as_str().unwrap().to_owned();
+    assert!(started_at <= loading, "started at {started_at}, and loading at {loading}");
 }
 
 #[test]

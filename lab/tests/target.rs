@@ -389,6 +389,30 @@ fn a_server_that_goes_away_ends_the_run_with_one_line() {
 }
 
 #[test]
+fn what_cannot_be_saved_is_told_beside_what_ended_the_run() {
+    if !server::is_installed() {
+        return;
+    }
+    let server = Server::start(&[]);
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("results");
+    std::fs::create_dir(&dir).unwrap();
+    let more = ["--policy", "none", "--workload", "point-select", "--threads", "3,4,5", "--time", "1"];
+    let mut child = running(&server, &dir.join("out.json"), &more);
+    // The first cell's row: from then on there is something to save.
+    let mut row = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut row).unwrap();
+    assert!(row.contains("point-select"), "{row}");
+    std::fs::remove_dir(&dir).unwrap();
+    server.signal(Signal::KILL);
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    let line = said.lines().find(|line| line.contains("out.json"));
+    assert!(line.is_some_and(|line| line.contains("cannot write")), "{said}");
+}
+
+#[test]
 fn errors_that_pass_are_counted_and_leave_no_gap() {
     if !server::is_installed() {
         return;

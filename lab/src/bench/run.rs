@@ -1,14 +1,13 @@
 //! The bench from its first line to its last.
 
 use std::path::Path;
-use std::time::Instant;
 
 use super::args::AdmissionArgs;
 use super::cell::{self, Rig};
 use super::load::Load;
 use super::plan::{Plan, Step};
-use crate::clock;
-use crate::command::{Ended, command_line};
+use crate::clock::Start;
+use crate::command::{Ended, and_afterwards, command_line};
 use crate::error::Error;
 use crate::limits;
 use crate::output::check_writable;
@@ -23,7 +22,7 @@ const THREAD_BYTES: u64 = 64 << 10;
 
 /// Runs `flifo bench admission`.
 pub fn admission(args: &AdmissionArgs) -> Result<Ended, Error> {
-    let begun = Instant::now();
+    let start = Start::now();
     let machine = Machine::detect(Path::new("."));
     let plan = Plan::new(args, machine.cores.max(1))?;
     for file in [&args.json, &args.html].into_iter().flatten() {
@@ -47,16 +46,14 @@ pub fn admission(args: &AdmissionArgs) -> Result<Ended, Error> {
         warmup_s: plan.settle.as_secs_f64(),
         ..Settings::default()
     };
-    let mut results = Results::new(machine, settings, command_line(), clock::utc_now());
+    let mut results = Results::new(machine, settings, command_line(), start.utc());
     let outcome = measure(&plan, &mut results);
-    results.elapsed_s = begun.elapsed().as_secs_f64();
+    results.elapsed_s = start.elapsed_s();
     results.interrupted = !matches!(outcome, Ok(Ended::Done));
 
     // What was measured is worth keeping, whatever ended the run; its error is told all the same.
     let kept = report::keep(&results, args.json.as_deref(), args.html.as_deref(), args.svg.as_deref());
-    let ended = outcome?;
-    kept?;
-    match ended {
+    match and_afterwards(outcome, kept.map_err(Error::Report), &Progress::new())? {
         Ended::Interrupted if results.cells.is_empty() => Err(Error::Interrupted),
         ended => Ok(ended),
     }

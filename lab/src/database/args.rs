@@ -11,7 +11,7 @@ pub(crate) const EXIT_CODES: &str = "Exit codes:
   0  sound
   1  damage found; every finding is listed, up to a hundred
   2  wrong usage, or nothing there that can be looked at (no database, in use, of another version, not permitted)
-  3  the file system said no meanwhile (disk full while it recovered)
+  3  the file system said no meanwhile (disk full while it recovered, or where the output goes)
   4  a limit of the system is too low (descriptors)";
 
 /// Options of `flifo check`.
@@ -47,9 +47,9 @@ pub struct StatArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// If the database was not closed, recover it, and close it afterwards
+    /// If the database was not closed, recover it, and close it afterwards; make anew a redo log that cannot be used
     ///
-    /// Without it a database that was not closed is left as it is, and its tables are not shown.
+    /// Without it such a database is left as it is, and its tables are not shown.
     #[arg(long)]
     pub recover: bool,
 

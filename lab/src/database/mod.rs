@@ -4,7 +4,6 @@ pub mod args;
 mod json;
 mod text;
 
-use std::io::Write;
 use std::path::Path;
 
 use flifo_engine::{AtRest, CheckProgress, CheckReport, Database, EngineConfig, Error as EngineError};
@@ -13,6 +12,7 @@ use indicatif::ProgressBar;
 use crate::cli::Bytes;
 use crate::command::Ended;
 use crate::error::Error;
+use crate::output;
 use crate::progress::Progress;
 use crate::report::Style;
 use args::{CheckArgs, StatArgs};
@@ -43,32 +43,32 @@ pub fn check(args: &CheckArgs) -> Result<Ended, Error> {
     if args.reclaim && !args.json && checked.ended() == Ended::DamageFound {
         text.push_str("nothing was freed: what lies below a damaged page was not reached\n");
     }
-    print(&text);
+    print(&text)?;
     Ok(checked.ended())
 }
 
 /// `flifo stat DIR`.
 pub fn stat(args: &StatArgs) -> Result<Ended, Error> {
-    let at_rest = match Database::at_rest(&args.dir) {
-        Ok(at_rest) => at_rest,
-        Err(error) if error.is_damage() => {
-            return Err(Error::Damage(error));
-        }
-        Err(error) => return Err(cannot_look(error)),
-    };
+    let at_rest = look(&args.dir)?;
     let checked = match looks_into(&at_rest, args) {
         true => Some(run(&args.dir, args.buffer_pool, false)?),
         false => None,
     };
-    // Recovered, it is another one.
-    let at_rest =
-        if at_rest.is_clean { at_rest } else { Database::at_rest(&args.dir).map_err(cannot_look)? };
+    // Opened, it may be another one: recovered, or with a redo log that was made anew.
+    let at_rest = if checked.is_some() { look(&args.dir)? } else { at_rest };
     let text = match args.json {
         true => json::stat(&at_rest, checked.as_ref()),
         false => text::stat(&args.dir, &at_rest, checked.as_ref(), Style::stdout()),
     };
-    print(&text);
+    print(&text)?;
     Ok(checked.map_or(Ended::Done, |checked| checked.ended()))
+}
+
+fn look(dir: &Path) -> Result<AtRest, Error> {
+    Database::at_rest(dir).map_err(|error| match error.is_damage() {
+        true => Error::Damage(error),
+        false => cannot_look(error),
+    })
 }
 
 /// Whether its tables are looked at: only if nothing is changed by that, or if it was asked for.
@@ -122,7 +122,7 @@ fn cannot_look(error: EngineError) -> Error {
     }
 }
 
-fn print(text: &str) {
-    // A reader that went away has read enough.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+/// A verdict that nobody can read is none: neither of its exit codes may stand for it.
+fn print(text: &str) -> Result<(), Error> {
+    output::print(&mut std::io::stdout(), text).map_err(Error::Print)
 }

@@ -1,7 +1,5 @@
 //! `flifo iobench` from its first line to its last.
 
-use std::time::Instant;
-
 use super::args::IobenchArgs;
 use super::cell::{self, Rig};
 use super::ground::Ground;
@@ -11,7 +9,7 @@ use super::processes::Pool;
 use super::results::{IoResults, IoSettings, KIND, SCHEMA};
 use super::set::Set;
 use super::{ring, show, storage, text};
-use crate::clock;
+use crate::clock::Start;
 use crate::command::{Ended, command_line};
 use crate::error::Error;
 use crate::limits::{self, SMALLER_CONCURRENCY};
@@ -53,7 +51,7 @@ pub fn failures(results: &IoResults) -> Option<Error> {
 /// is an error only if nothing could be measured at all. Ctrl-C ([`crate::interrupt::install`] takes it) ends the
 /// running cell, and what was measured until then comes back.
 pub fn measure(plan: &Plan) -> Result<(IoResults, Ended), Error> {
-    let begun = Instant::now();
+    let start = Start::now();
     let progress = &Progress::new();
     let mut plan = plan.clone();
     plan.notes.iter().for_each(|note| progress.note(note));
@@ -72,14 +70,14 @@ pub fn measure(plan: &Plan) -> Result<(IoResults, Ended), Error> {
         schema: SCHEMA,
         kind: KIND.into(),
         command_line: command_line(),
-        started_at: clock::utc_now(),
+        started_at: start.utc(),
         storage: storage::describe(&plan.path, None),
         settings: settings(&plan, ground.size_bytes()),
         machine,
         ..IoResults::default()
     };
     let ended = run(&plan, &mut ground, progress, &mut results)?;
-    results.elapsed_s = begun.elapsed().as_secs_f64();
+    results.elapsed_s = start.elapsed_s();
     results.interrupted = ended == Ended::Interrupted;
     Ok((results, ended))
 }

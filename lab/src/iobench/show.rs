@@ -9,7 +9,7 @@ use crate::experiment::linux_io_2012;
 use crate::output::{print, replace_file};
 use crate::report::{ReportError, Style};
 
-/// What a run does at its end. One without a cell has nothing to keep.
+/// What a run does at its end. One without a cell has nothing to keep, and one whose rounds all failed nothing to draw.
 pub(crate) fn keep(
     results: &IoResults,
     json_path: Option<&Path>,
@@ -21,6 +21,8 @@ pub(crate) fn keep(
         return Ok(());
     }
     let saved: Result<(), ReportError> = json_path.map_or(Ok(()), |path| Ok(results.save(path)?));
+    let is_drawn = results.cells.iter().any(|cell| !cell.rounds.is_empty());
+    let html_path = html_path.filter(|_| is_drawn);
     let shown = show(results, html_path, with_advice, style, &mut std::io::stdout());
     saved.and(shown)
 }
@@ -74,5 +76,15 @@ mod tests {
         let (page, style) = (temp.path().join("io.html"), Style { colour: false, width: 120 });
         let error = show(&fixture::full(), Some(&page), true, style, &mut Fails(Errno::NOSPC)).unwrap_err();
         assert!(matches!(error, ReportError::Print(_)) && page.exists(), "{error}");
+    }
+
+    #[test]
+    fn a_run_whose_rounds_all_failed_is_saved_and_not_drawn() {
+        let temp = tempfile::tempdir().unwrap();
+        let [json, page] = ["io.json", "io.html"].map(|name| temp.path().join(name));
+        let (mut results, style) = (fixture::full(), Style { colour: false, width: 120 });
+        results.cells.iter_mut().for_each(|cell| cell.rounds.clear());
+        keep(&results, Some(&json), Some(&page), false, style).unwrap();
+        assert_eq!((json.exists(), page.exists()), (true, false));
     }
 }

@@ -78,7 +78,7 @@ fn pictures(results: &Results, is_bench: bool, path: &Path) -> Result<(), Report
 }
 
 /// What a run does at its end: saves what was measured, and shows it, as [`show`] does. A run without a cell has
-/// nothing to keep.
+/// nothing to keep. One whose rounds all failed has nothing to draw, and its own error says so.
 pub fn keep(
     results: &Results,
     json_path: Option<&Path>,
@@ -89,7 +89,9 @@ pub fn keep(
         return Ok(());
     }
     let saved: Result<(), ReportError> = json_path.map_or(Ok(()), |path| Ok(results.save(path)?));
-    let shown = show(results, html_path, svg_path, Style::stdout(), &mut std::io::stdout());
+    let is_drawn = results.cells.iter().any(|cell| !cell.rounds.is_empty());
+    let drawn = |path: Option<_>| path.filter(|_| is_drawn);
+    let shown = show(results, drawn(html_path), drawn(svg_path), Style::stdout(), &mut std::io::stdout());
     saved.and(shown)
 }
 
@@ -173,5 +175,22 @@ mod tests {
         let error = show(&bench, None, Some(temp.path()), PLAIN, &mut Vec::new()).unwrap_err();
         assert!(error.to_string().contains("work-20-4.svg"), "{error}");
         assert!(temp.path().join("hot-row-8.svg").exists());
+    }
+
+    #[test]
+    fn a_run_whose_rounds_all_failed_is_saved_and_not_drawn() {
+        let temp = tempfile::tempdir().unwrap();
+        let [json, page, picture] = ["r.json", "r.html", "r.svg"].map(|name| temp.path().join(name));
+        let mut results = fixture::server();
+        results.cells.retain(|cell| !cell.failures.is_empty());
+        results.cells.iter_mut().for_each(|cell| cell.rounds.clear());
+        assert!(!results.cells.is_empty());
+        keep(&results, Some(&json), Some(&page), Some(&picture)).unwrap();
+        assert_eq!((json.exists(), page.exists(), picture.exists()), (true, false, false));
+        // Who asks for a picture of what was saved is told that there is none.
+        for (page, picture) in [(Some(page.as_path()), None), (None, Some(picture.as_path()))] {
+            let error = run(&json, page, picture, PLAIN, &mut Vec::new()).unwrap_err();
+            assert!(matches!(error, ReportError::Empty), "{error}");
+        }
     }
 }

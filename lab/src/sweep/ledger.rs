@@ -3,7 +3,8 @@
 //! with an error.
 //!
 //! It also brings the table back between two cells: rows beyond the loaded ones are removed, and purge may come to its
-//! end, so that every cell begins with the loaded number of rows and without history.
+//! end, so that every cell begins with the loaded number of rows and without history. Before the first one, what the last
+//! run left is purged, and written to disk.
 //!
 //! ```text
 //! property sum_k     the sum of all k, as it was at the last look
@@ -24,6 +25,9 @@ const SUM_K: &str = "sum_k";
 const CHANGING: &str = "changing";
 /// Purge is waited for no longer than this: a history that does not end shows in the figures.
 const PURGE_WAIT_MAX: Duration = Duration::from_secs(60);
+/// Purge frees pages still when its last record is gone, so one checkpoint may come too early; but a history that does not
+/// end changes pages again and again.
+const CHECKPOINTS_MAX: u32 = 10;
 
 /// The account of one run.
 pub(super) struct Ledger<'a> {
@@ -119,6 +123,19 @@ fn count(database: &Database, table: &Sbtest, rows: u32, progress: &Progress) ->
     let totals = table.totals(database, |rows| bar.set_position(rows));
     bar.finish_and_clear();
     totals
+}
+
+/// What was found has the history of a run that was cut off, and its purge, a recovery or a count change pages: the first
+/// cell begins without either. Writes nothing if there is nothing to write.
+pub(super) fn purge_and_write(database: &Database) -> Result<(), EngineError> {
+    wait_for_purge(database);
+    for _ in 0..CHECKPOINTS_MAX {
+        if database.stats().pool.dirty_pages == 0 {
+            break;
+        }
+        database.checkpoint()?;
+    }
+    Ok(())
 }
 
 fn wait_for_purge(database: &Database) {

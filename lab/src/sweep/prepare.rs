@@ -80,6 +80,7 @@ pub fn prepare(wanted: &Wanted<'_>, progress: &Progress) -> Result<Prepared, Err
     }
     let table = Sbtest::open(&database)?;
     let totals = ledger::found(&database, &table, wanted.rows, progress)?;
+    ledger::purge_and_write(&database)?;
     warm(&database, &table, wanted, progress)?;
     Ok(Prepared { database, table, totals, _mark: mark })
 }
@@ -292,6 +293,37 @@ mod tests {
         assert!(claimed(other.path()).contains("another version"));
         fs::write(other.path().join(MARK_FILE), [0xff, 0xfe]).unwrap();
         assert!(claimed(other.path()).contains("not flifo's"));
+    }
+
+    #[test]
+    fn history_that_the_last_run_left_is_purged_and_written_before_the_first_cell() {
+        let temp = tempfile::tempdir().unwrap();
+        let config = EngineConfig {
+            buffer_pool_bytes: 4 << 20,
+            buffer_pool_instances: 1,
+            data_files: 1,
+            rollback_segments: 2,
+            ..EngineConfig::default()
+        };
+        let wanted = Wanted { dir: temp.path(), rows: 500, seed: 1, config };
+        let data = prepare(&wanted, &Progress::new()).unwrap();
+        {
+            let sessions = [(); 2].map(|()| data.database.session(&without_limit()));
+            // It still sees the rows as they were, so that their undo is kept.
+            let mut reader = sessions[0].begin(Isolation::RepeatableRead);
+            assert!(data.table.read_c(&mut reader, 1, &mut Vec::new()).unwrap());
+            let mut writer = sessions[1].begin(Isolation::ReadCommitted);
+            for id in 1..=200 {
+                assert!(data.table.increment_k(&mut writer, id).unwrap());
+            }
+            writer.commit().unwrap();
+            data.database.close().unwrap();
+        }
+        drop(data);
+        let data = prepare(&wanted, &Progress::new()).unwrap();
+        let stats = data.database.stats();
+        assert_eq!((stats.txns.history, stats.pool.dirty_pages), (0, 0), "history, dirty pages");
+        assert!(stats.txns.purged > 0, "there was nothing to purge");
     }
 
     #[test]

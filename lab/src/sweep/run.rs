@@ -1,7 +1,6 @@
 //! The sweep from its first line to its last.
 
 use std::path::Path;
-use std::time::Instant;
 
 use flifo_admission::Config;
 use flifo_engine::EngineConfig;
@@ -11,8 +10,8 @@ use super::ledger::Ledger;
 use super::plan::{Plan, Step};
 use super::prepare::{self, Prepared, Wanted};
 use crate::cli::{SweepArgs, TABLE_SIZE};
-use crate::clock;
-use crate::command::{Ended, command_line};
+use crate::clock::Start;
+use crate::command::{Ended, and_afterwards, command_line};
 use crate::error::{EXIT_DATA, Error};
 use crate::front::{Front, FrontKind, STACK_BYTES};
 use crate::interrupt;
@@ -45,18 +44,18 @@ pub(crate) enum Ran {
 
 /// Runs `flifo sweep`.
 pub fn sweep(args: &SweepArgs) -> Result<Ended, Error> {
-    let begun = Instant::now();
+    let start = Start::now();
     let plan = Plan::new(args)?;
     for file in [&args.json, &args.html, &args.svg].into_iter().flatten() {
         check_writable(file)?;
     }
     match &args.target {
-        Some(address) => target::sweep(args, address, plan, begun),
-        None => sweep_engine(args, &plan, begun),
+        Some(address) => target::sweep(args, address, plan, &start),
+        None => sweep_engine(args, &plan, &start),
     }
 }
 
-fn sweep_engine(args: &SweepArgs, plan: &Plan, begun: Instant) -> Result<Ended, Error> {
+fn sweep_engine(args: &SweepArgs, plan: &Plan, start: &Start) -> Result<Ended, Error> {
     check_limits(args, plan)?;
     if plan.statement_work_us > 0 {
         work::prepare();
@@ -66,26 +65,20 @@ fn sweep_engine(args: &SweepArgs, plan: &Plan, begun: Instant) -> Result<Ended, 
     let rows = args.table_size.unwrap_or(TABLE_SIZE);
     let wanted = Wanted { dir: &args.data, rows, seed: args.seed, config };
     let data = prepare::prepare(&wanted, &progress)?;
-    let results = Results::new(
-        Machine::detect(&args.data),
-        settings(args, plan, &data),
-        command_line(),
-        clock::utc_now(),
-    );
+    let results =
+        Results::new(Machine::detect(&args.data), settings(args, plan, &data), command_line(), start.utc());
     let bench = Bench { database: &data.database, rows, seed: args.seed, front_kind: args.front };
     let mut subject = Engine { bench, plan, data: &data, ledger: Ledger::new(&data, rows), open: None };
-    let (measured, kept) = measure_and_keep(args, plan, &mut subject, &progress, results, begun);
+    let (measured, kept) = measure_and_keep(args, plan, &mut subject, &progress, results, start);
     // The connections' sessions end first: nobody changes anything from here on.
     drop(subject.open.take());
     // Whether or not all was written: who does not close the account has the next run count the table anew.
     let closed = measured.and_then(|ended| subject.ledger.close(&progress).map(|()| ended));
     drop(subject);
-    if let (Err(_), Err(error)) = (&closed, &kept) {
-        progress.note(&error.to_string());
-    }
-    let ended = closed.map_err(|error| with_remedy(error, &args.data))?;
-    data.database.close()?;
-    kept.map(|()| ended)
+    let closed = closed
+        .map_err(|error| with_remedy(error, &args.data))
+        .and_then(|ended| Ok(data.database.close().map(|()| ended)?));
+    and_afterwards(closed, kept, &progress)
 }
 
 /// Measures all steps, prints and saves what came out: how the measuring ended, and whether all was written.
@@ -95,10 +88,10 @@ pub(crate) fn measure_and_keep(
     subject: &mut dyn Subject,
     progress: &Progress,
     mut results: Results,
-    begun: Instant,
+    start: &Start,
 ) -> (Result<Ended, Error>, Result<(), Error>) {
     let measured = measure(plan, subject, progress, &mut results, &interrupt::is_asked);
-    results.elapsed_s = begun.elapsed().as_secs_f64();
+    results.elapsed_s = start.elapsed_s();
     results.interrupted = !matches!(measured, Ok(Ended::Done));
 
     // What was measured is worth keeping, whatever ended the run; its error is told all the same.

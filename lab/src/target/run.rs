@@ -1,7 +1,6 @@
 //! A sweep of a server from its first line to its last.
 
 use std::path::Path;
-use std::time::Instant;
 
 use flifo_admission::Policy;
 
@@ -14,8 +13,8 @@ use super::script;
 use super::statement::Sql;
 use super::table::{self, Wanted};
 use crate::cli::SweepArgs;
-use crate::clock;
-use crate::command::{Ended, command_line};
+use crate::clock::Start;
+use crate::command::{Ended, and_afterwards, command_line};
 use crate::error::Error;
 use crate::limits;
 use crate::progress::Progress;
@@ -45,7 +44,7 @@ struct Live<'a> {
 }
 
 /// `flifo sweep --target`.
-pub(crate) fn sweep(args: &SweepArgs, address: &Address, plan: Plan, begun: Instant) -> Result<Ended, Error> {
+pub(crate) fn sweep(args: &SweepArgs, address: &Address, plan: Plan, start: &Start) -> Result<Ended, Error> {
     let threads = args.client_threads.map_or_else(clients::threads_default, |n| n as usize);
     let admin_address = args.admin_target.as_ref().unwrap_or(address);
     check_places([address, admin_address], args.allow_remote)?;
@@ -76,19 +75,15 @@ pub(crate) fn sweep(args: &SweepArgs, address: &Address, plan: Plan, begun: Inst
 
     let machine = Machine::detect(Path::new(admin.facts.variable("datadir").unwrap_or(".")));
     let settings = settings(&admin, address, &plan, (rows, args.seed), threads);
-    let results = Results::new(machine, settings, command_line(), clock::utc_now());
+    let results = Results::new(machine, settings, command_line(), start.utc());
     let (protocol, seed) = (args.protocol, args.seed);
     let mut live = Live { admin, address, plan: &plan, protocol, threads, rows, seed, open: None, failed: 0 };
-    let (measured, kept) = measure_and_keep(args, &plan, &mut live, &progress, results, begun);
-    let ended = measured.and_then(|ended| kept.map(|()| ended));
+    let (measured, kept) = measure_and_keep(args, &plan, &mut live, &progress, results, start);
     drop(live.open.take());
     let restored = live.admin.restore();
     let failed = live.failed;
-    if let (Err(_), Err(error)) = (&ended, &restored) {
-        progress.note(&error.to_string());
-    }
-    let ended = ended?;
-    restored?;
+    let ended = and_afterwards(measured, kept, &progress);
+    let ended = and_afterwards(ended, restored, &progress)?;
     match failed {
         failed if failed > 0 && ended == Ended::Done => Err(Error::Target(format!(
             "{failed} of {} rounds failed, as told above; the others were measured",
