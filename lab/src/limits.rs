@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::Path;
 
+use procfs::process::{Process, Status, all_processes};
+use procfs::{Current, LoadAverage, Meminfo, ProcResult};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::cli::Bytes;
@@ -46,7 +48,7 @@ pub fn threads(needed: u64, fewer: &str) -> Result<(), Error> {
         (
             "of the machine",
             "sysctl kernel.threads-max",
-            read_number("/proc/sys/kernel/threads-max"),
+            procfs::sys::kernel::threads_max().ok().map(u64::from),
             all_tasks(),
         ),
         ("of the cgroup (pids.max)", "raise pids.max", cgroup_room("pids"), Some(0)),
@@ -54,7 +56,7 @@ pub fn threads(needed: u64, fewer: &str) -> Result<(), Error> {
         (
             "of memory mappings",
             "sysctl vm.max_map_count",
-            read_number("/proc/sys/vm/max_map_count").map(|n| n / 2),
+            procfs::sys::vm::max_map_count().ok().map(|n| n / 2),
             Some(0),
         ),
     ];
@@ -71,7 +73,7 @@ pub fn threads(needed: u64, fewer: &str) -> Result<(), Error> {
 /// Says no if the stacks of so many threads do not fit the address space that `ulimit -v` leaves.
 pub fn stacks(threads: u64, stack_bytes: u64, fewer: &str) -> Result<(), Error> {
     let Some(limit) = getrlimit(Resource::As).current else { return Ok(()) };
-    let used = status_field("self", "VmSize:").and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) * 1024;
+    let used = own_status().and_then(|status| status.vmsize).unwrap_or(0) * 1024;
     let needed = threads * stack_bytes;
     if used + needed > limit {
         return Err(Error::Limits(format!(
@@ -133,7 +135,7 @@ pub fn thread_memory(threads: u64, bytes: u64, fewer: &str) -> Result<(), Error>
 
 /// Memory that this process can still have, bytes, as far as that is known.
 pub fn available_memory() -> Option<u64> {
-    let machine = meminfo_bytes("MemAvailable:");
+    let machine = Meminfo::current().ok().and_then(|memory| memory.mem_available);
     let cgroup = cgroup_room("memory");
     [machine, cgroup].into_iter().flatten().min()
 }
@@ -166,47 +168,32 @@ fn setrlimit_to_hard(resource: Resource) -> Result<(), rustix::io::Errno> {
 
 /// The kernel lets a process with CAP_SYS_ADMIN (21) or CAP_SYS_RESOURCE (24), and root, pass RLIMIT_NPROC.
 fn may_exceed_user_limit() -> bool {
-    let capabilities = status_field("self", "CapEff:").and_then(|hex| u64::from_str_radix(&hex, 16).ok());
-    rustix::process::getuid().is_root() || capabilities.is_some_and(|bits| bits & (1 << 21 | 1 << 24) != 0)
+    let capable = |status: Status| status.capeff & (1 << 21 | 1 << 24) != 0;
+    rustix::process::getuid().is_root() || own_status().is_some_and(capable)
+}
+
+fn own_status() -> Option<Status> {
+    Process::myself().and_then(|process| process.status()).ok()
 }
 
 /// Threads of this process's user.
 fn user_tasks() -> Option<u64> {
-    let user = rustix::process::getuid().as_raw().to_string();
-    let mut tasks = 0;
-    for entry in fs::read_dir("/proc").ok()?.flatten() {
-        let name = entry.file_name();
-        let Some(pid) = name.to_str().filter(|name| name.bytes().all(|b| b.is_ascii_digit())) else {
-            continue;
-        };
-        if status_field(pid, "Uid:").is_some_and(|uid| uid == user) {
-            tasks += status_field(pid, "Threads:").and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
-        }
-    }
-    Some(tasks)
+    let user = rustix::process::getuid().as_raw();
+    let status = |process: ProcResult<Process>| process.and_then(|process| process.status()).ok();
+    let all = all_processes().ok()?.filter_map(status);
+    Some(all.filter(|status| status.ruid == user).map(|status| status.threads).sum())
 }
 
-/// Threads of the machine, from `/proc/loadavg`: "0.00 0.01 0.05 running/all last_pid".
+/// Threads of the machine.
 fn all_tasks() -> Option<u64> {
-    fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().nth(3)?.split('/').nth(1)?.parse().ok()
-}
-
-fn status_field(pid: &str, field: &str) -> Option<String> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
-    Some(line.split_whitespace().next()?.to_owned())
-}
-
-fn meminfo_bytes(field: &str) -> Option<u64> {
-    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
-    let kilobytes = meminfo.lines().find_map(|line| line.strip_prefix(field))?;
-    kilobytes.split_whitespace().next()?.parse::<u64>().ok().map(|kb| kb * 1024)
+    LoadAverage::current().ok().map(|load| u64::from(load.max))
 }
 
 /// The least room for `what`, `pids` or `memory`, of this process's cgroup and those above it.
 fn cgroup_room(what: &str) -> Option<u64> {
-    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let path = own.lines().find_map(|line| line.strip_prefix("0::"))?.trim_start_matches('/').to_owned();
+    let own = Process::myself().and_then(|process| process.cgroups()).ok()?;
+    let unified = own.into_iter().find(|group| group.hierarchy == 0)?;
+    let path = unified.pathname.trim_start_matches('/');
     let root = Path::new("/sys/fs/cgroup");
     let room = |dir: &Path| {
         let read = |file: &str| fs::read_to_string(dir.join(format!("{what}.{file}"))).unwrap_or_default();
@@ -225,11 +212,6 @@ fn room_of(max: &str, current: &str, stat: &str) -> Option<u64> {
     });
     let used = number(current).unwrap_or(0).saturating_sub(cache.sum());
     Some(number(max)?.saturating_sub(used))
-}
-
-/// A file that is one number; `None` for any other, such as "max".
-fn read_number(path: impl AsRef<Path>) -> Option<u64> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -275,6 +257,7 @@ mod tests {
     fn the_kernel_s_files_are_understood() {
         assert!(all_tasks().is_some_and(|n| n > 0));
         assert!(user_tasks().is_some_and(|n| n > 0));
-        assert!(meminfo_bytes("MemAvailable:").is_some_and(|n| n > 1 << 20));
+        assert!(available_memory().is_some_and(|n| n > 1 << 20));
+        assert!(own_status().is_some_and(|status| status.vmsize > Some(0)));
     }
 }

@@ -1,4 +1,7 @@
 //! `/proc/self/mountinfo`: which file system a path is on.
+//!
+//! By hand: `procfs` 0.18 leaves the kernel's escapes in paths (its issue 262), loses the order of options, and gives
+//! nothing of a list with a line that it does not understand.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -23,13 +26,17 @@ pub(crate) struct Mount {
 /// says (`statx`); without it the deepest mount above the path, and of two on one point the later one, which
 /// hides the other.
 pub(crate) fn mount_of(mountinfo: &str, path: &Path, id: Option<u64>) -> Option<Mount> {
-    let mounts: Vec<Mount> = mountinfo.lines().filter_map(parse).collect();
+    let mounts: Vec<Mount> = mounts(mountinfo).collect();
     let told = mounts.iter().find(|mount| Some(mount.id) == id);
     let deepest = || {
         let above = mounts.iter().filter(|mount| path.starts_with(&mount.point));
         above.max_by_key(|mount| mount.point.components().count())
     };
     told.or_else(deepest).cloned()
+}
+
+pub(crate) fn mounts(mountinfo: &str) -> impl Iterator<Item = Mount> {
+    mountinfo.lines().filter_map(parse)
 }
 
 /// `27 1 254:0 /root /point rw,relatime shared:1 - ext4 /dev/root rw,discard`; the optional fields before the dash
@@ -108,6 +115,14 @@ mod tests {
         assert_eq!((mount.device.as_str(), mount.filesystem.as_str()), ("254:0", "ext4"));
         assert_eq!(mount.options, "rw");
         assert_eq!(mount_of(MOUNTS, Path::new("/srv/my data"), None).unwrap().options, "rw,noatime,attr2");
+    }
+
+    #[test]
+    fn a_device_is_found_by_its_number() {
+        let point =
+            |number: &str| mounts(MOUNTS).find(|mount| mount.device == number).map(|mount| mount.point);
+        assert_eq!(point("0:30").as_deref(), Some(Path::new("/srv/my data")));
+        assert_eq!(point("0:3"), None);
     }
 
     #[test]

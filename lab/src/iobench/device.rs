@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use super::set::Set;
 use crate::cli::Bytes;
 use crate::error::Error;
+use crate::mounts::mounts;
 
 /// A device for the time of a run.
 pub(super) struct Device {
@@ -78,9 +79,9 @@ fn claim(path: &Path) -> Result<File, Error> {
     let metadata = fs::metadata(path).map_err(|error| cannot("look at", path, &error))?;
     let number = format!("{}:{}", major(metadata.rdev()), minor(metadata.rdev()));
     let system = PathBuf::from(format!("/sys/dev/block/{number}"));
-    if let Some(point) = mount_point(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(), &number)
-    {
-        return refused(&format!("it is mounted at {point}"));
+    let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    if let Some(mount) = mounts(&mountinfo).find(|mount| mount.device == number) {
+        return refused(&format!("it is mounted at {}", mount.point.display()));
     }
     if let Some(partition) = entry(&system, |entry| entry.join("partition").exists()) {
         return refused(&format!("it has partitions ({partition})"));
@@ -103,31 +104,10 @@ fn entry(dir: &Path, holds: impl Fn(&Path) -> bool) -> Option<String> {
     Some(found.file_name().to_string_lossy().into_owned())
 }
 
-/// Where the device of that number is mounted.
-fn mount_point(mountinfo: &str, number: &str) -> Option<String> {
-    mountinfo.lines().find_map(|line| {
-        let mut words = line.split(' ').skip(2);
-        (words.next()? == number).then(|| words.nth(1).map(str::to_owned))?
-    })
-}
-
 fn cannot(what: &str, path: &Path, error: &io::Error) -> Error {
     let advice = match error.kind() {
         io::ErrorKind::PermissionDenied => "run as root, or as a user that may (group disk)",
         _ => "name a device that works",
     };
     Error::Data(format!("cannot {what} {}: {error}; {advice}", path.display()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mounts_are_found_by_number() {
-        let mountinfo = "27 1 254:0 / / rw,relatime shared:1 - ext4 /dev/root rw\n\
-            30 27 254:16 / /srv rw - xfs /dev/vdb rw\n";
-        assert_eq!(mount_point(mountinfo, "254:16").as_deref(), Some("/srv"));
-        assert_eq!(mount_point(mountinfo, "254:1"), None);
-    }
 }

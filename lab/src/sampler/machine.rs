@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use procfs::{CpuInfo, Current, Meminfo};
 use serde::{Deserialize, Serialize};
 
 use crate::mounts::mount_of;
@@ -24,14 +25,13 @@ pub struct Machine {
 impl Machine {
     /// Asks the kernel. `data_dir` may not exist yet. What cannot be found out reads `unknown`, or 0.
     pub fn detect(data_dir: &Path) -> Self {
-        let read = |path| fs::read_to_string(path).unwrap_or_default();
         let known = |text: Option<String>| text.unwrap_or_else(|| "unknown".into());
         let kernel = rustix::system::uname();
         let kernel = format!("{} {}", kernel.sysname().to_string_lossy(), kernel.release().to_string_lossy());
         Machine {
-            cpu_model: known(cpu_model(&read("/proc/cpuinfo"))),
+            cpu_model: known(CpuInfo::current().ok().and_then(|cpus| model_of(&cpus))),
             cores: std::thread::available_parallelism().map_or(0, |n| n.get() as u32),
-            memory_bytes: memory_bytes(&read("/proc/meminfo")).unwrap_or(0),
+            memory_bytes: Meminfo::current().map_or(0, |memory| memory.mem_total),
             kernel,
             file_system: known(file_system(data_dir)),
             flifo_version: env!("CARGO_PKG_VERSION").into(),
@@ -51,31 +51,24 @@ fn file_system(data_dir: &Path) -> Option<String> {
 }
 
 /// x86 says `model name`; ARM has none, and some others say `cpu`.
-fn cpu_model(cpuinfo: &str) -> Option<String> {
-    ["model name", "cpu", "Processor"].iter().find_map(|wanted| {
-        let value = cpuinfo.lines().find_map(|line| {
-            let (name, value) = line.split_once(':')?;
-            (name.trim() == *wanted).then(|| value.trim())
-        })?;
-        Some(value.split_whitespace().collect::<Vec<_>>().join(" "))
-    })
-}
-
-fn memory_bytes(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
+fn model_of(cpus: &CpuInfo) -> Option<String> {
+    let model = cpus.get_field(0, "model name").or_else(|| cpus.get_field(0, "cpu"))?;
+    Some(model.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 #[cfg(test)]
 mod tests {
+    use procfs::FromRead;
+
     use super::*;
 
     #[test]
-    fn cpu_and_memory() {
-        let cpuinfo = "processor\t: 0\nmodel name\t: Some(R)  CPU @ 2.50GHz\n";
-        assert_eq!(cpu_model(cpuinfo).as_deref(), Some("Some(R) CPU @ 2.50GHz"));
-        assert_eq!(cpu_model("processor\t: 0\nBogoMIPS\t: 50\n"), None);
-        assert_eq!(memory_bytes("MemTotal:       2048 kB\nMemFree: 1 kB\n"), Some(2 << 20));
+    fn the_model_of_a_processor() {
+        let model = |cpuinfo: &str| model_of(&CpuInfo::from_read(cpuinfo.as_bytes()).unwrap());
+        let two =
+            "processor\t: 0\nmodel name\t: Some(R)  CPU @ 2.50GHz\n\nprocessor\t: 1\nmodel name\t: Other\n";
+        assert_eq!(model(two).as_deref(), Some("Some(R) CPU @ 2.50GHz"));
+        assert_eq!(model("processor\t: 0\nBogoMIPS\t: 50\n"), None);
     }
 
     #[test]

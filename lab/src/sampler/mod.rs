@@ -12,7 +12,7 @@
 //! Failure: a counter that cannot be read makes its figures `None`; a cell never fails for it.
 
 mod machine;
-mod procfs;
+mod reading;
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
@@ -22,8 +22,9 @@ pub use machine::Machine;
 pub(crate) use machine::existing;
 
 use crate::results::{HostFigures, Second};
-use procfs::{Reading, Stat};
-pub(crate) use procfs::{process_ns, thread_ns};
+pub(crate) use reading::thread_ns;
+use reading::{Reading, Stat};
+pub use reading::{Switches, process_ns};
 
 /// Time between samples, as vmstat's usual `1`.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -176,7 +177,6 @@ fn second(start: &Reading, from: &Reading, to: &Reading) -> Second {
 
 #[cfg(test)]
 mod tests {
-    use super::procfs::Stat;
     use super::*;
 
     fn reading(start: Instant, at_s: f64, factor: u64, running: u32) -> Reading {

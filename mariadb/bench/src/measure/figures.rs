@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::procfs::Usage;
 use super::reading::Reading;
+use super::usage::Usage;
 use crate::sysbench::Report;
 use crate::workload::Workload;
 
