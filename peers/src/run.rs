@@ -95,7 +95,7 @@ fn print(text: &str) {
     let _ = write!(std::io::stdout(), "{text}");
 }
 
-fn results(plan: &Plan, machine: Machine) -> Results {
+pub(crate) fn results(plan: &Plan, machine: Machine) -> Results {
     let settings = &plan.settings;
     let peer = |driver: &crate::store::Driver| Peer {
         name: driver.about.name,
