@@ -229,7 +229,7 @@ fn load_step(
 ) -> bool {
     let name = plan.peers[step.peer].about.name;
     let dir = temp.join(format!("{name}-load"));
-    memory::touch(2 * plan.settings_of(step.peer).cache_bytes);
+    memory::touch(memory::at_hand(touched_bytes(plan)));
     let sampler = Sampler::start(Server::RestOfThisProcess, Vec::new());
     // An empty database may write its log's files at once: a load begins when it asks for the first row.
     let mut begun = None;
@@ -317,8 +317,7 @@ fn check_limits(plan: &Plan, dir: &Path) -> Result<(), Error> {
     limits::descriptors(threads * DESCRIPTORS_A_THREAD + DESCRIPTORS, limits::FEWER_THREADS)?;
     limits::threads(threads, limits::FEWER_THREADS)?;
     limits::stacks(threads, cell::STACK_BYTES as u64, limits::FEWER_THREADS)?;
-    let rows = plan.rows * size_of::<Row>() as u64;
-    let memory = peers * plan.settings.cache_bytes + threads * THREAD_BYTES + rows;
+    let memory = memory_bytes(plan);
     if let Some(available) = limits::available_memory().filter(|available| *available < memory) {
         return Err(Error::Limits(format!(
             "{peers} peers with a cache of {} each, and {threads} threads, take {} of memory and {} are available; use fewer --rows, --peers or --threads, or a smaller --cache",
@@ -333,8 +332,25 @@ fn check_limits(plan: &Plan, dir: &Path) -> Result<(), Error> {
             "disk full: the databases may take {} and {} has {} free; use another --dir, fewer --rows or --peers",
             Bytes(disk),
             dir.display(),
+/// What a load has touched before: its own cache, and as much again.
+fn touched_bytes(plan: &Plan) -> u64 {
+    plan.settings.cache_bytes.saturating_mul(2)
+}
+
+/// Memory that the run takes. What a load has touched is given back before its own database is there, which takes less.
+fn memory_bytes(plan: &Plan) -> u64 {
+    let caches = plan.settings.cache_bytes.saturating_mul(plan.peers.len() as u64);
+    let threads = u64::from(plan.settings.threads) * THREAD_BYTES;
+    let rows = plan.rows * size_of::<Row>() as u64;
+    let load = if plan.workloads.contains(&Workload::Load) { touched_bytes(plan) } else { 0 };
+    caches.saturating_add(threads).saturating_add(rows).saturating_add(load)
+}
+
             Bytes(free)
         ))),
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;
