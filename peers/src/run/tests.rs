@@ -21,8 +21,8 @@ fn a_load_takes_what_it_touches() {
         let line = "--peers flifo,lmdb --rows 2000 --cache 64M --threads 1,4 --workloads";
         memory_bytes(&plan(&format!("{line} {workloads}")))
     };
-    assert_eq!(bytes("update"), (2 * 64 << 20) + 4 * THREAD_BYTES + 2_000 * size_of::<Row>() as u64);
-    assert_eq!(bytes("load,update"), bytes("update") + (2 * 64 << 20));
+    assert_eq!(bytes("update"), 2 * (64 << 20) + 4 * THREAD_BYTES + 2_000 * size_of::<Row>() as u64);
+    assert_eq!(bytes("load,update"), bytes("update") + 2 * (64 << 20));
     let too_much = plan("--peers flifo,lmdb --threads 1 --cache 9000000000G");
     assert_eq!(check_limits(&too_much, Path::new(".")).unwrap_err().exit_code(), 4);
 }
