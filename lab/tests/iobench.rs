@@ -220,6 +220,18 @@ fn a_file_that_fails_ends_its_cells_and_no_more() {
     assert!(is_empty(&dir));
 }
 
+/// The run itself has the files of all sets open besides its workers.
+#[test]
+fn a_low_soft_limit_of_descriptors_is_raised_for_all_files() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -S -n 400 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_flifo"), "iobench"]);
+    command.arg(temp.path()).args(["--size", "8M", "--time", "0.1", "--rounds", "1", "--block", "4K"]);
+    command.args(["--files", "64,128", "--concurrency", "2", "--workload", "random-read"]);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+}
+
 #[test]
 fn bad_input_is_told_in_one_line() {
     let temp = tempfile::tempdir().unwrap();

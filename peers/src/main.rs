@@ -15,6 +15,8 @@
 mod actor;
 mod args;
 mod cell;
+#[cfg(test)]
+mod fake;
 mod memory;
 mod plan;
 mod report;

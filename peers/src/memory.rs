@@ -5,10 +5,16 @@
 //! a peer that asks for its cache anew each time and one that uses what its process has. So before each load memory is
 //! touched, and given back.
 
+use flifo::limits;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// Bytes from one touch to the next: no page is smaller.
 const STEP: usize = 4096;
+
+/// So many bytes, or what is available by now: a database that grew meanwhile must not make the kernel end the run.
+pub(crate) fn at_hand(bytes: u64) -> u64 {
+    limits::available_memory().map_or(bytes, |available| bytes.min(available))
+}
 
 /// Touches so many bytes, in huge pages where there are such, and gives them back. Does nothing if there are not so many.
 pub(crate) fn touch(bytes: u64) {
@@ -29,6 +35,12 @@ pub(crate) fn touch(bytes: u64) {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn no_more_is_touched_than_there_is() {
+        assert_eq!(super::at_hand(1 << 12), 1 << 12);
+        assert!(super::at_hand(u64::MAX) < u64::MAX);
+    }
+
     #[test]
     fn memory_is_given_back() {
         for _ in 0..100 {

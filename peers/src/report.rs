@@ -13,6 +13,10 @@ use crate::results::{Cell, Peer, Results};
 use crate::workload::Workload;
 
 const OURS: &str = "flifo";
+/// Before the number of rounds that a ratio is of, where it is not all.
+const OF: &str = " of ";
+/// Instead of a ratio to nothing.
+const DID_NONE: &str = "it did none";
 
 /// For whom the text is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,11 +123,14 @@ fn of_workload(text: &mut String, plan: &Plan, results: &Results, workload: Work
         format::maybe(cell.per_s().map(|spread| spread.median))
     });
     if results.cells.iter().any(|cell| cell.workload == name && cell.peer == OURS) && plan.peers.len() > 1 {
-        tables(text, "flifo / peer, of rounds that ran side by side: median, lowest..highest", &|cell| {
-            match cell.peer == OURS {
-                true => "1".into(),
-                false => format::ratio(results.ratio(OURS, cell)),
-            }
+        let others = || results.cells.iter().filter(|cell| cell.workload == name && cell.peer != OURS);
+        let mut title = "flifo / peer, of rounds that ran side by side: median, lowest..highest".to_owned();
+        if others().any(|cell| ratio(results, cell).contains(OF)) {
+            title += "; \"of N\": in the other rounds not one of the peer's operations ended in time";
+        }
+        tables(text, &title, &|cell| match cell.peer == OURS {
+            true => "1".into(),
+            false => ratio(results, cell),
         });
     }
     if workload == Workload::Load {
@@ -178,12 +185,24 @@ pub(crate) fn threads(threads: u32) -> String {
     if threads == 1 { "1 thread".into() } else { format!("{threads} threads") }
 }
 
+/// flifo's throughput by the cell's; of how many rounds, if in others the peer did nothing.
+fn ratio(results: &Results, cell: &Cell) -> String {
+    let (spread, pairs) = results.ratio(OURS, cell);
+    let ratio = format::ratio(spread);
+    match spread {
+        None if pairs > 0 => DID_NONE.into(),
+        Some(spread) if spread.count < pairs => format!("{ratio}{OF}{}", spread.count),
+        _ => ratio,
+    }
+}
+
 /// One line about a cell that has been measured, for who looks on.
 pub(crate) fn row(results: &Results, cell: &Cell) -> String {
     let ms = |spread: Option<Spread>| format::maybe(spread.map(|spread| spread.median / 1e3));
-    let ratio = match cell.peer == OURS {
-        true => String::new(),
-        false => format!("flifo / it {}", format::ratio(results.ratio(OURS, cell))),
+    let ratio = match ratio(results, cell) {
+        _ if cell.peer == OURS => String::new(),
+        none if none == DID_NONE => none,
+        ratio => format!("flifo / it {ratio}"),
     };
     format!(
         "{:<13} {:>12}  {:<8} {:>12} {:<15} p99 {:>8} ms  {ratio}",
@@ -194,4 +213,45 @@ pub(crate) fn row(results: &Results, cell: &Cell) -> String {
         cell.unit,
         ms(cell.spread(|round| round.p99_us)),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use flifo::sampler::Machine;
+
+    use super::*;
+    use crate::args::Args;
+    use crate::plan::Step;
+    use crate::results::Round;
+
+    /// What is said of a peer's rounds beside flifo's.
+    fn said(ours: &[f64], its: &[f64]) -> (String, String) {
+        let line = ["flifo-peers", "--peers", "flifo,lmdb", "--workloads", "update", "--threads", "1"];
+        let plan = Plan::new(&Args::try_parse_from(line).unwrap(), 2).unwrap();
+        let mut results = crate::run::results(&plan, Machine::default());
+        for (peer, rounds) in [ours, its].into_iter().enumerate() {
+            for (round, &operations_per_s) in (0..).zip(rounds) {
+                let step = Step { workload: Workload::Update, threads: 1, peer, round };
+                let round = Round { round, operations_per_s, ..Round::default() };
+                results.cell_mut(&plan, &step).rounds.push(round);
+            }
+        }
+        let cell = results.cell("update", 1, "lmdb").unwrap();
+        (ratio(&results, cell), row(&results, cell))
+    }
+
+    #[test]
+    fn rounds_in_which_a_peer_did_nothing_are_told() {
+        let ours = [10.0; 3];
+        assert_eq!(said(&ours, &[0.0, 0.0, 5.0]).0, "2.00 of 1");
+        assert_eq!(said(&ours, &[0.0, 10.0, 5.0]).0, "1.50 1.00..2.00 of 2");
+        assert_eq!(said(&ours, &[2.0, 10.0, 5.0]).0, "2.00 1.00..5.00");
+        // A round that only one of them has is no pair.
+        assert_eq!(said(&ours[..2], &[5.0, 5.0, 0.0]).0, "2.00 2.00..2.00");
+        assert_eq!(said(&[], &[5.0]).0, "-");
+        let (none, row) = said(&ours, &[0.0; 3]);
+        assert_eq!(none, "it did none");
+        assert!(row.ends_with("ms  it did none"), "{row}");
+    }
 }

@@ -163,10 +163,13 @@ impl Results {
         self.cells.iter().find(|c| c.workload == workload && c.threads == threads && c.peer == peer)
     }
 
-    /// flifo's throughput by another peer's, of paired rounds.
-    pub(crate) fn ratio(&self, ours: &str, cell: &Cell) -> Option<Spread> {
-        let ours = self.cell(&cell.workload, cell.threads, ours)?;
+    /// flifo's throughput by another peer's, of paired rounds, and how many pairs there are: one in which the peer did
+    /// nothing has no ratio.
+    pub(crate) fn ratio(&self, ours: &str, cell: &Cell) -> (Option<Spread>, usize) {
+        let Some(ours) = self.cell(&cell.workload, cell.threads, ours) else { return (None, 0) };
         let per_s = |cell: &Cell| cell.rounds_of(|round| Some(round.operations_per_s));
-        paired_ratio(&per_s(ours), &per_s(cell))
+        let (ours, its) = (per_s(ours), per_s(cell));
+        let pairs = its.iter().filter(|(round, _)| ours.iter().any(|(other, _)| other == round)).count();
+        (paired_ratio(&ours, &its), pairs)
     }
 }

@@ -90,7 +90,8 @@ pub(crate) trait Store: Send + Sync {
 pub(crate) trait Handle: Send {
     /// One read by itself; false if there is no such row.
     fn get(&mut self, id: u64, value: &mut Vec<u8>) -> Done<bool>;
-    /// One scan by itself: up to `limit` rows from `from`, ascending.
+    /// One scan by itself: up to `limit` rows from `from`, ascending. Ids are dense, so a store may look at `limit` ids
+    /// from `from` on and no further, as who scans a known range would: a whole scan has the same rows.
     fn scan(&mut self, from: u64, limit: usize, each: &mut Each<'_>) -> Done;
     /// One try of a transaction: all of `work`, committed as durably as the settings say, or nothing of it.
     fn transact(&mut self, work: &mut Work<'_>) -> Done;
@@ -104,7 +105,7 @@ pub(crate) trait Txn {
     fn get_for_update(&mut self, id: u64, value: &mut Vec<u8>) -> Done<bool> {
         self.get(id, value)
     }
-    /// Reads up to `limit` rows from `from`, ascending.
+    /// Reads up to `limit` rows from `from`, ascending; see [`Handle::scan`].
     fn scan(&mut self, from: u64, limit: usize, each: &mut Each<'_>) -> Done;
     /// Gives a row that is there another value.
     fn update(&mut self, id: u64, value: &[u8]) -> Done;

@@ -287,13 +287,16 @@ impl Space {
     }
 }
 
-/// A directory is ours that says so, or that a run was killed in before it could: with nothing else in it.
+/// A directory is ours that says so, or that a run was killed in before it could: with nothing else in it. What cannot
+/// be read as text says something else.
 fn is_ours(dir: &Path) -> bool {
-    match fs::read_to_string(dir.join(NAME)) {
-        Ok(text) if !text.is_empty() => text.starts_with(HEAD),
-        _ => fs::read_dir(dir)
-            .is_ok_and(|mut entries| entries.all(|entry| entry.is_ok_and(|entry| entry.file_name() == NAME))),
-    }
+    let says_nothing = match fs::read_to_string(dir.join(NAME)) {
+        Ok(text) if text.starts_with(HEAD) => return true,
+        Ok(text) => text.is_empty(),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    };
+    let is_it = |entry: io::Result<fs::DirEntry>| entry.is_ok_and(|entry| entry.file_name() == NAME);
+    says_nothing && fs::read_dir(dir).is_ok_and(|mut entries| entries.all(is_it))
 }
 
 fn read_list(dir: &Path) -> io::Result<Vec<Listed>> {
@@ -456,6 +459,22 @@ mod tests {
         assert!(error.to_string().contains("overwrites no file"), "{error}");
         drop(files);
         assert_eq!(fs::read_to_string(dir.join("data-1-of-1")).unwrap(), "all my work");
+    }
+
+    #[test]
+    fn a_file_of_that_name_that_is_no_text_stays() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path().join(NAME);
+        fs::create_dir(&dir).unwrap();
+        let theirs = b"\x7fELF\xff\xfe";
+        fs::write(dir.join(NAME), theirs).unwrap();
+        let error = open(temp.path(), false).err().expect("it is somebody else's");
+        assert_eq!(fs::read(dir.join(NAME)).unwrap(), theirs, "{error}");
+        assert!(error.to_string().contains("not flifo's"), "{error}");
+        // One that a run was killed in before it could say that the directory is its own.
+        fs::write(dir.join(NAME), "").unwrap();
+        drop(open(temp.path(), false).unwrap());
+        assert!(!dir.exists());
     }
 
     #[test]

@@ -108,18 +108,17 @@ impl Job {
         Ok(Places { block, first: kept_bytes / block, blocks_per_file, files: self.files.len() as u64 })
     }
 
-    /// The region of one of so many writers of a log.
+    /// The region of one of so many writers of a log, which is the first file alone.
     pub(super) fn log_region(&self, writer: u32, writers: u32) -> Result<Region, Failed> {
-        let (file, index, per_file) = self.spread(writer, writers);
         let block = u64::from(self.block_bytes);
-        let bytes = self.file_bytes / per_file / block * block;
+        let bytes = self.file_bytes / u64::from(writers) / block * block;
         if bytes == 0 {
             return Err(Failed(format!(
-                "{writers} writers of a log do not find room for a block each in {} bytes; use a larger --size",
+                "{writers} writers of a log do not find room for a block each in {} bytes; use a larger --size or fewer --files",
                 self.file_bytes
             )));
         }
-        Ok(Region { file, offset: index * bytes, bytes })
+        Ok(Region { file: 0, offset: u64::from(writer) * bytes, bytes })
     }
 
     /// This worker's doublewrite area, at the beginning of a file.
@@ -335,11 +334,10 @@ mod tests {
     #[test]
     fn writers_of_a_log_do_not_meet() {
         let job = job(Workload::Log, 2, 10 * 4096);
-        let regions: Vec<_> = (0..5).map(|writer| job.log_region(writer, 5).unwrap()).collect();
-        // Three share a file of ten blocks: three blocks each.
-        let expected = [(0, 0), (1, 0), (0, 3), (1, 3), (0, 6)];
+        let regions: Vec<_> = (0..3).map(|writer| job.log_region(writer, 3).unwrap()).collect();
+        // All in one file of ten blocks: three blocks each.
         let found: Vec<_> = regions.iter().map(|region| (region.file, region.offset / 4096)).collect();
-        assert_eq!(found, expected);
+        assert_eq!(found, [(0, 0), (0, 3), (0, 6)]);
         assert!(regions.iter().all(|region| region.bytes == 3 * 4096));
         assert!(job.log_region(0, 100).is_err());
     }

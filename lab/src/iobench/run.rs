@@ -180,7 +180,9 @@ fn settings(plan: &Plan, size_bytes: u64) -> IoSettings {
 /// What the run takes of the system, asked before anything is touched.
 fn check_limits(plan: &Plan) -> Result<(), Error> {
     let most = |figure: fn(&Cell) -> u64| plan.cells.iter().map(figure).max().unwrap_or(0);
-    limits::descriptors(most(|cell| cell::needs(cell).0), SMALLER_CONCURRENCY)?;
+    // A group's sets are open for as long as its cells run; groups are no more than all sets.
+    let sets: u64 = plan.files().into_iter().map(u64::from).sum();
+    limits::descriptors(sets + most(|cell| cell::needs(cell).0), "a smaller --concurrency or fewer --files")?;
     limits::threads(most(|cell| cell::needs(cell).1), SMALLER_CONCURRENCY)?;
     let memory = plan.cells.iter().map(|cell| cell::memory_bytes(cell, plan.batch_blocks)).max().unwrap_or(0);
     limits::thread_memory(most(|cell| cell.concurrency.into()), memory, SMALLER_CONCURRENCY)?;

@@ -1,7 +1,6 @@
 //! A store that forgets, one that does things twice, one that hangs, one that says no: each is found out.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use clap::Parser as _;
 use flifo::crew::Driver as _;
@@ -9,109 +8,7 @@ use flifo::results::HostFigures;
 
 use super::*;
 use crate::args::Args;
-use crate::row;
-use crate::store::{Each, Handle, Txn, Work};
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fault {
-    None,
-    /// Every third update is acknowledged and not done.
-    Forgets,
-    /// The first update is done twice.
-    Twice,
-    /// Nobody comes out of an update while the test holds the door.
-    Hangs,
-    /// The first update is an error.
-    Fails,
-    /// Another is in the way of each first try.
-    Conflicts,
-}
-
-/// Rows in memory, behind one lock.
-struct Fake {
-    fault: Fault,
-    rows: Mutex<Vec<[u8; row::VALUE_BYTES]>>,
-    updates: Mutex<u64>,
-    door: Mutex<Receiver<()>>,
-}
-
-struct Held(Arc<Fake>);
-
-/// The store needs a way back to itself for its handles.
-struct Shared(Arc<Fake>);
-
-impl Store for Shared {
-    fn handle(&self) -> Done<Box<dyn Handle>> {
-        Ok(Box::new(Held(Arc::clone(&self.0))))
-    }
-}
-
-impl Handle for Held {
-    fn get(&mut self, id: u64, value: &mut Vec<u8>) -> Done<bool> {
-        value.clear();
-        value.extend_from_slice(&self.0.rows.lock().unwrap()[id as usize]);
-        Ok(true)
-    }
-
-    fn scan(&mut self, from: u64, limit: usize, each: &mut Each<'_>) -> Done {
-        let rows = self.0.rows.lock().unwrap();
-        for (id, value) in rows.iter().enumerate().skip(from as usize).take(limit) {
-            each(id as u64, value);
-        }
-        Ok(())
-    }
-
-    fn transact(&mut self, work: &mut Work<'_>) -> Done {
-        work(self)
-    }
-}
-
-impl Txn for Held {
-    fn get(&mut self, id: u64, value: &mut Vec<u8>) -> Done<bool> {
-        Handle::get(self, id, value)
-    }
-
-    fn scan(&mut self, from: u64, limit: usize, each: &mut Each<'_>) -> Done {
-        Handle::scan(self, from, limit, each)
-    }
-
-    fn update(&mut self, id: u64, value: &[u8]) -> Done {
-        let mut updates = self.0.updates.lock().unwrap();
-        *updates += 1;
-        let mut value: [u8; row::VALUE_BYTES] = value.try_into().unwrap();
-        match self.0.fault {
-            Fault::Hangs => {
-                drop(updates);
-                // Until the test lets go of the other end.
-                let _ = self.0.door.lock().unwrap().recv();
-                return Ok(());
-            }
-            Fault::Fails => return Err(Fail::Store("as asked".into())),
-            Fault::Forgets if updates.is_multiple_of(3) => return Ok(()),
-            Fault::Conflicts if updates.is_multiple_of(2) => {}
-            Fault::Conflicts => return Err(Fail::Conflict),
-            Fault::Twice if *updates == 1 => row::update_k(&mut value),
-            _ => {}
-        }
-        self.0.rows.lock().unwrap()[id as usize] = value;
-        Ok(())
-    }
-
-    fn insert(&mut self, id: u64, value: &[u8]) -> Done {
-        self.update(id, value)
-    }
-
-    fn delete(&mut self, _id: u64) -> Done {
-        Ok(())
-    }
-}
-
-fn base(fault: Fault) -> (Base, Sender<()>) {
-    let (open, door) = channel();
-    let rows = row::rows(1, 2_000).map(|(_, value)| value).collect();
-    let fake = Fake { fault, rows: Mutex::new(rows), updates: Mutex::new(0), door: Mutex::new(door) };
-    (Base { store: Arc::new(Shared(Arc::new(fake))), updates: Some(0), is_stuck: false }, open)
-}
+use crate::fake::{Fault, ROWS, base};
 
 /// One cell of one thread, which nobody disturbs.
 fn cell(fault: Fault, workload: Workload) -> (Ended, Base) {
@@ -139,7 +36,7 @@ fn what_was_acknowledged_is_counted() {
         let (ended, base) = cell(Fault::None, workload);
         let Ended::Measured(round) = ended else { panic!("{workload}: no figures") };
         assert!(round.updates_checked > Some(0), "{workload}");
-        let in_rows = counters(&*base.store, 2_000).unwrap();
+        let in_rows = counters(&*base.store, ROWS).unwrap();
         assert_eq!((base.updates, round.updates_checked), (Some(in_rows), Some(in_rows)), "{workload}");
     }
     let (ended, base) = cell(Fault::None, Workload::Range1000);
@@ -166,7 +63,7 @@ fn retries_are_read_with_their_operations() {
         peer: 0,
         store: Arc::clone(&base.store),
         workload: Workload::Update,
-        rows: 2_000,
+        rows: ROWS,
         seed: 1,
         round: 0,
         control: Arc::clone(&control),

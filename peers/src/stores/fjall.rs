@@ -121,7 +121,9 @@ fn scan(
     limit: usize,
     each: &mut Each<'_>,
 ) -> Done {
-    for found in reader.range(rows, row::key(from)..).take(limit) {
+    // A transaction takes the whole range for read: without an end every commit behind it would be a conflict.
+    let range = row::key(from)..row::key(from.saturating_add(limit as u64));
+    for found in reader.range(rows, range) {
         let (key, value) = found.into_inner()?;
         each(row::id(&key).unwrap_or(u64::MAX), &value);
     }

@@ -162,10 +162,13 @@ fn scan<D: DBAccess>(
     each: &mut Each<'_>,
 ) -> Done {
     rows.seek(row::key(from));
-    for _ in 0..limit {
+    for left in (0..limit).rev() {
         let Some((key, value)) = rows.item() else { break };
         each(row::id(key).unwrap_or(u64::MAX), value);
-        rows.next();
+        // Behind the last row wanted another block may have to be read.
+        if left > 0 {
+            rows.next();
+        }
     }
     Ok(rows.status()?)
 }

@@ -133,6 +133,30 @@ macro_rules! each {
 
 each!(flifo redb lmdb fjall rocksdb sqlite sled);
 
+/// What one transaction scans conflicts with what another one changes there, and with nothing else.
+#[test]
+fn an_optimistic_scan_reads_its_own_rows_alone() {
+    let driver = ALL.iter().find(|driver| driver.about.name == "fjall").unwrap();
+    let temp = tempfile::tempdir().unwrap();
+    let store = loaded(driver, temp.path(), Durability::None);
+    let (mut ours, mut other) = (store.handle().unwrap(), store.handle().unwrap());
+    let mut while_other_changes = |row: u64| {
+        ours.transact(&mut |txn| {
+            let mut count = 0;
+            txn.scan(0, 100, &mut |_, _| count += 1)?;
+            assert_eq!(count, 100);
+            increment(other.as_mut(), row);
+            txn.update(1, &row::value(1, 1))
+        })
+    };
+    for row in [100, 2_000, ROWS - 1] {
+        assert!(while_other_changes(row).is_ok(), "row {row} was not read");
+    }
+    for row in [0, 99] {
+        assert!(matches!(while_other_changes(row), Err(Fail::Conflict)), "row {row} was read");
+    }
+}
+
 #[test]
 fn versions_are_known() {
     for driver in ALL {

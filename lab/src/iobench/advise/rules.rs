@@ -10,6 +10,8 @@ use crate::statistics::Spread;
 
 /// InnoDB's page, and the engine's.
 const PAGE_BYTES: u32 = 16_384;
+/// The smallest that either has.
+const PAGE_BYTES_MIN: u32 = 4096;
 /// What is as good as the best.
 const ENOUGH: f64 = 0.95;
 /// I/Os that one of InnoDB's I/O threads keeps in flight with native AIO.
@@ -42,11 +44,9 @@ impl<'a> Evidence<'a> {
         let panels = panels(results);
         let random = panels.iter().filter(|panel| panel.workload.starts_with("random"));
         let sizes: Vec<u32> = random.flat_map(|panel| panel.distinct(|key| key.block_bytes)).collect();
-        let page_bytes = if sizes.contains(&PAGE_BYTES) {
-            PAGE_BYTES
-        } else {
-            sizes.into_iter().max().unwrap_or(PAGE_BYTES)
-        };
+        // The page's own or the nearest below; a larger block says less of pages the larger it is.
+        let (small, large): (Vec<u32>, Vec<u32>) = sizes.into_iter().partition(|size| *size <= PAGE_BYTES);
+        let page_bytes = small.into_iter().max().or(large.into_iter().min()).unwrap_or(PAGE_BYTES);
         Evidence { results, panels, page_bytes }
     }
 
@@ -221,9 +221,10 @@ impl<'a> Evidence<'a> {
         Advice::new(NAMES.0, value, NAMES.1, value, because)
     }
 
-    /// Reads of the smallest and of the largest block, otherwise alike, where the smallest peaks.
+    /// Reads of the smallest and of the largest block that a page can be, otherwise alike, where the smallest peaks.
     fn small_and_large(&self) -> Option<(&'a IoCell, &'a IoCell)> {
-        let curves = self.curves("random-read");
+        let mut curves = self.curves("random-read");
+        curves.retain(|curve| (PAGE_BYTES_MIN..=PAGE_BYTES).contains(&curve.key().block_bytes));
         let smallest = curves.iter().map(|curve| curve.key().block_bytes).min()?;
         let of_smallest = curves.iter().filter(|curve| curve.key().block_bytes == smallest);
         let small = best(of_smallest.map(|curve| curve.peak()))?;

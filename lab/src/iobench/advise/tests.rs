@@ -150,6 +150,34 @@ fn the_page_size_that_reads_pay_for() {
     assert!(size(100.0, 100.0).because.contains("no difference seen in reads per second"));
     let one = run(&[(key("random-read", "direct", 16_384, 4, 64), &[1.0])]);
     assert!(advice(&one, "page_size").because.ends_with("--block 4K,16K"));
+    // A page has 4K to 16K: what other blocks do is no reason for one of their size.
+    let other = |bytes: u32, iops: &'static [f64]| (key("random-read", "direct", bytes, 4, 64), iops);
+    let (sector, megabyte) = (other(512, &[400_000.0]), other(1 << 20, &[100_000.0]));
+    let none = run(&[sector.clone(), megabyte.clone(), other(16_384, &[100.0])]);
+    assert!(advice(&none, "page_size").because.ends_with("--block 4K,16K"));
+    for (large, page) in [(35_000.0, "4K"), (100_000.0, "16K")] {
+        let large = [large];
+        let all = [
+            sector.clone(),
+            other(4096, &[100_000.0]),
+            (key("random-read", "direct", 16_384, 4, 64), &large[..]),
+            megabyte.clone(),
+        ];
+        assert_eq!(value(&run(&all), "page_size").as_deref(), Some(page));
+    }
+}
+
+#[test]
+fn pages_are_counted_in_blocks_of_their_size() {
+    let most = |cells: &[(u32, f64)]| {
+        let rounds: Vec<[f64; 1]> = cells.iter().map(|(_, iops)| [*iops]).collect();
+        let keys = cells.iter().map(|(bytes, _)| key("random-write", "direct", *bytes, 1, 16));
+        let cells: Vec<(IoKey, &[f64])> = keys.zip(rounds.iter().map(|iops| &iops[..])).collect();
+        value(&run(&cells), "io_capacity_max")
+    };
+    assert_eq!(most(&[(512, 9000.0), (4096, 8000.0), (1 << 20, 100.0)]).as_deref(), Some("8000"));
+    assert_eq!(most(&[(4096, 8000.0), (16_384, 4000.0), (1 << 20, 100.0)]).as_deref(), Some("4000"));
+    assert_eq!(most(&[(65_536, 1000.0), (1 << 20, 100.0)]).as_deref(), Some("1000"));
 }
 
 #[test]
