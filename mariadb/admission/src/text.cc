@@ -2,6 +2,7 @@
 
 #include "text.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace flifo {
@@ -63,8 +64,11 @@ bool begins_with_words(const char *text, unsigned length, const char *words) {
   return true;
 }
 
-// Whether a function is called whose name is `before` until this place and `after` from there on.
-bool calls(const char *text, const char *at, const char *end, const char *before, const char *after) {
+// Whether a function is called whose name is `before` until this place and `after` from there on. `hidden` is the answer if more
+// white space and comments follow than are looked at: to their end for each name, a long text of names and comments that do not
+// end would take a time of its square.
+bool calls(const char *text, const char *at, const char *end, const char *before, const char *after, bool hidden) {
+  constexpr long LOOKED_AT = 256;
   const auto before_length = static_cast<long>(strlen(before));
   if (at - text < before_length) return false;
   const char *name = at - before_length;
@@ -72,8 +76,12 @@ bool calls(const char *text, const char *at, const char *end, const char *before
   if (!begins(name, static_cast<unsigned>(at - name), before)) return false;
   if (!begins(at, static_cast<unsigned>(end - at), after)) return false;
   at += strlen(after);
-  while (const unsigned skip = skipped(at, static_cast<unsigned>(end - at))) at += skip;
-  return at != end && *at == '(';
+  for (const char *from = at; at - from < LOOKED_AT;) {
+    const unsigned skip = skipped(at, static_cast<unsigned>(std::min<long>(end - at, LOOKED_AT)));
+    if (skip == 0) return at != end && *at == '(';
+    at += skip;
+  }
+  return hidden;
 }
 
 }  // namespace
@@ -96,15 +104,16 @@ bool Text::ends_with_words(const char *words) const {
   return false;
 }
 
-// Every low line is looked at, which are found fast also in a text of megabytes, for the functions whose name has it there.
+// Every low line is looked at, which are found fast also in a text of megabytes, for the functions whose name has it there. Where a
+// call may be hidden, a lock is rather seen taken than freed.
 SessionLocks Text::locks_of_names() const {
   SessionLocks locks{0, 0};
   const char *end = text + length;
   for (const char *at = text; at != end; at++) {
     at = static_cast<const char *>(memchr(at, '_', static_cast<size_t>(end - at)));
     if (at == nullptr) break;
-    if (calls(text, at, end, "get", "_lock")) locks.taken = SessionLocks::NAMES;
-    if (calls(text, at, end, "release", "_lock") || calls(text, at, end, "release", "_all_locks"))
+    if (calls(text, at, end, "get", "_lock", true)) locks.taken = SessionLocks::NAMES;
+    if (calls(text, at, end, "release", "_lock", false) || calls(text, at, end, "release", "_all_locks", false))
       locks.freed = SessionLocks::NAMES;
   }
   return locks;
