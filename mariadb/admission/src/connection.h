@@ -48,6 +48,8 @@ struct Connection {
   const char *packet, *packet_end;
   // It is an EXECUTE, and what it executes has begun and not ended.
   bool executes;
+  // A statement within it has begun, whether or not it has ended.
+  bool within;
   // It has raised an error, and no statement within it began since.
   bool failed;
   // What was seen of the current transaction, and of LOCK TABLES. `holds_locks` implies `may_hold_locks`, which is also

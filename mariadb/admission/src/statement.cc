@@ -25,8 +25,8 @@ namespace {
 constexpr long long OPTION_NOT_AUTOCOMMIT = 1LL << 19;
 constexpr long long OPTION_BEGIN = 1LL << 20;
 constexpr long long OPTION_TABLE_LOCK = 1LL << 21;
-// The number of SELECT among the server's statements, since ever.
-constexpr int SQLCOM_SELECT = 0;
+// The numbers of SELECT and EXECUTE among the server's statements: the one since ever, the other in MariaDB 10.11.
+constexpr int SQLCOM_SELECT = 0, SQLCOM_EXECUTE = 97;
 
 bool is(const char *text, unsigned length, const char *wanted) {
   return length == strlen(wanted) && memcmp(text, wanted, length) == 0;
@@ -172,7 +172,7 @@ void enter(Connection &connection, MYSQL_THD thd, const Text &text) {
 void begin(Connection &connection, MYSQL_THD thd, unsigned long long query_id, const Text &text) {
   connection.in_statement = true;
   connection.query_id = query_id;
-  connection.executes = false;
+  connection.executes = connection.within = false;
   connection.waits = 0;
   enter(connection, thd, text);
 }
@@ -180,6 +180,7 @@ void begin(Connection &connection, MYSQL_THD thd, unsigned long long query_id, c
 // A statement within one: of a procedure, a trigger, EXECUTE.
 void begin_within(Connection &connection, MYSQL_THD thd, const mysql_event_general &event) {
   connection.failed = false;
+  connection.within = true;
   // Announced as one by the protocol it is what a client's EXECUTE executes, and has the same id.
   if (is_command(event, "Execute")) {
     connection.query_id = event.query_id;
@@ -240,10 +241,12 @@ void on_end(MYSQL_THD thd, const mysql_event_general &event) {
     begin(*connection, thd, 0, rest_of_packet(*connection, event));
 }
 
-// Whether an error ends an EXECUTE before it executes anything, as of an unknown name or of too few values: no further
-// event tells. What was wrong stands in place of the command, and names EXECUTE in every language. An EXECUTE is not
-// told by its text: it may stand in a comment that is run, or behind SET STATEMENT.
-bool ends_execute(const mysql_event_general &event) {
+// Whether an error, which is the statement's own, ends an EXECUTE before it executes anything, as of an unknown name or of too few
+// values: no further event tells. What it executed has a number of its own. Where the server's numbers are others, what was wrong
+// stands in place of the command for the two errors that are frequent, and names EXECUTE in every language. An EXECUTE is not told
+// by its text: it may stand in a comment that is run, or behind SET STATEMENT.
+bool ends_execute(const Connection &connection, MYSQL_THD thd, const mysql_event_general &event) {
+  if (!connection.within && thd_sql_command(thd) == SQLCOM_EXECUTE) return true;
   if (event.general_error_code != ER_UNKNOWN_STMT_HANDLER && event.general_error_code != ER_WRONG_ARGUMENTS)
     return false;
   return std::string_view(event.general_command, event.general_command_length).find("EXECUTE") !=
@@ -254,7 +257,10 @@ void on_error(MYSQL_THD thd, const mysql_event_general &event) {
   Connection *connection = connections::find(thd);
   if (connection == nullptr || !connection->in_statement || !is_own(*connection, event)) return;
   connection->failed = true;
-  if (ends_execute(event)) leave(*connection);
+  if (!ends_execute(*connection, thd, event)) return;
+  // Its end is not seen, so neither is what it has locked.
+  connection->may_hold_locks = true;
+  leave(*connection);
 }
 
 void on_general(MYSQL_THD thd, const mysql_event_general &event) {
