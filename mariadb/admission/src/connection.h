@@ -52,6 +52,8 @@ struct Connection {
   bool within;
   // It has raised an error, and no statement within it began since.
   bool failed;
+  // Why it got no place: it was refused, or killed in the queue. FLIFO_OK: neither.
+  flifo_status_t kept_out;
   // What was seen of the current transaction, and of LOCK TABLES. `holds_locks` implies `may_hold_locks`, which is also
   // true after what was not seen.
   bool in_transaction, may_hold_locks, holds_locks;

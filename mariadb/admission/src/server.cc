@@ -126,4 +126,6 @@ void refuse(MYSQL_THD thd, unsigned error, const char *text) {
   set_killed(thd, KILL_QUERY, static_cast<int>(error), text);
 }
 
+void kill_query(MYSQL_THD thd) { set_killed(thd, KILL_QUERY, 0, nullptr); }
+
 }  // namespace flifo::server

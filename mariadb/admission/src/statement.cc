@@ -116,30 +116,44 @@ bool may_pass(Connection &connection, MYSQL_THD thd) {
   return connection.is_admin || settings::bypasses(thd);
 }
 
-void refuse(MYSQL_THD thd, flifo_status_t why) {
+// Has the server end the statement that was refused, or killed in the queue.
+void end_it(MYSQL_THD thd, flifo_status_t why) {
   flifo_config_t config;
   flifo_admission_config(settings::admission(), &config, sizeof config);
   char text[200];
   if (why == FLIFO_QUEUE_FULL) {
-    refused_queue_full.fetch_add(1, std::memory_order_relaxed);
     snprintf(text, sizeof text, "flifo: %u statements wait for admission already (flifo_max_queue); try again later",
              config.queue_limit);
     server::refuse(thd, ER_TOO_MANY_CONCURRENT_TRXS, text);
-  } else {
-    refused_timeout.fetch_add(1, std::memory_order_relaxed);
+  } else if (why == FLIFO_TIMEOUT) {
     snprintf(text, sizeof text,
              "flifo: the statement was not admitted within %llu ms (flifo_queue_timeout); try again later",
              static_cast<unsigned long long>(config.queue_timeout_ns / 1000000));
     server::refuse(thd, ER_STATEMENT_TIMEOUT, text);
+  } else if (server::can_refuse()) {
+    server::kill_query(thd);
   }
+}
+
+void refuse(Connection &connection, MYSQL_THD thd, flifo_status_t why) {
+  (why == FLIFO_QUEUE_FULL ? refused_queue_full : refused_timeout).fetch_add(1, std::memory_order_relaxed);
+  connection.kept_out = why;
+  end_it(thd, why);
 }
 
 bool is_refusal(flifo_status_t status) { return status == FLIFO_TIMEOUT || status == FLIFO_QUEUE_FULL; }
 
+// Queues. If it was killed meanwhile, the server sees that and ends the statement itself; but see `begin_within`.
+flifo_status_t queue(Connection &connection, MYSQL_THD thd) {
+  const flifo_status_t status = queueing::enter(connection, thd);
+  if (status == FLIFO_CANCELLED) connection.kept_out = status;
+  return status;
+}
+
 // For one that may hold locks, and finds no place. Others may wait for them, so it is not refused: it comes in past the limit.
 void ask_as_holder(Connection &connection, MYSQL_THD thd) {
   if (!rowlocks::holder_must_enter()) {
-    const flifo_status_t status = queueing::enter(connection, thd);
+    const flifo_status_t status = queue(connection, thd);
     rowlocks::holder_came_out();
     if (!is_refusal(status)) return;
   }
@@ -159,13 +173,12 @@ void ask_within(Connection &connection, MYSQL_THD thd) {
   if (flifo_try_enter(connection.session) == FLIFO_NO_PLACE) ask_first(connection, thd);
 }
 
-// If it was cancelled, the server sees the kill and ends the statement itself.
 void enter(Connection &connection, MYSQL_THD thd, const Text &text) {
   if (flifo_try_enter(connection.session) != FLIFO_NO_PLACE) return;
   if (connection.may_hold_locks) return ask_as_holder(connection, thd);
   if (text.session_locks().freed != 0 || text.ends_prepared()) return ask_first(connection, thd);
-  const flifo_status_t status = queueing::enter(connection, thd);
-  if (is_refusal(status)) refuse(thd, status);
+  const flifo_status_t status = queue(connection, thd);
+  if (is_refusal(status)) refuse(connection, thd, status);
 }
 
 // A statement begins whose id is this, or not known (0).
@@ -173,6 +186,7 @@ void begin(Connection &connection, MYSQL_THD thd, unsigned long long query_id, c
   connection.in_statement = true;
   connection.query_id = query_id;
   connection.executes = connection.within = false;
+  connection.kept_out = FLIFO_OK;
   connection.waits = 0;
   enter(connection, thd, text);
 }
@@ -186,7 +200,10 @@ void begin_within(Connection &connection, MYSQL_THD thd, const mysql_event_gener
     connection.query_id = event.query_id;
     connection.executes = true;
   }
-  if (flifo_is_inside(connection.session) == FLIFO_OK) ask_within(connection, thd);
+  if (flifo_is_inside(connection.session) == FLIFO_OK) return ask_within(connection, thd);
+  // What touches no table, as SET does, the server finishes although it was killed, and forgets the kill: the next one of the
+  // procedure would run, in nobody's place.
+  if (connection.kept_out != FLIFO_OK && thd_kill_level(thd) == THD_IS_NOT_KILLED) end_it(thd, connection.kept_out);
 }
 
 void on_log(MYSQL_THD thd, const mysql_event_general &event) {

@@ -8,6 +8,7 @@ mod waits;
 use std::thread;
 
 use self::prepared::{cursors, prepared, prepared_as_text, prepared_asks_once, prepared_in_bulk};
+pub(super) use self::procedures::touches_no_table_at_first;
 use self::procedures::{
     procedures, procedures_are_refused_as_a_whole, procedures_go_on_after_errors,
     procedures_with_few_tickets, procedures_within_packets, triggers_functions_events,
