@@ -108,11 +108,14 @@ void saw_session_locks(Connection &connection, const Text &text) {
   connection.session_locks = static_cast<unsigned char>((connection.session_locks & ~locks.freed) | locks.taken);
 }
 
-bool may_pass(Connection &connection, MYSQL_THD thd) {
-  if (!connection.privilege_known) {
-    connection.is_admin = server::is_connection_admin(thd);
-    connection.privilege_known = true;
-  }
+// Where nothing but the client's own statement may be under way: within a routine the server says what its definer may.
+void ask_privilege(Connection &connection, MYSQL_THD thd) {
+  if (!connection.is_client || connection.privilege_known) return;
+  connection.is_admin = server::is_connection_admin(thd);
+  connection.privilege_known = true;
+}
+
+bool may_pass(const Connection &connection, MYSQL_THD thd) {
   return connection.is_admin || settings::bypasses(thd);
 }
 
@@ -182,13 +185,26 @@ void enter(Connection &connection, MYSQL_THD thd, const Text &text) {
 }
 
 // A statement begins whose id is this, or not known (0).
-void begin(Connection &connection, MYSQL_THD thd, unsigned long long query_id, const Text &text) {
+void begin_any(Connection &connection, unsigned long long query_id, bool passes) {
   connection.in_statement = true;
+  connection.passes = passes;
   connection.query_id = query_id;
-  connection.executes = connection.within = false;
+  connection.executes = connection.within = connection.failed = false;
   connection.kept_out = FLIFO_OK;
   connection.waits = 0;
+}
+
+void begin(Connection &connection, MYSQL_THD thd, unsigned long long query_id, const Text &text) {
+  begin_any(connection, query_id, false);
   enter(connection, thd, text);
+}
+
+// One that asks nobody. What it runs asks nobody either, whatever is set meanwhile: it may have locked what those who have places
+// wait for.
+void pass(Connection &connection, unsigned long long query_id) {
+  begin_any(connection, query_id, true);
+  // What it locks is not seen.
+  connection.may_hold_locks = true;
 }
 
 // A statement within one: of a procedure, a trigger, EXECUTE.
@@ -200,28 +216,37 @@ void begin_within(Connection &connection, MYSQL_THD thd, const mysql_event_gener
     connection.query_id = event.query_id;
     connection.executes = true;
   }
+  if (connection.passes) return;
   if (flifo_is_inside(connection.session) == FLIFO_OK) return ask_within(connection, thd);
   // What touches no table, as SET does, the server finishes although it was killed, and forgets the kill: the next one of the
   // procedure would run, in nobody's place.
   if (connection.kept_out != FLIFO_OK && thd_kill_level(thd) == THD_IS_NOT_KILLED) end_it(thd, connection.kept_out);
 }
 
+// Whether a statement is under way of which no begin was seen: it may be of a routine that was running when the plugin came. Only
+// the command's RESULT shows its end.
+bool is_in_the_middle(const Connection &connection) {
+  return connection.in_statement && connection.passes && connection.packet == nullptr;
+}
+
 void on_log(MYSQL_THD thd, const mysql_event_general &event) {
   if (!runs_a_statement(event)) return;
-  Connection *connection = connections::find(thd);
-  if (connection != nullptr && connection->in_statement) return begin_within(*connection, thd, event);
+  Connection *connection = connections::get(thd);
   const bool is_on = settings::is_on();
-  if (is_on && connection == nullptr) connection = connections::get(thd);
-  if (!is_on || connection == nullptr || !connection->is_client || may_pass(*connection, thd)) {
+  if (connection == nullptr) {
     if (is_on) bypassed.fetch_add(1, std::memory_order_relaxed);
-    // What it locks is not seen.
-    if (connection != nullptr) connection->may_hold_locks = true;
     return;
+  }
+  if (connection->in_statement && !is_in_the_middle(*connection)) return begin_within(*connection, thd, event);
+  const bool is_known = connection->is_client && connection->privilege_known;
+  connection->packet = is_known ? event.general_query : nullptr;
+  connection->packet_end = is_known ? event.general_query + event.general_query_length : nullptr;
+  if (!is_on || !is_known || may_pass(*connection, thd)) {
+    if (is_on) bypassed.fetch_add(1, std::memory_order_relaxed);
+    return pass(*connection, is_known ? event.query_id : 0);
   }
   if (connection->may_hold_locks && connection->session_locks == 0 && what_keeps_locks(thd) == 0)
     set_locks(*connection, false, false);
-  connection->packet = event.general_query;
-  connection->packet_end = event.general_query + event.general_query_length;
   begin(*connection, thd, event.query_id, Text(event.general_query, event.general_query_length));
 }
 
@@ -236,14 +261,17 @@ void saw_command(Connection &connection, MYSQL_THD thd) {
 void on_end(MYSQL_THD thd, const mysql_event_general &event) {
   Connection *connection = connections::find(thd);
   if (connection == nullptr) return;
-  // Whose ever statement it was: with another role the account may pass, or may no more.
+  const bool is_status = event.event_subclass == MYSQL_AUDIT_GENERAL_STATUS;
   const Text text(event.general_query, event.general_query_length);
-  if (text.sets_role()) connection->privilege_known = false;
+  // Whose ever statement it was: with another role the account may pass, or may no more.
+  if (connection->in_statement && text.sets_role()) connection->privilege_known = false;
   if (is_command(event, "Reset connection")) connection->session_locks = 0;
-  if (event.event_subclass == MYSQL_AUDIT_GENERAL_RESULT) saw_command(*connection, thd);
+  if (!is_status) {
+    saw_command(*connection, thd);
+    ask_privilege(*connection, thd);
+  }
   if (!connection->in_statement) return;
   if (event.general_error_code == 0) saw_session_locks(*connection, text);
-  const bool is_status = event.event_subclass == MYSQL_AUDIT_GENERAL_STATUS;
   if (is_status && !is_own(*connection, event)) return;
   // What EXECUTE executed has ended, and EXECUTE will; if it failed, it may have no other event.
   if (is_status && connection->executes && event.general_error_code == 0 && is_command(event, "Query") &&
@@ -251,10 +279,15 @@ void on_end(MYSQL_THD thd, const mysql_event_general &event) {
     connection->executes = false;
     return;
   }
-  saw_end_of(*connection, thd, event);
+  ask_privilege(*connection, thd);
+  const bool passes = connection->passes;
+  if (!passes) saw_end_of(*connection, thd, event);
   leave(*connection);
   // Only the first of a packet announces itself.
-  if (is_status && another_follows(*connection, thd, event))
+  if (!is_status || !another_follows(*connection, thd, event)) return;
+  if (passes)
+    pass(*connection, 0);
+  else
     begin(*connection, thd, 0, rest_of_packet(*connection, event));
 }
 
@@ -299,14 +332,17 @@ void on_connection(MYSQL_THD thd, const mysql_event_connection &event) {
     case MYSQL_AUDIT_CONNECTION_CONNECT:
       if (event.status == 0 && server::is_of_main_port(thd))
         if (Connection *connection = connections::get(thd)) {
+          if (connection->in_statement) leave(*connection);
           connection->is_client = true;
+          ask_privilege(*connection, thd);
           connection->may_hold_locks = false;
         }
       return;
     case MYSQL_AUDIT_CONNECTION_CHANGE_USER:
       if (Connection *connection = connections::find(thd)) {
         leave(*connection);
-        connection->privilege_known = false;
+        connection->privilege_known = connection->is_admin = false;
+        if (event.status == 0) ask_privilege(*connection, thd);
         connection->session_locks = 0;
       }
       return;
@@ -324,8 +360,9 @@ void forget_counts() {
 }
 
 void leave(Connection &connection) {
-  connection.in_statement = false;
-  connection.failed = false;
+  const bool passed = connection.passes;
+  connection.in_statement = connection.passes = connection.failed = false;
+  if (passed) return;
   rowlocks::wait_ends(connection);
   // Not inside if it was refused, or the limit was lifted meanwhile.
   flifo_exit(connection.session);

@@ -50,7 +50,7 @@ void begin(MYSQL_THD thd, int server_kind) {
   Connection *connection = is_network ? connections::get(thd) : connections::find(thd);
   if (connection == nullptr) return;
   if (is_network) saw_idle(*connection, thd);
-  if (!connection->in_statement) return;
+  if (!connection->in_statement || connection->passes) return;
   const flifo_wait_kind_t kind = kind_of(server_kind);
   if (connection->waits < Connection::WAITS_MAX)
     connection->wait_kinds[connection->waits] = static_cast<unsigned char>(kind);
