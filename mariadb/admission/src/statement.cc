@@ -184,6 +184,16 @@ void enter(Connection &connection, MYSQL_THD thd, const Text &text) {
   if (is_refusal(status)) refuse(connection, thd, status);
 }
 
+// The statement that is under way is over.
+void leave(Connection &connection) {
+  const bool passed = connection.passes;
+  connection.in_statement = connection.passes = connection.failed = false;
+  if (passed) return;
+  rowlocks::wait_ends(connection);
+  // Not inside if it was refused, or the limit was lifted meanwhile.
+  flifo_exit(connection.session);
+}
+
 // A statement begins whose id is this, or not known (0).
 void begin_any(Connection &connection, unsigned long long query_id, bool passes) {
   connection.in_statement = true;
@@ -307,10 +317,7 @@ void on_error(MYSQL_THD thd, const mysql_event_general &event) {
   Connection *connection = connections::find(thd);
   if (connection == nullptr || !connection->in_statement || !is_own(*connection, event)) return;
   connection->failed = true;
-  if (!ends_execute(*connection, thd, event)) return;
-  // Its end is not seen, so neither is what it has locked.
-  connection->may_hold_locks = true;
-  leave(*connection);
+  if (ends_execute(*connection, thd, event)) leave_early(*connection);
 }
 
 void on_general(MYSQL_THD thd, const mysql_event_general &event) {
@@ -359,13 +366,9 @@ void forget_counts() {
   for (auto *count : {&bypassed, &refused_timeout, &refused_queue_full}) count->store(0, std::memory_order_relaxed);
 }
 
-void leave(Connection &connection) {
-  const bool passed = connection.passes;
-  connection.in_statement = connection.passes = connection.failed = false;
-  if (passed) return;
-  rowlocks::wait_ends(connection);
-  // Not inside if it was refused, or the limit was lifted meanwhile.
-  flifo_exit(connection.session);
+void leave_early(Connection &connection) {
+  connection.may_hold_locks = true;
+  leave(connection);
 }
 
 void on_event(MYSQL_THD thd, unsigned event_class, const void *event) {
@@ -379,7 +382,7 @@ void on_event(MYSQL_THD thd, unsigned event_class, const void *event) {
 
 void on_release(MYSQL_THD thd) {
   Connection *connection = connections::find(thd);
-  if (connection != nullptr && connection->in_statement) leave(*connection);
+  if (connection != nullptr && connection->in_statement) leave_early(*connection);
 }
 
 }  // namespace flifo::statement

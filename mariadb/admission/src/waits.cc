@@ -38,7 +38,7 @@ flifo_wait_kind_t kind_of(int server_kind) {
 void saw_idle(Connection &connection, MYSQL_THD thd) {
   server::saw_main_port(thd);
   // Whatever ended with its error and no other event.
-  if (connection.in_statement && connection.failed) statement::leave(connection);
+  if (connection.in_statement && connection.failed) statement::leave_early(connection);
   if (!connection.in_statement) connection.is_client = true;
 }
 

@@ -22,6 +22,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ("idle_while_holding", idle_while_holding),
         ("however_the_locks_were_taken", however_the_locks_were_taken),
         ("locked_while_nobody_was_asked", locked_while_nobody_was_asked),
+        ("locked_before_an_error", locked_before_an_error),
         ("prepared_and_left_behind", prepared_and_left_behind),
         ("a_name_is_locked", a_name_is_locked),
         ("locks_of_the_session", locks_of_the_session),
@@ -208,6 +209,30 @@ fn locked_while_nobody_was_asked(server: &PrivateServer) {
         newcomer.end().unwrap();
         empty(server);
     }
+}
+
+/// A file that cannot be loaded is read to its end all the same, and what was loaded before stays locked.
+fn locked_before_an_error(server: &PrivateServer) {
+    set(server, "thread_concurrency", "1");
+    let mut holder = Wire::connect(server).unwrap();
+    assert_eq!(holder.query("BEGIN").unwrap(), [Reply::Done]);
+    let load = "LOAD DATA LOCAL INFILE 'x' REPLACE INTO TABLE t";
+    assert_eq!(holder.query(load).unwrap(), [Reply::File]);
+    holder.send_more(b"1\t5\tx\n2\t5\tx\n3\t\\N\tx\n").unwrap();
+    empty(server);
+    holder.send_more(&b"4\t5\tx\n".repeat(10_000)).unwrap();
+    holder.send_more(b"").unwrap();
+    const NULL_IN_COLUMN: u16 = 1263;
+    let replies = holder.replies().unwrap();
+    assert!(matches!(replies[..], [Reply::Error(NULL_IN_COLUMN, _)]), "{replies:?}");
+    let waiter = Running::start(server, UPDATE_1);
+    until_row_waits(server, 1);
+    let ended = gets_in(server, move || {
+        ["SELECT COUNT(*) FROM t", "ROLLBACK"].map(|statement| holder.query(statement).unwrap())
+    });
+    assert_eq!(ended, Some([vec![Reply::Rows(1)], vec![Reply::Done]]));
+    waiter.end().unwrap();
+    empty(server);
 }
 
 /// What a client has prepared and left behind keeps its rows locked. Whoever ends it has locked nothing, and gets in before
