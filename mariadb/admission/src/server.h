@@ -46,7 +46,7 @@ void saw_main_port(MYSQL_THD thd);
 // Whether a connection is known not to have come by the administrator's port.
 bool is_of_main_port(MYSQL_THD thd);
 
-// Whether the account has CONNECTION ADMIN. False if the server does not let us ask.
+// Whether the account has CONNECTION ADMIN or SUPER. False if the server does not let us ask.
 bool is_connection_admin(MYSQL_THD thd);
 
 // Whether `refuse` and `kill_query` work here.

@@ -143,7 +143,7 @@ int check_bypass(MYSQL_THD thd, st_mysql_sys_var *, void *save, st_mysql_value *
   const bool bypasses = is("1") || is("on") || is("true");
   if (!bypasses && !is("0") && !is("off") && !is("false")) return 1;
   if (bypasses && !server::is_connection_admin(thd)) {
-    my_error(ER_SPECIFIC_ACCESS_DENIED_ERROR, 0, "CONNECTION ADMIN");
+    my_error(ER_SPECIFIC_ACCESS_DENIED_ERROR, 0, "CONNECTION ADMIN, SUPER");
     return 1;
   }
   *static_cast<char *>(save) = bypasses;
@@ -203,8 +203,8 @@ MYSQL_SYSVAR_SET(wait_mask, wait_mask, PLUGIN_VAR_RQCMDARG,
                  "The waits during which a statement gives up its place. Without ROW_LOCK it keeps it, but for a "
                  "transaction that holds locks",
                  nullptr, update<unsigned long long>, FLIFO_WAIT_MASK_ALL & ~(1U << FLIFO_WAIT_ROW_LOCK), &kinds);
-MYSQL_THDVAR_BOOL(bypass, PLUGIN_VAR_NOCMDOPT, "The session's statements ask nobody; needs CONNECTION ADMIN", check_bypass,
-                  nullptr, 0);
+MYSQL_THDVAR_BOOL(bypass, PLUGIN_VAR_NOCMDOPT, "The session's statements ask nobody; needs CONNECTION ADMIN or SUPER",
+                  check_bypass, nullptr, 0);
 
 }  // namespace
 
