@@ -102,10 +102,13 @@ void saw_end_of(Connection &connection, MYSQL_THD thd, const mysql_event_general
   set_locks(connection, may, holds);
 }
 
-// A statement has ended, or one within it.
-void saw_session_locks(Connection &connection, const Text &text) {
+// A statement has ended, or one within it, whether or not it asked. A name that it locked stays locked also if it failed after that;
+// what else it locks it does last. But one that was kept out did nothing, or could come in past the limit when it is tried again.
+void saw_session_locks(Connection &connection, const Text &text, bool failed) {
+  if (failed && connection.kept_out != FLIFO_OK) return;
   const SessionLocks locks = text.session_locks();
-  connection.session_locks = static_cast<unsigned char>((connection.session_locks & ~locks.freed) | locks.taken);
+  const int freed = failed ? 0 : locks.freed, taken = failed ? locks.taken & SessionLocks::NAMES : locks.taken;
+  connection.session_locks = static_cast<unsigned char>((connection.session_locks & ~freed) | taken);
 }
 
 // Where nothing but the client's own statement may be under way: within a routine the server says what its definer may.
@@ -281,7 +284,7 @@ void on_end(MYSQL_THD thd, const mysql_event_general &event) {
     ask_privilege(*connection, thd);
   }
   if (!connection->in_statement) return;
-  if (event.general_error_code == 0) saw_session_locks(*connection, text);
+  saw_session_locks(*connection, text, event.general_error_code != 0);
   if (is_status && !is_own(*connection, event)) return;
   // What EXECUTE executed has ended, and EXECUTE will; if it failed, it may have no other event.
   if (is_status && connection->executes && event.general_error_code == 0 && is_command(event, "Query") &&
@@ -317,6 +320,7 @@ void on_error(MYSQL_THD thd, const mysql_event_general &event) {
   Connection *connection = connections::find(thd);
   if (connection == nullptr || !connection->in_statement || !is_own(*connection, event)) return;
   connection->failed = true;
+  saw_session_locks(*connection, Text(event.general_query, event.general_query_length), true);
   if (ends_execute(*connection, thd, event)) leave_early(*connection);
 }
 

@@ -8,6 +8,9 @@
 namespace flifo {
 namespace {
 
+// How much of a text is looked at for its last words.
+constexpr unsigned TAIL = 96;
+
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -15,6 +18,9 @@ bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 bool is_letter(char c) { return lower(c) >= 'a' && lower(c) <= 'z'; }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// Whether a name goes on there.
+bool is_of_name(char c) { return is_letter(c) || is_digit(c) || c == '_'; }
 
 bool begins(const char *text, unsigned length, const char *word) {
   const size_t word_length = strlen(word);
@@ -72,7 +78,7 @@ bool calls(const char *text, const char *at, const char *end, const char *before
   const auto before_length = static_cast<long>(strlen(before));
   if (at - text < before_length) return false;
   const char *name = at - before_length;
-  if (name != text && (is_letter(name[-1]) || is_digit(name[-1]) || name[-1] == '_')) return false;
+  if (name != text && is_of_name(name[-1])) return false;
   if (!begins(name, static_cast<unsigned>(at - name), before)) return false;
   if (!begins(at, static_cast<unsigned>(end - at), after)) return false;
   at += strlen(after);
@@ -98,9 +104,20 @@ bool Text::begins_with(const char *words) const { return begins_with_words(text,
 
 // Whether these are among its last words.
 bool Text::ends_with_words(const char *words) const {
-  constexpr unsigned TAIL = 96;
   for (unsigned at = length > TAIL ? length - TAIL : 0; at < length; at++)
     if (begins_with_words(text + at, length - at, words)) return true;
+  return false;
+}
+
+// Whether this is its very last word.
+bool Text::ends_with(const char *word) const {
+  const auto word_length = static_cast<unsigned>(strlen(word));
+  for (unsigned at = length > TAIL ? length - TAIL : 1; at < length; at++) {
+    if (is_of_name(text[at - 1]) || !begins(text + at, length - at, word)) continue;
+    unsigned after = at + word_length;
+    while (const unsigned skip = skipped(text + after, length - after)) after += skip;
+    if (after == length) return true;
+  }
   return false;
 }
 
@@ -140,7 +157,7 @@ SessionLocks Text::session_locks() const {
   if (begins_with("backup stage start") || begins_with("backup lock")) locks.taken |= SessionLocks::BACKUPS;
   if (begins_with("backup stage end") || begins_with("backup unlock")) locks.freed |= SessionLocks::BACKUPS;
   // One that is read was opened.
-  if (begins_with("handler ")) (ends_with_words("close") ? locks.freed : locks.taken) |= SessionLocks::HANDLERS;
+  if (begins_with("handler ")) (ends_with("close") ? locks.freed : locks.taken) |= SessionLocks::HANDLERS;
   return locks;
 }
 

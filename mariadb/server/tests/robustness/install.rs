@@ -185,8 +185,7 @@ fn on_at_the_gate(server: &PrivateServer, mut client: Conn, statement: &'static 
         client
     });
     until("it is at the gate", || {
-        let text =
-            format!("SELECT state = 'User lock' FROM information_schema.processlist WHERE id = {id}");
+        let text = format!("SELECT state = 'User lock' FROM information_schema.processlist WHERE id = {id}");
         admin(server).query_first(text).unwrap().unwrap_or(false)
     });
     configure(server, "1");
