@@ -386,7 +386,7 @@ fn variables_say_what_they_hold(server: &PrivateServer) {
     assert!(without.is_empty(), "{without:?}");
 }
 
-/// Refused with an error that names the variable, or brought into bounds with a warning, as the server does it.
+/// Refused with an error that names the variable, or taken as the server takes it.
 fn hostile_values(server: &PrivateServer) {
     let mut root = admin(server);
     let long = format!("'{}'", "9".repeat(5000));
@@ -472,6 +472,14 @@ fn hostile_values(server: &PrivateServer) {
         ("max_queue", "4294967296"),
         ("wait_mask", "'NONSENSE'"),
         ("concurrency_tickets", "'many'"),
+        ("concurrency_tickets", "0"),
+        ("stall_after", "-1"),
+        ("stall_after", "4294967296"),
+        ("quantum", "0"),
+        ("quantum", "1000001"),
+        ("overtakes", "NULL"),
+        ("io_depth", "-1"),
+        ("lock_waiters", "-1"),
     ] {
         let (error, text) = error_of(run(&mut root, &format!("SET GLOBAL flifo_{name} = {value}")));
         assert!(
