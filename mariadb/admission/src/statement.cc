@@ -149,7 +149,7 @@ void refuse(Connection &connection, MYSQL_THD thd, flifo_status_t why) {
 
 bool is_refusal(flifo_status_t status) { return status == FLIFO_TIMEOUT || status == FLIFO_QUEUE_FULL; }
 
-// Queues. If it was killed meanwhile, the server sees that and ends the statement itself; but see `begin_within`.
+// Queues. If it was killed meanwhile, the server sees that and ends the statement itself; but see `stay_out`.
 flifo_status_t queue(Connection &connection, MYSQL_THD thd) {
   const flifo_status_t status = queueing::enter(connection, thd);
   if (status == FLIFO_CANCELLED) connection.kept_out = status;
@@ -220,6 +220,12 @@ void pass(Connection &connection, unsigned long long query_id) {
   connection.may_hold_locks = true;
 }
 
+// A statement within one begins or has ended. What touches no table, as SET does, the server finishes although it was killed, and
+// forgets the kill: the next one of the procedure would run, in nobody's place.
+void stay_out(const Connection &connection, MYSQL_THD thd) {
+  if (connection.kept_out != FLIFO_OK && thd_kill_level(thd) == THD_IS_NOT_KILLED) end_it(thd, connection.kept_out);
+}
+
 // A statement within one: of a procedure, a trigger, EXECUTE.
 void begin_within(Connection &connection, MYSQL_THD thd, const mysql_event_general &event) {
   connection.failed = false;
@@ -231,9 +237,7 @@ void begin_within(Connection &connection, MYSQL_THD thd, const mysql_event_gener
   }
   if (connection.passes) return;
   if (flifo_is_inside(connection.session) == FLIFO_OK) return ask_within(connection, thd);
-  // What touches no table, as SET does, the server finishes although it was killed, and forgets the kill: the next one of the
-  // procedure would run, in nobody's place.
-  if (connection.kept_out != FLIFO_OK && thd_kill_level(thd) == THD_IS_NOT_KILLED) end_it(thd, connection.kept_out);
+  stay_out(connection, thd);
 }
 
 // Whether a statement is under way of which no begin was seen: it may be of a routine that was running when the plugin came. Only
@@ -285,7 +289,7 @@ void on_end(MYSQL_THD thd, const mysql_event_general &event) {
   }
   if (!connection->in_statement) return;
   saw_session_locks(*connection, text, event.general_error_code != 0);
-  if (is_status && !is_own(*connection, event)) return;
+  if (is_status && !is_own(*connection, event)) return stay_out(*connection, thd);
   // What EXECUTE executed has ended, and EXECUTE will; if it failed, it may have no other event.
   if (is_status && connection->executes && event.general_error_code == 0 && is_command(event, "Query") &&
       !is_of_packet(*connection, event)) {
