@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::locks::{UPDATE_1, until_row_waits};
 use super::support::random::Random;
 use super::support::rest::{empty, entered, until};
-use super::support::wire::Wire;
+use super::support::wire::{Reply, Wire};
 use super::support::*;
 
 pub(crate) fn subject() -> Subject {
@@ -25,6 +25,7 @@ pub(crate) fn pool() -> Subject {
             ("comes_while_locks_are_held", comes_while_locks_are_held),
             ("on_while_a_function_runs", on_while_a_function_runs),
             ("on_while_a_procedure_runs", on_while_a_procedure_runs),
+            ("comes_while_a_procedure_runs", comes_while_a_procedure_runs),
         ],
     }
 }
@@ -36,6 +37,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ("comes_while_locks_are_held", comes_while_locks_are_held),
         ("on_while_a_function_runs", on_while_a_function_runs),
         ("on_while_a_procedure_runs", on_while_a_procedure_runs),
+        ("comes_while_a_procedure_runs", comes_while_a_procedure_runs),
         ("comes_and_goes_under_load", comes_and_goes_under_load),
         ("goes_while_many_queue", goes_while_many_queue),
         ("goes_while_statements_wait", goes_while_statements_wait),
@@ -184,12 +186,16 @@ fn on_at_the_gate(server: &PrivateServer, mut client: Conn, statement: &'static 
         run(&mut client, statement).unwrap();
         client
     });
-    until("it is at the gate", || {
-        let text = format!("SELECT state = 'User lock' FROM information_schema.processlist WHERE id = {id}");
-        admin(server).query_first(text).unwrap().unwrap_or(false)
-    });
+    until_state(server, id, "User lock");
     configure(server, "1");
     thread
+}
+
+fn until_state(server: &PrivateServer, id: u32, state: &str) {
+    until(state, || {
+        let text = format!("SELECT state = '{state}' FROM information_schema.processlist WHERE id = {id}");
+        admin(server).query_first(text).unwrap().unwrap_or(false)
+    });
 }
 
 /// What a function runs is not taken for a statement of the client's, which would queue behind who waits for the rows of its caller.
@@ -229,6 +235,33 @@ fn on_while_a_procedure_runs(server: &PrivateServer) {
     holder.until_queued(1);
     drop(holder);
     queued.end().unwrap();
+    empty(server);
+}
+
+/// Nor does one that runs when the plugin comes: a wait for its client in the middle of its result is not taken for the next command's.
+fn comes_while_a_procedure_runs(server: &PrivateServer) {
+    let mut root = admin(server);
+    uninstall(&mut root);
+    until_gone(server, &mut root, &mut []);
+    root.query_drop(
+        "CREATE OR REPLACE PROCEDURE test.sends_much() BEGIN DO GET_LOCK('gate', 1000);
+         SELECT REPEAT('x', 1000) FROM seq_1_to_20000; DO 1; DO RELEASE_LOCK('gate'); END",
+    )
+    .unwrap();
+    root.query_drop("DO GET_LOCK('gate', 0)").unwrap();
+    let mut client = Wire::connect(server).unwrap();
+    client.send_query("CALL sends_much()").unwrap();
+    until_state(server, client.id, "User lock");
+    run(&mut root, "INSTALL SONAME 'flifo'").unwrap();
+    configure(server, "1");
+    root.query_drop("DO RELEASE_LOCK('gate')").unwrap();
+    until_state(server, client.id, "Writing to net");
+    assert_eq!(client.replies().unwrap(), [Reply::Rows(20_000), Reply::Done]);
+    let holder = Holder::of_the_only_place(server);
+    client.send_query("SELECT 1").unwrap();
+    holder.until_queued(1);
+    drop(holder);
+    assert_eq!(client.replies().unwrap(), [Reply::Rows(1)]);
     empty(server);
 }
 
