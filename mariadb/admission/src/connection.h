@@ -45,7 +45,8 @@ struct Connection {
   bool in_statement, passes;
   // Its id, or 0 if that is not known: of all but the first in a packet.
   unsigned long long query_id;
-  // The text of the packet that it came in; null if its begin was not seen. Its own lies in there, those of statements within it lie elsewhere.
+  // The text of the packet that it came in; null if its begin was not seen. Its own lies in there, those of statements within it
+  // lie elsewhere.
   const char *packet, *packet_end;
   // It is an EXECUTE, and what it executes has begun and not ended.
   bool executes;

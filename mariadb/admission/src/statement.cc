@@ -102,8 +102,9 @@ void saw_end_of(Connection &connection, MYSQL_THD thd, const mysql_event_general
   set_locks(connection, may, holds);
 }
 
-// A statement has ended, or one within it, whether or not it asked. A name that it locked stays locked also if it failed after that;
-// what else it locks it does last. But one that was kept out did nothing, or could come in past the limit when it is tried again.
+// A statement has ended, or one within it, whether or not it asked. A name that it locked stays locked also if it failed after
+// that; what else it locks it does last. But one that was kept out did nothing: else it could come in past the limit when it is
+// tried again.
 void saw_session_locks(Connection &connection, const Text &text, bool failed) {
   if (failed && connection.kept_out != FLIFO_OK) return;
   const SessionLocks locks = text.session_locks();
@@ -308,10 +309,10 @@ void on_end(MYSQL_THD thd, const mysql_event_general &event) {
     begin(*connection, thd, 0, rest_of_packet(*connection, event));
 }
 
-// Whether an error, which is the statement's own, ends an EXECUTE before it executes anything, as of an unknown name or of too few
-// values: no further event tells. What it executed has a number of its own. Where the server's numbers are others, what was wrong
-// stands in place of the command for the two errors that are frequent, and names EXECUTE in every language. An EXECUTE is not told
-// by its text: it may stand in a comment that is run, or behind SET STATEMENT.
+// Whether an error, which is the statement's own, ends an EXECUTE before it executes anything, as of an unknown name or of too
+// few values: no further event tells. What it executed has a number of its own. Where the server's numbers are others, what was
+// wrong stands in place of the command for the two errors that are frequent, and names EXECUTE in every language. An EXECUTE is
+// not told by its text: it may stand in a comment that is run, or behind SET STATEMENT.
 bool ends_execute(const Connection &connection, MYSQL_THD thd, const mysql_event_general &event) {
   if (!connection.within && thd_sql_command(thd) == SQLCOM_EXECUTE) return true;
   if (event.general_error_code != ER_UNKNOWN_STMT_HANDLER && event.general_error_code != ER_WRONG_ARGUMENTS)

@@ -121,8 +121,8 @@ bool Text::ends_with(const char *word) const {
   return false;
 }
 
-// Every low line is looked at, which are found fast also in a text of megabytes, for the functions whose name has it there. Where a
-// call may be hidden, a lock is rather seen taken than freed.
+// Every low line is looked at, which are found fast also in a text of megabytes, for the functions whose name has it there.
+// Where a call may be hidden, a lock is rather seen taken than freed.
 SessionLocks Text::locks_of_names() const {
   SessionLocks locks{0, 0};
   const char *end = text + length;
