@@ -25,9 +25,9 @@ static_assert(sizeof(std::atomic<WaitBegin>) == sizeof(WaitBegin));
 
 // `killed_state::KILL_QUERY`, in every MariaDB since 10.5.
 constexpr int KILL_QUERY = 4;
-// The bit of CONNECTION ADMIN in an account's global privileges. It is stored in `mysql.global_priv`, so it
-// stays what it is.
-constexpr unsigned long long CONNECTION_ADMIN = 1ULL << 32;
+// The bits of SUPER and CONNECTION ADMIN in an account's global privileges; neither comes with the other. They are stored in
+// `mysql.global_priv`, so they stay what they are.
+constexpr unsigned long long SUPER = 1ULL << 15, CONNECTION_ADMIN = 1ULL << 32;
 
 Scheduler *scheduler;
 WaitBegin begin_before;
@@ -116,8 +116,8 @@ bool is_of_main_port(MYSQL_THD thd) {
 bool has_extra_port() { return extra_port != nullptr && *extra_port != 0; }
 
 bool is_connection_admin(MYSQL_THD thd) {
-  // It says true for "access denied".
-  return check_global_access != nullptr && !check_global_access(thd, CONNECTION_ADMIN, true);
+  // Either is enough for it. It says true for "access denied".
+  return check_global_access != nullptr && !check_global_access(thd, SUPER | CONNECTION_ADMIN, true);
 }
 
 bool can_refuse() { return set_killed != nullptr; }
@@ -125,5 +125,7 @@ bool can_refuse() { return set_killed != nullptr; }
 void refuse(MYSQL_THD thd, unsigned error, const char *text) {
   set_killed(thd, KILL_QUERY, static_cast<int>(error), text);
 }
+
+void kill_query(MYSQL_THD thd) { set_killed(thd, KILL_QUERY, 0, nullptr); }
 
 }  // namespace flifo::server

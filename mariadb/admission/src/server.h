@@ -46,15 +46,18 @@ void saw_main_port(MYSQL_THD thd);
 // Whether a connection is known not to have come by the administrator's port.
 bool is_of_main_port(MYSQL_THD thd);
 
-// Whether the account has CONNECTION ADMIN. False if the server does not let us ask.
+// Whether the account has CONNECTION ADMIN or SUPER. False if the server does not let us ask.
 bool is_connection_admin(MYSQL_THD thd);
 
-// Whether `refuse` works here.
+// Whether `refuse` and `kill_query` work here.
 bool can_refuse();
 
 // Makes the statement that this thread of the server is about to run fail with this error: it is killed as by
 // KILL QUERY, with a text of its own. `text` is copied.
 void refuse(MYSQL_THD thd, unsigned error, const char *text);
+
+// Kills it as KILL QUERY does.
+void kill_query(MYSQL_THD thd);
 
 }  // namespace flifo::server
 

@@ -112,20 +112,34 @@ void update(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *save) {
   apply();
 }
 
-// Zero, or a number that needs the server to end a statement with an error.
-int check_bound(st_mysql_value *value, void *save, const char *name) {
+// A number within bounds. Without this the server takes the nearest one that is, with a warning that few clients show.
+bool take_number(st_mysql_value *value, void *save, const char *name, unsigned least, unsigned most) {
   long long number;
-  if (value->val_int(value, &number) != 0 || number < 0 || number > UINT_MAX) {
-    my_printf_error(ER_WRONG_VALUE_FOR_VAR, "%s must be a number from 0 (no bound) to %u", 0, name, UINT_MAX);
-    return 1;
-  }
-  if (number != 0 && !server::can_refuse()) {
-    my_printf_error(ER_WRONG_VALUE_FOR_VAR, "%s must be 0: this server cannot end a queued statement with an error", 0,
-                    name);
-    return 1;
+  if (value->val_int(value, &number) != 0 || number < least || number > most) {
+    my_printf_error(ER_WRONG_VALUE_FOR_VAR, "%s must be a number from %u to %u", 0, name, least, most);
+    return false;
   }
   *static_cast<unsigned *>(save) = static_cast<unsigned>(number);
-  return 0;
+  return true;
+}
+
+constexpr char CONCURRENCY_TICKETS[] = "flifo_concurrency_tickets", IO_DEPTH[] = "flifo_io_depth",
+               LOCK_WAITERS[] = "flifo_lock_waiters", QUANTUM[] = "flifo_quantum", OVERTAKES[] = "flifo_overtakes",
+               STALL_AFTER[] = "flifo_stall_after";
+constexpr unsigned QUANTUM_MAX = 1000000;
+
+template <const char *NAME, unsigned LEAST = 0, unsigned MOST = UINT_MAX>
+int check_number(MYSQL_THD, st_mysql_sys_var *, void *save, st_mysql_value *value) {
+  return take_number(value, save, NAME, LEAST, MOST) ? 0 : 1;
+}
+
+// One that needs the server to end a statement with an error, if it is not 0.
+int check_bound(st_mysql_value *value, void *save, const char *name) {
+  if (!take_number(value, save, name, 0, UINT_MAX)) return 1;
+  if (*static_cast<unsigned *>(save) == 0 || server::can_refuse()) return 0;
+  my_printf_error(ER_WRONG_VALUE_FOR_VAR, "%s must be 0: this server cannot end a queued statement with an error", 0,
+                  name);
+  return 1;
 }
 
 int check_queue_timeout(MYSQL_THD, st_mysql_sys_var *, void *save, st_mysql_value *value) {
@@ -143,7 +157,7 @@ int check_bypass(MYSQL_THD thd, st_mysql_sys_var *, void *save, st_mysql_value *
   const bool bypasses = is("1") || is("on") || is("true");
   if (!bypasses && !is("0") && !is("off") && !is("false")) return 1;
   if (bypasses && !server::is_connection_admin(thd)) {
-    my_error(ER_SPECIFIC_ACCESS_DENIED_ERROR, 0, "CONNECTION ADMIN");
+    my_error(ER_SPECIFIC_ACCESS_DENIED_ERROR, 0, "CONNECTION ADMIN, SUPER");
     return 1;
   }
   *static_cast<char *>(save) = bypasses;
@@ -171,8 +185,8 @@ MYSQL_SYSVAR_ENUM(policy, policy, PLUGIN_VAR_RQCMDARG,
                   "summon",
                   nullptr, update<unsigned long>, FLIFO_POLICY_QUANTUM, &policies);
 MYSQL_SYSVAR_UINT(concurrency_tickets, concurrency_tickets, PLUGIN_VAR_RQCMDARG,
-                  "Statements that a procedure runs on one place before it queues again", nullptr, update<unsigned>,
-                  5000, 1, UINT_MAX, 0);
+                  "Statements that a procedure runs on one place before it queues again",
+                  (check_number<CONCURRENCY_TICKETS, 1>), update<unsigned>, 5000, 1, UINT_MAX, 0);
 MYSQL_SYSVAR_UINT(queue_timeout, queue_timeout_ms, PLUGIN_VAR_RQCMDARG,
                   "Milliseconds that a statement queues at most; then it fails with error 1969. 0: any time",
                   check_queue_timeout, update<unsigned>, 0, 0, UINT_MAX, 0);
@@ -180,31 +194,31 @@ MYSQL_SYSVAR_UINT(max_queue, max_queue, PLUGIN_VAR_RQCMDARG,
                   "Statements that queue at a time; one more fails with error 1637. 0: any number", check_max_queue,
                   update<unsigned>, 0, 0, UINT_MAX, 0);
 MYSQL_SYSVAR_UINT(io_depth, io_depth, PLUGIN_VAR_RQCMDARG,
-                  "Disk waits that give up their places at a time; one more keeps its place. 0: any number", nullptr,
-                  update<unsigned>, 0, 0, UINT_MAX, 0);
+                  "Disk waits that give up their places at a time; one more keeps its place. 0: any number",
+                  check_number<IO_DEPTH>, update<unsigned>, 0, 0, UINT_MAX, 0);
 MYSQL_SYSVAR_UINT(lock_waiters, lock_waiters, PLUGIN_VAR_RQCMDARG,
                   "When so many statements wait for row locks, transactions that hold none get as many places as half the "
                   "processors. 0: any number",
-                  nullptr, update<unsigned>, 0, 0, UINT_MAX, 0);
+                  check_number<LOCK_WAITERS>, update<unsigned>, 0, 0, UINT_MAX, 0);
 // Many round trips with a client: shorter than one, and every statement would queue.
 MYSQL_SYSVAR_UINT(quantum, quantum_us, PLUGIN_VAR_RQCMDARG,
                   "Microseconds that a connection may keep coming back before it queues behind the others (policy "
                   "quantum)",
-                  nullptr, update<unsigned>, 5000, 1, 1000000, 0);
+                  (check_number<QUANTUM, 1, QUANTUM_MAX>), update<unsigned>, 5000, 1, QUANTUM_MAX, 0);
 MYSQL_SYSVAR_UINT(overtakes, overtakes, PLUGIN_VAR_RQCMDARG,
                   "Newcomers that may run at once for each statement that is served from the queue (policy quantum). "
                   "The fewer, the more even are the waits; the more, the fewer context switches. 0: any number",
-                  nullptr, update<unsigned>, 2, 0, UINT_MAX, 0);
+                  check_number<OVERTAKES>, update<unsigned>, 2, 0, UINT_MAX, 0);
 MYSQL_SYSVAR_UINT(stall_after, stall_after_ms, PLUGIN_VAR_RQCMDARG,
                   "When nobody has entered or left for so many milliseconds, one more is let in: the server may wait "
                   "for something that it does not tell of. 0: never",
-                  nullptr, update<unsigned>, 100, 0, UINT_MAX, 0);
+                  check_number<STALL_AFTER>, update<unsigned>, 100, 0, UINT_MAX, 0);
 MYSQL_SYSVAR_SET(wait_mask, wait_mask, PLUGIN_VAR_RQCMDARG,
                  "The waits during which a statement gives up its place. Without ROW_LOCK it keeps it, but for a "
                  "transaction that holds locks",
                  nullptr, update<unsigned long long>, FLIFO_WAIT_MASK_ALL & ~(1U << FLIFO_WAIT_ROW_LOCK), &kinds);
-MYSQL_THDVAR_BOOL(bypass, PLUGIN_VAR_NOCMDOPT, "The session's statements ask nobody; needs CONNECTION ADMIN", check_bypass,
-                  nullptr, 0);
+MYSQL_THDVAR_BOOL(bypass, PLUGIN_VAR_NOCMDOPT, "The session's statements ask nobody; needs CONNECTION ADMIN or SUPER",
+                  check_bypass, nullptr, 0);
 
 }  // namespace
 

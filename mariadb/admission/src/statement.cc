@@ -25,8 +25,8 @@ namespace {
 constexpr long long OPTION_NOT_AUTOCOMMIT = 1LL << 19;
 constexpr long long OPTION_BEGIN = 1LL << 20;
 constexpr long long OPTION_TABLE_LOCK = 1LL << 21;
-// The number of SELECT among the server's statements, since ever.
-constexpr int SQLCOM_SELECT = 0;
+// The numbers of SELECT and EXECUTE among the server's statements: the one since ever, the other in MariaDB 10.11.
+constexpr int SQLCOM_SELECT = 0, SQLCOM_EXECUTE = 97;
 
 bool is(const char *text, unsigned length, const char *wanted) {
   return length == strlen(wanted) && memcmp(text, wanted, length) == 0;
@@ -102,44 +102,65 @@ void saw_end_of(Connection &connection, MYSQL_THD thd, const mysql_event_general
   set_locks(connection, may, holds);
 }
 
-// A statement has ended, or one within it.
-void saw_session_locks(Connection &connection, const Text &text) {
+// A statement has ended, or one within it, whether or not it asked. A name that it locked stays locked also if it failed after
+// that; what else it locks it does last. But one that was kept out did nothing: else it could come in past the limit when it is
+// tried again.
+void saw_session_locks(Connection &connection, const Text &text, bool failed) {
+  if (failed && connection.kept_out != FLIFO_OK) return;
   const SessionLocks locks = text.session_locks();
-  connection.session_locks = static_cast<unsigned char>((connection.session_locks & ~locks.freed) | locks.taken);
+  const int freed = failed ? 0 : locks.freed, taken = failed ? locks.taken & SessionLocks::NAMES : locks.taken;
+  connection.session_locks = static_cast<unsigned char>((connection.session_locks & ~freed) | taken);
 }
 
-bool may_pass(Connection &connection, MYSQL_THD thd) {
-  if (!connection.privilege_known) {
-    connection.is_admin = server::is_connection_admin(thd);
-    connection.privilege_known = true;
-  }
+// Where nothing but the client's own statement may be under way: within a routine the server says what its definer may.
+void ask_privilege(Connection &connection, MYSQL_THD thd) {
+  if (!connection.is_client || connection.privilege_known) return;
+  connection.is_admin = server::is_connection_admin(thd);
+  connection.privilege_known = true;
+}
+
+bool may_pass(const Connection &connection, MYSQL_THD thd) {
   return connection.is_admin || settings::bypasses(thd);
 }
 
-void refuse(MYSQL_THD thd, flifo_status_t why) {
+// Has the server end the statement that was refused, or killed in the queue.
+void end_it(MYSQL_THD thd, flifo_status_t why) {
   flifo_config_t config;
   flifo_admission_config(settings::admission(), &config, sizeof config);
   char text[200];
   if (why == FLIFO_QUEUE_FULL) {
-    refused_queue_full.fetch_add(1, std::memory_order_relaxed);
     snprintf(text, sizeof text, "flifo: %u statements wait for admission already (flifo_max_queue); try again later",
              config.queue_limit);
     server::refuse(thd, ER_TOO_MANY_CONCURRENT_TRXS, text);
-  } else {
-    refused_timeout.fetch_add(1, std::memory_order_relaxed);
+  } else if (why == FLIFO_TIMEOUT) {
     snprintf(text, sizeof text,
              "flifo: the statement was not admitted within %llu ms (flifo_queue_timeout); try again later",
              static_cast<unsigned long long>(config.queue_timeout_ns / 1000000));
     server::refuse(thd, ER_STATEMENT_TIMEOUT, text);
+  } else if (server::can_refuse()) {
+    server::kill_query(thd);
   }
+}
+
+void refuse(Connection &connection, MYSQL_THD thd, flifo_status_t why) {
+  (why == FLIFO_QUEUE_FULL ? refused_queue_full : refused_timeout).fetch_add(1, std::memory_order_relaxed);
+  connection.kept_out = why;
+  end_it(thd, why);
 }
 
 bool is_refusal(flifo_status_t status) { return status == FLIFO_TIMEOUT || status == FLIFO_QUEUE_FULL; }
 
+// Queues. If it was killed meanwhile, the server sees that and ends the statement itself; but see `stay_out`.
+flifo_status_t queue(Connection &connection, MYSQL_THD thd) {
+  const flifo_status_t status = queueing::enter(connection, thd);
+  if (status == FLIFO_CANCELLED) connection.kept_out = status;
+  return status;
+}
+
 // For one that may hold locks, and finds no place. Others may wait for them, so it is not refused: it comes in past the limit.
 void ask_as_holder(Connection &connection, MYSQL_THD thd) {
   if (!rowlocks::holder_must_enter()) {
-    const flifo_status_t status = queueing::enter(connection, thd);
+    const flifo_status_t status = queue(connection, thd);
     rowlocks::holder_came_out();
     if (!is_refusal(status)) return;
   }
@@ -159,51 +180,91 @@ void ask_within(Connection &connection, MYSQL_THD thd) {
   if (flifo_try_enter(connection.session) == FLIFO_NO_PLACE) ask_first(connection, thd);
 }
 
-// If it was cancelled, the server sees the kill and ends the statement itself.
 void enter(Connection &connection, MYSQL_THD thd, const Text &text) {
   if (flifo_try_enter(connection.session) != FLIFO_NO_PLACE) return;
   if (connection.may_hold_locks) return ask_as_holder(connection, thd);
   if (text.session_locks().freed != 0 || text.ends_prepared()) return ask_first(connection, thd);
-  const flifo_status_t status = queueing::enter(connection, thd);
-  if (is_refusal(status)) refuse(thd, status);
+  const flifo_status_t status = queue(connection, thd);
+  if (is_refusal(status)) refuse(connection, thd, status);
+}
+
+// The statement that is under way is over.
+void leave(Connection &connection) {
+  const bool passed = connection.passes;
+  connection.in_statement = connection.passes = connection.failed = false;
+  if (passed) return;
+  rowlocks::wait_ends(connection);
+  // Not inside if it was refused, or the limit was lifted meanwhile.
+  flifo_exit(connection.session);
 }
 
 // A statement begins whose id is this, or not known (0).
-void begin(Connection &connection, MYSQL_THD thd, unsigned long long query_id, const Text &text) {
+void begin_any(Connection &connection, unsigned long long query_id, bool passes) {
   connection.in_statement = true;
+  connection.passes = passes;
   connection.query_id = query_id;
-  connection.executes = false;
+  connection.executes = connection.within = connection.failed = false;
+  connection.kept_out = FLIFO_OK;
   connection.waits = 0;
+}
+
+void begin(Connection &connection, MYSQL_THD thd, unsigned long long query_id, const Text &text) {
+  begin_any(connection, query_id, false);
   enter(connection, thd, text);
+}
+
+// One that asks nobody. What it runs asks nobody either, whatever is set meanwhile: it may have locked what those who have places
+// wait for.
+void pass(Connection &connection, unsigned long long query_id) {
+  begin_any(connection, query_id, true);
+  // What it locks is not seen.
+  connection.may_hold_locks = true;
+}
+
+// A statement within one begins or has ended. What touches no table, as SET does, the server finishes although it was killed, and
+// forgets the kill: the next one of the procedure would run, in nobody's place.
+void stay_out(const Connection &connection, MYSQL_THD thd) {
+  if (connection.kept_out != FLIFO_OK && thd_kill_level(thd) == THD_IS_NOT_KILLED) end_it(thd, connection.kept_out);
 }
 
 // A statement within one: of a procedure, a trigger, EXECUTE.
 void begin_within(Connection &connection, MYSQL_THD thd, const mysql_event_general &event) {
   connection.failed = false;
+  connection.within = true;
   // Announced as one by the protocol it is what a client's EXECUTE executes, and has the same id.
   if (is_command(event, "Execute")) {
     connection.query_id = event.query_id;
     connection.executes = true;
   }
-  if (flifo_is_inside(connection.session) == FLIFO_OK) ask_within(connection, thd);
+  if (connection.passes) return;
+  if (flifo_is_inside(connection.session) == FLIFO_OK) return ask_within(connection, thd);
+  stay_out(connection, thd);
+}
+
+// Whether a statement is under way of which no begin was seen: it may be of a routine that was running when the plugin came. Only
+// the command's RESULT shows its end.
+bool is_in_the_middle(const Connection &connection) {
+  return connection.in_statement && connection.passes && connection.packet == nullptr;
 }
 
 void on_log(MYSQL_THD thd, const mysql_event_general &event) {
   if (!runs_a_statement(event)) return;
-  Connection *connection = connections::find(thd);
-  if (connection != nullptr && connection->in_statement) return begin_within(*connection, thd, event);
+  Connection *connection = connections::get(thd);
   const bool is_on = settings::is_on();
-  if (is_on && connection == nullptr) connection = connections::get(thd);
-  if (!is_on || connection == nullptr || !connection->is_client || may_pass(*connection, thd)) {
+  if (connection == nullptr) {
     if (is_on) bypassed.fetch_add(1, std::memory_order_relaxed);
-    // What it locks is not seen.
-    if (connection != nullptr) connection->may_hold_locks = true;
     return;
+  }
+  if (connection->in_statement && !is_in_the_middle(*connection)) return begin_within(*connection, thd, event);
+  const bool is_known = connection->is_client && connection->privilege_known;
+  connection->packet = is_known ? event.general_query : nullptr;
+  connection->packet_end = is_known ? event.general_query + event.general_query_length : nullptr;
+  if (!is_on || !is_known || may_pass(*connection, thd)) {
+    if (is_on) bypassed.fetch_add(1, std::memory_order_relaxed);
+    return pass(*connection, is_known ? event.query_id : 0);
   }
   if (connection->may_hold_locks && connection->session_locks == 0 && what_keeps_locks(thd) == 0)
     set_locks(*connection, false, false);
-  connection->packet = event.general_query;
-  connection->packet_end = event.general_query + event.general_query_length;
   begin(*connection, thd, event.query_id, Text(event.general_query, event.general_query_length));
 }
 
@@ -218,32 +279,42 @@ void saw_command(Connection &connection, MYSQL_THD thd) {
 void on_end(MYSQL_THD thd, const mysql_event_general &event) {
   Connection *connection = connections::find(thd);
   if (connection == nullptr) return;
-  // Whose ever statement it was: with another role the account may pass, or may no more.
-  const Text text(event.general_query, event.general_query_length);
-  if (text.sets_role()) connection->privilege_known = false;
-  if (is_command(event, "Reset connection")) connection->session_locks = 0;
-  if (event.event_subclass == MYSQL_AUDIT_GENERAL_RESULT) saw_command(*connection, thd);
-  if (!connection->in_statement) return;
-  if (event.general_error_code == 0) saw_session_locks(*connection, text);
   const bool is_status = event.event_subclass == MYSQL_AUDIT_GENERAL_STATUS;
-  if (is_status && !is_own(*connection, event)) return;
+  const Text text(event.general_query, event.general_query_length);
+  // Whose ever statement it was: with another role the account may pass, or may no more.
+  if (connection->in_statement && text.sets_role()) connection->privilege_known = false;
+  if (is_command(event, "Reset connection")) connection->session_locks = 0;
+  if (!is_status) {
+    saw_command(*connection, thd);
+    ask_privilege(*connection, thd);
+  }
+  if (!connection->in_statement) return;
+  saw_session_locks(*connection, text, event.general_error_code != 0);
+  if (is_status && !is_own(*connection, event)) return stay_out(*connection, thd);
   // What EXECUTE executed has ended, and EXECUTE will; if it failed, it may have no other event.
   if (is_status && connection->executes && event.general_error_code == 0 && is_command(event, "Query") &&
       !is_of_packet(*connection, event)) {
     connection->executes = false;
     return;
   }
-  saw_end_of(*connection, thd, event);
+  ask_privilege(*connection, thd);
+  const bool passes = connection->passes;
+  if (!passes) saw_end_of(*connection, thd, event);
   leave(*connection);
   // Only the first of a packet announces itself.
-  if (is_status && another_follows(*connection, thd, event))
+  if (!is_status || !another_follows(*connection, thd, event)) return;
+  if (passes)
+    pass(*connection, 0);
+  else
     begin(*connection, thd, 0, rest_of_packet(*connection, event));
 }
 
-// Whether an error ends an EXECUTE before it executes anything, as of an unknown name or of too few values: no further
-// event tells. What was wrong stands in place of the command, and names EXECUTE in every language. An EXECUTE is not
-// told by its text: it may stand in a comment that is run, or behind SET STATEMENT.
-bool ends_execute(const mysql_event_general &event) {
+// Whether an error, which is the statement's own, ends an EXECUTE before it executes anything, as of an unknown name or of too
+// few values: no further event tells. What it executed has a number of its own. Where the server's numbers are others, what was
+// wrong stands in place of the command for the two errors that are frequent, and names EXECUTE in every language. An EXECUTE is
+// not told by its text: it may stand in a comment that is run, or behind SET STATEMENT.
+bool ends_execute(const Connection &connection, MYSQL_THD thd, const mysql_event_general &event) {
+  if (!connection.within && thd_sql_command(thd) == SQLCOM_EXECUTE) return true;
   if (event.general_error_code != ER_UNKNOWN_STMT_HANDLER && event.general_error_code != ER_WRONG_ARGUMENTS)
     return false;
   return std::string_view(event.general_command, event.general_command_length).find("EXECUTE") !=
@@ -254,7 +325,8 @@ void on_error(MYSQL_THD thd, const mysql_event_general &event) {
   Connection *connection = connections::find(thd);
   if (connection == nullptr || !connection->in_statement || !is_own(*connection, event)) return;
   connection->failed = true;
-  if (ends_execute(event)) leave(*connection);
+  saw_session_locks(*connection, Text(event.general_query, event.general_query_length), true);
+  if (ends_execute(*connection, thd, event)) leave_early(*connection);
 }
 
 void on_general(MYSQL_THD thd, const mysql_event_general &event) {
@@ -276,14 +348,17 @@ void on_connection(MYSQL_THD thd, const mysql_event_connection &event) {
     case MYSQL_AUDIT_CONNECTION_CONNECT:
       if (event.status == 0 && server::is_of_main_port(thd))
         if (Connection *connection = connections::get(thd)) {
+          if (connection->in_statement) leave(*connection);
           connection->is_client = true;
+          ask_privilege(*connection, thd);
           connection->may_hold_locks = false;
         }
       return;
     case MYSQL_AUDIT_CONNECTION_CHANGE_USER:
       if (Connection *connection = connections::find(thd)) {
         leave(*connection);
-        connection->privilege_known = false;
+        connection->privilege_known = connection->is_admin = false;
+        if (event.status == 0) ask_privilege(*connection, thd);
         connection->session_locks = 0;
       }
       return;
@@ -300,12 +375,9 @@ void forget_counts() {
   for (auto *count : {&bypassed, &refused_timeout, &refused_queue_full}) count->store(0, std::memory_order_relaxed);
 }
 
-void leave(Connection &connection) {
-  connection.in_statement = false;
-  connection.failed = false;
-  rowlocks::wait_ends(connection);
-  // Not inside if it was refused, or the limit was lifted meanwhile.
-  flifo_exit(connection.session);
+void leave_early(Connection &connection) {
+  connection.may_hold_locks = true;
+  leave(connection);
 }
 
 void on_event(MYSQL_THD thd, unsigned event_class, const void *event) {
@@ -319,7 +391,7 @@ void on_event(MYSQL_THD thd, unsigned event_class, const void *event) {
 
 void on_release(MYSQL_THD thd) {
   Connection *connection = connections::find(thd);
-  if (connection != nullptr && connection->in_statement) leave(*connection);
+  if (connection != nullptr && connection->in_statement) leave_early(*connection);
 }
 
 }  // namespace flifo::statement

@@ -17,8 +17,9 @@ void on_event(MYSQL_THD thd, unsigned event_class, const void *event);
 // The server lets go of a connection.
 void on_release(MYSQL_THD thd);
 
-// The statement that is under way is over, whatever events are still to come.
-void leave(Connection &connection);
+// The statement that is under way is over, whatever events are still to come. They would have said what it has locked: it may be
+// anything.
+void leave_early(Connection &connection);
 
 // Statements that asked nobody: of administrators, of connections that bypass, and of more connections than
 // the scheduler has sessions for.

@@ -2,10 +2,14 @@
 
 #include "text.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace flifo {
 namespace {
+
+// How much of a text is looked at for its last words.
+constexpr unsigned TAIL = 96;
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
@@ -14,6 +18,9 @@ bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 bool is_letter(char c) { return lower(c) >= 'a' && lower(c) <= 'z'; }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// Whether a name goes on there.
+bool is_of_name(char c) { return is_letter(c) || is_digit(c) || c == '_'; }
 
 bool begins(const char *text, unsigned length, const char *word) {
   const size_t word_length = strlen(word);
@@ -63,17 +70,24 @@ bool begins_with_words(const char *text, unsigned length, const char *words) {
   return true;
 }
 
-// Whether a function is called whose name is `before` until this place and `after` from there on.
-bool calls(const char *text, const char *at, const char *end, const char *before, const char *after) {
+// Whether a function is called whose name is `before` until this place and `after` from there on. `hidden` is the answer if more
+// white space and comments follow than are looked at: to their end for each name, a long text of names and comments that do not
+// end would take a time of its square.
+bool calls(const char *text, const char *at, const char *end, const char *before, const char *after, bool hidden) {
+  constexpr long LOOKED_AT = 256;
   const auto before_length = static_cast<long>(strlen(before));
   if (at - text < before_length) return false;
   const char *name = at - before_length;
-  if (name != text && (is_letter(name[-1]) || is_digit(name[-1]) || name[-1] == '_')) return false;
+  if (name != text && is_of_name(name[-1])) return false;
   if (!begins(name, static_cast<unsigned>(at - name), before)) return false;
   if (!begins(at, static_cast<unsigned>(end - at), after)) return false;
   at += strlen(after);
-  while (const unsigned skip = skipped(at, static_cast<unsigned>(end - at))) at += skip;
-  return at != end && *at == '(';
+  for (const char *from = at; at - from < LOOKED_AT;) {
+    const unsigned skip = skipped(at, static_cast<unsigned>(std::min<long>(end - at, LOOKED_AT)));
+    if (skip == 0) return at != end && *at == '(';
+    at += skip;
+  }
+  return hidden;
 }
 
 }  // namespace
@@ -90,21 +104,33 @@ bool Text::begins_with(const char *words) const { return begins_with_words(text,
 
 // Whether these are among its last words.
 bool Text::ends_with_words(const char *words) const {
-  constexpr unsigned TAIL = 96;
   for (unsigned at = length > TAIL ? length - TAIL : 0; at < length; at++)
     if (begins_with_words(text + at, length - at, words)) return true;
   return false;
 }
 
+// Whether this is its very last word.
+bool Text::ends_with(const char *word) const {
+  const auto word_length = static_cast<unsigned>(strlen(word));
+  for (unsigned at = length > TAIL ? length - TAIL : 1; at < length; at++) {
+    if (is_of_name(text[at - 1]) || !begins(text + at, length - at, word)) continue;
+    unsigned after = at + word_length;
+    while (const unsigned skip = skipped(text + after, length - after)) after += skip;
+    if (after == length) return true;
+  }
+  return false;
+}
+
 // Every low line is looked at, which are found fast also in a text of megabytes, for the functions whose name has it there.
+// Where a call may be hidden, a lock is rather seen taken than freed.
 SessionLocks Text::locks_of_names() const {
   SessionLocks locks{0, 0};
   const char *end = text + length;
   for (const char *at = text; at != end; at++) {
     at = static_cast<const char *>(memchr(at, '_', static_cast<size_t>(end - at)));
     if (at == nullptr) break;
-    if (calls(text, at, end, "get", "_lock")) locks.taken = SessionLocks::NAMES;
-    if (calls(text, at, end, "release", "_lock") || calls(text, at, end, "release", "_all_locks"))
+    if (calls(text, at, end, "get", "_lock", true)) locks.taken = SessionLocks::NAMES;
+    if (calls(text, at, end, "release", "_lock", false) || calls(text, at, end, "release", "_all_locks", false))
       locks.freed = SessionLocks::NAMES;
   }
   return locks;
@@ -131,7 +157,7 @@ SessionLocks Text::session_locks() const {
   if (begins_with("backup stage start") || begins_with("backup lock")) locks.taken |= SessionLocks::BACKUPS;
   if (begins_with("backup stage end") || begins_with("backup unlock")) locks.freed |= SessionLocks::BACKUPS;
   // One that is read was opened.
-  if (begins_with("handler ")) (ends_with_words("close") ? locks.freed : locks.taken) |= SessionLocks::HANDLERS;
+  if (begins_with("handler ")) (ends_with("close") ? locks.freed : locks.taken) |= SessionLocks::HANDLERS;
   return locks;
 }
 

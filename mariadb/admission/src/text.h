@@ -52,6 +52,7 @@ class Text {
 
  private:
   bool ends_with_words(const char *words) const;
+  bool ends_with(const char *word) const;
   SessionLocks locks_of_names() const;
 
   const char *text;

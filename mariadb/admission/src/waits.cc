@@ -38,7 +38,7 @@ flifo_wait_kind_t kind_of(int server_kind) {
 void saw_idle(Connection &connection, MYSQL_THD thd) {
   server::saw_main_port(thd);
   // Whatever ended with its error and no other event.
-  if (connection.in_statement && connection.failed) statement::leave(connection);
+  if (connection.in_statement && connection.failed) statement::leave_early(connection);
   if (!connection.in_statement) connection.is_client = true;
 }
 
@@ -50,7 +50,7 @@ void begin(MYSQL_THD thd, int server_kind) {
   Connection *connection = is_network ? connections::get(thd) : connections::find(thd);
   if (connection == nullptr) return;
   if (is_network) saw_idle(*connection, thd);
-  if (!connection->in_statement) return;
+  if (!connection->in_statement || connection->passes) return;
   const flifo_wait_kind_t kind = kind_of(server_kind);
   if (connection->waits < Connection::WAITS_MAX)
     connection->wait_kinds[connection->waits] = static_cast<unsigned char>(kind);

@@ -85,11 +85,21 @@ fn root_gets_in(server: &PrivateServer) {
     }
     execute(&mut root, "SELECT * FROM test.t").unwrap();
     assert!(server.status_number("Flifo_bypassed").unwrap() >= bypassed + 5);
-    // The privilege counts, not the name.
-    root.query_drop("CREATE OR REPLACE USER operator@localhost").unwrap();
-    root.query_drop("GRANT CONNECTION ADMIN ON *.* TO operator@localhost").unwrap();
-    Conn::new(server.connection("operator")).unwrap().query_drop("SELECT 1").unwrap();
+    // The privilege counts, not the name; either is enough, and neither brings the other.
+    for privilege in ["CONNECTION ADMIN", "SUPER"] {
+        root.query_drop("CREATE OR REPLACE USER operator@localhost").unwrap();
+        root.query_drop(format!("GRANT {privilege} ON *.* TO operator@localhost")).unwrap();
+        let operator = server.connection("operator").read_timeout(Some(rest::BOUND));
+        let asks_nobody = Conn::new(operator).unwrap().query_drop("SELECT 1");
+        assert!(asks_nobody.is_ok(), "{privilege}: {asks_nobody:?}");
+    }
+    // Others are not.
+    root.query_drop("GRANT PROCESS, RELOAD, READ_ONLY ADMIN ON *.* TO app@localhost").unwrap();
+    let app = Running::start(server, "SELECT 1");
+    until("it queues, too", || server.status_number("Flifo_queued").unwrap() == 201);
+    root.query_drop("REVOKE PROCESS, READ_ONLY ADMIN ON *.* FROM app@localhost").unwrap();
     crowd.disperse();
+    app.end().unwrap();
 }
 
 /// Who takes a role that may pass does, in whatever way it is taken, and asks again without it.
@@ -376,7 +386,7 @@ fn variables_say_what_they_hold(server: &PrivateServer) {
     assert!(without.is_empty(), "{without:?}");
 }
 
-/// Refused with an error that names the variable, or brought into bounds with a warning, as the server does it.
+/// Refused with an error that names the variable, or taken as the server takes it.
 fn hostile_values(server: &PrivateServer) {
     let mut root = admin(server);
     let long = format!("'{}'", "9".repeat(5000));
@@ -462,6 +472,14 @@ fn hostile_values(server: &PrivateServer) {
         ("max_queue", "4294967296"),
         ("wait_mask", "'NONSENSE'"),
         ("concurrency_tickets", "'many'"),
+        ("concurrency_tickets", "0"),
+        ("stall_after", "-1"),
+        ("stall_after", "4294967296"),
+        ("quantum", "0"),
+        ("quantum", "1000001"),
+        ("overtakes", "NULL"),
+        ("io_depth", "-1"),
+        ("lock_waiters", "-1"),
     ] {
         let (error, text) = error_of(run(&mut root, &format!("SET GLOBAL flifo_{name} = {value}")));
         assert!(

@@ -1,13 +1,13 @@
 //! The plugin comes and goes under load, and so do its settings.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::locks::{UPDATE_1, until_row_waits};
 use super::support::random::Random;
 use super::support::rest::{empty, entered, until};
-use super::support::wire::Wire;
+use super::support::wire::{Reply, Wire};
 use super::support::*;
 
 pub(crate) fn subject() -> Subject {
@@ -23,6 +23,9 @@ pub(crate) fn pool() -> Subject {
         tests: vec![
             ("comes_to_those_who_are_there", comes_to_those_who_are_there),
             ("comes_while_locks_are_held", comes_while_locks_are_held),
+            ("on_while_a_function_runs", on_while_a_function_runs),
+            ("on_while_a_procedure_runs", on_while_a_procedure_runs),
+            ("comes_while_a_procedure_runs", comes_while_a_procedure_runs),
         ],
     }
 }
@@ -32,6 +35,9 @@ pub(crate) fn tests() -> Vec<Test> {
         ("comes_and_goes_at_rest", comes_and_goes_at_rest),
         ("comes_to_those_who_are_there", comes_to_those_who_are_there),
         ("comes_while_locks_are_held", comes_while_locks_are_held),
+        ("on_while_a_function_runs", on_while_a_function_runs),
+        ("on_while_a_procedure_runs", on_while_a_procedure_runs),
+        ("comes_while_a_procedure_runs", comes_while_a_procedure_runs),
         ("comes_and_goes_under_load", comes_and_goes_under_load),
         ("goes_while_many_queue", goes_while_many_queue),
         ("goes_while_statements_wait", goes_while_statements_wait),
@@ -166,6 +172,96 @@ fn comes_while_locks_are_held(server: &PrivateServer) {
     for waiter in waiters {
         waiter.end().unwrap();
     }
+    empty(server);
+}
+
+/// Statements of a routine that wait until they are let go on.
+const GATE: &str = "DO GET_LOCK('gate', 1000); DO 1; DO RELEASE_LOCK('gate')";
+
+/// Has this connection run a statement that comes to the gate while nobody is asked, and switches admission on there.
+fn on_at_the_gate(server: &PrivateServer, mut client: Conn, statement: &'static str) -> JoinHandle<Conn> {
+    set(server, "thread_concurrency", "0");
+    let id = client.connection_id();
+    let thread = thread::spawn(move || {
+        run(&mut client, statement).unwrap();
+        client
+    });
+    until_state(server, id, "User lock");
+    configure(server, "1");
+    thread
+}
+
+fn until_state(server: &PrivateServer, id: u32, state: &str) {
+    until(state, || {
+        let text = format!("SELECT state = '{state}' FROM information_schema.processlist WHERE id = {id}");
+        admin(server).query_first(text).unwrap().unwrap_or(false)
+    });
+}
+
+/// What a function runs is not taken for a statement of the client's, which would queue behind who waits for the rows of its caller.
+fn on_while_a_function_runs(server: &PrivateServer) {
+    let mut root = admin(server);
+    root.query_drop(format!(
+        "CREATE OR REPLACE FUNCTION test.at_the_gate(a INT) RETURNS INT SQL SECURITY INVOKER
+         BEGIN {GATE}; RETURN a; END"
+    ))
+    .unwrap();
+    for statement in [
+        "UPDATE t SET k = at_the_gate(id) WHERE id = 1",
+        "DO 1; UPDATE t SET k = at_the_gate(id) WHERE id = 1; DO 2",
+        "EXECUTE IMMEDIATE 'UPDATE t SET k = at_the_gate(id) WHERE id = 1'",
+    ] {
+        root.query_drop("DO GET_LOCK('gate', 0)").unwrap();
+        let caller = on_at_the_gate(server, app(server), statement);
+        let waiter = Running::start(server, UPDATE_1);
+        until_row_waits(server, 1);
+        root.query_drop("DO RELEASE_LOCK('gate')").unwrap();
+        caller.join().unwrap();
+        waiter.end().unwrap();
+        empty(server);
+    }
+}
+
+/// A procedure that runs with its definer's rights makes no administrator of its caller.
+fn on_while_a_procedure_runs(server: &PrivateServer) {
+    let mut root = admin(server);
+    root.query_drop(format!("CREATE OR REPLACE PROCEDURE test.of_roots() BEGIN {GATE}; END")).unwrap();
+    root.query_drop("DO GET_LOCK('gate', 0)").unwrap();
+    let caller = on_at_the_gate(server, app(server), "CALL of_roots()");
+    root.query_drop("DO RELEASE_LOCK('gate')").unwrap();
+    let client = caller.join().unwrap();
+    let holder = Holder::of_the_only_place(server);
+    let queued = Running::on(client, "SELECT 1");
+    holder.until_queued(1);
+    drop(holder);
+    queued.end().unwrap();
+    empty(server);
+}
+
+/// Nor does one that runs when the plugin comes: a wait for its client in the middle of its result is not taken for the next command's.
+fn comes_while_a_procedure_runs(server: &PrivateServer) {
+    let mut root = admin(server);
+    uninstall(&mut root);
+    until_gone(server, &mut root, &mut []);
+    root.query_drop(
+        "CREATE OR REPLACE PROCEDURE test.sends_much() BEGIN DO GET_LOCK('gate', 1000);
+         SELECT REPEAT('x', 1000) FROM seq_1_to_20000; DO 1; DO RELEASE_LOCK('gate'); END",
+    )
+    .unwrap();
+    root.query_drop("DO GET_LOCK('gate', 0)").unwrap();
+    let mut client = Wire::connect(server).unwrap();
+    client.send_query("CALL sends_much()").unwrap();
+    until_state(server, client.id, "User lock");
+    run(&mut root, "INSTALL SONAME 'flifo'").unwrap();
+    configure(server, "1");
+    root.query_drop("DO RELEASE_LOCK('gate')").unwrap();
+    until_state(server, client.id, "Writing to net");
+    assert_eq!(client.replies().unwrap(), [Reply::Rows(20_000), Reply::Done]);
+    let holder = Holder::of_the_only_place(server);
+    client.send_query("SELECT 1").unwrap();
+    holder.until_queued(1);
+    drop(holder);
+    assert_eq!(client.replies().unwrap(), [Reply::Rows(1)]);
     empty(server);
 }
 

@@ -2,9 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
+use super::statements::touches_no_table_at_first;
 use super::support::random::Random;
 use super::support::rest::{empty, until};
-use super::support::wire::{Wire, command};
+use super::support::wire::{Reply, Wire, command};
 use super::support::*;
 
 pub(crate) fn subject() -> Subject {
@@ -54,6 +55,17 @@ fn queued_statements(server: &PrivateServer) {
     assert_eq!(code(one.end()), INTERRUPTED);
     assert!(holder.still_holds());
     assert!(server.status_number("Flifo_cancelled").unwrap() >= before + 41);
+    // A prepared CALL, whose first statement the server does not look for the kill before, is killed as a whole.
+    touches_no_table_at_first(server);
+    let mut client = Wire::connect(server).unwrap();
+    let call = client.prepare("CALL touches_no_table_at_first()").unwrap().unwrap();
+    client.send_execute(call, false).unwrap();
+    holder.until_queued(1);
+    root.query_drop(format!("KILL QUERY {}", client.id)).unwrap();
+    let replies = client.replies().unwrap();
+    assert!(matches!(replies[..], [Reply::Error(INTERRUPTED, _)]), "{replies:?}");
+    let done: usize = root.query_first("SELECT k FROM test.t WHERE id = 8").unwrap().unwrap();
+    assert_eq!(done, 0, "a procedure that was killed in the queue has run");
 }
 
 /// Out of tickets in the middle of a procedure, it queues again; killed there, it ends. Not by KILL QUERY: the

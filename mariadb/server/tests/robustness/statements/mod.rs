@@ -8,6 +8,7 @@ mod waits;
 use std::thread;
 
 use self::prepared::{cursors, prepared, prepared_as_text, prepared_asks_once, prepared_in_bulk};
+pub(super) use self::procedures::touches_no_table_at_first;
 use self::procedures::{
     procedures, procedures_are_refused_as_a_whole, procedures_go_on_after_errors,
     procedures_with_few_tickets, procedures_within_packets, triggers_functions_events,
@@ -32,6 +33,7 @@ pub(crate) fn tests() -> Vec<Test> {
     vec![
         ("every_way_to_run_one_asks", every_way_to_run_one_asks),
         ("errors", errors),
+        ("long_texts", long_texts),
         ("several_in_one_packet", several_in_one_packet),
         ("procedures", procedures),
         ("procedures_with_few_tickets", procedures_with_few_tickets),
@@ -204,6 +206,27 @@ fn errors(server: &PrivateServer) {
     check(server, &mut client, "UPDATE t SET k = k + 1 WHERE id = 1", 1205);
     check(server, &mut other, "ROLLBACK", 0);
     check(server, &mut client, "UPDATE t SET k = k + 1 WHERE id = 1", 0);
+}
+
+/// However long a text is and whatever is in it, it is looked at in no time that a client would notice.
+fn long_texts(server: &PrivateServer) {
+    for name in ["get_lock/*", "get_lock#", "get_lock-- ", "release_lock/*", "release_all_locks#"] {
+        let statement = format!("SELECT LENGTH('{}')", name.repeat(200_000));
+        one_place(server);
+        let mut client = Wire::connect(server).unwrap();
+        for _ in 0..2 {
+            assert_eq!(client.query(&statement).unwrap(), [Reply::Rows(1)], "{name}");
+            assert_eq!(client.query("DO 1").unwrap(), [Reply::Done], "{name}");
+        }
+        empty(server);
+        let holder = Holder::of_the_only_place(server);
+        let mut client = Wire::connect(server).unwrap();
+        client.send_query(&statement).unwrap();
+        holder.until_queued(1);
+        drop(holder);
+        assert_eq!(client.replies().unwrap(), [Reply::Rows(1)], "{name}");
+        empty(server);
+    }
 }
 
 fn several_in_one_packet(server: &PrivateServer) {

@@ -55,12 +55,20 @@ pub(super) fn prepared(server: &PrivateServer) {
 
 pub(super) fn prepared_as_text(server: &PrivateServer) {
     one_place(server);
+    admin(server).query_drop("CREATE OR REPLACE FUNCTION test.one(a INT) RETURNS INT RETURN 1").unwrap();
     let mut client = app(server);
     for _ in 0..5 {
         for (statement, error) in [
             ("PREPARE p FROM 'SELECT * FROM t WHERE id = ?'", 0),
             ("EXECUTE p USING 1", 0),
             ("EXECUTE p", 1210),
+            ("EXECUTE p USING 1 2", 1064),
+            ("EXECUTE p USING", 1064),
+            ("EXECUTE p USING one(1)", 1970),
+            ("EXECUTE p USING ROW(1, 2)", 1241),
+            ("SET STATEMENT max_statement_time = 'x' FOR EXECUTE p USING 1", 1232),
+            ("SET STATEMENT autocommit = 0 FOR EXECUTE p USING 1", 1971),
+            ("EXECUTE p USING 1", 0),
             ("SET STATEMENT max_statement_time = 5 FOR EXECUTE p", 1210),
             ("DO 1; /*! EXECUTE p */; DO 2", 1210),
             ("EXECUTE nobody", 1243),

@@ -138,6 +138,33 @@ pub(super) fn procedures_are_refused_as_a_whole(server: &PrivateServer) {
     assert!(done > 0, "{codes:?}");
     let sum: usize = admin(server).query_first("SELECT k FROM test.t WHERE id = 1").unwrap().unwrap();
     assert_eq!(sum, done * 100, "{codes:?}");
+
+    // The server looks for a kill late when a statement is prepared, and forgets one when what ran touched no table.
+    touches_no_table_at_first(server);
+    let mut client = app(server);
+    let holder = Holder::of_the_only_place(server);
+    set_number(server, "queue_timeout", 1);
+    assert_eq!(code(execute(&mut client, "CALL touches_no_table_at_first()")), 1969);
+    // Nor what it evaluates between two statements.
+    assert_eq!(code(execute(&mut client, "CALL evaluates()")), 1969);
+    drop(holder);
+    let done: usize = admin(server).query_first("SELECT k FROM test.t WHERE id = 8").unwrap().unwrap();
+    assert_eq!(done, 0, "a procedure that was refused has run");
+    empty(server);
+}
+
+/// Procedures whose first statement the server finishes although it was killed.
+pub(in super::super) fn touches_no_table_at_first(server: &PrivateServer) {
+    let mut root = admin(server);
+    for statement in [
+        "CREATE OR REPLACE PROCEDURE test.touches_no_table_at_first()
+         BEGIN SET @z = 1; START TRANSACTION; UPDATE t SET k = k + 100 WHERE id = 8; COMMIT; END",
+        "CREATE OR REPLACE PROCEDURE test.evaluates()
+         BEGIN DECLARE n INT; SET @z = 1; SET n = (SELECT SUM(k) FROM t); END",
+        "UPDATE test.t SET k = 0 WHERE id = 8",
+    ] {
+        root.query_drop(statement).unwrap();
+    }
 }
 
 /// The same of one that is not the first of its packet: its statements end, and it goes on.

@@ -1,9 +1,12 @@
 //! Locks of the server's, and one place: whoever holds them gets in, and those who wait for him do not keep him out.
 //! The server resolves deadlocks; admission adds none. No stall is broken, and no lock wait times out meanwhile.
 
+mod session;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
+use self::session::{a_name_is_locked, a_name_is_locked_while_nobody_was_asked, locks_of_the_session};
 use super::support::random::Random;
 use super::support::rest::{empty, until};
 use super::support::wire::{Reply, Wire};
@@ -22,9 +25,11 @@ pub(crate) fn tests() -> Vec<Test> {
         ("idle_while_holding", idle_while_holding),
         ("however_the_locks_were_taken", however_the_locks_were_taken),
         ("locked_while_nobody_was_asked", locked_while_nobody_was_asked),
+        ("locked_before_an_error", locked_before_an_error),
         ("prepared_and_left_behind", prepared_and_left_behind),
         ("a_name_is_locked", a_name_is_locked),
         ("locks_of_the_session", locks_of_the_session),
+        ("a_name_is_locked_while_nobody_was_asked", a_name_is_locked_while_nobody_was_asked),
         ("opposite_order", opposite_order),
         ("opposite_order_under_load", opposite_order_under_load),
         ("hot_rows", hot_rows),
@@ -210,6 +215,30 @@ fn locked_while_nobody_was_asked(server: &PrivateServer) {
     }
 }
 
+/// A file that cannot be loaded is read to its end all the same, and what was loaded before stays locked.
+fn locked_before_an_error(server: &PrivateServer) {
+    set(server, "thread_concurrency", "1");
+    let mut holder = Wire::connect(server).unwrap();
+    assert_eq!(holder.query("BEGIN").unwrap(), [Reply::Done]);
+    let load = "LOAD DATA LOCAL INFILE 'x' REPLACE INTO TABLE t";
+    assert_eq!(holder.query(load).unwrap(), [Reply::File]);
+    holder.send_more(b"1\t5\tx\n2\t5\tx\n3\t\\N\tx\n").unwrap();
+    empty(server);
+    holder.send_more(&b"4\t5\tx\n".repeat(10_000)).unwrap();
+    holder.send_more(b"").unwrap();
+    const NULL_IN_COLUMN: u16 = 1263;
+    let replies = holder.replies().unwrap();
+    assert!(matches!(replies[..], [Reply::Error(NULL_IN_COLUMN, _)]), "{replies:?}");
+    let waiter = Running::start(server, UPDATE_1);
+    until_row_waits(server, 1);
+    let ended = gets_in(server, move || {
+        ["SELECT COUNT(*) FROM t", "ROLLBACK"].map(|statement| holder.query(statement).unwrap())
+    });
+    assert_eq!(ended, Some([vec![Reply::Rows(1)], vec![Reply::Done]]));
+    waiter.end().unwrap();
+    empty(server);
+}
+
 /// What a client has prepared and left behind keeps its rows locked. Whoever ends it has locked nothing, and gets in before
 /// those who wait for the rows.
 fn prepared_and_left_behind(server: &PrivateServer) {
@@ -245,43 +274,6 @@ fn prepared_and_left_behind(server: &PrivateServer) {
     }
 }
 
-/// One has locked a name, in no transaction, and goes on. Another, who has locked a row, waits for the name, and has given
-/// his place to one who waits for the row.
-fn a_name_is_locked(server: &PrivateServer) {
-    set(server, "thread_concurrency", "1");
-    admin(server)
-        .query_drop("CREATE OR REPLACE PROCEDURE test.locks_a_name() SELECT GET_LOCK('name', 0) INTO @got")
-        .unwrap();
-    for lock in
-        ["DO GET_LOCK('name', 0)", "SELECT 1, get_lock /* it is free */ ('name', 0)", "CALL locks_a_name()"]
-    {
-        let (mut locker, mut holder) = (app(server), app(server));
-        run(&mut locker, lock).unwrap();
-        run(&mut holder, "BEGIN").unwrap();
-        run(&mut holder, UPDATE_1).unwrap();
-        let holder = Running::on(holder, "DO GET_LOCK('name', 1000)");
-        until("the holder waits for the name", || {
-            let text = format!(
-                "SELECT state = 'User lock' FROM information_schema.processlist WHERE id = {}",
-                holder.id
-            );
-            admin(server).query_first(text).unwrap().unwrap_or(false)
-        });
-        let waiters = [Running::start(server, UPDATE_1), Running::start(server, UPDATE_1)];
-        until_row_waits(server, 1);
-        let ended = gets_in(server, move || {
-            ["SELECT COUNT(*) FROM t", "DO RELEASE_LOCK('name')"]
-                .map(|statement| code(run(&mut locker, statement)))
-        });
-        assert_eq!(ended, Some([0, 0]), "{lock}");
-        holder.end().unwrap();
-        for waiter in waiters {
-            waiter.end().unwrap();
-        }
-        empty(server);
-    }
-}
-
 /// What this returns, if it is not kept out. Else the limit is lifted, so that a test that fails ends.
 fn gets_in<R: Send + 'static>(
     server: &PrivateServer,
@@ -298,41 +290,6 @@ fn gets_in<R: Send + 'static>(
         thread::sleep(std::time::Duration::from_millis(2));
     }
     Some(work.join().unwrap())
-}
-
-/// Whoever has locked what no transaction frees is not refused, for others wait for it; and is again, once it is free.
-fn locks_of_the_session(server: &PrivateServer) {
-    const REFUSED: u16 = 1969;
-    const ASKS: &str = "SELECT COUNT(*) FROM t";
-    type End = fn(&mut Conn) -> mysql::Result<()>;
-    for (lock, end) in [
-        ("LOCK TABLES t WRITE", (|client| run(client, "UNLOCK TABLES")) as End),
-        ("FLUSH TABLES t WITH READ LOCK", |client| run(client, "UNLOCK TABLES")),
-        ("FLUSH TABLES WITH READ LOCK", |client| run(client, "UNLOCK TABLES")),
-        ("flush local tables with  read\nlock", |client| run(client, "unlock tables")),
-        ("BACKUP STAGE START", |client| run(client, "BACKUP STAGE END")),
-        ("BACKUP LOCK t", |client| run(client, "BACKUP UNLOCK")),
-        ("HANDLER t OPEN AS h", |client| run(client, "HANDLER h CLOSE")),
-        ("DO GET_LOCK('a', 0)", |client| run(client, "DO RELEASE_LOCK('a')")),
-        ("SELECT GET_LOCK('a', 0), GET_LOCK('b', 0)", |client| execute(client, "SELECT RELEASE_ALL_LOCKS()")),
-        ("DO GET_LOCK('a', 0)", Conn::reset),
-        ("DO GET_LOCK('a', 0)", |client| client.change_user(mysql::ChangeUserOpts::DEFAULT)),
-        // Not seen to be locked: what frees it is known.
-        ("DO 1", |client| run(client, "DO RELEASE_LOCK('a')")),
-    ] {
-        let (mut locker, holder) = (app(server), app(server));
-        run(&mut locker, lock).unwrap();
-        let holder = Holder::of_the_only_place_of(server, holder);
-        set_number(server, "queue_timeout", 1);
-        if lock != "DO 1" {
-            assert_eq!(code(run(&mut locker, ASKS)), 0, "{lock}");
-        }
-        assert_eq!(code(end(&mut locker)), 0, "the end of {lock}");
-        assert_eq!(code(run(&mut locker, "SELECT COUNT(*) FROM test.t")), REFUSED, "{lock}");
-        set_number(server, "queue_timeout", 0);
-        drop(holder);
-        empty(server);
-    }
 }
 
 /// The server finds the deadlock, one of the two goes on.

@@ -1,0 +1,107 @@
+//! Locks that a session keeps whatever becomes of its transactions: of tables, of names, of a backup.
+
+use super::*;
+
+const REFUSED: u16 = 1969;
+const ASKS: &str = "SELECT COUNT(*) FROM t";
+
+/// One has locked a name, in no transaction, and goes on. Another, who has locked a row, waits for the name, and has given
+/// his place to one who waits for the row.
+pub(super) fn a_name_is_locked(server: &PrivateServer) {
+    set(server, "thread_concurrency", "1");
+    admin(server)
+        .query_drop("CREATE OR REPLACE PROCEDURE test.locks_a_name() SELECT GET_LOCK('name', 0) INTO @got")
+        .unwrap();
+    for lock in
+        ["DO GET_LOCK('name', 0)", "SELECT 1, get_lock /* it is free */ ('name', 0)", "CALL locks_a_name()"]
+    {
+        let (mut locker, mut holder) = (app(server), app(server));
+        run(&mut locker, lock).unwrap();
+        run(&mut holder, "BEGIN").unwrap();
+        run(&mut holder, UPDATE_1).unwrap();
+        let holder = Running::on(holder, "DO GET_LOCK('name', 1000)");
+        until("the holder waits for the name", || {
+            let text = format!(
+                "SELECT state = 'User lock' FROM information_schema.processlist WHERE id = {}",
+                holder.id
+            );
+            admin(server).query_first(text).unwrap().unwrap_or(false)
+        });
+        let waiters = [Running::start(server, UPDATE_1), Running::start(server, UPDATE_1)];
+        until_row_waits(server, 1);
+        let ended = gets_in(server, move || {
+            ["SELECT COUNT(*) FROM t", "DO RELEASE_LOCK('name')"]
+                .map(|statement| code(run(&mut locker, statement)))
+        });
+        assert_eq!(ended, Some([0, 0]), "{lock}");
+        holder.end().unwrap();
+        for waiter in waiters {
+            waiter.end().unwrap();
+        }
+        empty(server);
+    }
+}
+
+/// Whoever has locked what no transaction frees is not refused, for others wait for it; and is again, once it is free.
+pub(super) fn locks_of_the_session(server: &PrivateServer) {
+    type End = fn(&mut Conn) -> mysql::Result<()>;
+    for (lock, end) in [
+        ("LOCK TABLES t WRITE", (|client| run(client, "UNLOCK TABLES")) as End),
+        ("FLUSH TABLES t WITH READ LOCK", |client| run(client, "UNLOCK TABLES")),
+        ("FLUSH TABLES WITH READ LOCK", |client| run(client, "UNLOCK TABLES")),
+        ("flush local tables with  read\nlock", |client| run(client, "unlock tables")),
+        ("BACKUP STAGE START", |client| run(client, "BACKUP STAGE END")),
+        ("BACKUP LOCK t", |client| run(client, "BACKUP UNLOCK")),
+        ("HANDLER t OPEN AS h", |client| run(client, "HANDLER h CLOSE")),
+        ("HANDLER t OPEN; HANDLER t READ FIRST WHERE pad = 'closed'", |client| {
+            run(client, "HANDLER t CLOSE")
+        }),
+        ("HANDLER t OPEN; HANDLER t READ FIRST WHERE pad = 'close'", |client| {
+            run(client, "HANDLER t\nclose /* for good */ -- now")
+        }),
+        ("DO GET_LOCK('a', 0)", |client| run(client, "DO RELEASE_LOCK('a')")),
+        // It fails with the name locked.
+        ("INSERT INTO t VALUES (1, GET_LOCK('a', 0), '')", |client| run(client, "DO RELEASE_LOCK('a')")),
+        ("SELECT GET_LOCK('a', 0), GET_LOCK('b', 0)", |client| execute(client, "SELECT RELEASE_ALL_LOCKS()")),
+        ("DO GET_LOCK('a', 0)", Conn::reset),
+        ("DO GET_LOCK('a', 0)", |client| client.change_user(mysql::ChangeUserOpts::DEFAULT)),
+        // Not seen to be locked: what frees it is known.
+        ("DO 1", |client| run(client, "DO RELEASE_LOCK('a')")),
+    ] {
+        let (mut locker, holder) = (app(server), app(server));
+        assert!(matches!(code(run(&mut locker, lock)), 0 | 1062), "{lock}");
+        let holder = Holder::of_the_only_place_of(server, holder);
+        set_number(server, "queue_timeout", 1);
+        if lock != "DO 1" {
+            assert_eq!(code(run(&mut locker, ASKS)), 0, "{lock}");
+        }
+        assert_eq!(code(end(&mut locker)), 0, "the end of {lock}");
+        assert_eq!(code(run(&mut locker, "SELECT COUNT(*) FROM test.t")), REFUSED, "{lock}");
+        set_number(server, "queue_timeout", 0);
+        drop(holder);
+        empty(server);
+    }
+}
+
+/// A name that was locked while admission did not look is as good. One that was not locked, because its statement was refused, is none.
+pub(super) fn a_name_is_locked_while_nobody_was_asked(server: &PrivateServer) {
+    for (name, value) in [("thread_concurrency", "0"), ("bypass", "ON")] {
+        set(server, name, value);
+        let mut locker = app(server);
+        run(&mut locker, "DO GET_LOCK('a', 0)").unwrap();
+        defaults(server);
+        if name == "bypass" {
+            run(&mut locker, "SET SESSION flifo_bypass = 0").unwrap();
+        }
+        let holder = Holder::of_the_only_place(server);
+        set_number(server, "queue_timeout", 1);
+        assert_eq!(code(run(&mut locker, ASKS)), 0, "{name}");
+        assert_eq!(code(run(&mut locker, "DO RELEASE_LOCK('a')")), 0, "{name}");
+        for statement in [ASKS, "DO GET_LOCK('a', 0)", ASKS] {
+            assert_eq!(code(run(&mut locker, statement)), REFUSED, "{name}: {statement}");
+        }
+        set_number(server, "queue_timeout", 0);
+        drop(holder);
+        empty(server);
+    }
+}
