@@ -32,7 +32,7 @@
 
 use std::cmp::Ordering;
 
-use super::{AT_FLAGS, AT_KIND, Bytes, KIND_NODE, PageNo, TRAILER_BYTES, Torn};
+use super::{AT_FLAGS, AT_KIND, Bytes, KIND_NODE, PAGE_BYTES_MAX, PageNo, TRAILER_BYTES, Torn};
 
 pub(crate) const FLAG_NO_UPPER: u16 = 1;
 pub(crate) const AT_SLOTS: usize = 32;
@@ -416,12 +416,33 @@ impl Fences {
     }
 }
 
-/// Checks what [`super::edit::NodeMut`] relies on: all that lies in the heap lies within it, and adds up.
+/// Checks what [`super::edit::NodeMut`] relies on: all that lies in the heap lies within it, apart, and adds up.
 pub(super) fn verify(page: &[u8]) -> Result<(), &'static str> {
     match verify_bounds(page) {
         Ok(true) => Ok(()),
         Ok(false) => Err("its entries do not add up"),
         Err(Torn) => Err("its entries lie outside of it"),
+    }
+}
+
+/// The bytes of a page that something lies in. Where two things share some, the removal of one takes a part of the other along.
+struct Taken([u64; PAGE_BYTES_MAX / 64]);
+
+impl Taken {
+    /// Takes `len` bytes from `at` on, all of the page; whether they were free.
+    fn take(&mut self, at: usize, len: usize) -> bool {
+        let (mut from, end) = (at, at + len);
+        while from < end {
+            let (word, bit) = (&mut self.0[from / 64], from % 64);
+            let bits = (64 - bit).min(end - from);
+            let mask = u64::MAX >> (64 - bits) << bit;
+            if *word & mask != 0 {
+                return false;
+            }
+            *word |= mask;
+            from += bits;
+        }
+        true
     }
 }
 
@@ -433,22 +454,23 @@ fn verify_bounds(page: &[u8]) -> Result<bool, Torn> {
     if heap_begin < NODE_HEADER_BYTES + slots * SLOT_BYTES || heap_begin > heap_end {
         return Err(Torn);
     }
-    let within = |at: usize, len: usize| match at >= heap_begin && at + len <= heap_end {
-        true => Ok(len),
-        false => Err(Torn),
-    };
+    let mut taken = Taken([0; PAGE_BYTES_MAX / 64]);
+    let mut take =
+        |at: usize, len: usize| match at >= heap_begin && at + len <= heap_end && taken.take(at, len) {
+            true => Ok(len),
+            false => Err(Torn),
+        };
     let (lower_at, lower_len) = node.lower_place()?;
     let (upper_at, upper_len) = (usize::from(page.u16(AT_UPPER)?), usize::from(page.u16(AT_UPPER + 2)?));
-    let mut bytes = within(lower_at, lower_len)? + within(upper_at, upper_len)?;
+    let mut bytes = take(lower_at, lower_len)? + take(upper_at, upper_len)?;
     for index in 0..slots {
         let slot = node.slot(index)?;
-        within(slot.at, 2)?;
         let (value_at, value_len) = node.value(index)?;
         let large = node.is_large(index)?;
         if node.level()? > 0 && (value_len != CHILD_BYTES || large) || large && value_len != LARGE_BYTES {
             return Err(Torn);
         }
-        bytes += within(slot.at, value_at + value_len - slot.at)?;
+        bytes += take(slot.at, value_at + value_len - slot.at)?;
     }
     let fences = node.fences()?;
     let adds_up = bytes + usize::from(page.u16(AT_DEAD)?) == heap_end - heap_begin;

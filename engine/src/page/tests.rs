@@ -50,6 +50,23 @@ fn a_fence_that_is_not_beyond_the_key_is_no_way_on() {
     assert_eq!(node.go_on(&mut key), Err(Torn));
 }
 
+/// Or the removal of one takes a part of the other along, or of a fence.
+#[test]
+fn entries_that_share_bytes_are_not_sound() {
+    const SLOT: usize = node::NODE_HEADER_BYTES;
+    let mut page = sealed_node(7);
+    let mut shared = page.clone();
+    // The second entry is the first one, and its own bytes count as dead.
+    shared.copy_within(SLOT + 4..SLOT + 6, SLOT + node::SLOT_BYTES + 4);
+    let bytes = node::heap_bytes(b"10".len(), b"value".len()) as u16;
+    let dead = read_u16(&shared, node::AT_DEAD) + bytes;
+    write_u16(&mut shared, node::AT_DEAD, dead);
+    assert!(verify_content(&page).is_ok() && verify_content(&shared).is_err());
+    NodeMut::new(&mut page).remove(1);
+    assert!(verify_content(&page).is_ok());
+    assert_eq!(read_u16(&page, node::AT_DEAD), dead, "so it would add up");
+}
+
 #[test]
 fn each_bit_counts() {
     let page = sealed_node(7);
