@@ -199,6 +199,13 @@ impl Holder<'_> {
         set(server, "wait_mask", "ROW_LOCK,TABLE_LOCK,DISK,NETWORK,LOG_SYNC,USER");
         let statement = Running::on(client, "SELECT SLEEP(1000)");
         until("the holder is inside", || server.status_number("Flifo_inside").unwrap() == 1);
+        // Killed when it runs and does not sleep yet, it would answer as if nothing had been.
+        let sleeps = format!(
+            "SELECT state = 'User sleep' FROM information_schema.processlist WHERE id = {}",
+            statement.id
+        );
+        let mut root = admin(server);
+        until("the holder sleeps", || root.query_first(&sleeps).unwrap().unwrap_or(false));
         Holder { server, statement: Some(statement) }
     }
 
