@@ -455,11 +455,11 @@ fn verify_bounds(page: &[u8]) -> Result<bool, Torn> {
         return Err(Torn);
     }
     let mut taken = Taken([0; PAGE_BYTES_MAX / 64]);
-    let mut take =
-        |at: usize, len: usize| match at >= heap_begin && at + len <= heap_end && taken.take(at, len) {
-            true => Ok(len),
-            false => Err(Torn),
-        };
+    // What is empty lies nowhere: the heap may begin behind it once what lay there is removed.
+    let mut take = |at: usize, len: usize| {
+        let lies_apart = (len == 0 || at >= heap_begin) && at + len <= heap_end && taken.take(at, len);
+        if lies_apart { Ok(len) } else { Err(Torn) }
+    };
     let (lower_at, lower_len) = node.lower_place()?;
     let (upper_at, upper_len) = (usize::from(page.u16(AT_UPPER)?), usize::from(page.u16(AT_UPPER + 2)?));
     let mut bytes = take(lower_at, lower_len)? + take(upper_at, upper_len)?;

@@ -67,6 +67,19 @@ fn entries_that_share_bytes_are_not_sound() {
     assert_eq!(read_u16(&page, node::AT_DEAD), dead, "so it would add up");
 }
 
+/// An empty fence need not lie behind what is removed.
+#[test]
+fn an_empty_fence_lies_anywhere() {
+    let mut page = vec![0; PAGE];
+    let mut node = NodeMut::format(&mut page, PageNo(7), PageNo(2), 0, &Fences::all());
+    assert!(node.push(b"key", b"value"));
+    let heap_begin = read_u16(&page, node::AT_HEAP_BEGIN);
+    write_u16(&mut page, node::AT_LOWER, heap_begin);
+    assert_eq!(verify_content(&page), Ok(()));
+    NodeMut::new(&mut page).remove(0);
+    assert_eq!(verify_content(&page), Ok(()));
+}
+
 #[test]
 fn each_bit_counts() {
     let page = sealed_node(7);
