@@ -261,7 +261,7 @@ impl Core {
         let mut old = self.state();
         while self.passing(&exit(old)) == Passing::GiveBack {
             match self.swap(old, old.left()) {
-                Ok(new) => return (Wake::Nobody, new),
+                Ok(new) => return (self.serve_if_few_run(new, now_ns), new),
                 Err(seen) => old = seen,
             }
         }
@@ -279,8 +279,8 @@ impl Core {
         let rule = state.policy().rule();
         let needed = || {
             state.closed()
-                || state.places() <= self.enough(state.limit())
-                || !exit.leaver.holds_locks && self.first_waits.load(Ordering::Relaxed)
+                || !self.enough_run(state.left())
+                || !exit.leaver.holds_locks && self.first_waits()
         };
         match (rule.at_exit)(exit) {
             Passing::GiveBack if rule.at_rise == Passing::HandOn && needed() => Passing::HandOn,
@@ -290,8 +290,14 @@ impl Core {
 
     /// So many threads inside suffice while a place that was given back waits for its thread to return: one
     /// for each processor, or one less than the limit. Never none: somebody must be there whose exit hands on.
-    fn enough(&self, limit: u32) -> u32 {
+    pub(crate) fn enough(&self, limit: u32) -> u32 {
         if limit > self.processors { self.processors } else { limit.saturating_sub(1).max(1) }
+    }
+
+    /// Whether a holder of locks waits.
+    #[inline]
+    pub(crate) fn first_waits(&self) -> bool {
+        self.first_waits.load(Ordering::Relaxed)
     }
 
     #[cold]

@@ -5,13 +5,17 @@
 //!
 //! # Protocol
 //!
-//! A place is kept only while the word says that nobody misses it ([`State::lets_keep`]): the queue is empty, or it is
-//! above the limit, where an exit hands nothing on, while a woken thread is on its way that will look here.
+//! A place is kept only while the word says that nobody misses it:
+//! - the queue is empty ([`State::lets_keep`]);
+//! - or it is above the limit, where an exit hands nothing on, while a woken thread is on its way that will look here (the
+//!   same);
+//! - or it is left within a quantum, to which its thread comes back at once, and enough others run
+//!   ([`Core::lets_keep_in_turn`]), whose exits look here before they hand on.
 //!
 //! - *No idle place.* Keeping is a swap of the slot and then a look at the word; whoever changes the word such that kept
-//!   places are missed (it joins the queue, or was the last woken thread to start) looks at the slots after that. Both are
-//!   sequentially consistent, so one of the two sees the other: the keeper takes its place back and leaves as usual, or the
-//!   other gives it back to the word and serves the queue.
+//!   places are missed (it joins the queue, was the last woken thread to start, or gives a place back within its quantum)
+//!   looks at the slots after that. Both are sequentially consistent, so one of the two sees the other: the keeper
+//!   takes its place back and leaves as usual, or the other gives it back to the word and serves the queue.
 //! - *Nobody is overtaken who would not be without*: a place is taken from a slot only if the word without that place
 //!   admits the caller.
 //! - A slot is taken by a swap, so one place is never taken twice. Places are all alike: a keeper that takes back may well
@@ -19,11 +23,12 @@
 //!
 //! The same idea stands behind the free lists that allocators have for each processor.
 
+use crate::Policy;
 use crate::core::{Core, Entered, Wake, how};
 use crate::state::{Caller, KEPT_MAX, State};
 use crate::sync::{AtomicBool, CacheAligned, Ordering, fence_for_models};
 
-/// A slot for each processor; those with higher numbers share them.
+/// A slot for each processor.
 pub(crate) struct Kept {
     slots: Box<[CacheAligned<AtomicBool>]>,
 }
@@ -33,7 +38,7 @@ impl Kept {
         // Under shuttle, which is not exhaustive, two at least, so that places are taken from others' slots, too.
         let processors = if cfg!(shuttle) { processors.max(2) } else { processors };
         // All slots are looked at while the queue is locked, so there are not any number of them.
-        let slots = (processors as usize).next_power_of_two().min(KEPT_MAX as usize);
+        let slots = (processors as usize).min(KEPT_MAX as usize);
         Kept { slots: (0..slots).map(|_| CacheAligned(AtomicBool::new(false))).collect() }
     }
 
@@ -43,10 +48,20 @@ impl Kept {
         Kept { slots: Box::new([]) }
     }
 
+    /// The slot of a processor; those with higher numbers share them.
+    pub(crate) fn slot_of(&self, processor: usize) -> usize {
+        processor.checked_rem(self.slots.len()).unwrap_or(0)
+    }
+
     #[inline]
-    fn of(&self, processor: usize) -> Option<&AtomicBool> {
-        // Their number is a power of two.
-        self.slots.get(processor & self.slots.len().wrapping_sub(1)).map(|slot| &slot.0)
+    fn at(&self, slot: usize) -> Option<&AtomicBool> {
+        self.slots.get(slot).map(|slot| &slot.0)
+    }
+
+    /// The most places that are kept.
+    #[inline]
+    pub(crate) fn most(&self) -> u32 {
+        self.slots.len() as u32
     }
 
     fn all(&self) -> impl Iterator<Item = &AtomicBool> {
@@ -55,15 +70,15 @@ impl Kept {
 
     /// How many there are, at some moments while it counts.
     pub(crate) fn count(&self) -> u32 {
-        self.all().filter(|slot| slot.load(Ordering::Relaxed)).count() as u32
+        self.all().filter(|slot| slot.load(Ordering::SeqCst)).count() as u32
     }
 }
 
 impl Core {
-    /// Enters on a place that this processor keeps.
+    /// Enters on a place that this slot keeps.
     #[inline]
-    pub(crate) fn take_kept(&self, processor: usize, caller: Caller) -> Option<(Entered, State)> {
-        let slot = self.kept.of(processor)?;
+    pub(crate) fn take_kept(&self, slot: usize, caller: Caller) -> Option<(Entered, State)> {
+        let slot = self.kept.at(slot)?;
         // Relaxed: the swap decides.
         if !slot.load(Ordering::Relaxed) {
             return None;
@@ -80,11 +95,23 @@ impl Core {
         takes.then(|| (how(before), self.state()))
     }
 
-    /// Leaves, and the processor keeps the place: the word as it is then. `None` if nothing is done.
+    /// Leaves, and the slot keeps the place: the word as it is then. `None` if nothing is done.
+    ///
+    /// `comes_back` is asked if the policy has turns and somebody waits: whether the leaver does within its own.
     #[inline]
-    pub(crate) fn keep(&self, processor: usize) -> Option<State> {
-        let slot = self.kept.of(processor)?;
-        if slot.load(Ordering::Relaxed) || !self.state().lets_keep() {
+    pub(crate) fn keep(
+        &self,
+        slot: usize,
+        holds_locks: bool,
+        comes_back: impl FnOnce() -> bool,
+    ) -> Option<State> {
+        let slot = self.kept.at(slot)?;
+        if slot.load(Ordering::Relaxed) {
+            return None;
+        }
+        let state = self.state();
+        let in_turn = !state.lets_keep();
+        if in_turn && !(self.lets_keep_in_turn(state, holds_locks) && comes_back()) {
             return None;
         }
         // Release: what this holder did will be visible. Sequentially consistent: see the protocol.
@@ -93,7 +120,34 @@ impl Core {
         }
         fence_for_models();
         let state = self.state_now();
-        (state.lets_keep() || !take(slot)).then_some(state)
+        let is_missed = || {
+            !state.lets_keep()
+                && !(in_turn && self.lets_keep_in_turn(state, holds_locks) && self.enough_run(state))
+        };
+        (!is_missed() || !take(slot)).then_some(state)
+    }
+
+    /// Whether one that comes back within its turn may leave its place with its processor although somebody waits: no holder of
+    /// locks does, unless it is one itself. Asked besides: whether enough run on.
+    #[inline]
+    fn lets_keep_in_turn(&self, state: State, holds_locks: bool) -> bool {
+        state.lets_keep_in_turn() && (holds_locks || !self.first_waits())
+    }
+
+    /// One gave its place back while others wait. If processors kept places meanwhile, too few may run now.
+    #[inline]
+    pub(crate) fn serve_if_few_run(&self, state: State, now_ns: &dyn Fn() -> u64) -> Wake {
+        fence_for_models();
+        let is_missed = state.policy() == Policy::Quantum && state.queued() > 0 && !self.enough_run(state);
+        if is_missed { self.serve(now_ns()) } else { Wake::Nobody }
+    }
+
+    /// Whether enough run, without those whose places are kept, so that such a place may wait for its thread. Whoever makes T
+    /// less, or keeps a place, while others wait, asks after that.
+    pub(crate) fn enough_run(&self, state: State) -> bool {
+        let enough = self.enough(state.limit());
+        // Counting reads all slots, which others write.
+        state.places() >= enough + self.kept.most() || state.places() >= enough + self.kept.count()
     }
 
     /// Gives all kept places back to the word. The caller holds the queue's lock, and serves the queue then.
@@ -106,10 +160,12 @@ impl Core {
         }
     }
 
-    /// A woken thread runs, `state` is the word since: if it was the last on its way, kept places go to those who wait.
+    /// A woken thread runs, `state` is the word since: if it was the last on its way, kept places go to those who wait, but
+    /// those that are kept within a quantum.
     #[inline]
     pub(crate) fn has_started(&self, state: State, now_ns: impl FnOnce() -> u64) -> Wake {
-        if state.pending() > 0 { Wake::Nobody } else { self.offer_kept(state, now_ns) }
+        let are_missed = state.pending() == 0 && state.policy() != Policy::Quantum;
+        if are_missed { self.offer_kept(state, now_ns) } else { Wake::Nobody }
     }
 
     /// Kept places go to those who wait, if anybody does; `state` is the word.

@@ -50,8 +50,8 @@ pub struct Session {
     pub(crate) node: Arc<Node>,
     pub(crate) counters: Arc<Counters>,
     number: u64,
-    /// The processor it runs on, as far as it knows: any is right, but another's slot is slower.
-    processor: Cell<usize>,
+    /// The slot of the processor it runs on, as far as it knows: any is right, but another's is slower.
+    slot: Cell<usize>,
     /// Entries left on the place it holds; 0 while it holds none.
     tickets: Cell<u32>,
     /// What `tickets` was when it took its place.
@@ -79,7 +79,7 @@ impl Session {
             node: Node::new(),
             counters,
             number,
-            processor: Cell::new(processor_now(number)),
+            slot: Cell::new(admission.core.kept.slot_of(processor_now(number))),
             tickets: Cell::new(0),
             tickets_given: Cell::new(0),
             place: Cell::new(Held::No),
@@ -304,8 +304,8 @@ impl Session {
             self.take(Held::Uncounted, self.admission.settings.tickets());
             return true;
         }
-        let (processor, caller) = (self.processor.get(), self.caller());
-        let entered = core.take_kept(processor, caller).or_else(|| core.try_enter(guess, caller));
+        let (slot, caller) = (self.slot.get(), self.caller());
+        let entered = core.take_kept(slot, caller).or_else(|| core.try_enter(guess, caller));
         let Some((how, state)) = entered else { return false };
         self.count(how);
         self.has_overtaken(state);
@@ -395,7 +395,7 @@ impl Session {
 
     #[inline]
     fn hand_over(&self, for_good: bool) {
-        if !for_good && let Some(state) = self.admission.core.keep(self.processor.get()) {
+        if !for_good && let Some(state) = self.keep() {
             self.last_seen.set(state);
             return;
         }
@@ -407,10 +407,20 @@ impl Session {
         }
     }
 
+    /// Leaves its place with its processor, if nobody misses it there.
+    #[inline]
+    fn keep(&self) -> Option<State> {
+        let in_turn = || {
+            let (settings, metrics) = (&self.admission.settings, &self.admission.metrics);
+            self.turn.goes_on(|| metrics.now_ns(), settings.quantum_ns())
+        };
+        self.admission.core.keep(self.slot.get(), self.class.get() == Class::First, in_turn)
+    }
+
     #[cold]
     fn begin_sample(&self) {
         self.until_sample.set(SAMPLE_EVERY - 1);
-        self.processor.set(processor_now(self.number));
+        self.slot.set(self.admission.core.kept.slot_of(processor_now(self.number)));
         self.entered_at_ns.set(self.admission.metrics.now_ns());
     }
 

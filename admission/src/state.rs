@@ -21,7 +21,7 @@
 //! But for kept places, T - P threads are really running. At rest (no thread between two of its steps):
 //! - Q > 0 implies T >= L, or T >= 1 if the policy lets a thread in its quantum or lease leave without
 //!   handing on, or T is at least what congestion leaves to others and no holder of locks queued if `CONGESTED`;
-//! - Q > 0 and P = 0 implies that no place is kept;
+//! - Q > 0 and P = 0 implies that no place is kept, but by those in their quantum, while enough others are inside;
 //! - P <= T, but under `summon`;
 //! - nobody inside, nobody queued: P = Q = 0, and T are the kept places.
 //!
@@ -44,6 +44,8 @@ const STRICT: u64 = 1 << 32;
 const CLOSED: u64 = 1 << 33;
 const CONGESTED: u64 = 1 << 34;
 const UNLIMITED: u64 = 1 << 35;
+/// While one of these is set, no place stays with a processor.
+const KEEPS_NOTHING: u64 = CONGESTED | UNLIMITED | CLOSED;
 const Q_SHIFT: u32 = 36;
 const P_SHIFT: u32 = Q_SHIFT + Q_BITS;
 
@@ -210,10 +212,15 @@ impl State {
     /// the limit would not hand it on, and a woken thread is on its way that will look for it.
     #[inline]
     pub(crate) fn lets_keep(self) -> bool {
-        const RARE: u64 = CONGESTED | UNLIMITED | CLOSED;
         let is_above = self.places() > self.limit();
-        self.0 & RARE == 0
+        self.0 & KEEPS_NOTHING == 0
             && if self.queued() == 0 { !is_above } else { is_above && self.overtakes_pending() }
+    }
+
+    /// Whether a place that is left within a turn may stay with its processor although somebody waits, if enough others run.
+    #[inline]
+    pub(crate) fn lets_keep_in_turn(self) -> bool {
+        self.0 & KEEPS_NOTHING == 0 && self.policy() == Policy::Quantum && self.places() <= self.limit()
     }
 
     /// Whether newcomers enter while a woken thread is on its way.

@@ -68,14 +68,19 @@ impl Turn {
 
     /// It leaves while others wait: whether it comes back within its turn.
     pub(crate) fn leave(&self, now_ns: u64, quantum_ns: u64) -> bool {
-        let comes_back = match self.phase.get() {
-            Phase::In(since_ns) => self.loops.get() && now_ns.saturating_sub(since_ns) < quantum_ns,
-            Phase::Waits | Phase::Away(_) => false,
-        };
+        let comes_back = self.goes_on(|| now_ns, quantum_ns);
         if !comes_back {
             self.end(now_ns);
         }
         comes_back
+    }
+
+    /// It leaves while others wait: as [`Turn::leave`], but its turn is not ended.
+    pub(crate) fn goes_on(&self, now_ns: impl FnOnce() -> u64, quantum_ns: u64) -> bool {
+        match self.phase.get() {
+            Phase::In(since_ns) => self.loops.get() && now_ns().saturating_sub(since_ns) < quantum_ns,
+            Phase::Waits | Phase::Away(_) => false,
+        }
     }
 
     /// It leaves, and its turn is over, whatever is left of it.

@@ -90,7 +90,7 @@ fn open(dir: &Path, settings: &Settings) -> Done<Arc<dyn Store>> {
 impl Flifo {
     fn new(database: Database, table: Table, settings: &Settings) -> Done<Self> {
         let config = Config {
-            policy: Policy::Flifo,
+            policy: if std::env::var_os("Q").is_some() { Policy::Quantum } else { Policy::Flifo },
             thread_concurrency: settings.thread_concurrency,
             ..Config::default()
         };
