@@ -14,7 +14,7 @@
 //! - *Kept places* ([`crate::kept`]) are given back to the word before places are offered or handed on.
 //! - *No idle place*: `fifo`, `lifo`, `flifo` and `sleep` give a place back (T - 1) only from a word with
 //!   Q = 0 or T > L. `lease` and `quantum` do so within a lease or quantum while enough others run on
-//!   (`Core::enough`) and no holder of locks waits for one that is none, and hand on all free places after it. `summon` and `broadcast` give it back and wake
+//!   (`Core::enough_run`) and no holder of locks waits for one that is none, and hand on all free places after it. `summon` and `broadcast` give it back and wake
 //!   those who may take it. In congestion it is given back while enough others run, unless a holder of locks waits.
 //! - *Wakes happen after unlocking*, so that the woken thread does not run into the lock.
 //!

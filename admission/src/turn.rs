@@ -61,6 +61,13 @@ impl Turn {
         self.loops.get()
     }
 
+    /// As if it were known to come back at once, and had come in through the queue.
+    #[cfg(all(test, loom))]
+    pub(crate) fn loops_since(&self, now_ns: u64) {
+        self.loops.set(true);
+        self.begin(now_ns);
+    }
+
     /// It came in through the queue.
     pub(crate) fn begin(&self, now_ns: u64) {
         self.phase.set(Phase::In(now_ns));

@@ -173,6 +173,43 @@ fn a_place_is_kept_while_a_woken_thread_is_on_its_way() {
     });
 }
 
+/// Two leave within their turns while another is in the queue, and one of the two must hand on. Each leaves its place with a
+/// processor of its own; or a third has done that before, and one of the two gives its place back to the word, since its
+/// processor keeps that one.
+#[test]
+fn of_two_that_leave_within_their_turns_one_hands_on() {
+    for away in [0, 1] {
+        let config = Config { quantum: Duration::from_secs(3600), ..config(Policy::Quantum, 2 + away as u32) };
+        let make = move || {
+            let mut admission = Admission::new(config.clone()).unwrap();
+            Arc::get_mut(&mut admission).expect("nobody has it yet").core.kept = Kept::new(2);
+            admission
+        };
+        explore_from(4, move |admission| two_leave_within_their_turns(admission, away), make);
+    }
+}
+
+fn two_leave_within_their_turns(admission: &Arc<Admission>, away: usize) {
+    // Processor 0, 1, and 0 again.
+    let sessions = [(); 3].map(|()| admission.session());
+    for session in &sessions[..2 + away] {
+        session.enter().unwrap();
+        session.turn.loops_since(admission.metrics.now_ns());
+    }
+    let mut last = admission.session();
+    let entry = queued(last.enter_async());
+    let [one, other, third] = sessions;
+    third.exit();
+    let other = thread::spawn(move || {
+        other.exit();
+        other
+    });
+    one.exit();
+    block_on(entry).unwrap();
+    last.exit();
+    drop(other.join().unwrap());
+}
+
 /// With a quantum of one statement every exit hands on, and who comes back overtakes nobody.
 #[test]
 fn a_quantum_of_one_statement() {

@@ -191,11 +191,14 @@ impl Plain {
     }
 
     /// Leaves its place with this processor, if nobody misses it.
-    pub(super) fn keep(&mut self, processor: usize) -> bool {
+    pub(super) fn keep(&mut self, processor: usize, leaver: Leaver) -> bool {
         let missed = match self.policy {
             _ if self.unlimited() || self.closed || self.congested => true,
             _ if self.queued() == 0 => self.places > self.limit,
             Policy::Flifo => self.pending == 0 || self.places <= self.limit,
+            Policy::Quantum => {
+                !leaver.in_quantum || self.places > self.limit || !self.leaves_enough_running(leaver)
+            }
             _ => true,
         };
         let keeps = !missed && !self.kept[processor];
@@ -203,14 +206,22 @@ impl Plain {
         keeps
     }
 
+    /// Whether enough run without the leaver for its place to wait for it, and no holder of locks waits for one that is none.
+    fn leaves_enough_running(&self, leaver: Leaver) -> bool {
+        self.places - self.kept() > self.enough()
+            && !self.closed
+            && (leaver.holds_locks || !self.has_first())
+    }
+
     fn give_back_kept(&mut self) {
         self.places -= self.kept();
         self.kept.fill(false);
     }
 
-    /// Nobody whom those who wait could rely on is on its way.
+    /// Nobody whom those who wait could rely on is on its way, or comes back within its quantum.
     pub(super) fn offer_kept(&mut self, now_ns: u64) -> Tellings {
-        match self.pending == 0 && self.queued() > 0 && self.kept() > 0 {
+        let missed = self.policy != Policy::Quantum && self.pending == 0;
+        match missed && self.queued() > 0 && self.kept() > 0 {
             true => self.offer_free_places(now_ns),
             false => vec![],
         }
@@ -255,21 +266,20 @@ impl Plain {
             self.places -= 1;
             return vec![];
         }
-        self.give_back_kept();
-        let places = self.places;
-        self.places -= 1;
-        // Those policies keep the place for threads that come back, but leave enough running, and no holder of locks
-        // waiting for one that is none.
-        let enough_run = places > self.enough() && !self.closed && (leaver.holds_locks || !self.has_first());
+        // Those policies keep the place for threads that come back.
         let keeps = match self.policy {
-            Policy::Lease => !lease_over && enough_run,
-            Policy::Quantum => leaver.in_quantum && enough_run,
+            Policy::Lease => !lease_over && self.leaves_enough_running(leaver),
+            Policy::Quantum => leaver.in_quantum && self.leaves_enough_running(leaver),
             Policy::Summon => self.pending >= self.limit,
             _ => false,
         };
         if keeps {
+            self.places -= 1;
             return vec![];
         }
+        self.give_back_kept();
+        let places = self.places;
+        self.places -= 1;
         let tellings = if self.congested && !self.has_first() && places > self.limit_for(false) {
             vec![]
         } else {

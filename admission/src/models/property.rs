@@ -376,10 +376,16 @@ impl World {
 
     /// Leaves its place with its processor, if that is possible.
     fn keep(&mut self, id: Id) -> Result<bool, TestCaseError> {
-        let keeps = self.core.keep(self.processor_of(id)).is_some();
-        prop_assert_eq!(keeps, self.plain.keep(self.processor_of(id)));
+        let left = self.clients[id].quantum_left.saturating_sub(1);
+        let leaver = Leaver { in_quantum: left != 0, holds_locks: self.clients[id].first };
+        let keeps = self.core.keep(self.processor_of(id), leaver.holds_locks, || leaver.in_quantum).is_some();
+        prop_assert_eq!(keeps, self.plain.keep(self.processor_of(id), leaver));
         if keeps {
-            self.clients[id].at = Where::Outside;
+            let client = &mut self.clients[id];
+            client.at = Where::Outside;
+            if self.plain.queued() > 0 {
+                client.quantum_left = left;
+            }
         }
         Ok(keeps)
     }

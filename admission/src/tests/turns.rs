@@ -58,6 +58,20 @@ fn a_wait_for_a_disk_takes_nothing_from_a_turn() {
     assert!(session.try_enter());
 }
 
+/// Its place stays with the processor, so that no other session's next step fails for it.
+#[test]
+fn within_its_turn_neither_exit_nor_entry_writes_the_word() {
+    let (admission, _others, _second, session) = in_its_turn(Duration::from_secs(1000));
+    let mut third = admission.session();
+    let mut third_enters = Box::pin(third.enter_async());
+    assert!(!is_in(third_enters.as_mut()));
+    let before = admission.core.state();
+    session.exit();
+    assert_eq!((admission.core.state(), admission.core.kept.count()), (before, 1));
+    assert!(session.try_enter());
+    assert_eq!((admission.core.state(), admission.core.kept.count()), (before, 0));
+}
+
 /// Within its turn an exit may give the place back, and nobody has it until the session returns.
 #[test]
 fn who_leaves_for_good_hands_on_within_its_turn_too() {
