@@ -278,9 +278,7 @@ impl Core {
         }
         let rule = state.policy().rule();
         let needed = || {
-            state.closed()
-                || !self.enough_run(state.left())
-                || !exit.leaver.holds_locks && self.first_waits()
+            state.closed() || !self.enough_run(state.left()) || !exit.leaver.holds_locks && self.first_waits()
         };
         match (rule.at_exit)(exit) {
             Passing::GiveBack if rule.at_rise == Passing::HandOn && needed() => Passing::HandOn,

@@ -120,11 +120,8 @@ impl Core {
         }
         fence_for_models();
         let state = self.state_now();
-        let is_missed = || {
-            !state.lets_keep()
-                && !(in_turn && self.lets_keep_in_turn(state, holds_locks) && self.enough_run(state))
-        };
-        (!is_missed() || !take(slot)).then_some(state)
+        let in_turn = || in_turn && self.lets_keep_in_turn(state, holds_locks) && self.enough_run(state);
+        (state.lets_keep() || in_turn() || !take(slot)).then_some(state)
     }
 
     /// Whether one that comes back within its turn may leave its place with its processor although somebody waits: no holder of

@@ -460,7 +460,7 @@ fn small_number(text: &str) -> Result<u32, String> {
     number(text, "this", 1..=64)
 }
 
-pub(crate) fn policy(text: &str) -> Result<Policy, String> {
+pub fn policy(text: &str) -> Result<Policy, String> {
     text.parse().map_err(|error: flifo_admission::ConfigError| error.to_string())
 }
 

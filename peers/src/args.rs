@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
-use flifo::cli::{bytes, rounds, seconds};
+use flifo::cli::{bytes, policy, rounds, seconds};
+use flifo_admission::Policy;
 
 use crate::store::Durability;
 use crate::stores;
@@ -72,6 +73,10 @@ pub(crate) struct Args {
     /// flifo's limit of threads inside [default: 2 a processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
     pub(crate) thread_concurrency: Option<u32>,
+
+    /// flifo's admission policy, one of none, fifo, lifo, flifo, broadcast, sleep, lease, summon, quantum
+    #[arg(long, value_name = "P", value_parser = policy, default_value = "flifo")]
+    pub(crate) policy: Policy,
 
     /// Seconds measured per cell and round [default: 1; with --quick 0.3]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]

@@ -93,6 +93,7 @@ impl Plan {
                 durability: args.durability,
                 cache_bytes,
                 threads: threads.iter().copied().max().unwrap_or(1),
+                policy: args.policy,
                 thread_concurrency: args.thread_concurrency.unwrap_or(2 * processors),
             },
             threads,

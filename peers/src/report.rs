@@ -74,7 +74,7 @@ pub(crate) fn stated(text: &mut String, results: &Results, form: Form) {
     line(
         text,
         &format!(
-            "{} rows of 196 bytes, a cache of {} each; {} rounds of {} s; durability {}: {}. flifo has {} places.",
+            "{} rows of 196 bytes, a cache of {} each; {} rounds of {} s; durability {}: {}. flifo has {} places, policy {}.",
             format::count(settings.rows as f64),
             Bytes(settings.cache_bytes),
             settings.rounds,
@@ -82,6 +82,7 @@ pub(crate) fn stated(text: &mut String, results: &Results, form: Form) {
             settings.durability,
             settings.durability_promise,
             settings.thread_concurrency,
+            settings.policy,
         ),
     );
     heading(text, "What is stated of each peer", form);

@@ -43,6 +43,8 @@ pub(crate) struct RunSettings {
     pub(crate) warmup_s: f64,
     pub(crate) seed: u64,
     /// flifo's.
+    pub(crate) policy: String,
+    /// flifo's.
     pub(crate) thread_concurrency: u32,
 }
 

@@ -123,6 +123,7 @@ pub(crate) fn results(plan: &Plan, machine: Machine) -> Results {
             round_s: plan.time.as_secs_f64(),
             warmup_s: plan.warmup.as_secs_f64(),
             seed: plan.seed,
+            policy: settings.policy.to_string(),
             thread_concurrency: settings.thread_concurrency,
         },
         peers: plan.peers.iter().map(peer).collect(),

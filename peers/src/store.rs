@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use flifo_admission::Policy;
+
 use crate::row::Row;
 
 /// What of a commit has happened when it returns.
@@ -42,6 +44,8 @@ pub(crate) struct Settings {
     pub(crate) cache_bytes: u64,
     /// Threads that will have a handle, at the most.
     pub(crate) threads: u32,
+    /// flifo's.
+    pub(crate) policy: Policy,
     /// flifo's limit of threads inside.
     pub(crate) thread_concurrency: u32,
 }

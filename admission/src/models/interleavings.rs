@@ -179,7 +179,8 @@ fn a_place_is_kept_while_a_woken_thread_is_on_its_way() {
 #[test]
 fn of_two_that_leave_within_their_turns_one_hands_on() {
     for away in [0, 1] {
-        let config = Config { quantum: Duration::from_secs(3600), ..config(Policy::Quantum, 2 + away as u32) };
+        let config =
+            Config { quantum: Duration::from_secs(3600), ..config(Policy::Quantum, 2 + away as u32) };
         let make = move || {
             let mut admission = Admission::new(config.clone()).unwrap();
             Arc::get_mut(&mut admission).expect("nobody has it yet").core.kept = Kept::new(2);

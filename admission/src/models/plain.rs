@@ -208,9 +208,7 @@ impl Plain {
 
     /// Whether enough run without the leaver for its place to wait for it, and no holder of locks waits for one that is none.
     fn leaves_enough_running(&self, leaver: Leaver) -> bool {
-        self.places - self.kept() > self.enough()
-            && !self.closed
-            && (leaver.holds_locks || !self.has_first())
+        self.places - self.kept() > self.enough() && !self.closed && (leaver.holds_locks || !self.has_first())
     }
 
     fn give_back_kept(&mut self) {

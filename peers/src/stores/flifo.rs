@@ -4,7 +4,7 @@ use std::ops::{Bound, ControlFlow, RangeInclusive};
 use std::path::Path;
 use std::sync::Arc;
 
-use flifo_admission::{Admission, Config, Policy};
+use flifo_admission::{Admission, Config};
 use flifo_engine::{Database, EngineConfig, Error, FlushLog, Isolation, Session, Table, Transaction};
 
 use super::happened;
@@ -90,7 +90,7 @@ fn open(dir: &Path, settings: &Settings) -> Done<Arc<dyn Store>> {
 impl Flifo {
     fn new(database: Database, table: Table, settings: &Settings) -> Done<Self> {
         let config = Config {
-            policy: if std::env::var_os("Q").is_some() { Policy::Quantum } else { Policy::Flifo },
+            policy: settings.policy,
             thread_concurrency: settings.thread_concurrency,
             ..Config::default()
         };

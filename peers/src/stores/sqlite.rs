@@ -185,14 +185,21 @@ impl Txn for Open<'_> {
 
 #[cfg(test)]
 mod tests {
+    use flifo_admission::Policy;
+
     use super::*;
 
     #[test]
     fn the_file_is_mapped_as_far_as_is_said() {
         let temp = tempfile::tempdir().unwrap();
         for (cache_bytes, mapped) in [(64 << 20, 64 << 20), (8 << 30, MAP_BYTES_MAX)] {
-            let settings =
-                Settings { durability: Durability::None, cache_bytes, threads: 1, thread_concurrency: 1 };
+            let settings = Settings {
+                durability: Durability::None,
+                cache_bytes,
+                threads: 1,
+                policy: Policy::Flifo,
+                thread_concurrency: 1,
+            };
             let connection = Sqlite { file: temp.path().join("sqlite.db"), settings }.connect().unwrap();
             let found: i64 = connection.pragma_query_value(None, "mmap_size", |row| row.get(0)).unwrap();
             assert_eq!(found as u64, mapped);

@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use flifo_admission::Policy;
+
 use super::ALL;
 use crate::cell::counters;
 use crate::row;
@@ -14,7 +16,7 @@ const THREADS: u64 = 4;
 const EACH: u64 = 50;
 
 fn settings(durability: Durability) -> Settings {
-    Settings { durability, cache_bytes: 64 << 20, threads: 16, thread_concurrency: 4 }
+    Settings { durability, cache_bytes: 64 << 20, threads: 16, policy: Policy::Flifo, thread_concurrency: 4 }
 }
 
 fn loaded(driver: &Driver, dir: &Path, durability: Durability) -> Arc<dyn Store> {
