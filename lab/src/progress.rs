@@ -106,10 +106,11 @@ impl SweepBar {
         });
     }
 
-    /// Prints a row that a later one replaces: on a terminal only.
-    pub fn row_for_who_looks_on(&self, row: &str) {
-        if !self.bar.is_hidden() {
-            self.row(row);
+    /// Prints a cell's row, if this round of so many is one that shows it: the first fills the table for who looks on, on a
+    /// terminal only; the last one has the medians.
+    pub fn cell_row(&self, round: u32, rounds: u32, row: impl FnOnce() -> String) {
+        if round + 1 == rounds || round == 0 && !self.bar.is_hidden() {
+            self.row(&row());
         }
     }
 

@@ -314,12 +314,7 @@ fn measured(plan: &Plan, step: &Step, round: Round, results: &mut Results, bar: 
     results.cell_mut(plan, step).rounds.push(round);
     let name = plan.peers[step.peer].about.name;
     let Some(cell) = results.cell(&step.workload.to_string(), step.threads, name) else { return };
-    // The first round is for who looks on, the last one has the medians.
-    if step.round + 1 == plan.rounds {
-        bar.row(&report::row(results, cell));
-    } else if step.round == 0 {
-        bar.row_for_who_looks_on(&report::row(results, cell));
-    }
+    bar.cell_row(step.round, plan.rounds, || report::row(results, cell));
 }
 
 /// Writes the files that were asked for, each whatever became of the other.

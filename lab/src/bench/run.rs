@@ -79,12 +79,7 @@ fn measure(plan: &Plan, results: &mut Results) -> Result<Ended, Error> {
         let measured = results.cell_mut(&cell::key(&step));
         measured.push(round);
         bar.advance();
-        // The first round fills the table for who looks on, the last one has the medians.
-        if step.round + 1 == plan.rounds {
-            bar.row(&report::entry_line(measured, Style::stdout()));
-        } else if step.round == 0 {
-            bar.row_for_who_looks_on(&report::entry_line(measured, Style::stdout()));
-        }
+        bar.cell_row(step.round, plan.rounds, || report::entry_line(measured, Style::stdout()));
     }
     bar.finish();
     Ok(Ended::Done)

@@ -155,12 +155,7 @@ fn step(
         }
     }
     bar.advance();
-    // The first round fills the table for who looks on, the last one has the medians.
-    if round + 1 == rig.plan.rounds {
-        bar.row(&text::line(kept));
-    } else if round == 0 {
-        bar.row_for_who_looks_on(&text::line(kept));
-    }
+    bar.cell_row(round, rig.plan.rounds, || text::line(kept));
     Ok(true)
 }
 

@@ -176,12 +176,7 @@ fn measure(
             Ran::Interrupted => {}
         }
         bar.advance();
-        // The first round fills the table for who looks on, the last one has the medians.
-        if step.round + 1 == plan.rounds {
-            bar.row(&report::cell_line(measured, Style::stdout()));
-        } else if step.round == 0 {
-            bar.row_for_who_looks_on(&report::cell_line(measured, Style::stdout()));
-        }
+        bar.cell_row(step.round, plan.rounds, || report::cell_line(measured, Style::stdout()));
     }
     bar.finish();
     Ok(Ended::Done)
