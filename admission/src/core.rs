@@ -13,8 +13,8 @@
 //!   after it finds Q > 0 and looks at the queue.
 //! - *Kept places* ([`crate::kept`]) are given back to the word before places are offered or handed on.
 //! - *No idle place*: `fifo`, `lifo`, `flifo` and `sleep` give a place back (T - 1) only from a word with
-//!   Q = 0 or T > L. `lease` and `quantum` do so within a lease or quantum while enough others run on
-//!   (`Core::enough_run`) and no holder of locks waits for one that is none, and hand on all free places after it. `summon` and `broadcast` give it back and wake
+//!   Q = 0 or T > L. `lease` and `quantum` do so within a lease or quantum, or leave it with the processor, while enough others
+//!   run on (`Core::enough_run`) and no holder of locks waits for one that is none, and hand on all free places after it. `summon` and `broadcast` give it back and wake
 //!   those who may take it. In congestion it is given back while enough others run, unless a holder of locks waits.
 //! - *Wakes happen after unlocking*, so that the woken thread does not run into the lock.
 //!
@@ -114,7 +114,7 @@ pub(crate) struct Core {
     state: CacheAligned<AtomicU64>,
     waiting: CacheAligned<Mutex<Waiting>>,
     /// Whether a holder of locks waits, as the queue was when it was unlocked last. An exit that reads it too early gives its place
-    /// back where it should have handed it on, and the next exit mends that.
+    /// back, or leaves it with its processor, where it should have handed it on, and the next exit mends that.
     first_waits: AtomicBool,
     /// So many threads inside keep the machine busy: an exit leaves no fewer while others wait.
     processors: u32,
@@ -235,13 +235,13 @@ impl Core {
         (Joined::Queued(queued), self.fill(&mut waiting, request.queued_at_ns))
     }
 
-    /// Gives the place back, if nobody is to be woken: the word as it is then, else `None`, and
+    /// Gives the place back, if nobody waits: the word as it is then, else `None`, and
     /// [`Core::leave_and_wake`] is to be called. For `guess` see [`Core::try_enter`]; the caller's own
     /// place must be in it.
     #[inline]
     pub(crate) fn try_leave(&self, guess: State) -> Option<State> {
         let mut old = guess;
-        while !old.exit_looks_at_queue() {
+        while old.queued() == 0 {
             match self.swap(old, old.left()) {
                 Ok(new) => return Some(new),
                 Err(seen) => old = seen,
@@ -259,9 +259,10 @@ impl Core {
     ) -> (Wake, State) {
         let exit = |state| Exit { state, leaver, lease_over };
         let mut old = self.state();
-        while self.passing(&exit(old)) == Passing::GiveBack {
+        while self.passing(&exit(old)) == Passing::GiveBack && !self.kept_lie_above(old) {
             match self.swap(old, old.left()) {
-                Ok(new) => return (self.serve_if_few_run(new, now_ns), new),
+                Ok(new) if self.too_few_run(new) => return (self.serve(now_ns()), new),
+                Ok(new) => return (Wake::Nobody, new),
                 Err(seen) => old = seen,
             }
         }
@@ -278,7 +279,9 @@ impl Core {
         }
         let rule = state.policy().rule();
         let needed = || {
-            state.closed() || !self.enough_run(state.left()) || !exit.leaver.holds_locks && self.first_waits()
+            state.closed()
+                || !self.enough_run(state.left(), 0)
+                || !exit.leaver.holds_locks && self.first_waits()
         };
         match (rule.at_exit)(exit) {
             Passing::GiveBack if rule.at_rise == Passing::HandOn && needed() => Passing::HandOn,
@@ -286,7 +289,7 @@ impl Core {
         }
     }
 
-    /// So many threads inside suffice while a place that was given back waits for its thread to return: one
+    /// So many threads inside suffice while a place that was given back, or is kept, waits for its thread to return: one
     /// for each processor, or one less than the limit. Never none: somebody must be there whose exit hands on.
     pub(crate) fn enough(&self, limit: u32) -> u32 {
         if limit > self.processors { self.processors } else { limit.saturating_sub(1).max(1) }
@@ -323,6 +326,7 @@ impl Core {
         };
         let end = new.policy().rule().end;
         let wake = match passing {
+            Passing::GiveBack if self.too_few_run(new) => self.fill(&mut waiting, now_ns),
             Passing::GiveBack => Wake::Nobody,
             Passing::Disperse => Wake::Retry(waiting.take_all()),
             Passing::Summon => Wake::Summoned(single(waiting.pop(end, now_ns))),

@@ -1,21 +1,22 @@
-//! Places that processors keep: one that is left while nobody needs it stays with the processor, and the next
+//! Places that processors keep: one that is left while nobody misses it stays with the processor, and the next
 //! thread there takes it, so that neither writes the state word, which all processors share.
 //!
 //! A kept place is out: T counts it. So whoever finds no place, or hands one on, looks here first.
 //!
 //! # Protocol
 //!
-//! A place is kept only while the word says that nobody misses it:
-//! - the queue is empty ([`State::lets_keep`]);
-//! - or it is above the limit, where an exit hands nothing on, while a woken thread is on its way that will look here (the
-//!   same);
-//! - or it is left within a quantum, to which its thread comes back at once, and enough others run
-//!   ([`Core::lets_keep_in_turn`]), whose exits look here before they hand on.
+//! A place is kept only while nobody misses it:
+//! - the queue is empty;
+//! - or it is above the limit, where an exit hands nothing on, while a woken thread is on its way that will look here
+//!   (both: [`State::lets_keep`]);
+//! - or it is left within a turn, to which its thread is about to come back, and enough others run
+//!   ([`Core::lets_keep_in_turn`], [`Core::enough_run`]), whose exits look here before they hand on.
 //!
-//! - *No idle place.* Keeping is a swap of the slot and then a look at the word; whoever changes the word such that kept
-//!   places are missed (it joins the queue, was the last woken thread to start, or gives a place back within its quantum)
-//!   looks at the slots after that. Both are sequentially consistent, so one of the two sees the other: the keeper
-//!   takes its place back and leaves as usual, or the other gives it back to the word and serves the queue.
+//! - *No idle place.* Keeping is a swap of the slot and then a look at the word, and within a turn at the other slots; whoever
+//!   changes the word such that kept places are missed looks at the slots after that: it joins the queue, was the last woken
+//!   thread to start (but within turns), gives a place back within its turn, or changes the rule, the gate or congestion. All of
+//!   that is sequentially consistent, so one of the two sees the other: the keeper takes its place back and leaves as usual, or
+//!   the other gives it back to the word and serves the queue.
 //! - *Nobody is overtaken who would not be without*: a place is taken from a slot only if the word without that place
 //!   admits the caller.
 //! - A slot is taken by a swap, so one place is never taken twice. Places are all alike: a keeper that takes back may well
@@ -43,7 +44,7 @@ impl Kept {
     }
 
     /// Where nothing is kept: every slot multiplies the interleavings, so most models do without.
-    #[cfg(all(test, loom))]
+    #[cfg(test)]
     pub(crate) fn nothing() -> Self {
         Kept { slots: Box::new([]) }
     }
@@ -111,7 +112,10 @@ impl Core {
         }
         let state = self.state();
         let in_turn = !state.lets_keep();
-        if in_turn && !(self.lets_keep_in_turn(state, holds_locks) && comes_back()) {
+        // One more that is kept: asked before, too, so that two that cannot both leave their places so seldom try.
+        if in_turn
+            && !(self.lets_keep_in_turn(state, holds_locks) && self.enough_run(state, 1) && comes_back())
+        {
             return None;
         }
         // Release: what this holder did will be visible. Sequentially consistent: see the protocol.
@@ -120,7 +124,7 @@ impl Core {
         }
         fence_for_models();
         let state = self.state_now();
-        let in_turn = || in_turn && self.lets_keep_in_turn(state, holds_locks) && self.enough_run(state);
+        let in_turn = || in_turn && self.lets_keep_in_turn(state, holds_locks) && self.enough_run(state, 0);
         (state.lets_keep() || in_turn() || !take(slot)).then_some(state)
     }
 
@@ -131,20 +135,27 @@ impl Core {
         state.lets_keep_in_turn() && (holds_locks || !self.first_waits())
     }
 
-    /// One gave its place back while others wait. If processors kept places meanwhile, too few may run now.
-    #[inline]
-    pub(crate) fn serve_if_few_run(&self, state: State, now_ns: &dyn Fn() -> u64) -> Wake {
-        fence_for_models();
-        let is_missed = state.policy() == Policy::Quantum && state.queued() > 0 && !self.enough_run(state);
-        if is_missed { self.serve(now_ns()) } else { Wake::Nobody }
-    }
-
-    /// Whether enough run, without those whose places are kept, so that such a place may wait for its thread. Whoever makes T
-    /// less, or keeps a place, while others wait, asks after that.
-    pub(crate) fn enough_run(&self, state: State) -> bool {
+    /// Whether enough run, without those whose places are kept, and `more` of them, so that such a place may wait for its thread.
+    pub(crate) fn enough_run(&self, state: State, more: u32) -> bool {
         let enough = self.enough(state.limit());
         // Counting reads all slots, which others write.
-        state.places() >= enough + self.kept.most() || state.places() >= enough + self.kept.count()
+        state.places() >= enough + self.kept.most() || state.places() >= enough + self.kept.count() + more
+    }
+
+    /// One gave its place back within its turn, `state` is the word since: whether processors kept so many places meanwhile that
+    /// those who wait must be served.
+    #[inline]
+    pub(crate) fn too_few_run(&self, state: State) -> bool {
+        fence_for_models();
+        has_turns(state) && !self.enough_run(state, 0)
+    }
+
+    /// Whether no more lie above the limit than are kept. Then an exit repays no overshoot, since those could be handed on.
+    #[inline]
+    pub(crate) fn kept_lie_above(&self, state: State) -> bool {
+        has_turns(state)
+            && state.places() > state.limit()
+            && state.places() <= state.limit() + self.kept.count()
     }
 
     /// Gives all kept places back to the word. The caller holds the queue's lock, and serves the queue then.
@@ -176,6 +187,12 @@ impl Core {
             false => Wake::Nobody,
         }
     }
+}
+
+/// Whether places may be kept within turns, while somebody waits.
+#[inline]
+fn has_turns(state: State) -> bool {
+    state.policy() == Policy::Quantum && state.queued() > 0
 }
 
 /// Takes the place out of a slot, if there is one.

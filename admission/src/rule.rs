@@ -51,7 +51,7 @@ pub(crate) enum End {
 pub(crate) struct Rule {
     /// How newcomers are treated.
     pub(crate) gate: Gate,
-    /// What an exit does while somebody waits. `GiveBack` is overruled when too few would run on, and
+    /// What an exit does while somebody waits, if its place does not stay with the processor. `GiveBack` is overruled when too few would run on, and
     /// while the gate is closed for the sake of the queue's head.
     pub(crate) at_exit: fn(&Exit<'_>) -> Passing,
     /// Who is served first.

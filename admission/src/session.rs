@@ -407,7 +407,7 @@ impl Session {
         }
     }
 
-    /// Leaves its place with its processor, if nobody misses it there.
+    /// Leaves its place with its processor, if nobody misses it meanwhile.
     #[inline]
     fn keep(&self) -> Option<State> {
         let in_turn = || {

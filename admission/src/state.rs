@@ -21,7 +21,7 @@
 //! But for kept places, T - P threads are really running. At rest (no thread between two of its steps):
 //! - Q > 0 implies T >= L, or T >= 1 if the policy lets a thread in its quantum or lease leave without
 //!   handing on, or T is at least what congestion leaves to others and no holder of locks queued if `CONGESTED`;
-//! - Q > 0 and P = 0 implies that no place is kept, but by those in their quantum, while enough others are inside;
+//! - Q > 0 and P = 0 implies that no place is kept, but by those who left within their quantum, while enough others are inside;
 //! - P <= T, but under `summon`;
 //! - nobody inside, nobody queued: P = Q = 0, and T are the kept places.
 //!

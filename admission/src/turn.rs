@@ -1,7 +1,7 @@
 //! A session's turn under [`crate::Policy::Quantum`].
 //!
 //! A session that returns as soon as it has left (a *loop*) makes statements for a quantum of time once it is
-//! in: its exits give the place back without waking anybody, since it is about to take it again. When the
+//! in: its exits leave the place with the processor, or give it back, without waking anybody, since it is about to take it again. When the
 //! quantum is over, its exit hands the place on, and its next entry goes to the tail of the queue.
 //!
 //! A wait that gives the place up, as for a disk, is no time of the turn: others have the place meanwhile. Else a

@@ -53,7 +53,7 @@ pub struct Snapshot {
     /// Q: threads queued now.
     pub queued: u32,
     /// The highest T since the scheduler was made, also in a difference of two snapshots. It counts places that processors
-    /// keep, too, which [`Snapshot::inside`] does not: one that is left while nobody waits stays with its processor for the
+    /// keep, too, which [`Snapshot::inside`] does not: one that is left while nobody misses it stays with its processor for the
     /// next thread there.
     pub inside_max: u32,
     /// The highest P since the scheduler was made, also in a difference of two snapshots.

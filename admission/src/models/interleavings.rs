@@ -175,10 +175,10 @@ fn a_place_is_kept_while_a_woken_thread_is_on_its_way() {
 
 /// Two leave within their turns while another is in the queue, and one of the two must hand on. Each leaves its place with a
 /// processor of its own; or a third has done that before, and one of the two gives its place back to the word, since its
-/// processor keeps that one.
+/// processor keeps that one; or one of the two comes back and leaves again.
 #[test]
 fn of_two_that_leave_within_their_turns_one_hands_on() {
-    for away in [0, 1] {
+    for (away, twice) in [(0, false), (1, false), (0, true)] {
         let config =
             Config { quantum: Duration::from_secs(3600), ..config(Policy::Quantum, 2 + away as u32) };
         let make = move || {
@@ -186,11 +186,11 @@ fn of_two_that_leave_within_their_turns_one_hands_on() {
             Arc::get_mut(&mut admission).expect("nobody has it yet").core.kept = Kept::new(2);
             admission
         };
-        explore_from(4, move |admission| two_leave_within_their_turns(admission, away), make);
+        explore_from(4, move |admission| two_leave_within_their_turns(admission, away, twice), make);
     }
 }
 
-fn two_leave_within_their_turns(admission: &Arc<Admission>, away: usize) {
+fn two_leave_within_their_turns(admission: &Arc<Admission>, away: usize, twice: bool) {
     // Processor 0, 1, and 0 again.
     let sessions = [(); 3].map(|()| admission.session());
     for session in &sessions[..2 + away] {
@@ -203,6 +203,9 @@ fn two_leave_within_their_turns(admission: &Arc<Admission>, away: usize) {
     third.exit();
     let other = thread::spawn(move || {
         other.exit();
+        if twice && other.try_enter() {
+            other.exit();
+        }
         other
     });
     one.exit();

@@ -216,13 +216,14 @@ impl Plain {
         self.kept.fill(false);
     }
 
-    /// Nobody whom those who wait could rely on is on its way, or comes back within its quantum.
+    /// One that was woken runs; was it the last? Under `quantum` kept places are for those who left within their turns.
+    pub(super) fn has_started(&mut self, now_ns: u64) -> Tellings {
+        if self.pending == 0 && self.policy != Policy::Quantum { self.offer_kept(now_ns) } else { vec![] }
+    }
+
+    /// Kept places go to those who wait, if anybody does.
     pub(super) fn offer_kept(&mut self, now_ns: u64) -> Tellings {
-        let missed = self.policy != Policy::Quantum && self.pending == 0;
-        match missed && self.queued() > 0 && self.kept() > 0 {
-            true => self.offer_free_places(now_ns),
-            false => vec![],
-        }
+        if self.queued() > 0 && self.kept() > 0 { self.offer_free_places(now_ns) } else { vec![] }
     }
 
     pub(super) fn join(
@@ -260,6 +261,10 @@ impl Plain {
     }
 
     pub(super) fn exit(&mut self, leaver: Leaver, lease_over: bool, now_ns: u64) -> Tellings {
+        let only_kept_lie_above = self.places - self.kept() <= self.limit && self.limit < self.places;
+        if self.policy == Policy::Quantum && self.queued() > 0 && only_kept_lie_above {
+            self.give_back_kept();
+        }
         if self.queued() == 0 || self.places > self.limit {
             self.places -= 1;
             return vec![];

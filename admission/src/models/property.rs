@@ -38,6 +38,7 @@ enum Step {
     TimePasses { ns: u64 },
     RefuseOverdue,
     CloseGate,
+    OfferKept,
     BreakStall,
     SetLimit { limit: u32 },
     SetPolicy { policy: Policy },
@@ -81,6 +82,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0..40u64).prop_map(|ns| Step::TimePasses { ns }),
         1 => Just(Step::RefuseOverdue),
         2 => Just(Step::CloseGate),
+        1 => Just(Step::OfferKept),
         1 => Just(Step::BreakStall),
         2 => limit().prop_map(|limit| Step::SetLimit { limit }),
         1 => policy().prop_map(|policy| Step::SetPolicy { policy }),
@@ -245,6 +247,11 @@ impl World {
                 self.plain.look_at_gate(self.now_ns, true);
                 prop_assert_eq!(self.core.close_gate(self.now_ns), self.plain.closed);
             }
+            Step::OfferKept => {
+                let wake = self.core.offer_kept(self.core.state(), || self.now_ns);
+                let told = self.plain.offer_kept(self.now_ns);
+                self.tell(wake, &told)?;
+            }
             Step::BreakStall => {
                 let wake = self.core.break_stall(self.now_ns);
                 let told = self.plain.break_stall(self.now_ns);
@@ -370,7 +377,7 @@ impl World {
 
     fn has_started(&mut self, state: State) -> Checked {
         let wake = self.core.has_started(state, || self.now_ns);
-        let told = self.plain.offer_kept(self.now_ns);
+        let told = self.plain.has_started(self.now_ns);
         self.tell(wake, &told)
     }
 
@@ -392,7 +399,7 @@ impl World {
 
     fn exit(&mut self, id: Id, lease_over: bool) -> Checked {
         self.clients[id].at = Where::Outside;
-        // As a session does: only exits that look at the queue use the quantum.
+        // As a session does: only exits while somebody waits use the quantum.
         if self.core.try_leave(self.core.state()).is_some() {
             let leaver = Leaver { in_quantum: true, holds_locks: false };
             let told = self.plain.exit(leaver, lease_over, self.now_ns);

@@ -6,10 +6,19 @@ use std::time::{Duration, Instant};
 
 use super::tasks::{admission_with, inside, is_in, poll};
 use crate::config::processors;
+use crate::kept::Kept;
 use crate::{Admission, Class, Config, Policy, Refused, Session, WaitKind};
 
 /// A scheduler with all places out: those of some sessions that stay, of one more, and of one whose turn has begun.
 fn in_its_turn(quantum: Duration) -> (Arc<Admission>, Vec<Session>, Session, Session) {
+    in_its_turn_with(quantum, |_| {})
+}
+
+/// The same, of a scheduler that is told something more before it has sessions.
+fn in_its_turn_with(
+    quantum: Duration,
+    tell: fn(&mut Admission),
+) -> (Arc<Admission>, Vec<Session>, Session, Session) {
     // One more than processors: an exit within a turn may give its place back.
     let limit = processors() + 1;
     let config = Config {
@@ -19,7 +28,8 @@ fn in_its_turn(quantum: Duration) -> (Arc<Admission>, Vec<Session>, Session, Ses
         stall_after: None,
         ..Config::default()
     };
-    let admission = admission_with(config);
+    let mut admission = admission_with(config);
+    tell(Arc::get_mut(&mut admission).expect("nobody has it yet"));
     let others: Vec<_> = (2..limit).map(|_| inside(&admission)).collect();
     let (holder, mut session) = (inside(&admission), inside(&admission));
     let [mut first, mut second] = std::array::from_fn(|_| admission.session());
@@ -177,14 +187,18 @@ fn a_session_that_ends_within_its_turn_leaves_its_place_to_the_queue() {
 
 /// One who waits too long closes the gate, also for the one whose place was given back within its turn.
 #[test]
-fn what_was_left_within_a_turn_goes_to_the_queue_when_the_gate_closes() {
-    let (admission, _others, _second, session) = in_its_turn(Duration::from_secs(1000));
+fn what_was_given_back_within_a_turn_goes_to_the_queue_when_the_gate_closes() {
+    // Places that processors keep are offered at each step, whatever the gate.
+    let keeps_nothing = |admission: &mut Admission| admission.core.kept = Kept::nothing();
+    let (admission, _others, _second, session) = in_its_turn_with(Duration::from_secs(1000), keeps_nothing);
     admission.reconfigure(Config { tau: Some(Duration::from_millis(1)), ..admission.config() }).unwrap();
     let mut third = admission.session();
     let mut third = Box::pin(third.enter_async());
     assert!(!is_in(third.as_mut()));
     session.exit();
     assert!(!is_in(third.as_mut()), "it is expected to come back");
+    admission.step(Instant::now());
+    assert!(!is_in(third.as_mut()), "it still is");
     admission.step(Instant::now() + Duration::from_secs(1));
     assert!(is_in(third.as_mut()));
 }
