@@ -135,7 +135,8 @@ impl Core {
         state.lets_keep_in_turn() && (holds_locks || !self.first_waits())
     }
 
-    /// Whether enough run, without those whose places are kept, and `more` of them, so that such a place may wait for its thread.
+    /// Whether enough run, apart from those whose places are kept and from `more` who would leave theirs so: then such a place
+    /// may wait for its thread.
     pub(crate) fn enough_run(&self, state: State, more: u32) -> bool {
         let enough = self.enough(state.limit());
         // Counting reads all slots, which others write.
