@@ -409,6 +409,26 @@ fn rows_are_numbered_and_no_number_is_given_twice() {
     assert_eq!(other.insert(&mut begin(&one), (next, "x")).unwrap(), Some(101));
 }
 
+/// Also of a column that holds more than the numbers that are given.
+#[test]
+fn after_the_highest_number_there_is_none_also_when_the_table_is_opened_again() {
+    let disk = MemoryDisk::default();
+    let db = Database::create_on(Arc::new(disk.clone()), config()).unwrap();
+    let id = Column::new("id", ColumnType::U64).auto_increment();
+    let schema = Schema::builder().column(id).primary_key(["id"]).build().unwrap();
+    let table = db.create_typed_table("t", schema).unwrap();
+    let one = session(&db);
+    let mut txn = begin(&one);
+    table.insert(&mut txn, (u64::MAX,)).unwrap();
+    txn.commit().unwrap();
+    let db_again = Database::open_on(Arc::new(disk.kill()), config()).unwrap();
+    let again = db_again.typed_table("t").unwrap();
+    for (db, table) in [(&db, &table), (&db_again, &again)] {
+        let next = table.insert(&mut begin(&session(db)), (None::<u64>,));
+        assert!(matches!(next, Err(Error::NumbersExhausted { .. })), "{next:?}");
+    }
+}
+
 #[test]
 fn an_iterator_has_its_own_snapshot() {
     let (_, db) = in_memory();

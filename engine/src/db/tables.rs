@@ -70,10 +70,9 @@ impl Database {
     pub fn table_names(&self) -> Result<Vec<String>> {
         self.inner.check_open()?;
         let waiter = self.inner.waiter();
-        if self.inner.catalog.names_twice.load(Ordering::Relaxed) {
-            let _trees = self.inner.trees(&waiter);
-            self.inner.finish_renames(&waiter)?;
-        }
+        // Held, so that no rename is half done meanwhile.
+        let _trees = self.inner.trees(&waiter);
+        self.inner.finish_renames(&waiter)?;
         self.inner.catalog.names(&waiter, Kind::Table)
     }
 

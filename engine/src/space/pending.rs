@@ -290,8 +290,10 @@ impl<'a> PendingSlot<'a> {
         let no = bitmap_of(run.first, self.alloc.pool.page_size());
         let first = run.first.0 - (no.0 - 1);
         let pages = first..first.saturating_add(run.pages);
+        let bitmap_index = 1;
         let in_use = |bitmap: &[u8]| {
-            pages.start > 1
+            self.alloc.is_for_trees(run.first)
+                && !pages.contains(&bitmap_index)
                 && pages.end <= group_pages(self.alloc.pool.page_size())
                 && pages.clone().all(|page| is_set(bitmap, page))
         };

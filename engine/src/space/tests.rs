@@ -147,6 +147,32 @@ fn threads_beside_each_other_pass_no_page_by() {
     (3..pool.space().pages()).for_each(|_| _ = alloc.allocate(None, &waiter).unwrap());
 }
 
+/// The first page of a group is its bitmap's neighbour, and a page like others but in the first group.
+#[test]
+fn the_first_page_of_a_group_is_freed_with_what_it_belongs_to() {
+    let (disk, waiter) = (MemoryDisk::default(), Waiter::background());
+    let alloc = PageAllocator::create(&pool(&disk, true), &waiter).unwrap();
+    let group = group_pages(4096);
+    while alloc.choose(&waiter).unwrap().0 < group {
+        alloc.allocate_unlogged(None, group, &waiter).unwrap();
+    }
+    let mut slot = alloc.pending_slot(&waiter).unwrap();
+    slot.begin(alloc.next_stamp());
+    slot.reserve(1, &waiter).unwrap();
+    assert_eq!(slot.chain().run, group);
+    let used = alloc.used_pages(&waiter).unwrap();
+    slot.free_all(&waiter).unwrap();
+    assert_eq!(alloc.used_pages(&waiter).unwrap(), used - 1, "of a run that is not used");
+    slot.begin(alloc.next_stamp());
+    for index in [1, 0] {
+        slot.reserve(1, &waiter).unwrap();
+        slot.push(PageNo(3), index, &[7; 100], &waiter).unwrap();
+    }
+    assert!(slot.chain().head > group && alloc.used_pages(&waiter).unwrap() == used + 1);
+    slot.free_all(&waiter).unwrap();
+    assert_eq!(alloc.used_pages(&waiter).unwrap(), used - 1, "of a chain");
+}
+
 /// What no writer has put there.
 #[test]
 fn a_damaged_slot_of_the_pending_page_is_no_panic() {

@@ -108,7 +108,8 @@ impl Tree {
         Ok(rows)
     }
 
-    fn check_empty(&self, waiter: &Waiter) -> Result<()> {
+    /// [`Error::TreeNotEmpty`] if there is an entry, also a deleted one that purge has not removed yet.
+    pub(crate) fn check_empty(&self, waiter: &Waiter) -> Result<()> {
         let empty = self.pool.retry(waiter, || {
             let root = self.pool.optimistic(self.root)?;
             root.checked(is_empty(root.node()))

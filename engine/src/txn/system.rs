@@ -270,7 +270,7 @@ impl TxnSystem {
             if stands_still && is_looked_at && unfinished == 0 && failed.is_none() {
                 return Ok(false);
             }
-            if failed.is_some() || stands_still && (is_looked_at || unfinished > 0) {
+            if stands_still && (failed.is_some() || is_looked_at || unfinished > 0) {
                 break;
             }
         }

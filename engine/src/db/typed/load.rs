@@ -73,6 +73,8 @@ impl Database {
         let next = |key: &mut Vec<u8>, version: &mut Vec<u8>| {
             let Some(row) = rows.next() else {
                 if indexed {
+                    // Purge may be done with the rows that were there, and not with their entries.
+                    table.typed.indexes.iter().try_for_each(|tree| tree.check_empty(&waiter))?;
                     self.inner.catalog.begin_load(&waiter, tree.root())?;
                     loading.noted.set(true);
                     loading.wrote_entries.set(true);
@@ -97,6 +99,8 @@ impl Database {
             let loaded = load_versions(tree, &waiter, Self::BULK_LOAD_FILL, progress, next);
             if loading.noted.get() {
                 if loaded.is_err() {
+                    // Nobody else is in their trees.
+                    let _no_purge = self.inner.txns().pause_purge(&waiter);
                     clear_indexes(table, &waiter)?;
                 }
                 self.inner.catalog.end_load(&waiter, tree.root())?;
@@ -172,6 +176,21 @@ mod tests {
         }
     }
 
+    /// A table with an index.
+    fn loadable() -> (Database, TypedTable) {
+        let config = EngineConfig { buffer_pool_bytes: 4 << 20, ..EngineConfig::default() };
+        let db = Database::create_on(Arc::new(MemoryDisk::default()), config).unwrap();
+        let schema = Schema::builder()
+            .column(Column::new("id", ColumnType::U64))
+            .column(Column::new("name", ColumnType::Text))
+            .primary_key(["id"])
+            .index(Index::new("by_name", ["name"]))
+            .build()
+            .unwrap();
+        let table = db.create_typed_table("t", schema).unwrap();
+        (db, table)
+    }
+
     fn read(table: &TypedTable, txn: &mut crate::Transaction<'_>, look_up: bool) -> Result<u64> {
         let mut found = 0;
         match look_up {
@@ -187,19 +206,22 @@ mod tests {
         Ok(found)
     }
 
+    /// Purge is done with a row, and not with its entry yet.
+    #[test]
+    fn a_load_touches_nothing_while_an_index_has_an_entry() {
+        let (db, table) = loadable();
+        let (index, waiter) = (&table.typed.indexes[0], Waiter::background());
+        index.upsert(&waiter, b"an entry", b"").unwrap();
+        let loaded = db.bulk_load_rows(&table, [(1, "a")], |_| {});
+        assert!(matches!(loaded, Err(Error::TreeNotEmpty)), "{loaded:?}");
+        assert!(index.delete(&waiter, b"an entry").unwrap());
+        assert_eq!(db.bulk_load_rows(&table, [(1, "a")], |_| {}).unwrap(), 1);
+    }
+
     /// They have found the table loaded, queue for a place, and get it in the middle of a load.
     #[test]
     fn readers_that_a_load_overtakes_see_nothing_of_it() {
-        let config = EngineConfig { buffer_pool_bytes: 4 << 20, ..EngineConfig::default() };
-        let db = Database::create_on(Arc::new(MemoryDisk::default()), config).unwrap();
-        let schema = Schema::builder()
-            .column(Column::new("id", ColumnType::U64))
-            .column(Column::new("name", ColumnType::Text))
-            .primary_key(["id"])
-            .index(Index::new("by_name", ["name"]))
-            .build()
-            .unwrap();
-        let table = db.create_typed_table("t", schema).unwrap();
+        let (db, table) = loadable();
         let config =
             Config { policy: Policy::Fifo, thread_concurrency: 1, stall_after: None, ..Config::default() };
         let admission = Admission::new(config).unwrap();

@@ -48,9 +48,16 @@ impl Numbers {
         }
     }
 
+    fn has_reserved(&self, number: u64) -> bool {
+        let reserved = self.reserved.load(Ordering::Acquire);
+        // The highest number is never given, but somebody may choose it: then there are no more, also after the table is
+        // opened again.
+        number < reserved || reserved == u64::MAX
+    }
+
     /// Makes sure that `number` is reserved.
     fn reserve(&self, number: u64, waiter: &Waiter, reserve: impl FnOnce(u64) -> Result<()>) -> Result<()> {
-        if number < self.reserved.load(Ordering::Acquire) || number == u64::MAX {
+        if self.has_reserved(number) {
             return Ok(());
         }
         let _reserving = match self.reserving.try_lock() {
@@ -58,7 +65,7 @@ impl Numbers {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => waiter.wait(WaitReason::Catalog, || lock(&self.reserving)),
         };
-        if number >= self.reserved.load(Ordering::Relaxed) {
+        if !self.has_reserved(number) {
             let to = number.saturating_add(BATCH);
             reserve(to)?;
             self.reserved.store(to, Ordering::Release);
@@ -134,5 +141,13 @@ mod tests {
         assert_eq!(numbers.take(3 * BATCH + 6), None);
         numbers.skip(u64::MAX);
         assert_eq!(numbers.take(u64::MAX), None);
+        let mut reserved = 0;
+        let reserve = |to| {
+            reserved = to;
+            Ok(())
+        };
+        numbers.reserve(u64::MAX, &waiter, reserve).unwrap();
+        assert_eq!(reserved, u64::MAX);
+        numbers.reserve(u64::MAX, &waiter, |_| unreachable!("it is reserved")).unwrap();
     }
 }

@@ -134,11 +134,13 @@ impl TypedTable {
         let (format, index_tree) = self.index(index)?;
         let range = range.key_range(format.key())?;
         let mut rows = LookedUp { table: self, format, loads, each };
-        with_scratch(|Scratch { key, value, .. }| {
+        let scanned = with_scratch(|Scratch { key, value, .. }| {
             txn.read_in(&self.open, |txn, tree, waiter| {
                 txn.scan_index((index_tree, tree), borrowed(&range), (key, value), waiter, &mut rows)
             })
-        })
+        });
+        // As with entries, see below; but what ended well has looked for itself.
+        scanned.or_else(|error| self.check_still_loaded(loads).and(Err(error)))
     }
 
     /// As [`TypedTable::scan_index`], with the columns of the index and of the primary key alone: the rows are not
@@ -154,12 +156,13 @@ impl TypedTable {
         let (format, tree) = self.index(index)?;
         let range = range.key_range(format.key())?;
         let (from, to) = borrowed(&range);
-        txn.read_in(&self.open, |txn, _, waiter| {
+        let scanned = txn.read_in(&self.open, |txn, _, waiter| {
             txn.scan(tree, from, to, waiter, |entry, _| {
                 each(&EntryView::new(&self.typed.schema, format, entry))
             })
-        })?;
-        self.check_still_loaded(loads)
+        });
+        // A load that fails takes the index apart: what was found wrong meanwhile is no damage.
+        self.check_still_loaded(loads).and(scanned)
     }
 
     pub(super) fn index(&self, name: &str) -> Result<(&IndexFormat, &Tree)> {
