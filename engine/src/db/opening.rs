@@ -82,6 +82,12 @@ pub(super) fn open_log(
     reader.take_over(&buffer)?;
     seen.read_on(&mut reader, space)?;
     let end = reader.end();
+    // Data files that were put back from an older copy, and the log no longer goes back so far: what is appended now would
+    // lie between frames of another time, and the next opening could not tell them apart.
+    if space.was_clean() && end.0 == start.lsn && reader.is_followed()? {
+        drop((files, buffer));
+        return replace_log(disk, space, config);
+    }
     // What was closed has nothing behind it, unless its data files were put back from an older copy.
     if !space.was_clean() || end.0 > start.lsn {
         check_end(disk, space, &mut reader)?;

@@ -101,3 +101,28 @@ fn copies_of_another_time_are_never_taken_for_pages() {
     let db = open(&mixed.kill()).unwrap();
     check(&db, &db.tree("t").unwrap(), SEED, &[first.done, second.done], 0);
 }
+
+/// The data files of a closed database were put back, and the log has gone on since in one opening, so far that nothing of what
+/// came right after is left of it. It is as it was; and what it does now counts, though the log had frames of the same epoch all over.
+#[test]
+fn a_closed_copy_beside_a_log_that_has_gone_round_is_as_it_was_and_what_follows_is_recovered() {
+    const CAPACITY: u64 = 4 << 20;
+    for share in [8, 4, 2] {
+        let (disk, first) = closed();
+        let (copied, start) = (disk.kill(), checkpoint(&disk));
+        let db = open(&disk).unwrap();
+        let mut later = Worker::after(SEED, 0, first.done);
+        while db.stats().redo.next_lsn < start + CAPACITY + CAPACITY / share {
+            work(&db, &mut later, 100);
+        }
+        let mixed = disk.kill();
+        names(&mixed, "data").iter().for_each(|name| put_back(&copied, name, &mixed));
+        let mut second = Worker::new(SEED, 1);
+        let db = open(&mixed).unwrap();
+        for _ in 0..3 {
+            work(&db, &mut second, 100);
+            let db = open(&mixed.kill()).unwrap();
+            check(&db, &db.tree("t").unwrap(), SEED, &[first.done, second.done], 0);
+        }
+    }
+}
