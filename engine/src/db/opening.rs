@@ -101,9 +101,12 @@ pub(super) fn open_log(
         // Before anything is done that relies on it: what a killed process wrote can be read, and is lost with the next
         // power cut, and the state after a failed sync is no better.
         files.rewrite(Lsn(start.lsn), end)?;
-        doublewrite::repair(disk, space, &seen.voided, end)?;
-    } else if space.was_clean() {
-        doublewrite::forget_later(disk, space)?;
+    }
+    match space.was_clean() && end.0 == start.lsn {
+        true => doublewrite::forget_later(disk, space)?,
+        // If nothing is to be replayed, too: what the areas have of another time is refused now, or a later recovery would take it for
+        // copies of this one's pages.
+        false => doublewrite::repair(disk, space, &seen.voided, end)?,
     }
     space.note_durable_log(end.0);
     // The files were that long at the checkpoint; they grow when all of them is allocated, from the front, and the log has

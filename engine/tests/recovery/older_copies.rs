@@ -126,3 +126,29 @@ fn a_closed_copy_beside_a_log_that_has_gone_round_is_as_it_was_and_what_follows_
         }
     }
 }
+
+/// The same of one that was not closed, and had nothing behind its checkpoint: refused, whatever its pages are. And it opens once the
+/// areas are put back, too.
+#[test]
+fn copies_of_another_time_are_refused_though_there_is_nothing_to_recover() {
+    let (disk, mut worker) = closed();
+    let db = open(&disk).unwrap();
+    work(&db, &mut worker, 100);
+    db.checkpoint().unwrap();
+    let copied = disk.kill();
+    work(&db, &mut Worker::after(SEED, 0, worker.done), 300);
+    db.checkpoint().unwrap();
+    let mixed = disk.kill();
+    for name in names(&mixed, "data").iter().chain(&names(&mixed, "redo")) {
+        put_back(&copied, name, &mixed);
+    }
+    let start = checkpoint(&mixed);
+    assert!(copies(&mixed).iter().any(|&(_, lsn)| lsn > start));
+    let error = open(&mixed.kill()).err().unwrap();
+    assert!(
+        matches!(error, Error::CorruptRedo { .. }) && error.to_string().contains("a copy of page"),
+        "{error}"
+    );
+    names(&mixed, "doublewrite").iter().for_each(|name| put_back(&copied, name, &mixed));
+    check_all(&open(&mixed).unwrap(), &worker);
+}
