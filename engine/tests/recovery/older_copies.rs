@@ -65,6 +65,39 @@ fn older_data_files_are_rolled_forward_and_what_follows_is_recovered() {
     }
 }
 
+/// Another size of the log, or of its buffer, is asked for: they stay as they are until what they have is rolled forward.
+#[test]
+fn older_data_files_are_rolled_forward_from_a_log_of_any_size() {
+    for copy_is_closed in [true, false] {
+        let larger = EngineConfig { redo_capacity_bytes: 8 << 20, ..small() };
+        let buffered = EngineConfig { log_buffer_bytes: 4 * small().log_buffer_bytes, ..small() };
+        for config in [larger, buffered] {
+            let (disk, mut worker) = with_older_data_files(copy_is_closed, |_| {});
+            let lengths = || {
+                names(&disk, "redo").iter().map(|name| disk.open(name).unwrap().bytes().unwrap()).sum::<u64>()
+            };
+            let before = lengths();
+            let db = Database::open_on(on(&disk), config.clone()).unwrap();
+            check_all(&db, &worker);
+            assert_eq!(lengths(), before);
+            work(&db, &mut worker, 50);
+            check_all(&open(&disk.kill()).unwrap(), &worker);
+            db.close().unwrap();
+            let db = Database::open_on(on(&disk), config).unwrap();
+            assert!(lengths() > before);
+            check_all(&db, &worker);
+        }
+    }
+}
+
+/// The last changes are in the log's buffer, and that is gone. Of a closed database it is not needed, but here it is.
+#[test]
+fn older_data_files_are_not_rolled_forward_without_the_logs_buffer() {
+    let (disk, _) = with_older_data_files(true, |_| {});
+    disk.remove("redobuffer.flifo").unwrap();
+    assert!(matches!(open(&disk), Err(Error::MissingRedo { .. })));
+}
+
 /// A load's pages are in no log: what lies in their places may be rows of long ago.
 #[test]
 fn older_data_files_are_refused_if_rows_were_loaded_in_bulk_since() {
