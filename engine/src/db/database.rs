@@ -225,7 +225,8 @@ impl Database {
         config.check()?;
         let space = Arc::new(Tablespace::open(&*disk)?);
         typed::remove_leftovers(&*disk);
-        let (running, waits) = Self::recover(&*disk, space, &config, progress)?;
+        let found = opening::open_log(&*disk, &space, &config)?;
+        let (running, waits) = Self::recover(&*disk, found, &config, progress)?;
         let catalog = Catalog::open(&running.pool, PageNo(running.space.catalog_root()));
         let waiter = Waiter::background().recording(&waits);
         catalog.alloc().free_pending(&waiter)?;
@@ -233,15 +234,14 @@ impl Database {
         Self::assemble(disk, running, waits, catalog, &config)
     }
 
-    /// The pool of a database, whose pages fit together.
+    /// The pool of a database whose log was opened; its pages fit together.
     pub(super) fn recover(
         disk: &dyn Disk,
-        space: Arc<Tablespace>,
+        (log, to_replay): (Arc<Log>, Option<ToReplay>),
         config: &EngineConfig,
         progress: &mut dyn FnMut(RecoveryProgress),
     ) -> Result<(Running, Arc<Waits>)> {
         let waits = Waits::new();
-        let (log, to_replay) = opening::open_log(disk, &space, config)?;
         let running = Running::start(disk, log, to_replay.as_ref().map(ToReplay::start), config, &waits)?;
         if let Some(to_replay) = to_replay {
             let replayed = to_replay.replay(&running.pool, progress);

@@ -29,20 +29,13 @@ pub(super) struct ToReplay {
     voided: Voided,
 }
 
-/// The configuration with which nothing of a database is made anew: the log as it is, and no doublewrite areas unless it
-/// `changes`.
-pub(super) fn as_found(
-    disk: &dyn Disk,
-    space: &Tablespace,
-    config: &EngineConfig,
-    changes: bool,
-) -> EngineConfig {
+/// The configuration with which nothing of a database's log is made anew.
+pub(super) fn as_found(disk: &dyn Disk, space: &Tablespace, config: &EngineConfig) -> EngineConfig {
     let log = LogFiles::open(disk, space.database());
     let buffer = LogBuffer::open(disk, space.database());
     EngineConfig {
         redo_capacity_bytes: log.map_or(config.redo_capacity_bytes, |log| log.capacity_bytes()),
         log_buffer_bytes: buffer.map_or(config.log_buffer_bytes, |buffer| buffer.bytes()),
-        doublewrite: config.doublewrite && changes,
         ..config.clone()
     }
 }

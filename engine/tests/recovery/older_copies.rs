@@ -98,6 +98,22 @@ fn older_data_files_are_not_rolled_forward_without_the_logs_buffer() {
     assert!(matches!(open(&disk), Err(Error::MissingRedo { .. })));
 }
 
+/// A check rolls them forward as an opening does: with doublewrite, and the database is closed afterwards.
+#[test]
+fn older_data_files_are_rolled_forward_by_a_check_and_closed() {
+    const CLEAN: u64 = 3;
+    for copy_is_closed in [true, false] {
+        let (disk, worker) = with_older_data_files(copy_is_closed, |_| {});
+        names(&disk, "doublewrite").iter().for_each(|name| disk.remove(name).unwrap());
+        let report = Database::check_on(on(&disk), small(), &mut |_| {}).unwrap();
+        assert!(report.is_sound());
+        assert_eq!(of_state(&disk, 16), CLEAN);
+        assert!(!names(&disk, "doublewrite").is_empty());
+        names(&disk, "redo").iter().for_each(|name| disk.remove(name).unwrap());
+        check_all(&open(&disk).unwrap(), &worker);
+    }
+}
+
 /// A load's pages are in no log: what lies in their places may be rows of long ago.
 #[test]
 fn older_data_files_are_refused_if_rows_were_loaded_in_bulk_since() {
