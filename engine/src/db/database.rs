@@ -87,6 +87,8 @@ pub(super) struct Inner {
     trees: Mutex<OpenTrees>,
     sessions: AtomicUsize,
     closed: AtomicBool,
+    /// Held while it is closed.
+    closing: Mutex<()>,
     flush_log: FlushLog,
     pub(super) sort_buffer_bytes: usize,
 }
@@ -270,6 +272,7 @@ impl Database {
             trees: Mutex::default(),
             sessions: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
+            closing: Mutex::default(),
             flush_log: config.flush_log_at_trx_commit,
             sort_buffer_bytes: config.sort_buffer_bytes as usize,
         };
@@ -371,6 +374,8 @@ impl Database {
     /// read any more that is not in memory ([`Error::Stopped`]). The last handle's drop lets go of the files.
     pub fn close(&self) -> Result<()> {
         let waiter = self.inner.waiter();
+        // Who comes second waits for the first one's end, lest the files are closed while it writes.
+        let _one_at_a_time = waiter.wait(WaitReason::Close, || lock(&self.inner.closing));
         if self.inner.closed.load(Ordering::Acquire) {
             return Ok(());
         }
