@@ -183,6 +183,18 @@ fn the_log_of_a_closed_database_stays_as_it_is_however_often_it_has_gone_round()
     check_all(&db, &worker);
 }
 
+/// Nothing of it is needed, so a block that cannot be read is no reason to refuse.
+#[test]
+fn the_log_of_a_closed_database_may_be_unreadable_behind_its_end() {
+    let (disk, mut worker) = closed();
+    let (name, offset) = place_of_lsn(&disk, checkpoint(&disk) + (2 << 20));
+    disk.make_unreadable(&name, offset / PAGE * PAGE);
+    let db = open(&disk).unwrap();
+    check_all(&db, &worker);
+    work(&db, &mut worker, 100);
+    check_all(&open(&disk.power_cut()).unwrap(), &worker);
+}
+
 /// Each call fails while a log of another size is made, and the power fails then.
 #[test]
 fn a_change_of_the_logs_size_can_be_cut_off() {
