@@ -3,7 +3,8 @@
 mod common;
 
 use std::ops::{Bound, ControlFlow};
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
 use common::{admission, config, key, rows, session, value, verify};
 use flifo_engine::disk::MemoryDisk;
@@ -226,6 +227,25 @@ fn a_closed_database_is_closed_for_every_handle() {
     assert!(matches!(clone.check_tree(&tree), Err(Error::Closed)));
     // With all those handles still there, the files are free.
     assert_eq!(reopened(&disk).tree_names().unwrap(), ["t"]);
+}
+
+#[test]
+fn closes_at_the_same_time_all_succeed() {
+    for _ in 0..20 {
+        let (disk, db) = in_memory();
+        db.create_tree("t").unwrap();
+        disk.set_latency(Duration::ZERO, Duration::from_micros(200));
+        let at_once = Barrier::new(4);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    at_once.wait();
+                    db.close().unwrap();
+                });
+            }
+        });
+        assert_eq!(reopened(&disk).tree_names().unwrap(), ["t"]);
+    }
 }
 
 #[test]

@@ -167,7 +167,9 @@ impl BufferPool {
                 (begun.oldest, begun.newest) = (begun.oldest.min(lsn), begun.newest.max(lsn));
             }
         }
-        Ok(begun)
+        // Once more: a change that a panic ended half-way stops the pool before it lets go of its page, and may have done so just
+        // before the page was copied.
+        self.check_failed().map(|()| begun)
     }
 
     /// Copies a page that [`PageEntry::try_begin_write`] has latched, unlatches it, and seals the copy; its LSN.

@@ -1,4 +1,4 @@
-use super::batch::BATCH_PAGES;
+use super::batch::{BATCH_PAGES, Batch};
 use super::*;
 use crate::background::Wake;
 use crate::disk::{AlignedBuffer, DiskCall, Fault, MemoryDisk};
@@ -233,6 +233,24 @@ fn a_flush_of_all_has_the_cleaners_help() {
     assert_eq!(pool.stats().dirty_pages, 1, "page 3 changed after the last flush of all");
     pool.flush_to.fetch_max(pool.log.next().0, Ordering::Relaxed);
     assert!(cleaner.step(Instant::now()) == Wake::Now && pool.stats().dirty_pages == 0);
+}
+
+/// A cleaner has asked whether the pool has failed, and comes to a page after a panic has left half a change there.
+#[test]
+fn half_a_change_is_never_written() {
+    let (pool, waiter) = filled(&MemoryDisk::default(), 64, 10);
+    let changed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        pool.change(&waiter, &Need::records(100), |mut mtr| -> std::result::Result<(), Stop> {
+            let mut guard = pool.optimistic(PageNo(5))?.exclusive()?;
+            mtr.apply(&mut guard, &Op::Replace { slot: 0, value: b"w".into() });
+            panic!("half-way");
+        })
+    }));
+    assert!(changed.is_err());
+    let mut batch = Batch::new(PAGE);
+    let begun = pool.begin_write(&pool.instances[0], [PageNo(5)].into_iter(), &mut batch);
+    assert!(matches!(begun.err(), Some(Error::Stopped { .. })));
+    assert_eq!(pool.stats().dirty_pages, 1);
 }
 
 #[test]

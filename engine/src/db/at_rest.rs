@@ -80,10 +80,10 @@ impl Database {
     /// cannot be opened is checked as far as it goes; what keeps the check from beginning is an error, of which
     /// [`Error::is_damage`] says whether it is the files'.
     ///
-    /// A database that was closed is not changed, but for files of its redo log that are missing or damaged (nothing of them is
-    /// needed, and they are made anew, as by any open), and for doublewrite areas that were not put back together with it, whose
-    /// pages are made void. One that was not is recovered first, and closed afterwards; transactions that were cut off are rolled
-    /// back by the next open.
+    /// A database that was closed is not changed, but for files of its redo log that are missing, damaged or of a later time
+    /// (nothing of them is needed, and they are made anew, as by any open), and for doublewrite areas that were not put back
+    /// together with it, whose pages are made void. One that was not, or whose data files are of an older copy than its log, is
+    /// recovered first, and closed afterwards; transactions that were cut off are rolled back by the next open.
     pub fn check_in(
         dir: impl AsRef<Path>,
         config: EngineConfig,
@@ -126,7 +126,7 @@ impl Database {
         Self::look_over(&*disk, &config, false, progress)
     }
 
-    /// Recovers a database if it was not closed, checks it, and closes it if it was changed: recovered, or with `reclaim`
+    /// Recovers a database if it has to be, checks it, and closes it if it was changed: recovered, or with `reclaim`
     /// relieved of its leaked pages. No transaction goes on in it, and none is rolled back.
     fn look_over(
         disk: &dyn Disk,
@@ -136,10 +136,14 @@ impl Database {
     ) -> Result<CheckReport> {
         config.check()?;
         let space = Arc::new(Tablespace::open(disk)?);
-        let changes = reclaim || !space.was_clean();
-        let config = opening::as_found(disk, &space, config, changes);
+        let mut config = opening::as_found(disk, &space, config);
+        let found = opening::open_log(disk, &space, &config)?;
+        // One that was closed is not changed, unless its data files are of an older copy than its log.
+        let changes = reclaim || !space.was_clean() || found.1.is_some();
+        // No areas are made for what writes no pages.
+        config.doublewrite &= changes;
         let mut tell = |recovery| progress(CheckProgress::Recovering(recovery));
-        let (running, waits) = Self::recover(disk, space, &config, &mut tell)?;
+        let (running, waits) = Self::recover(disk, found, &config, &mut tell)?;
         let waiter = Waiter::background().recording(&waits);
         let catalog = Catalog::open(&running.pool, PageNo(running.space.catalog_root()));
         if reclaim {

@@ -87,6 +87,8 @@ pub(super) struct Inner {
     trees: Mutex<OpenTrees>,
     sessions: AtomicUsize,
     closed: AtomicBool,
+    /// Held while it is closed.
+    closing: Mutex<()>,
     flush_log: FlushLog,
     pub(super) sort_buffer_bytes: usize,
 }
@@ -225,7 +227,8 @@ impl Database {
         config.check()?;
         let space = Arc::new(Tablespace::open(&*disk)?);
         typed::remove_leftovers(&*disk);
-        let (running, waits) = Self::recover(&*disk, space, &config, progress)?;
+        let found = opening::open_log(&*disk, &space, &config)?;
+        let (running, waits) = Self::recover(&*disk, found, &config, progress)?;
         let catalog = Catalog::open(&running.pool, PageNo(running.space.catalog_root()));
         let waiter = Waiter::background().recording(&waits);
         catalog.alloc().free_pending(&waiter)?;
@@ -233,15 +236,14 @@ impl Database {
         Self::assemble(disk, running, waits, catalog, &config)
     }
 
-    /// The pool of a database, whose pages fit together.
+    /// The pool of a database whose log was opened; its pages fit together.
     pub(super) fn recover(
         disk: &dyn Disk,
-        space: Arc<Tablespace>,
+        (log, to_replay): (Arc<Log>, Option<ToReplay>),
         config: &EngineConfig,
         progress: &mut dyn FnMut(RecoveryProgress),
     ) -> Result<(Running, Arc<Waits>)> {
         let waits = Waits::new();
-        let (log, to_replay) = opening::open_log(disk, &space, config)?;
         let running = Running::start(disk, log, to_replay.as_ref().map(ToReplay::start), config, &waits)?;
         if let Some(to_replay) = to_replay {
             let replayed = to_replay.replay(&running.pool, progress);
@@ -270,6 +272,7 @@ impl Database {
             trees: Mutex::default(),
             sessions: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
+            closing: Mutex::default(),
             flush_log: config.flush_log_at_trx_commit,
             sort_buffer_bytes: config.sort_buffer_bytes as usize,
         };
@@ -371,6 +374,8 @@ impl Database {
     /// read any more that is not in memory ([`Error::Stopped`]). The last handle's drop lets go of the files.
     pub fn close(&self) -> Result<()> {
         let waiter = self.inner.waiter();
+        // Who comes second waits for the first one's end, lest the files are closed while it writes.
+        let _one_at_a_time = waiter.wait(WaitReason::Close, || lock(&self.inner.closing));
         if self.inner.closed.load(Ordering::Acquire) {
             return Ok(());
         }

@@ -29,20 +29,13 @@ pub(super) struct ToReplay {
     voided: Voided,
 }
 
-/// The configuration with which nothing of a database is made anew: the log as it is, and no doublewrite areas unless it
-/// `changes`.
-pub(super) fn as_found(
-    disk: &dyn Disk,
-    space: &Tablespace,
-    config: &EngineConfig,
-    changes: bool,
-) -> EngineConfig {
+/// The configuration with which nothing of a database's log is made anew.
+pub(super) fn as_found(disk: &dyn Disk, space: &Tablespace, config: &EngineConfig) -> EngineConfig {
     let log = LogFiles::open(disk, space.database());
     let buffer = LogBuffer::open(disk, space.database());
     EngineConfig {
         redo_capacity_bytes: log.map_or(config.redo_capacity_bytes, |log| log.capacity_bytes()),
         log_buffer_bytes: buffer.map_or(config.log_buffer_bytes, |buffer| buffer.bytes()),
-        doublewrite: config.doublewrite && changes,
         ..config.clone()
     }
 }
@@ -64,26 +57,45 @@ pub(super) fn open_log(
 ) -> Result<(Arc<Log>, Option<ToReplay>)> {
     let start = space.checkpoint();
     let files = match LogFiles::open(disk, space.database()) {
-        // Nothing of it is needed: what is left of one that was removed, or was just being made, makes place for a new
-        // one, and so does one of another size.
+        // Nothing of it is needed: what is left of one that was removed, or was just being made, makes place for a new one.
         Err(Error::MissingRedo { .. } | Error::CorruptRedo { .. }) if space.was_clean() => {
-            return replace_log(disk, space, config);
-        }
-        Ok(files) if space.was_clean() && !files.has_capacity(config.redo_capacity_bytes) => {
-            drop(files);
             return replace_log(disk, space, config);
         }
         files => Arc::new(files?),
     };
-    let buffer = open_buffer(disk, space, config)?;
+    let found = match LogBuffer::open(disk, space.database()) {
+        Err(error @ (Error::MissingRedo { .. } | Error::CorruptRedo { .. })) if space.was_clean() => {
+            Err(error)
+        }
+        buffer => Ok(buffer?),
+    };
     let mut reader = Reader::new(&files, start, space.epoch(), redo_bytes_max(space.page_size()));
     let mut seen = Survey::default();
     seen.read_on(&mut reader, space)?;
-    reader.take_over(&buffer)?;
-    seen.read_on(&mut reader, space)?;
+    if let Ok(buffer) = &found {
+        reader.take_over(buffer)?;
+        seen.read_on(&mut reader, space)?;
+    }
     let end = reader.end();
-    // What was closed has nothing behind it, unless its data files were put back from an older copy.
-    if !space.was_clean() || end.0 > start.lsn {
+    // Only now: of a database that was closed nothing is needed either, unless its data files were put back from an older copy.
+    let is_needed = !space.was_clean() || end.0 > start.lsn;
+    // Or they were, and the log no longer goes back so far: what is appended now would lie between frames of another time, and the
+    // next opening could not tell them apart. What cannot be read of it is not needed either.
+    if !is_needed && (!files.has_capacity(config.redo_capacity_bytes) || reader.is_followed().unwrap_or(true))
+    {
+        drop((files, found));
+        return replace_log(disk, space, config);
+    }
+    let buffer = match found {
+        Ok(buffer) if is_needed || buffer.has_size(config.log_buffer_bytes) => buffer,
+        Err(error) if is_needed => return Err(error),
+        found => {
+            drop(found);
+            space.confirm_clean()?;
+            LogBuffer::create(disk, space.database(), config.log_buffer_bytes)?
+        }
+    };
+    if is_needed {
         check_end(disk, space, &mut reader)?;
     }
     // Or what is appended now would not count: an epoch never falls along the stream.
@@ -95,9 +107,12 @@ pub(super) fn open_log(
         // Before anything is done that relies on it: what a killed process wrote can be read, and is lost with the next
         // power cut, and the state after a failed sync is no better.
         files.rewrite(Lsn(start.lsn), end)?;
-        doublewrite::repair(disk, space, &seen.voided, end)?;
-    } else if space.was_clean() {
-        doublewrite::forget_later(disk, space)?;
+    }
+    match is_needed {
+        false => doublewrite::forget_later(disk, space)?,
+        // If nothing is to be replayed, too: what the areas have of another time is refused now, or a later recovery would take it for
+        // copies of this one's pages.
+        true => doublewrite::repair(disk, space, &seen.voided, end)?,
     }
     space.note_durable_log(end.0);
     // The files were that long at the checkpoint; they grow when all of them is allocated, from the front, and the log has
@@ -111,22 +126,6 @@ pub(super) fn open_log(
         voided: seen.voided,
     });
     Ok((Log::new(space, files, buffer, end), to_replay))
-}
-
-/// The log buffer of an existing database; a new one, if what a process left in it is not needed and it is not as it should be.
-fn open_buffer(disk: &dyn Disk, space: &Tablespace, config: &EngineConfig) -> Result<LogBuffer> {
-    let found = LogBuffer::open(disk, space.database());
-    let is_useful = match &found {
-        Err(Error::MissingRedo { .. } | Error::CorruptRedo { .. }) => false,
-        Ok(buffer) => buffer.has_size(config.log_buffer_bytes),
-        Err(_) => true,
-    };
-    if is_useful || !space.was_clean() {
-        return found;
-    }
-    drop(found);
-    space.confirm_clean()?;
-    LogBuffer::create(disk, space.database(), config.log_buffer_bytes)
 }
 
 /// What must be known of a log before it is replayed.

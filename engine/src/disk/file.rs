@@ -35,12 +35,14 @@ impl FileDisk {
 
     /// The directory `directory`, made with its parents if it is not there.
     pub fn create(directory: impl AsRef<Path>, direct_io: bool) -> io::Result<Self> {
-        let directory = directory.as_ref();
-        if !directory.exists() {
-            std::fs::create_dir_all(directory)?;
-            if let Some(parent) = std::path::absolute(directory)?.parent() {
-                File::open(parent)?.sync_all()?;
-            }
+        let directory = std::path::absolute(directory)?;
+        let made: Vec<&Path> = missing(&directory).collect();
+        if !made.is_empty() {
+            std::fs::create_dir_all(&directory)?;
+        }
+        // Each name is durable with the directory that it is in.
+        for parent in made.iter().filter_map(|made| made.parent()) {
+            File::open(parent)?.sync_all()?;
         }
         Self::open(directory, direct_io)
     }
@@ -121,6 +123,11 @@ impl Disk for FileDisk {
     }
 }
 
+/// What is not there of a directory and those that it is in, the innermost first.
+fn missing(directory: &Path) -> impl Iterator<Item = &Path> {
+    directory.ancestors().take_while(|directory| !directory.exists())
+}
+
 struct FileLock {
     file: File,
 }
@@ -150,6 +157,15 @@ mod tests {
         let mut block = Block::zeroed();
         block.bytes_mut().fill(byte);
         block
+    }
+
+    #[test]
+    fn all_parents_that_have_to_be_made_are_known() {
+        let directory = tempfile::tempdir().unwrap();
+        let [outer, inner] = ["a", "a/b"].map(|name| directory.path().join(name));
+        assert_eq!(missing(&inner).collect::<Vec<_>>(), [&*inner, &*outer]);
+        FileDisk::create(&inner, true).unwrap();
+        assert_eq!(missing(&inner).count(), 0);
     }
 
     #[test]

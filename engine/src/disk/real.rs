@@ -12,9 +12,9 @@ use rustix::io::{Errno, retry_on_intr};
 use super::block::Block;
 use super::{ALIGNMENT_BYTES, DiskFile, SharedWords, assert_aligned};
 
-/// File systems that write elsewhere what is there already (btrfs, ZFS, bcachefs; `statfs(2)`): when they are full, who stores in
-/// a mapped file of theirs dies of it.
-const COPY_ON_WRITE: [u32; 3] = [0x9123_683e, 0x2fc1_2fc1, 0xca45_1a4e];
+/// File systems that write elsewhere what is there already (btrfs, ZFS, bcachefs, nilfs2; `statfs(2)`), or may lie over one of
+/// these (overlayfs): when they are full, who stores in a mapped file of theirs dies of it.
+const COPY_ON_WRITE: [u32; 5] = [0x9123_683e, 0x2fc1_2fc1, 0xca45_1a4e, 0x3434, 0x794c_7630];
 
 /// How a [`RealFile`] is opened. The default is the engine's: read and written past the page cache, durable by
 /// [`DiskFile::sync`].
@@ -62,6 +62,20 @@ impl RealFile {
     /// [`DiskFile::sync`] does: its times (fsync, where `sync` is fdatasync).
     pub fn sync_all(&self) -> io::Result<()> {
         self.file.sync_all()
+    }
+
+    /// Gives a part of the file room of its own, where it shares some with a copy (XFS, `cp --reflink`): else the first store in
+    /// a mapped block of it needs new room, as where all is copied on a write.
+    fn unshare(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        match retry_on_intr(|| {
+            rustix::fs::fallocate(&self.file, FallocateFlags::UNSHARE_RANGE, offset, bytes)
+        }) {
+            // Nothing is shared there.
+            Err(Errno::OPNOTSUPP | Errno::INVAL) => Ok(()),
+            // The disk is full: not to be mapped, then.
+            Err(Errno::NOSPC | Errno::DQUOT) => Err(io::ErrorKind::Unsupported.into()),
+            other => Ok(other?),
+        }
     }
 
     /// How much of a transfer counts when the system moved only `moved` bytes of it: whole blocks, since with
@@ -138,12 +152,14 @@ impl DiskFile for RealFile {
     }
 
     fn map(&self, offset: u64, words: usize) -> io::Result<SharedWords> {
-        if self.bytes()? < offset + (words * size_of::<u64>()) as u64 {
+        let bytes = (words * size_of::<u64>()) as u64;
+        if self.bytes()? < offset + bytes {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         if COPY_ON_WRITE.contains(&(rustix::fs::fstatfs(&self.file)?.f_type as u32)) {
             return Err(io::ErrorKind::Unsupported.into());
         }
+        self.unshare(offset, bytes)?;
         SharedWords::of_file(&self.file, offset, words).map_err(|error| match Errno::from_io_error(&error) {
             Some(Errno::NODEV) => io::ErrorKind::Unsupported.into(),
             _ => error,
@@ -175,6 +191,14 @@ mod tests {
         assert_eq!((read.bytes()[511], read.bytes()[512], read.bytes()[1024]), (0, 3, 0));
     }
 
+    /// `None` on a file system whose files are not mapped.
+    fn mapped(file: &RealFile, offset: u64, words: usize) -> Option<SharedWords> {
+        match file.map(offset, words) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => None,
+            words => Some(words.unwrap()),
+        }
+    }
+
     #[test]
     fn what_is_stored_in_a_mapped_file_is_read_from_it() {
         use std::sync::atomic::Ordering;
@@ -185,7 +209,7 @@ mod tests {
         let access = FileAccess { direct: false, alignment_bytes: 1, ..FileAccess::default() };
         let file = RealFile::open(&path, access).unwrap();
         assert_eq!(file.map(4096, 513).err().unwrap().kind(), io::ErrorKind::UnexpectedEof);
-        let words = file.map(4096, 512).unwrap();
+        let Some(words) = mapped(&file, 4096, 512) else { return };
         assert_eq!((words.len(), words[511].load(Ordering::Relaxed)), (512, u64::from_le_bytes([1; 8])));
         words[511].store(u64::from_le_bytes([7; 8]), Ordering::Relaxed);
         drop(words);
@@ -205,7 +229,7 @@ mod tests {
         let access = FileAccess { direct: false, alignment_bytes: 1, ..FileAccess::default() };
         let file = RealFile::open(&path, access).unwrap();
         for from in [0, 1, 511, 513, 8191, 8192, 20_000] {
-            let words = file.map(8 * from, 700).unwrap();
+            let Some(words) = mapped(&file, 8 * from, 700) else { return };
             assert!(
                 words.iter().zip(from..).all(|(found, word)| found.load(Ordering::Relaxed) == word.to_le())
             );

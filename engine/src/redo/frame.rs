@@ -72,11 +72,17 @@ pub(super) fn find(lsn: u64, bytes: &[u8], payload_max: usize) -> Found<'_> {
 
 /// Whether a frame of an epoch in `epochs` could begin like that, at first sight.
 pub(super) fn may_begin(bytes: &[u8], epochs: std::ops::RangeInclusive<u32>, payload_max: usize) -> bool {
-    let word = |at: usize| {
-        bytes.get(at..at + 4).map(|word| u32::from_le_bytes(word.try_into().expect("four bytes")))
-    };
-    word(8).is_some_and(|epoch| epochs.contains(&epoch))
-        && word(0).is_some_and(|length| (1..=payload_max).contains(&(length as usize)))
+    word_in(bytes, 8).is_some_and(|epoch| epochs.contains(&epoch))
+        && length_in(bytes).is_some_and(|length| (1..=payload_max).contains(&length))
+}
+
+/// How many bytes of records a frame would have that began like that.
+pub(super) fn length_in(bytes: &[u8]) -> Option<usize> {
+    word_in(bytes, 0).map(|length| length as usize)
+}
+
+fn word_in(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..at + 4).map(|word| u32::from_le_bytes(word.try_into().expect("four bytes")))
 }
 
 #[cfg(test)]

@@ -1,17 +1,23 @@
 //! Reading the log after a crash: the one parser of frames.
 
+use std::ops::RangeInclusive;
+
 use super::BLOCK_BYTES;
 use super::buffer_file::LogBuffer;
 use super::files::LogFiles;
-use super::frame::{ALIGNMENT_BYTES, Found, HEADER_BYTES, find, may_begin};
+use super::frame::{ALIGNMENT_BYTES, Found, HEADER_BYTES, find, length_in, may_begin};
 use crate::disk::{AlignedBuffer, Checkpoint};
 use crate::error::Result;
 use crate::page::Lsn;
 
 /// So far behind the end of the stream is looked for what tells that it went on.
 const BEHIND_BYTES: u64 = 64 << 20;
+/// What looks like a frame and is none may be this many times as long as the files, all of it together.
+const DOUBTS_MAX: u64 = 8;
 /// Read at a time; a fuzzer's logs are small.
 const CHUNK_BYTES: u64 = if cfg!(fuzzing) { 16 << 10 } else { 1 << 20 };
+
+static ZEROS: [u8; BLOCK_BYTES as usize] = [0; BLOCK_BYTES as usize];
 
 /// Gives the frames of a log in order, until the stream ends.
 pub(crate) struct Reader<'f> {
@@ -99,14 +105,7 @@ impl<'f> Reader<'f> {
         let epochs = self.epoch..=self.last_epoch.max(self.epoch);
         let mut durable = 0;
         while self.at + ALIGNMENT_BYTES < last {
-            let within = (self.at - self.bytes_at) as usize;
-            let bytes = self.bytes.get(within..).unwrap_or(&[]);
-            let step = match may_begin(bytes, epochs.clone(), self.payload_max) {
-                true => find(self.at, bytes, self.payload_max),
-                false if bytes.len() < HEADER_BYTES => Found::More(HEADER_BYTES),
-                false => Found::End,
-            };
-            match step {
+            match self.find_of(epochs.clone(), self.at) {
                 Found::Frame { bytes, durable: then, .. } => {
                     durable = durable.max(then);
                     self.at += bytes;
@@ -117,6 +116,50 @@ impl<'f> Reader<'f> {
         }
         self.begin_at(end);
         Ok(Lsn(durable))
+    }
+
+    /// At the end of the stream: whether a frame lies behind it in the files that would pass for one of those that are
+    /// appended from here on. Behind a database that was closed there is none: what a crash has left behind a hole is of
+    /// a lesser epoch. But data files that were put back from an older copy know nothing of the openings since, nor do they of how far
+    /// those got. In doubt it is true, so that no rows, whatever they are, make this take long.
+    pub(crate) fn is_followed(&mut self) -> Result<bool> {
+        let (end, round) = (self.at, self.files.capacity_bytes());
+        let (mut doubts, mut is_followed) = (0, false);
+        while !is_followed && self.at + ALIGNMENT_BYTES < self.limit {
+            match self.find_of(self.epoch..=u32::MAX, self.at) {
+                Found::Frame { .. } => is_followed = true,
+                Found::More(_) => self.read_more()?,
+                // As it should be, it is of the round before.
+                Found::End => match self.find_of(0..=self.epoch, self.at.saturating_sub(round)) {
+                    Found::Frame { bytes, .. } => self.at += bytes,
+                    Found::More(_) => self.read_more()?,
+                    Found::End if self.rest().starts_with(&ZEROS) => self.at += BLOCK_BYTES,
+                    Found::End => {
+                        doubts +=
+                            length_in(self.rest()).filter(|&length| length <= self.payload_max).unwrap_or(0);
+                        is_followed = doubts as u64 > DOUBTS_MAX * round;
+                        self.at += ALIGNMENT_BYTES;
+                    }
+                },
+            }
+        }
+        self.begin_at(end);
+        Ok(is_followed)
+    }
+
+    /// What was read, from the next frame on.
+    fn rest(&self) -> &[u8] {
+        self.bytes.get((self.at - self.bytes_at) as usize..).unwrap_or(&[])
+    }
+
+    /// The frame of an epoch in `epochs` that lies here, if `lsn` is its LSN.
+    fn find_of(&self, epochs: RangeInclusive<u32>, lsn: u64) -> Found<'_> {
+        let bytes = self.rest();
+        match may_begin(bytes, epochs, self.payload_max) {
+            true => find(lsn, bytes, self.payload_max),
+            false if bytes.len() < HEADER_BYTES => Found::More(HEADER_BYTES),
+            false => Found::End,
+        }
     }
 
     /// Goes on at `lsn`, with what the files have there now.

@@ -405,3 +405,34 @@ fn a_rotten_block_in_the_middle_is_told_from_the_end() {
         disk.flip_bit("redo0.flifo", 4096 + LSN_START.0 + at, 1);
     }
 }
+
+/// Behind the end of a closed log: what is of the round before, or lies behind a hole that a crash left, does not count. What is of
+/// the last epoch or a later one does.
+#[test]
+fn only_what_could_pass_for_a_later_frame_follows_a_closed_log() {
+    let disk = MemoryDisk::default();
+    let files = LogFiles::create(&disk, uuid::Uuid::from_u128(42), CAPACITY).unwrap();
+    let (end, epoch) = (3 * CAPACITY + 8 * 77, 5);
+    let is_followed = || {
+        let start = Checkpoint { lsn: end, epoch };
+        Reader::new(&files, start, epoch + 1, PAYLOAD_MAX).is_followed().unwrap()
+    };
+    let put = |lsn: u64, epoch: u32| {
+        let mut bytes = frame::header(lsn, epoch, lsn, &[7; 104]).map(u64::to_le_bytes).concat();
+        bytes.extend([7; 104]);
+        files.write(Lsn(lsn), &bytes).unwrap();
+    };
+    assert!(!is_followed());
+    put(end - CAPACITY + 8000, epoch);
+    put(end + 16_000, epoch - 1);
+    assert!(!is_followed());
+    for (lsn, epoch) in [(end + 8, epoch), (end + CAPACITY / 2, epoch + 7), (end + CAPACITY - 160, epoch)] {
+        put(lsn, epoch);
+        assert!(is_followed(), "{lsn}");
+        files.write(Lsn(lsn), &[0; 120]).unwrap();
+        assert!(!is_followed(), "{lsn}");
+    }
+    // All of it looks as if a frame began there: it is not looked at to the end.
+    files.write(Lsn(end), &(PAYLOAD_MAX as u32).to_le_bytes().repeat(CAPACITY as usize / 4)).unwrap();
+    assert!(is_followed());
+}

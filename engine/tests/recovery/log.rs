@@ -166,6 +166,35 @@ fn the_log_gets_another_size_after_a_clean_close_only() {
     }
 }
 
+/// Frames of earlier rounds, and of an earlier opening behind a hole, are no reason to make the log of a closed database anew.
+#[test]
+fn the_log_of_a_closed_database_stays_as_it_is_however_often_it_has_gone_round() {
+    let (disk, mut worker) = crashed();
+    let db = open(&disk).unwrap();
+    while db.stats().redo.next_lsn < 10 << 20 {
+        work(&db, &mut worker, 100);
+    }
+    let disk = disk.power_cut();
+    open(&disk).unwrap().close().unwrap();
+    let (name, offset) = place_of_lsn(&disk, checkpoint(&disk) + (2 << 20));
+    let before = read(&disk, &name, offset / PAGE * PAGE, PAGE as usize);
+    let db = open(&disk).unwrap();
+    assert!(before == read(&disk, &name, offset / PAGE * PAGE, PAGE as usize), "it was made anew");
+    check_all(&db, &worker);
+}
+
+/// Nothing of it is needed, so a block that cannot be read is no reason to refuse.
+#[test]
+fn the_log_of_a_closed_database_may_be_unreadable_behind_its_end() {
+    let (disk, mut worker) = closed();
+    let (name, offset) = place_of_lsn(&disk, checkpoint(&disk) + (2 << 20));
+    disk.make_unreadable(&name, offset / PAGE * PAGE);
+    let db = open(&disk).unwrap();
+    check_all(&db, &worker);
+    work(&db, &mut worker, 100);
+    check_all(&open(&disk.power_cut()).unwrap(), &worker);
+}
+
 /// Each call fails while a log of another size is made, and the power fails then.
 #[test]
 fn a_change_of_the_logs_size_can_be_cut_off() {

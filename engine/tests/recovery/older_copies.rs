@@ -65,6 +65,55 @@ fn older_data_files_are_rolled_forward_and_what_follows_is_recovered() {
     }
 }
 
+/// Another size of the log, or of its buffer, is asked for: they stay as they are until what they have is rolled forward.
+#[test]
+fn older_data_files_are_rolled_forward_from_a_log_of_any_size() {
+    for copy_is_closed in [true, false] {
+        let larger = EngineConfig { redo_capacity_bytes: 8 << 20, ..small() };
+        let buffered = EngineConfig { log_buffer_bytes: 4 * small().log_buffer_bytes, ..small() };
+        for config in [larger, buffered] {
+            let (disk, mut worker) = with_older_data_files(copy_is_closed, |_| {});
+            let lengths = || {
+                names(&disk, "redo").iter().map(|name| disk.open(name).unwrap().bytes().unwrap()).sum::<u64>()
+            };
+            let before = lengths();
+            let db = Database::open_on(on(&disk), config.clone()).unwrap();
+            check_all(&db, &worker);
+            assert_eq!(lengths(), before);
+            work(&db, &mut worker, 50);
+            check_all(&open(&disk.kill()).unwrap(), &worker);
+            db.close().unwrap();
+            let db = Database::open_on(on(&disk), config).unwrap();
+            assert!(lengths() > before);
+            check_all(&db, &worker);
+        }
+    }
+}
+
+/// The last changes are in the log's buffer, and that is gone. Of a closed database it is not needed, but here it is.
+#[test]
+fn older_data_files_are_not_rolled_forward_without_the_logs_buffer() {
+    let (disk, _) = with_older_data_files(true, |_| {});
+    disk.remove("redobuffer.flifo").unwrap();
+    assert!(matches!(open(&disk), Err(Error::MissingRedo { .. })));
+}
+
+/// A check rolls them forward as an opening does: with doublewrite, and the database is closed afterwards.
+#[test]
+fn older_data_files_are_rolled_forward_by_a_check_and_closed() {
+    const CLEAN: u64 = 3;
+    for copy_is_closed in [true, false] {
+        let (disk, worker) = with_older_data_files(copy_is_closed, |_| {});
+        names(&disk, "doublewrite").iter().for_each(|name| disk.remove(name).unwrap());
+        let report = Database::check_on(on(&disk), small(), &mut |_| {}).unwrap();
+        assert!(report.is_sound());
+        assert_eq!(of_state(&disk, 16), CLEAN);
+        assert!(!names(&disk, "doublewrite").is_empty());
+        names(&disk, "redo").iter().for_each(|name| disk.remove(name).unwrap());
+        check_all(&open(&disk).unwrap(), &worker);
+    }
+}
+
 /// A load's pages are in no log: what lies in their places may be rows of long ago.
 #[test]
 fn older_data_files_are_refused_if_rows_were_loaded_in_bulk_since() {
@@ -100,4 +149,55 @@ fn copies_of_another_time_are_never_taken_for_pages() {
     work(&db, &mut second, 300);
     let db = open(&mixed.kill()).unwrap();
     check(&db, &db.tree("t").unwrap(), SEED, &[first.done, second.done], 0);
+}
+
+/// The data files of a closed database were put back, and the log has gone on since in one opening, so far that nothing of what
+/// came right after is left of it. It is as it was; and what it does now counts, though the log had frames of the same epoch all over.
+#[test]
+fn a_closed_copy_beside_a_log_that_has_gone_round_is_as_it_was_and_what_follows_is_recovered() {
+    const CAPACITY: u64 = 4 << 20;
+    for share in [8, 4, 2] {
+        let (disk, first) = closed();
+        let (copied, start) = (disk.kill(), checkpoint(&disk));
+        let db = open(&disk).unwrap();
+        let mut later = Worker::after(SEED, 0, first.done);
+        while db.stats().redo.next_lsn < start + CAPACITY + CAPACITY / share {
+            work(&db, &mut later, 100);
+        }
+        let mixed = disk.kill();
+        names(&mixed, "data").iter().for_each(|name| put_back(&copied, name, &mixed));
+        let mut second = Worker::new(SEED, 1);
+        let db = open(&mixed).unwrap();
+        for _ in 0..3 {
+            work(&db, &mut second, 100);
+            let db = open(&mixed.kill()).unwrap();
+            check(&db, &db.tree("t").unwrap(), SEED, &[first.done, second.done], 0);
+        }
+    }
+}
+
+/// The same of one that was not closed, and had nothing behind its checkpoint: refused, whatever its pages are. And it opens once the
+/// areas are put back, too.
+#[test]
+fn copies_of_another_time_are_refused_though_there_is_nothing_to_recover() {
+    let (disk, mut worker) = closed();
+    let db = open(&disk).unwrap();
+    work(&db, &mut worker, 100);
+    db.checkpoint().unwrap();
+    let copied = disk.kill();
+    work(&db, &mut Worker::after(SEED, 0, worker.done), 300);
+    db.checkpoint().unwrap();
+    let mixed = disk.kill();
+    for name in names(&mixed, "data").iter().chain(&names(&mixed, "redo")) {
+        put_back(&copied, name, &mixed);
+    }
+    let start = checkpoint(&mixed);
+    assert!(copies(&mixed).iter().any(|&(_, lsn)| lsn > start));
+    let error = open(&mixed.kill()).err().unwrap();
+    assert!(
+        matches!(error, Error::CorruptRedo { .. }) && error.to_string().contains("a copy of page"),
+        "{error}"
+    );
+    names(&mixed, "doublewrite").iter().for_each(|name| put_back(&copied, name, &mixed));
+    check_all(&open(&mixed).unwrap(), &worker);
 }
