@@ -79,14 +79,24 @@ impl Session {
         Ok(Some(self.admission().place()?))
     }
 
-    /// Enters to end a transaction. One that holds locks does not queue for that, nor is it refused: others wait for it, or
-    /// are about to, and there is not much left for it to do.
+    /// Enters to end a transaction, or to undo a part of it. One that holds locks does not queue for that, nor is it refused:
+    /// others wait for it, or are about to, and there is not much left for it to do.
     pub(super) fn enter_to_end(&self, holds_locks: bool) -> Result<Option<Place<'_>>> {
-        if !holds_locks || self.in_statement.load(Ordering::Relaxed) {
-            return self.enter(holds_locks);
+        match holds_locks {
+            true => Ok(self.enter_past_limit()),
+            false => self.enter(false),
         }
+    }
+
+    /// Enters as one whose locks others wait for, at once, whatever the limit says. Within a statement it stays on the
+    /// statement's place, tickets or not, or takes it again if the statement has lost it.
+    pub(super) fn enter_past_limit(&self) -> Option<Place<'_>> {
         self.note_locks(true);
-        Ok(Some(self.admission().place_past_limit()))
+        if self.in_statement.load(Ordering::Relaxed) {
+            self.admission().enter_past_limit();
+            return None;
+        }
+        Some(self.admission().place_past_limit())
     }
 
     /// As [`Session::statement`], of a transaction of this session.

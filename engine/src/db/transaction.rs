@@ -11,8 +11,8 @@ use crate::txn::{Change, Isolation, Txn};
 /// A transaction: what it changes happens at its commit, for everybody, or not at all.
 ///
 /// Each operation enters admission and leaves it at its end, unless a [`Transaction::statement`] keeps the place; while
-/// the transaction holds row locks it is of the first class there, and its commit enters past the limit. Dropping it
-/// without a commit rolls it back.
+/// the transaction holds row locks it is of the first class there, and what ends it, or undoes a part of it, enters past the
+/// limit. Dropping it without a commit rolls it back.
 ///
 /// ```
 /// # use flifo_admission::{Admission, Config};
@@ -167,10 +167,11 @@ impl<'a> Transaction<'a> {
     ///
     /// # Errors
     /// [`Error::UnknownSavepoint`](crate::Error) if it is another transaction's, or a rollback has gone back beyond it. Those of
-    /// the disk: the transaction is rolled back wholly then, now or soon.
+    /// the disk: the transaction is rolled back wholly then, now or soon. [`Error::Refused`](crate::Error) only if it has
+    /// neither changed nor locked anything, so that there is nothing to undo.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         let session = self.session;
-        let _place = session.enter(self.txn.has_written())?;
+        let _place = session.enter_to_end(self.txn.has_written())?;
         let undone = self.txn.rollback_to(savepoint.0, session.waiter());
         // After an error it has ended, perhaps.
         session.note_locks(self.txn.has_written());
@@ -179,6 +180,7 @@ impl<'a> Transaction<'a> {
 
     /// Makes all changes visible to others, and then as durable as the configuration says. After an error the
     /// transaction is rolled back, or it is in doubt until the database is opened again ([`Error::Stopped`](crate::Error)).
+    /// Admission refuses only one that has neither changed nor locked anything.
     pub fn commit(mut self) -> Result<()> {
         let session = self.session;
         let _place = session.enter_to_end(self.txn.has_written())?;

@@ -17,7 +17,8 @@
 //!
 //! A writer that has passed somebody (`object`) is waited for by those in the queue, and nobody sees it until its lock is made
 //! explicit. All edges that come then lead to that writer, so the search begins there. Whoever was passed looks at the row
-//! after its turn at the latest, and finds the writer.
+//! after its turn at the latest, before it waits for anything else, and finds the writer. If its look fails, those who have
+//! the lock after it find the writer: a circle through that one is seen when their waits end, and not before.
 //!
 //! # Why none is invented
 //! A search looks at one shard after the other, while the others change. What it finds is looked at again with all

@@ -37,6 +37,8 @@ mod stats;
 mod sync;
 
 #[cfg(all(test, not(shuttle)))]
+mod passing;
+#[cfg(all(test, not(shuttle)))]
 mod plain;
 #[cfg(all(test, not(shuttle)))]
 mod property;
@@ -281,7 +283,8 @@ impl LockTable {
     /// As [`LockTable::lock`], but takes nothing if nobody is in the way ([`Granted::AtOnce`]). For who holds no latch of
     /// the row, where a writer without a lock object may have come since it was looked at: the caller looks again, and
     /// takes the lock under the latch. After a wait the lock is held, and yet the caller looks again, too: a writer may have
-    /// passed (`object`). If that one is active, the caller waits for it, and [`insists`](Request::insists).
+    /// passed (`object`). If that one is active, the caller waits for it, and [`insists`](Request::insists). It looks before
+    /// it asks for another lock: until then those who wait there do not know for whom.
     pub fn queue(&self, request: Request<'_>, waiter: &Waiter) -> Result<Granted, LockError> {
         match self.would_grant_soon(&request) {
             true => Ok(Granted::AtOnce),
@@ -345,7 +348,7 @@ impl LockTable {
     /// Writes down an implicit lock: gives `owner`, whose id is in the row, an exclusive lock of the record, so that there
     /// is something to wait for. The caller holds the row's latch: an id that was there a moment ago is no lock, its owner may
     /// have undone what it wrote, and another have locked the row since. Whether `owner` holds it now; if not, it has ended.
-    /// Whom it had passed gives way.
+    /// Whom it had passed gives way, and so does whoever has the record since (`object`).
     ///
     /// `is_active` says whether the owner still is active. It is called under mutexes of this room, so it reads an
     /// atomic and no more. An owner that ends becomes inactive for it first, and calls [`LockTable::release_all`]

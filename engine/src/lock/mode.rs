@@ -97,10 +97,15 @@ impl Parts {
         Parts(self.0 & !INSERT)
     }
 
+    /// What of it is no part of the record.
+    pub(super) fn without_record(self) -> Parts {
+        Parts(self.0 & !(READ | WRITE))
+    }
+
     /// What is to be asked for at the end of a tree, where there is a gap and no record.
     pub(super) fn at_supremum(self) -> Parts {
         match self.has(Parts::GAP) {
-            true => Parts(self.0 & !(READ | WRITE)),
+            true => self.without_record(),
             false => self,
         }
     }

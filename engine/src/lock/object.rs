@@ -17,8 +17,8 @@
 //! asleep. And where others came in the moment after the lock was handed over before (`is_passed`), the next one that wakes
 //! up waits for such a moment (`linger`), lets them pass if they come, and goes on at once if not. After its turn, or as soon
 //! as they come seldom, as to one of a hundred hot rows, it insists: its next grant is for good. Who holds other locks, or has
-//! written other rows, does not let anybody pass, since others may wait for it. So a waiter is overtaken for no longer than it
-//! takes to wake up, a moment, and a turn.
+//! written other rows, sleeps through no turn, since others may wait for it: it is passed at most while it wakes up. So a
+//! waiter is overtaken for no longer than it takes to wake up, a moment, and a turn.
 //!
 //! - `unaccepted` is the only holder, holds [`Parts::EXCLUSIVE`] and nothing else, and had nothing before.
 //!
@@ -28,10 +28,20 @@
 //! row's leaf, and so does everybody: a writer whose id is there comes first. If it is to be waited for, its lock is made
 //! explicit, and the one that was passed, which cannot have used the lock, gives way (`give_way`): it goes back
 //! to the head of the queue; or, if its thread runs by now, it will ask again, and insist.
+//!
+//! Whoever was passed looks at the row before it waits for anything else. But its look may fail, or its transaction end before
+//! it, and then the next in the queue have the lock, readers together. So:
+//!
+//! - While a writer's id is in a row and its transaction active, nobody else has used the record since it came, whatever is
+//!   held of it here. Who had used the record before would hold it still, and the writer would have been refused; who came by
+//!   it later did so at the end of a wait, and has not looked at the row yet, or found the writer there.
+//!
+//! So the record is taken from all others when a writer's lock is made explicit. Gaps stay with them: they agree with it, and
+//! may have been used.
 
 use std::time::{Duration, Instant};
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::TxnId;
 use super::mode::Parts;
@@ -108,6 +118,29 @@ impl Holders {
         }
     }
 
+    /// Nobody but `writer` holds any part of the record any more; who did, and whether that one has a gap still.
+    fn take_record(&mut self, writer: TxnId) -> SmallVec<[Passed; 1]> {
+        let mut passed = SmallVec::new();
+        // Mostly there is nobody.
+        if !self.exclude(writer, Parts::EXCLUSIVE) {
+            return passed;
+        }
+        let mut list = std::mem::take(&mut self.list);
+        list.retain(|holder| {
+            let left = holder.parts.without_record();
+            if holder.owner == writer || holder.parts == left {
+                return true;
+            }
+            self.count(holder.parts, u32::MAX);
+            self.count(left, 1);
+            holder.parts = left;
+            passed.push(Passed::Runs { owner: holder.owner, has_gap: !left.is_none() });
+            !left.is_none()
+        });
+        self.list = list;
+        passed
+    }
+
     /// `owner` holds nothing any more; whether it did.
     pub(super) fn remove(&mut self, owner: TxnId) -> bool {
         let Ok(index) = self.find(owner) else { return false };
@@ -138,12 +171,16 @@ pub(super) struct Overtaken {
     pub(super) wait_id: u64,
 }
 
-/// Who was passed, and has the lock no longer.
+/// Who was passed, or came after one that was, and has the record no longer.
 pub(super) enum Passed {
     /// It sleeps, and is at the head of the queue.
     Waits(Overtaken),
-    /// It runs, and finds out.
-    Runs(TxnId),
+    /// Its wait is over: it finds out when it looks at the row.
+    Runs {
+        owner: TxnId,
+        /// So it still is a holder.
+        has_gap: bool,
+    },
 }
 
 /// The lock of one key. It exists while somebody holds it.
@@ -219,14 +256,14 @@ impl LockObject {
         passes
     }
 
-    /// Takes the lock away from who has it exclusively, for a writer that has passed it; who that was, if there is one.
-    pub(super) fn give_way(&mut self) -> Option<Passed> {
-        let passed = self.holders.iter().find(|holder| holder.parts.has(Parts::EXCLUSIVE))?.owner;
+    /// Takes the record away from all others, for `writer`, whose id is in the row and who does not have it here; who they
+    /// were. The caller gives it to the writer.
+    pub(super) fn give_way(&mut self, writer: TxnId) -> SmallVec<[Passed; 1]> {
+        // It is the only holder.
         if let Some(overtaken) = self.overtake() {
-            return Some(Passed::Waits(overtaken));
+            return smallvec![Passed::Waits(overtaken)];
         }
-        self.holders.remove(passed);
-        Some(Passed::Runs(passed))
+        self.holders.take_record(writer)
     }
 
     /// Somebody has to wait.

@@ -182,17 +182,23 @@ impl Plain {
         Told::Waits
     }
 
-    pub(super) fn make_explicit(&mut self, owner: Id, key: Key) {
+    /// Whether others had the record, and gave way.
+    pub(super) fn make_explicit(&mut self, owner: Id, key: Key) -> bool {
         let lock = self.locks.entry(key).or_default();
         if lock.held.get(&owner).is_some_and(|held| held.record == 2) {
-            return;
+            return false;
         }
-        // Who was passed gives way: to the head of the queue, or for good.
+        let have_it = lock.held.iter().any(|(other, held)| *other != owner && held.record > 0);
+        // Who was passed gives way: to the head of the queue, or for good. So does who came after it, but for the gap.
         if let Some(overtaken) = lock.unaccepted.take() {
             self.overtaken.push(lock.overtake(overtaken));
         }
-        lock.held.retain(|_, held| held.record < 2);
+        lock.held.retain(|other, held| {
+            held.record = if *other == owner { held.record } else { 0 };
+            *held != Need::default()
+        });
         lock.hold(owner, EXCLUSIVE);
+        have_it
     }
 
     /// Whether `owner` may have an implicit lock: nobody else holds any part of the record.

@@ -1,5 +1,6 @@
 //! A few threads in random and in adversarial (PCT) schedules (shuttle): locks, deadlocks, cancels and timeouts at
-//! once; and writers that have no lock objects, and undo some of what they write, with readers that have. Shuttle itself finds those who wait for ever.
+//! once; and writers that have no lock objects, and undo some of what they write, with readers that have, and with those
+//! who end before they have looked at what they waited for. Shuttle itself finds those who wait for ever.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -150,7 +151,12 @@ impl Rows {
             }
             drop(latched);
             if writer.is_none_or(|writer| self.has_row(writer, row, request.key)) {
-                request.insists |= self.table.queue(request, &Waiter::background())? == Granted::AfterWait;
+                let has_waited = self.table.queue(request, &Waiter::background())? == Granted::AfterWait;
+                if has_waited && any(8) == 0 {
+                    // As if its look had failed: it ends, and may have been passed.
+                    return Err(LockError::Cancelled);
+                }
+                request.insists |= has_waited;
             }
         }
     }

@@ -57,7 +57,8 @@ pub(super) enum Explicit {
     Ended,
     /// There is a lock object that says so.
     Held,
-    /// The same, and whom its owner had passed has it no longer: others wait for its owner now that did not before.
+    /// The same, and others have it no longer, since its owner had passed them or one before them: whoever waits there
+    /// waits for its owner now, and did not before.
     HeldInstead,
 }
 
@@ -243,19 +244,24 @@ impl Shard {
         if !made {
             return Explicit::Ended;
         }
-        let passed = object.give_way();
-        self.stats.locks -= u64::from(passed.is_some());
-        match &passed {
-            Some(Passed::Waits(Overtaken { owner, wait_id })) => {
-                owners.wait_again(*owner, WaitRef { lock: at, wait_id: *wait_id });
-                self.stats.waiting += 1;
+        let passed = object.give_way(asked.owner);
+        for passed in &passed {
+            match *passed {
+                Passed::Waits(Overtaken { owner, wait_id }) => {
+                    owners.wait_again(owner, WaitRef { lock: at, wait_id });
+                    self.stats.waiting += 1;
+                    self.stats.locks -= 1;
+                }
+                Passed::Runs { owner, has_gap: false } => {
+                    owners.remove(owner, at);
+                    self.stats.locks -= 1;
+                }
+                Passed::Runs { has_gap: true, .. } => {}
             }
-            Some(Passed::Runs(owner)) => owners.remove(*owner, at),
-            None => {}
         }
         self.stats.locks += u64::from(object.hold(asked.owner, asked.parts));
         self.stats.made_explicit += 1;
-        if passed.is_some() { Explicit::HeldInstead } else { Explicit::Held }
+        if passed.is_empty() { Explicit::Held } else { Explicit::HeldInstead }
     }
 
     /// The owner holds nothing of this lock any more, and is not in its own list (`owners`) either.

@@ -11,10 +11,13 @@
 //! - An entry is added only by the one who has its part. So of others' active entries there are those that are being
 //!   deleted, whose deletion may be taken back, and those that a crash cut off; nothing is added between the look and the
 //!   insert.
-//! - The part is let go of before such a writer is waited for: it may want to add the same values again.
+//! - The part is let go of before such a writer is waited for: it may want to add the same values again. And it is not asked
+//!   for again before the entry has been seen to have no such writer: one may have passed who waited (`lock::object`), and
+//!   then those behind in the entry's queue wait for that one, which only a look at the entry tells.
 
 use std::ops::{Bound, ControlFlow};
 
+use super::locking::header_of;
 use super::read::bad_version;
 use super::version::Header;
 use super::{Txn, TxnId};
@@ -60,16 +63,28 @@ impl Txn<'_> {
                         if !held {
                             txn.system.locks.release(id, key);
                         }
-                        txn.wait_for(
-                            writer,
-                            tree,
-                            &mut txn.request(id, tree, &entry, LockMode::Exclusive),
-                            waiter,
-                        )?;
+                        txn.wait_for_entry(writer, tree, &entry, id, waiter)?;
                     }
                 }
             }
         })
+    }
+
+    /// Waits until no other active transaction has written the entry. `writer` was seen there.
+    fn wait_for_entry(
+        &self,
+        writer: TxnId,
+        tree: &Tree,
+        entry: &[u8],
+        id: TxnId,
+        waiter: &Waiter,
+    ) -> Result<()> {
+        let (mut request, mut of) = (self.request(id, tree, entry, LockMode::Exclusive), Some(writer));
+        while let Some(writer) = of {
+            self.wait_for(writer, tree, &mut request, waiter)?;
+            of = tree.look(waiter, entry, |now| self.active_writer(id, &header_of(now)?))?;
+        }
+        Ok(())
     }
 
     fn look_for_entries(&self, tree: &Tree, part: &[u8], id: TxnId, waiter: &Waiter) -> Result<Found> {

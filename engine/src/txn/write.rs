@@ -498,4 +498,50 @@ mod tests {
         });
         assert!(matches!(inserted, Err(Error::DuplicateKey { .. })), "{inserted:?}");
     }
+
+    /// Who waits for an entry looks at it before it asks for its part: others in the entry's queue may wait for a writer that
+    /// came meanwhile, and only a look tells whom.
+    #[test]
+    fn who_wants_a_unique_part_looks_at_the_entry_first() {
+        let config = EngineConfig { lock_wait_timeout: Duration::from_secs(20), ..EngineConfig::default() };
+        let db = Database::create_on(Arc::new(crate::disk::MemoryDisk::default()), config).unwrap();
+        let schema = Schema::builder().column(Column::new("id", ColumnType::U64));
+        let schema = schema.column(Column::new("n", ColumnType::U64)).primary_key(["id"]);
+        let schema = schema.index(Index::unique("by_n", ["n"])).build().unwrap();
+        let table = db.create_typed_table("t", schema).unwrap();
+        let (one, two, three) = (session(&db), session(&db), session(&db));
+        let mut fills = one.begin(Isolation::ReadCommitted);
+        table.insert(&mut fills, (1, 1)).unwrap();
+        fills.commit().unwrap();
+        let mut first = one.begin(Isolation::ReadCommitted);
+        assert!(table.delete(&mut first, 1).unwrap());
+        let (mut has_part, mut writer) =
+            (two.begin(Isolation::ReadCommitted), three.begin(Isolation::ReadCommitted));
+        let (counted, barrier) = (|| db.stats().locks, Arc::new(Barrier::new(2)));
+        std::thread::scope(|scope| {
+            let (in_look, db, table) = (Arc::clone(&barrier), &db, &table);
+            let thread = scope.spawn(move || {
+                SEEN.set(Some(Box::new(move || {
+                    in_look.wait();
+                    in_look.wait();
+                })));
+                table.insert(&mut session(db).begin(Isolation::ReadCommitted), (2, 1))
+            });
+            barrier.wait();
+            first.rollback().unwrap();
+            let refused = table.insert(&mut has_part, (3, 1));
+            assert!(matches!(refused, Err(Error::DuplicateKey { .. })), "{refused:?}");
+            assert!(table.delete(&mut writer, 1).unwrap());
+            let before = counted().made_explicit;
+            barrier.wait();
+            while counted().waiting == 0 {
+                std::thread::yield_now();
+            }
+            assert_eq!(counted().made_explicit, before + 1, "it waits for the one that has the entry now");
+            writer.commit().unwrap();
+            has_part.rollback().unwrap();
+            let inserted = thread.join().unwrap();
+            assert!(matches!(inserted, Ok(None)), "{inserted:?}");
+        });
+    }
 }

@@ -1,0 +1,151 @@
+//! Places in admission: what a statement keeps, and what gets in past the limit since others wait for its rows.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{all, config, get};
+use flifo_admission::{Admission, Config, Policy};
+use flifo_engine::disk::MemoryDisk;
+use flifo_engine::{Database, EngineConfig, Error, FlushLog, Isolation, Table};
+
+use Isolation::{ReadCommitted, RepeatableRead};
+
+fn database() -> (Database, Table) {
+    // A commit that waits for no sync keeps its place.
+    let config = EngineConfig { flush_log_at_trx_commit: FlushLog::EverySecond, ..config() };
+    let db = Database::create_on(Arc::new(MemoryDisk::default()), config).unwrap();
+    let table = db.create_table("t").unwrap();
+    (db, table)
+}
+
+fn one_place() -> Config {
+    Config { policy: Policy::Fifo, thread_concurrency: 1, ..Config::default() }
+}
+
+/// A statement keeps the one place there is over all of its operations, a commit among them; without one, each
+/// operation gives it back.
+#[test]
+fn a_statement_of_several_operations_has_one_place() {
+    let (db, table) = database();
+    let admission = Admission::new(one_place()).unwrap();
+    let (session, other) = (db.session(&admission), admission.session());
+    let can_enter = || {
+        let entered = other.try_enter();
+        other.exit();
+        entered
+    };
+    let mut txn = session.begin(RepeatableRead);
+    txn.insert(&table, b"a", b"1").unwrap();
+    assert!(can_enter(), "an operation has left");
+    {
+        let _statement = txn.statement().unwrap();
+        txn.insert(&table, b"b", b"2").unwrap();
+        assert_eq!(get(&mut txn, &table, b"a"), Some(b"1".to_vec()));
+        assert!(!can_enter(), "the statement goes on");
+    }
+    assert!(can_enter(), "the statement has ended");
+    let statement = txn.statement().unwrap();
+    txn.commit().unwrap();
+    assert!(!can_enter(), "the statement outlasts its transaction");
+    drop(statement);
+    assert!(can_enter());
+    assert_eq!(all(&mut session.begin(RepeatableRead), &table).len(), 2);
+    assert!(can_enter());
+}
+
+/// Who waits for a row would wait for the queue of admission, too: a transaction that holds locks ends without queueing, goes
+/// back to a savepoint so, and is finished so once it is prepared.
+#[test]
+fn a_commit_that_others_may_wait_for_neither_queues_nor_is_refused() {
+    let (db, table) = database();
+    let queue_timeout = Some(Duration::from_millis(1));
+    let admission = Admission::new(Config { queue_timeout, ..one_place() }).unwrap();
+    let (session, inside) = (db.session(&admission), admission.session());
+    for xid in [b"x", b"y"] {
+        let mut txn = session.begin(ReadCommitted);
+        txn.insert(&table, xid, b"1").unwrap();
+        assert!(txn.prepare(xid).unwrap());
+    }
+    let mut txn = session.begin(ReadCommitted);
+    txn.insert(&table, b"a", b"1").unwrap();
+    let savepoint = txn.savepoint();
+    txn.insert(&table, b"b", b"2").unwrap();
+    inside.enter().unwrap();
+    assert!(matches!(txn.insert(&table, b"c", b"3"), Err(Error::Refused(_))), "an operation queues");
+    txn.rollback_to(savepoint).unwrap();
+    txn.commit().unwrap();
+    session.commit_prepared(b"x").unwrap();
+    session.rollback_prepared(b"y").unwrap();
+    let mut empty = session.begin(ReadCommitted);
+    assert!(
+        matches!(empty.rollback_to(Default::default()), Err(Error::Refused(_))),
+        "it has nothing to undo"
+    );
+    assert!(matches!(empty.commit(), Err(Error::Refused(_))), "it has nothing to end");
+    inside.exit();
+    assert_eq!(admission.snapshot().inside, 0);
+    assert_eq!(all(&mut session.begin(ReadCommitted), &table).len(), 2);
+}
+
+/// The end of a wait brings the place back with one ticket, so a statement that has waited has mostly none left at its commit.
+#[test]
+fn nor_does_one_within_a_statement_that_has_no_tickets_left() {
+    let (db, table) = database();
+    let queue_timeout = Some(Duration::from_secs(1));
+    let admission = Admission::new(Config { concurrency_tickets: 1, queue_timeout, ..one_place() }).unwrap();
+    let session = db.session(&admission);
+    {
+        let mut txn = session.begin(ReadCommitted);
+        txn.insert(&table, b"x", b"1").unwrap();
+        assert!(txn.prepare(b"x").unwrap());
+    }
+    let mut txn = session.begin(ReadCommitted);
+    let statement = txn.statement().unwrap();
+    txn.insert(&table, b"a", b"1").unwrap();
+    let savepoint = txn.savepoint();
+    txn.insert(&table, b"b", b"2").unwrap();
+    std::thread::scope(|scope| {
+        let (is_over, over) = std::sync::mpsc::channel::<()>();
+        let admission = &admission;
+        let other = scope.spawn(move || {
+            let other = admission.session();
+            let entered = other.enter();
+            let _ = over.recv();
+            entered
+        });
+        let queued = || admission.snapshot().queued;
+        while queued() == 0 {
+            std::thread::yield_now();
+        }
+        txn.rollback_to(savepoint).unwrap();
+        txn.commit().unwrap();
+        assert_eq!((queued(), admission.snapshot().inside), (1, 1), "the statement has kept its place");
+        session.commit_prepared(b"x").unwrap();
+        drop(statement);
+        drop(is_over);
+        other.join().unwrap().unwrap();
+    });
+    assert_eq!(admission.snapshot().inside, 0);
+    assert_eq!(all(&mut session.begin(ReadCommitted), &table).len(), 2);
+}
+
+/// A statement that was refused, out of tickets, has lost its place; it can end its transaction all the same.
+#[test]
+fn nor_does_one_within_a_statement_that_has_lost_its_place() {
+    let (db, table) = database();
+    let queue_timeout = Some(Duration::from_millis(1));
+    let admission = Admission::new(Config { concurrency_tickets: 1, queue_timeout, ..one_place() }).unwrap();
+    let (session, past) = (db.session(&admission), admission.session());
+    let mut txn = session.begin(ReadCommitted);
+    let statement = txn.statement().unwrap();
+    txn.insert(&table, b"a", b"1").unwrap();
+    past.enter_past_limit();
+    assert!(matches!(txn.insert(&table, b"b", b"2"), Err(Error::Refused(_))), "its place repays the other's");
+    txn.commit().unwrap();
+    drop(statement);
+    past.exit();
+    assert_eq!(admission.snapshot().inside, 0);
+    assert_eq!(all(&mut session.begin(ReadCommitted), &table).len(), 1);
+}
