@@ -12,6 +12,9 @@ use crate::page::Lsn;
 
 /// So far behind the end of the stream is looked for what tells that it went on.
 const BEHIND_BYTES: u64 = 64 << 20;
+/// So much at both ends of a closed log is looked at for what tells that it went on: enough for whole frames, and no more, for a
+/// log may have gigabytes.
+const ENDS_BYTES: u64 = if cfg!(test) { 128 << 10 } else { 32 << 20 };
 /// What looks like a frame and is none may be this many times as long as the files, all of it together.
 const DOUBTS_MAX: u64 = 8;
 /// Read at a time; a fuzzer's logs are small.
@@ -121,11 +124,17 @@ impl<'f> Reader<'f> {
     /// At the end of the stream: whether a frame lies behind it in the files that would pass for one of those that are
     /// appended from here on. Behind a database that was closed there is none: what a crash has left behind a hole is of
     /// a lesser epoch. But data files that were put back from an older copy know nothing of the openings since, nor do they of how far
-    /// those got. In doubt it is true, so that no rows, whatever they are, make this take long.
+    /// those got. If these went round, what they wrote last lies from here on, and what they wrote a round ago before it, which is the
+    /// end of the log's room. In doubt it is true, so that no rows, whatever they are, make this take long.
     pub(crate) fn is_followed(&mut self) -> Result<bool> {
         let (end, round) = (self.at, self.files.capacity_bytes());
         let (mut doubts, mut is_followed) = (0, false);
+        let (front, back) =
+            (end + ENDS_BYTES, self.limit.saturating_sub(ENDS_BYTES) / BLOCK_BYTES * BLOCK_BYTES);
         while !is_followed && self.at + ALIGNMENT_BYTES < self.limit {
+            if (front..back).contains(&self.at) {
+                self.begin_at(back);
+            }
             match self.find_of(self.epoch..=u32::MAX, self.at) {
                 Found::Frame { .. } => is_followed = true,
                 Found::More(_) => self.read_more()?,

@@ -426,12 +426,15 @@ fn only_what_could_pass_for_a_later_frame_follows_a_closed_log() {
     put(end - CAPACITY + 8000, epoch);
     put(end + 16_000, epoch - 1);
     assert!(!is_followed());
-    for (lsn, epoch) in [(end + 8, epoch), (end + CAPACITY / 2, epoch + 7), (end + CAPACITY - 160, epoch)] {
+    for (lsn, epoch) in [(end + 8, epoch), (end + CAPACITY / 16, epoch + 7), (end + CAPACITY - 160, epoch)] {
         put(lsn, epoch);
         assert!(is_followed(), "{lsn}");
         files.write(Lsn(lsn), &[0; 120]).unwrap();
         assert!(!is_followed(), "{lsn}");
     }
+    // Nobody reads gigabytes.
+    put(end + CAPACITY / 2, epoch + 7);
+    assert!(!is_followed());
     // All of it looks as if a frame began there: it is not looked at to the end.
     files.write(Lsn(end), &(PAYLOAD_MAX as u32).to_le_bytes().repeat(CAPACITY as usize / 4)).unwrap();
     assert!(is_followed());
