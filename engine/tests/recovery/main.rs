@@ -89,6 +89,11 @@ fn put_back(from: &MemoryDisk, name: &str, to: &MemoryDisk) {
     write(to, name, 0, &read(from, name, 0, bytes));
 }
 
+/// All files whose names begin so.
+fn put_all_back(from: &MemoryDisk, begin: &str, to: &MemoryDisk) {
+    names(to, begin).iter().for_each(|name| put_back(from, name, to));
+}
+
 fn names(disk: &MemoryDisk, begin: &str) -> Vec<String> {
     disk.names().unwrap().into_iter().filter(|name| name.starts_with(begin)).collect()
 }

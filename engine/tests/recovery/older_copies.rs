@@ -20,7 +20,7 @@ fn files_put_back_from_an_older_copy_are_noticed() {
     };
     for begin in ["redo", "data"] {
         let mixed = disk.kill();
-        names(&mixed, begin).iter().for_each(|name| put_back(&old, name, &mixed));
+        put_all_back(&old, begin, &mixed);
         match look(&mixed) {
             Err(Error::CorruptRedo { .. }) => {}
             // The log has all from the older checkpoint on, but a page may have been torn.
@@ -49,7 +49,7 @@ fn with_older_data_files(copy_is_closed: bool, change: impl Fn(&Database)) -> (M
     change(&db);
     work(&db, &mut worker, 50);
     let mixed = disk.kill();
-    names(&mixed, "data").iter().for_each(|name| put_back(&copied, name, &mixed));
+    put_all_back(&copied, "data", &mixed);
     (mixed, worker)
 }
 
@@ -138,9 +138,7 @@ fn copies_of_another_time_are_never_taken_for_pages() {
     work(&db, &mut Worker::after(SEED, 0, first.done), 100);
     db.checkpoint().unwrap();
     let mixed = disk.kill();
-    for name in names(&mixed, "data").iter().chain(&names(&mixed, "redo")) {
-        put_back(&copied, name, &mixed);
-    }
+    ["data", "redo"].into_iter().for_each(|begin| put_all_back(&copied, begin, &mixed));
     let start = checkpoint(&mixed);
     assert!(copies(&mixed).iter().any(|&(_, lsn)| lsn > start));
     // So that the areas stay as they are.
@@ -165,7 +163,7 @@ fn a_closed_copy_beside_a_log_that_has_gone_round_is_as_it_was_and_what_follows_
             work(&db, &mut later, 100);
         }
         let mixed = disk.kill();
-        names(&mixed, "data").iter().for_each(|name| put_back(&copied, name, &mixed));
+        put_all_back(&copied, "data", &mixed);
         let mut second = Worker::new(SEED, 1);
         let db = open(&mixed).unwrap();
         for _ in 0..3 {
@@ -188,9 +186,7 @@ fn copies_of_another_time_are_refused_though_there_is_nothing_to_recover() {
     work(&db, &mut Worker::after(SEED, 0, worker.done), 300);
     db.checkpoint().unwrap();
     let mixed = disk.kill();
-    for name in names(&mixed, "data").iter().chain(&names(&mixed, "redo")) {
-        put_back(&copied, name, &mixed);
-    }
+    ["data", "redo"].into_iter().for_each(|begin| put_all_back(&copied, begin, &mixed));
     let start = checkpoint(&mixed);
     assert!(copies(&mixed).iter().any(|&(_, lsn)| lsn > start));
     let error = open(&mixed.kill()).err().unwrap();
@@ -198,6 +194,6 @@ fn copies_of_another_time_are_refused_though_there_is_nothing_to_recover() {
         matches!(error, Error::CorruptRedo { .. }) && error.to_string().contains("a copy of page"),
         "{error}"
     );
-    names(&mixed, "doublewrite").iter().for_each(|name| put_back(&copied, name, &mixed));
+    put_all_back(&copied, "doublewrite", &mixed);
     check_all(&open(&mixed).unwrap(), &worker);
 }
