@@ -248,8 +248,7 @@ impl Admission {
             // A place may have been left for one whom the gate keeps out.
             self.wake(self.core.serve(now_ns));
         }
-        // Should the thread that was woken last not run for long, such as a task that nobody polls, or one that has left within
-        // its turn not come back.
+        // Should the thread that was woken last not run for long, such as a task that nobody polls.
         self.wake(self.core.offer_kept(self.core.state(), || now_ns));
         if self.watchdog.stalls(&self.core, &self.metrics, now_ns) {
             let wake = self.core.break_stall(now_ns);

@@ -169,24 +169,22 @@ impl Core {
         }
     }
 
-    /// A woken thread runs, `state` is the word since: if it was the last on its way, kept places go to those who wait, but
-    /// those that are kept within a quantum.
+    /// A woken thread runs, `state` is the word since: if it was the last on its way, kept places that are missed go to those who
+    /// wait.
     #[inline]
     pub(crate) fn has_started(&self, state: State, now_ns: impl FnOnce() -> u64) -> Wake {
-        let are_missed = state.pending() == 0 && state.policy() != Policy::Quantum;
-        if are_missed { self.offer_kept(state, now_ns) } else { Wake::Nobody }
+        if state.pending() > 0 { Wake::Nobody } else { self.offer_kept(state, now_ns) }
     }
 
-    /// Kept places go to those who wait, if anybody does; `state` is the word.
+    /// Kept places go to those who wait, if anybody does, and not to those who left them within their turns; `state` is the word.
     pub(crate) fn offer_kept(&self, state: State, now_ns: impl FnOnce() -> u64) -> Wake {
         if state.queued() == 0 {
             return Wake::Nobody;
         }
         fence_for_models();
-        match self.kept.all().any(|slot| slot.load(Ordering::SeqCst)) {
-            true => self.serve(now_ns()),
-            false => Wake::Nobody,
-        }
+        let is_kept = || self.kept.all().any(|slot| slot.load(Ordering::SeqCst));
+        let is_missed = if has_turns(state) { !self.enough_run(state, 0) } else { is_kept() };
+        if is_missed { self.serve(now_ns()) } else { Wake::Nobody }
     }
 }
 

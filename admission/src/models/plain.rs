@@ -216,14 +216,19 @@ impl Plain {
         self.kept.fill(false);
     }
 
-    /// One that was woken runs; was it the last? Under `quantum` kept places are for those who left within their turns.
+    /// One that was woken runs; was it the last?
     pub(super) fn has_started(&mut self, now_ns: u64) -> Tellings {
-        if self.pending == 0 && self.policy != Policy::Quantum { self.offer_kept(now_ns) } else { vec![] }
+        if self.pending == 0 { self.offer_kept(now_ns) } else { vec![] }
     }
 
-    /// Kept places go to those who wait, if anybody does.
+    /// Kept places go to those who wait, if anybody does. Under `quantum` they are for those who left within their turns, as long
+    /// as enough run.
     pub(super) fn offer_kept(&mut self, now_ns: u64) -> Tellings {
-        if self.queued() > 0 && self.kept() > 0 { self.offer_free_places(now_ns) } else { vec![] }
+        let missed = match self.policy {
+            Policy::Quantum => self.places - self.kept() < self.enough(),
+            _ => self.kept() > 0,
+        };
+        if self.queued() > 0 && missed { self.offer_free_places(now_ns) } else { vec![] }
     }
 
     pub(super) fn join(

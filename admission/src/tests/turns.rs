@@ -185,20 +185,22 @@ fn a_session_that_ends_within_its_turn_leaves_its_place_to_the_queue() {
     }
 }
 
-/// One who waits too long closes the gate, also for the one whose place was given back within its turn.
+/// One who waits too long closes the gate, also for the one that has left within its turn: its place is with its processor, or
+/// was given back, as where that keeps another place already.
 #[test]
-fn what_was_given_back_within_a_turn_goes_to_the_queue_when_the_gate_closes() {
-    // Places that processors keep are offered at each step, whatever the gate.
-    let keeps_nothing = |admission: &mut Admission| admission.core.kept = Kept::nothing();
-    let (admission, _others, _second, session) = in_its_turn_with(Duration::from_secs(1000), keeps_nothing);
-    admission.reconfigure(Config { tau: Some(Duration::from_millis(1)), ..admission.config() }).unwrap();
-    let mut third = admission.session();
-    let mut third = Box::pin(third.enter_async());
-    assert!(!is_in(third.as_mut()));
-    session.exit();
-    assert!(!is_in(third.as_mut()), "it is expected to come back");
-    admission.step(Instant::now());
-    assert!(!is_in(third.as_mut()), "it still is");
-    admission.step(Instant::now() + Duration::from_secs(1));
-    assert!(is_in(third.as_mut()));
+fn what_was_left_within_a_turn_goes_to_the_queue_when_the_gate_closes() {
+    let tell: [fn(&mut Admission); 2] = [|_| {}, |admission| admission.core.kept = Kept::nothing()];
+    for tell in tell {
+        let (admission, _others, _second, session) = in_its_turn_with(Duration::from_secs(1000), tell);
+        admission.reconfigure(Config { tau: Some(Duration::from_secs(1)), ..admission.config() }).unwrap();
+        let mut third = admission.session();
+        let mut third = Box::pin(third.enter_async());
+        assert!(!is_in(third.as_mut()));
+        session.exit();
+        assert!(!is_in(third.as_mut()), "it is expected to come back");
+        admission.step(Instant::now());
+        assert!(!is_in(third.as_mut()), "it still is");
+        admission.step(Instant::now() + Duration::from_secs(10));
+        assert!(is_in(third.as_mut()));
+    }
 }
