@@ -14,7 +14,7 @@
 //!
 //! - *No idle place.* Keeping is a swap of the slot and then a look at the word, and within a turn at the other slots; whoever
 //!   changes the word such that kept places are missed looks at the slots after that: it joins the queue, was the last woken
-//!   thread to start (but within turns), gives a place back within its turn, or changes the rule, the gate or congestion. All of
+//!   thread to start, gives a place back within its turn, or changes the rule, the gate or congestion. All of
 //!   that is sequentially consistent, so one of the two sees the other: the keeper takes its place back and leaves as usual, or
 //!   the other gives it back to the word and serves the queue.
 //! - *Nobody is overtaken who would not be without*: a place is taken from a slot only if the word without that place
@@ -176,7 +176,7 @@ impl Core {
         if state.pending() > 0 { Wake::Nobody } else { self.offer_kept(state, now_ns) }
     }
 
-    /// Kept places go to those who wait, if anybody does, and not to those who left them within their turns; `state` is the word.
+    /// Kept places go to those who wait, if anybody does; within turns only if too few run. `state` is the word.
     pub(crate) fn offer_kept(&self, state: State, now_ns: impl FnOnce() -> u64) -> Wake {
         if state.queued() == 0 {
             return Wake::Nobody;

@@ -290,6 +290,7 @@ impl<'a> PendingSlot<'a> {
         let no = bitmap_of(run.first, self.alloc.pool.page_size());
         let first = run.first.0 - (no.0 - 1);
         let pages = first..first.saturating_add(run.pages);
+        // In each group its second page is the bitmap.
         let bitmap_index = 1;
         let in_use = |bitmap: &[u8]| {
             self.alloc.is_for_trees(run.first)
