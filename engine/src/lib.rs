@@ -105,8 +105,9 @@ mod wait;
 pub use background::Wake;
 pub use buffer::{PoolStats, RecoveryProgress};
 pub use db::{
-    AtRest, CheckProgress, CheckReport, Database, EngineConfig, EngineStats, Finding, FlushLog, PagePlace,
-    Rows, Savepoint, Session, Statement, Table, Transaction, Tree, TreeKind, TreeReport, TypedTable,
+    AtRest, CheckProgress, CheckReport, Database, EngineConfig, EngineStats, Finding, FlushLog, NextOpen,
+    PagePlace, Rows, Savepoint, Session, Statement, Table, Transaction, Tree, TreeKind, TreeReport,
+    TypedTable,
 };
 pub use error::{Error, PRIMARY_KEY, Result};
 pub use metrics::{WaitReason, Waits, WaitsSnapshot};

@@ -198,6 +198,49 @@ fn a_database_that_was_not_closed_is_recovered_by_check_and_not_by_stat() {
     assert_eq!(db.check_tree(&db.tree("words").unwrap()).unwrap().rows, 3000);
 }
 
+/// Data files that were put back from an older copy, beside a log that goes on from them, and beside one that has gone round since.
+#[test]
+fn stat_changes_nothing_of_data_files_that_are_older_than_their_log() {
+    for (changes, told, next_open) in
+        [(1, "of an older copy than its redo log", "recovers"), (60, "makes them anew", "makes anew")]
+    {
+        let (_temp, dir) = sound();
+        let older = contents(&dir);
+        change(&dir, changes);
+        for (path, bytes) in older.iter().filter(|(path, _)| is_data(path)) {
+            fs::write(path, bytes).unwrap();
+        }
+        let before = contents(&dir);
+        let (code, text) = run("stat", &dir, &[]);
+        assert_eq!(code, Some(0), "{text}");
+        assert!(text.contains(told) && text.contains("--recover") && !text.contains("accounts"), "{text}");
+        assert_eq!(json("stat", &dir, 0)["next_open"], next_open);
+        assert!(contents(&dir) == before, "looking has changed something");
+        let (_, text) = run("stat", &dir, &["--recover"]);
+        assert!(text.contains("accounts"), "{text}");
+        assert_eq!(json("stat", &dir, 0)["next_open"], "as it is");
+    }
+}
+
+fn is_data(path: &Path) -> bool {
+    path.file_name().unwrap().to_string_lossy().starts_with("data")
+}
+
+/// Opens the database, changes all rows of its table so often, and closes it.
+fn change(dir: &Path, times: u32) {
+    let db = Database::open(dir, config()).unwrap();
+    let table = db.table("accounts").unwrap();
+    let session = db.session(&Admission::new(Config::default()).unwrap());
+    for time in 0..times {
+        let mut txn = session.begin(Isolation::ReadCommitted);
+        (110..500_u32).for_each(|row| {
+            assert!(txn.update(&table, &row.to_be_bytes(), &[time as u8; 100]).unwrap());
+        });
+        txn.commit().unwrap();
+    }
+    db.close().unwrap();
+}
+
 #[test]
 fn pages_of_a_load_that_was_cut_off_are_told_and_freed_on_demand() {
     let (_temp, dir) = crashed_in_a_load();

@@ -208,14 +208,35 @@ pub(crate) fn repair(disk: &dyn Disk, space: &Tablespace, voided: &Voided, log_e
 /// Makes void what the areas have that is newer than a closed database, whose log ends at its checkpoint: they are of another
 /// time, and were not put back with it from an older copy. After a crash such copies would pass for its own.
 pub(crate) fn forget_later(disk: &dyn Disk, space: &Tablespace) -> Result<()> {
+    each_later(disk, space, |segment| {
+        segment.write(0, Block::zeroed().bytes())?;
+        segment.sync()
+    })
+}
+
+/// Whether there is anything that [`forget_later`] would make void.
+pub(crate) fn has_later(disk: &dyn Disk, space: &Tablespace) -> Result<bool> {
+    let mut found = false;
+    each_later(disk, space, |_| {
+        found = true;
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Shows each segment that has a page that is newer than the checkpoint.
+fn each_later(
+    disk: &dyn Disk,
+    space: &Tablespace,
+    mut show: impl FnMut(&Segment<'_>) -> Result<()>,
+) -> Result<()> {
     each_segment(disk, space, |segment, read| {
         // What cannot be read is no copy.
         let pages = if read.is_ok() { segment.pages(space) } else { Vec::new() };
-        if segment.take_newest(&pages, space, &mut BTreeMap::new()) {
-            segment.write(0, Block::zeroed().bytes())?;
-            segment.sync()?;
+        match segment.take_newest(&pages, space, &mut BTreeMap::new()) {
+            true => show(segment),
+            false => Ok(()),
         }
-        Ok(())
     })
 }
 

@@ -29,8 +29,10 @@ pub struct AtRest {
     pub pages: u64,
     /// The data files, and their lengths in bytes.
     pub data_files: Vec<(String, u64)>,
-    /// Whether it was closed; if not, the next open recovers it.
+    /// Whether it was closed.
     pub is_clean: bool,
+    /// What the next open does before anything else.
+    pub next_open: NextOpen,
     /// Where recovery would begin to read the redo log.
     pub checkpoint_lsn: u64,
     /// The redo log is known to have been durable up to here.
@@ -44,6 +46,22 @@ pub struct AtRest {
     pub redo_capacity_bytes: std::result::Result<u64, String>,
 }
 
+/// What an open makes of a database's files before anything is read from its tables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NextOpen {
+    /// It was closed, and is opened as it is.
+    AsItIs,
+    /// It was not closed, or its data files are of an older copy than its redo log: it is recovered.
+    Recovers,
+    /// It was closed; files of its redo log that are missing, damaged or of a later time are made anew, and pages of a later time
+    /// in the doublewrite areas made void. That is no loss.
+    MakesAnew,
+    /// It is refused: the redo log, which is needed, is damaged or ends too early. Why. (Of one that was not closed only what is
+    /// seen without reading all of the log.)
+    Refuses(String),
+}
+
 impl AtRest {
     pub(super) fn look(disk: &dyn Disk) -> Result<AtRest> {
         let space = Tablespace::open(disk)?;
@@ -53,6 +71,14 @@ impl AtRest {
             Ok(log) => Ok(log.capacity_bytes()),
             Err(error) if error.is_damage() => Err(error.to_string()),
             Err(error) => return Err(error),
+        };
+        let next_open = match &redo_capacity_bytes {
+            Ok(_) if !space.was_clean() => NextOpen::Recovers,
+            Err(problem) if !space.was_clean() => NextOpen::Refuses(problem.clone()),
+            _ => match opening::next_open(disk, &space) {
+                Err(error) if error.is_damage() => NextOpen::Refuses(error.to_string()),
+                other => other?,
+            },
         };
         let mut redo_files =
             disk.names().map_err(|source| Error::from_io("cannot list", disk.path(""), source))?;
@@ -65,6 +91,7 @@ impl AtRest {
             pages: space.pages(),
             data_files: space.lengths()?,
             is_clean: space.was_clean(),
+            next_open,
             checkpoint_lsn: space.checkpoint().lsn,
             durable_lsn: space.durable_log(),
             // Of the opening that this one would be.

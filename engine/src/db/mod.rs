@@ -39,7 +39,7 @@ mod transaction;
 mod tree;
 mod typed;
 
-pub use at_rest::AtRest;
+pub use at_rest::{AtRest, NextOpen};
 pub use check::CheckProgress;
 pub use config::{EngineConfig, FlushLog};
 pub use database::Database;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::EngineConfig;
+use super::at_rest::NextOpen;
 use crate::buffer::{BufferPool, RecoveryProgress, Replay, Voided, doublewrite, redo_bytes_max};
 use crate::disk::{Checkpoint, Disk, Tablespace};
 use crate::error::{Error, Result};
@@ -49,6 +50,74 @@ pub(super) fn create_log(
     Log::create(disk, space, config.redo_capacity_bytes, config.log_buffer_bytes)
 }
 
+/// A log as it was found: nothing was changed yet.
+struct Found {
+    files: Arc<LogFiles>,
+    /// An error is damage, and only of a database that does not need it.
+    buffer: Result<LogBuffer>,
+    end: Lsn,
+    epoch: u32,
+    survey: Survey,
+    /// The pages do not fit together without it.
+    is_needed: bool,
+    /// Frames of another time lie where the next ones go.
+    is_followed: bool,
+}
+
+impl Found {
+    /// Reads the log to its end. `None` if there is none, or none that could be read, and none is needed.
+    fn look(disk: &dyn Disk, space: &Tablespace) -> Result<Option<Found>> {
+        let start = space.checkpoint();
+        let files = match LogFiles::open(disk, space.database()) {
+            // What is left of one that was removed, or was just being made, makes place for a new one.
+            Err(Error::MissingRedo { .. } | Error::CorruptRedo { .. }) if space.was_clean() => {
+                return Ok(None);
+            }
+            files => Arc::new(files?),
+        };
+        let buffer = match LogBuffer::open(disk, space.database()) {
+            Err(error @ (Error::MissingRedo { .. } | Error::CorruptRedo { .. })) if space.was_clean() => {
+                Err(error)
+            }
+            buffer => Ok(buffer?),
+        };
+        let mut reader = Reader::new(&files, start, space.epoch(), redo_bytes_max(space.page_size()));
+        let mut survey = Survey::default();
+        survey.read_on(&mut reader, space)?;
+        if let Ok(buffer) = &buffer {
+            reader.take_over(buffer)?;
+            survey.read_on(&mut reader, space)?;
+        }
+        let (end, epoch) = (reader.end(), reader.epoch());
+        // Of a database that was closed nothing is needed, unless its data files were put back from an older copy.
+        let is_needed = !space.was_clean() || end.0 > start.lsn;
+        // Or they were, and the log no longer goes back so far: what is appended now would lie between frames of another time, and
+        // the next opening could not tell them apart. What cannot be read of it is not needed either.
+        let is_followed = !is_needed && reader.is_followed().unwrap_or(true);
+        let buffer = match buffer {
+            Err(error) if is_needed => return Err(error),
+            buffer => buffer,
+        };
+        if is_needed {
+            check_end(disk, space, &mut reader)?;
+        }
+        Ok(Some(Found { files, buffer, end, epoch, survey, is_needed, is_followed }))
+    }
+}
+
+/// What the next [`open_log`] will make of the log, and of the doublewrite areas, of a database that was closed.
+pub(super) fn next_open(disk: &dyn Disk, space: &Tablespace) -> Result<NextOpen> {
+    Ok(match Found::look(disk, space)? {
+        Some(found) if found.is_needed => NextOpen::Recovers,
+        Some(found)
+            if found.buffer.is_ok() && !found.is_followed && !doublewrite::has_later(disk, space)? =>
+        {
+            NextOpen::AsItIs
+        }
+        _ => NextOpen::MakesAnew,
+    })
+}
+
 /// The log of an existing database, and what of it is to be replayed before the pages fit together.
 pub(super) fn open_log(
     disk: &dyn Disk,
@@ -56,51 +125,25 @@ pub(super) fn open_log(
     config: &EngineConfig,
 ) -> Result<(Arc<Log>, Option<ToReplay>)> {
     let start = space.checkpoint();
-    let files = match LogFiles::open(disk, space.database()) {
-        // Nothing of it is needed: what is left of one that was removed, or was just being made, makes place for a new one.
-        Err(Error::MissingRedo { .. } | Error::CorruptRedo { .. }) if space.was_clean() => {
-            return replace_log(disk, space, config);
-        }
-        files => Arc::new(files?),
+    let keeps = |found: &Found| {
+        found.is_needed || !found.is_followed && found.files.has_capacity(config.redo_capacity_bytes)
     };
-    let found = match LogBuffer::open(disk, space.database()) {
-        Err(error @ (Error::MissingRedo { .. } | Error::CorruptRedo { .. })) if space.was_clean() => {
-            Err(error)
-        }
-        buffer => Ok(buffer?),
-    };
-    let mut reader = Reader::new(&files, start, space.epoch(), redo_bytes_max(space.page_size()));
-    let mut seen = Survey::default();
-    seen.read_on(&mut reader, space)?;
-    if let Ok(buffer) = &found {
-        reader.take_over(buffer)?;
-        seen.read_on(&mut reader, space)?;
-    }
-    let end = reader.end();
-    // Only now: of a database that was closed nothing is needed either, unless its data files were put back from an older copy.
-    let is_needed = !space.was_clean() || end.0 > start.lsn;
-    // Or they were, and the log no longer goes back so far: what is appended now would lie between frames of another time, and the
-    // next opening could not tell them apart. What cannot be read of it is not needed either.
-    if !is_needed && (!files.has_capacity(config.redo_capacity_bytes) || reader.is_followed().unwrap_or(true))
-    {
-        drop((files, found));
+    let Some(Found { files, buffer, end, epoch, survey, is_needed, .. }) =
+        Found::look(disk, space)?.filter(keeps)
+    else {
         return replace_log(disk, space, config);
-    }
-    let buffer = match found {
+    };
+    let buffer = match buffer {
         Ok(buffer) if is_needed || buffer.has_size(config.log_buffer_bytes) => buffer,
-        Err(error) if is_needed => return Err(error),
-        found => {
-            drop(found);
+        other => {
+            drop(other);
             space.confirm_clean()?;
             LogBuffer::create(disk, space.database(), config.log_buffer_bytes)?
         }
     };
-    if is_needed {
-        check_end(disk, space, &mut reader)?;
-    }
     // Or what is appended now would not count: an epoch never falls along the stream.
-    if reader.epoch() >= space.epoch() && !space.follow_epoch(reader.epoch()) {
-        let what = format!("it was written by opening number {}, which there cannot be", reader.epoch());
+    if epoch >= space.epoch() && !space.follow_epoch(epoch) {
+        let what = format!("it was written by opening number {epoch}, which there cannot be");
         return Err(Error::CorruptRedo { path: disk.path(LOG_NAMES), what });
     }
     if end.0 > start.lsn {
@@ -112,18 +155,18 @@ pub(super) fn open_log(
         false => doublewrite::forget_later(disk, space)?,
         // If nothing is to be replayed, too: what the areas have of another time is refused now, or a later recovery would take it for
         // copies of this one's pages.
-        true => doublewrite::repair(disk, space, &seen.voided, end)?,
+        true => doublewrite::repair(disk, space, &survey.voided, end)?,
     }
     space.note_durable_log(end.0);
     // The files were that long at the checkpoint; they grow when all of them is allocated, from the front, and the log has
     // that. One group more, for the bitmap of a new one.
-    let pages_max = (space.pages() + group_pages(space.page_size())).saturating_add(seen.marked_pages);
+    let pages_max = (space.pages() + group_pages(space.page_size())).saturating_add(survey.marked_pages);
     let to_replay = (end.0 > start.lsn).then(|| ToReplay {
         files: Arc::clone(&files),
         start,
         end,
         pages_max,
-        voided: seen.voided,
+        voided: survey.voided,
     });
     Ok((Log::new(space, files, buffer, end), to_replay))
 }

@@ -1,6 +1,6 @@
 //! Both commands' results for scripts; docs/check.md explains every key.
 
-use flifo_engine::{AtRest, CheckReport, Finding, TreeReport};
+use flifo_engine::{AtRest, CheckReport, Finding, NextOpen, TreeReport};
 use serde_json::{Value, json};
 
 use super::Checked;
@@ -14,6 +14,12 @@ pub(super) fn check(checked: &Checked) -> String {
 pub(super) fn stat(at_rest: &AtRest, checked: Option<&Checked>) -> String {
     let file = |(path, bytes): &(String, u64)| json!({ "file": path, "bytes": bytes });
     let redo = at_rest.redo_capacity_bytes.as_ref();
+    let (next_open, refusal) = match &at_rest.next_open {
+        NextOpen::Recovers => ("recovers", None),
+        NextOpen::MakesAnew => ("makes anew", None),
+        NextOpen::Refuses(why) => ("refuses", Some(why)),
+        _ => ("as it is", None),
+    };
     lines(&json!({
         "format_version": at_rest.format_version,
         "id": at_rest.id.to_string(),
@@ -21,6 +27,8 @@ pub(super) fn stat(at_rest: &AtRest, checked: Option<&Checked>) -> String {
         "data_files": at_rest.data_files.iter().map(file).collect::<Vec<_>>(),
         "pages": at_rest.pages,
         "clean": at_rest.is_clean,
+        "next_open": next_open,
+        "refused_because": refusal,
         "checkpoint_lsn": at_rest.checkpoint_lsn,
         "durable_lsn": at_rest.durable_lsn,
         "epoch": at_rest.epoch,

@@ -6,7 +6,9 @@ mod text;
 
 use std::path::Path;
 
-use flifo_engine::{AtRest, CheckProgress, CheckReport, Database, EngineConfig, Error as EngineError};
+use flifo_engine::{
+    AtRest, CheckProgress, CheckReport, Database, EngineConfig, Error as EngineError, NextOpen,
+};
 use indicatif::ProgressBar;
 
 use crate::cli::Bytes;
@@ -73,8 +75,7 @@ fn look(dir: &Path) -> Result<AtRest, Error> {
 
 /// Whether its tables are looked at: only if nothing is changed by that, or if it was asked for.
 fn looks_into(at_rest: &AtRest, args: &StatArgs) -> bool {
-    let changes_nothing = at_rest.is_clean && at_rest.redo_capacity_bytes.is_ok();
-    !args.brief && (changes_nothing || args.recover)
+    !args.brief && (at_rest.next_open == NextOpen::AsItIs || args.recover)
 }
 
 fn run(dir: &Path, buffer_pool: Bytes, reclaim: bool) -> Result<Checked, Error> {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use comfy_table::Cell as Field;
-use flifo_engine::{AtRest, CheckReport, TreeKind};
+use flifo_engine::{AtRest, CheckReport, NextOpen, TreeKind};
 
 use super::Checked;
 use crate::report::text::{bold, right_aligned, table};
@@ -31,13 +31,15 @@ pub(super) fn check(dir: &Path, checked: &Checked, style: Style) -> String {
 pub(super) fn stat(dir: &Path, at_rest: &AtRest, checked: Option<&Checked>, style: Style) -> String {
     let mut text = format!("{}\n{}", bold(&dir.display().to_string(), style), files(at_rest));
     match checked {
-        None if !at_rest.is_clean => text.push_str("\nTables are shown after a recovery: --recover\n"),
-        None if at_rest.redo_capacity_bytes.is_err() => {
-            text.push_str(
-                "\nTables are shown once the redo log is made anew, as the next open does: --recover\n",
-            );
+        None => {
+            match &at_rest.next_open {
+                NextOpen::Recovers => text.push_str("\nTables are shown after a recovery: --recover\n"),
+                NextOpen::MakesAnew => {
+                    text.push_str("\nTables are shown once these files are made anew, as the next open does: --recover\n");
+                }
+                _ => {}
+            }
         }
-        None => {}
         Some(Checked::Unreadable(error)) => text.push_str(&format!("\n{error}\n")),
         Some(Checked::Report(report)) => {
             text.push_str(&format!("\n{}\n{}\n", trees(report, style), space(report)));
@@ -57,9 +59,18 @@ pub(super) fn stat(dir: &Path, at_rest: &AtRest, checked: Option<&Checked>, styl
 }
 
 fn files(at_rest: &AtRest) -> String {
-    let state = match at_rest.is_clean {
-        true => "clean",
-        false => "was not closed: the next open recovers it",
+    let state = match &at_rest.next_open {
+        NextOpen::Recovers if at_rest.is_clean => {
+            "clean, but of an older copy than its redo log: the next open brings it up to date".to_owned()
+        }
+        NextOpen::Recovers => "was not closed: the next open recovers it".to_owned(),
+        NextOpen::MakesAnew => {
+            "clean, but its redo log or doublewrite areas are missing, damaged or of a later time: the next \
+                                open makes them anew"
+                .to_owned()
+        }
+        NextOpen::Refuses(why) => format!("the next open refuses it: {why}"),
+        _ => "clean".to_owned(),
     };
     let data: u64 = at_rest.data_files.iter().map(|(_, bytes)| bytes).sum();
     let redo = match &at_rest.redo_capacity_bytes {
@@ -68,7 +79,7 @@ fn files(at_rest: &AtRest) -> String {
     };
     let mut text = String::new();
     let mut line = |name: &str, value: String| text.push_str(&format!("  {name:<12}{value}\n"));
-    line("state", state.to_owned());
+    line("state", state);
     line("id", at_rest.id.to_string());
     line("format", format!("version {}", at_rest.format_version));
     line("page", format::bytes(at_rest.page_bytes.into()));
