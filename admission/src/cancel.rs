@@ -12,8 +12,8 @@ use crate::sync::Ordering;
 /// scheduler.
 #[derive(Clone)]
 pub struct Canceller {
-    admission: Weak<Admission>,
-    node: Arc<Node>,
+    pub(crate) admission: Weak<Admission>,
+    pub(crate) node: Arc<Node>,
 }
 
 impl Canceller {

@@ -80,6 +80,9 @@
 //! bounds how many give up their places for a disk. A wait that nobody declares is broken after
 //! [`Config::stall_after`]: one more is let in.
 //!
+//! Who watches the threads of the process from outside may lend the place of one that sleeps without a word
+//! ([`Canceller::lend_place`]), and take it back when it runs again.
+//!
 //! # Who goes first
 //!
 //! A session that holds locks others may wait for is of [`Class::First`] ([`Session::set_class`]) and goes
@@ -169,6 +172,7 @@ mod core;
 mod delay;
 mod futex_hash;
 mod kept;
+mod lending;
 mod metrics;
 mod overtaking;
 mod parker;

@@ -8,6 +8,8 @@
 
 #[cfg(loom)]
 mod interleavings;
+#[cfg(loom)]
+mod lending;
 #[cfg(not(any(loom, shuttle)))]
 mod plain;
 #[cfg(not(any(loom, shuttle)))]

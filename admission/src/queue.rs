@@ -9,7 +9,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use crate::parker::Parker;
-use crate::sync::{AtomicBool, AtomicU64, UnsafeCell};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, UnsafeCell};
 
 /// What the queue and the waker know of a session.
 pub(crate) struct Node {
@@ -21,6 +21,8 @@ pub(crate) struct Node {
     /// Somebody wants the session's queueing to end. Set before the queue's lock is taken, and read under
     /// that lock by a session that joins: so one of the two sees the other. Cleared by the session.
     pub(crate) cancelled: AtomicBool,
+    /// Whether the session's place can be lent, or is: see [`crate::lending`].
+    pub(crate) stay: AtomicU32,
     /// Touched under the lock that owns the lists, or by the one owner of a list taken out of it.
     links: UnsafeCell<Links>,
     /// What it asked for, while it is in the queue; `None` before and after. Touched under the lock only.
@@ -62,6 +64,7 @@ impl Node {
             parker: Parker::new(),
             granted_at_ns: AtomicU64::new(0),
             cancelled: AtomicBool::new(false),
+            stay: AtomicU32::new(crate::lending::NONE),
             links: UnsafeCell::new(Links { prev: ptr::null(), next: ptr::null() }),
             request: UnsafeCell::new(None),
         })

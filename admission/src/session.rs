@@ -57,6 +57,8 @@ pub struct Session {
     /// What `tickets` was when it took its place.
     tickets_given: Cell<u32>,
     pub(crate) place: Cell<Held>,
+    /// Whether its place may be lent; see [`crate::lending`].
+    pub(crate) lendable: Cell<bool>,
     pub(crate) waits: Waits,
     /// The state word as this session last saw it: the guess for its next step.
     pub(crate) last_seen: Cell<State>,
@@ -83,6 +85,7 @@ impl Session {
             tickets: Cell::new(0),
             tickets_given: Cell::new(0),
             place: Cell::new(Held::No),
+            lendable: Cell::new(false),
             waits: Waits::new(),
             last_seen: Cell::new(admission.core.state()),
             turn: Turn::new(),
@@ -355,6 +358,7 @@ impl Session {
     #[inline]
     pub(crate) fn take(&self, held: Held, tickets: u32) {
         self.place.set(held);
+        self.note_stay();
         self.give_tickets(tickets);
         match self.until_sample.get() {
             0 => self.begin_sample(),
@@ -368,6 +372,7 @@ impl Session {
         self.settle_tickets();
         self.entered_at_ns.set(NOT_SAMPLED);
         self.place.set(Held::No);
+        self.settle_loan();
         self.hand_over(true);
     }
 
@@ -389,6 +394,7 @@ impl Session {
             self.sample_inside();
         }
         if self.place.replace(Held::No) == Held::Place {
+            self.settle_loan();
             self.hand_over(for_good);
         }
     }

@@ -545,6 +545,21 @@ flifo_status_t flifo_canceller_new(flifo_session_t session,
 flifo_status_t flifo_cancel(flifo_canceller_t canceller);
 
 /**
+ * The session is inside, and its thread was seen asleep: the next in the queue has its place until `flifo_take_back_place`, or
+ * until the session leaves. The session itself is told nothing, and goes on when it wakes. From another thread than the session's.
+ *
+ * Returns `FLIFO_NOT_INSIDE`, and does nothing, if it holds no place that can be lent (`flifo_set_lendable`), or it is lent.
+ */
+flifo_status_t flifo_lend_place(flifo_canceller_t canceller);
+
+/**
+ * The session whose place is lent runs again: its place is its own, past the limit. From another thread than the session's.
+ *
+ * Returns `FLIFO_NOT_INSIDE`, and does nothing, if its place is not lent.
+ */
+flifo_status_t flifo_take_back_place(flifo_canceller_t canceller);
+
+/**
  * Frees a canceller. What it has cancelled stays so.
  */
 flifo_status_t flifo_canceller_free(flifo_canceller_t canceller);
@@ -632,6 +647,13 @@ flifo_status_t flifo_reconfigure(flifo_admission_t admission,
  */
 flifo_status_t flifo_set_thread_concurrency(flifo_admission_t admission,
                                             uint32_t thread_concurrency);
+
+/**
+ * All that are inside were seen asleep: up to `more` of those who queue are let in past the limit, unless some are on their way
+ * already. See `flifo_lend_place`.
+ */
+flifo_status_t flifo_admit_past_limit(flifo_admission_t admission,
+                                      uint32_t more);
 
 /**
  * Fills a struct with the settings as they are now.
@@ -786,6 +808,14 @@ flifo_status_t flifo_wait_end_may_queue(flifo_session_t session,
  * `class_`: a `flifo_class_t`.
  */
 flifo_status_t flifo_set_class(flifo_session_t session, int class_);
+
+/**
+ * Says whether the session's place may be lent while its thread sleeps inside (`flifo_lend_place`); at first it may not.
+ *
+ * `lendable`: 0 if not.
+ */
+flifo_status_t flifo_set_lendable(flifo_session_t session,
+                                  int lendable);
 
 /**
  * Says whose share the session uses, from its next entry on.

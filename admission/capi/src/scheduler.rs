@@ -145,6 +145,13 @@ pub extern "C" fn flifo_set_thread_concurrency(
     guard(|| Scheduler::of(admission)?.admission.set_thread_concurrency(thread_concurrency).map_err(invalid))
 }
 
+/// All that are inside were seen asleep: up to `more` of those who queue are let in past the limit, unless some are on their way
+/// already. See `flifo_lend_place`.
+#[unsafe(no_mangle)]
+pub extern "C" fn flifo_admit_past_limit(admission: flifo_admission_t, more: u32) -> flifo_status_t {
+    guard(|| Scheduler::of(admission).map(|scheduler| _ = scheduler.admission.admit_past_limit(more)))
+}
+
 /// Fills a struct with the settings as they are now.
 ///
 /// `config`: the struct. `struct_size`: give `sizeof (flifo_config_t)`, or `sizeof *config`.

@@ -258,6 +258,17 @@ pub extern "C" fn flifo_set_class(session: flifo_session_t, class_: c_int) -> fl
     })
 }
 
+/// Says whether the session's place may be lent while its thread sleeps inside (`flifo_lend_place`); at first it may not.
+///
+/// `lendable`: 0 if not.
+#[unsafe(no_mangle)]
+pub extern "C" fn flifo_set_lendable(session: flifo_session_t, lendable: c_int) -> flifo_status_t {
+    call(session, false, |guest| {
+        guest.session.set_lendable(lendable != 0);
+        FLIFO_OK
+    })
+}
+
 /// Says whose share the session uses, from its next entry on.
 ///
 /// `tenant`: one of the same scheduler, or all zeros for the default one.

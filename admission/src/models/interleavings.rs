@@ -27,13 +27,13 @@ const QUEUEING: [Policy; 7] = [
 /// Of a limit that finds itself.
 const BOUNDS: AutoLimit = AutoLimit { floor: 1, ceiling: 4 };
 
-fn config(policy: Policy, limit: u32) -> Config {
+pub(super) fn config(policy: Policy, limit: u32) -> Config {
     Config { policy, thread_concurrency: limit, concurrency_tickets: 1, ..Config::default() }
 }
 
 /// Every interleaving of `scenario` with at most so many preemptions: bugs of this kind need two or three,
 /// and all of them would take hours.
-fn explore(
+pub(super) fn explore(
     preemptions: usize,
     config: Config,
     scenario: impl Fn(&Arc<Admission>) + Copy + Send + Sync + 'static,
@@ -73,7 +73,7 @@ fn explore_from(
 }
 
 /// Another thread with a session of its own.
-fn spawn<T: 'static>(
+pub(super) fn spawn<T: 'static>(
     admission: &Arc<Admission>,
     work: impl FnOnce(&mut Session) -> T + 'static,
 ) -> JoinHandle<T> {
@@ -81,7 +81,7 @@ fn spawn<T: 'static>(
     thread::spawn(move || work(&mut session))
 }
 
-fn enter_and_exit(session: &mut Session) {
+pub(super) fn enter_and_exit(session: &mut Session) {
     session.enter().unwrap();
     session.exit();
 }
@@ -92,7 +92,7 @@ fn set_rule(admission: &Admission, policy: Policy, limit: u32) {
 }
 
 /// A session that is inside.
-fn inside(admission: &Arc<Admission>) -> Session {
+pub(super) fn inside(admission: &Arc<Admission>) -> Session {
     let session = admission.session();
     session.enter().unwrap();
     session

@@ -2,6 +2,8 @@
 
 #include "connection.h"
 
+#include "sleepers.h"
+
 #include <mysql/service_kill_statement.h>
 #include <sched.h>
 
@@ -66,12 +68,17 @@ void give_back(Connection *connection) {
 
 bool begin_session(Connection &connection) {
   if (flifo_session_new(admission, &connection.session) != FLIFO_OK) return false;
-  if (flifo_canceller_new(connection.session, &connection.canceller) == FLIFO_OK) return true;
+  flifo_set_lendable(connection.session, 1);
+  if (flifo_canceller_new(connection.session, &connection.canceller) == FLIFO_OK) {
+    connection.lender.store(connection.canceller.id, std::memory_order_release);
+    return true;
+  }
   flifo_session_free(connection.session);
   return false;
 }
 
 void end_session(Connection &connection) {
+  sleepers::goes_out(connection);
   // The server's thread is out of `flifo_enter`, or it could not be here; but a wait callback may still be at
   // work when the plugin is unloaded.
   while (flifo_session_free(connection.session) == FLIFO_IN_USE) sched_yield();
@@ -90,7 +97,8 @@ void reset(Connection &connection, MYSQL_THD thd) {
   connection.session_locks = 0;
   // What it did before is not known.
   connection.may_hold_locks = true;
-  connection.waits_for_row = connection.gave_up_place = false;
+  connection.waits_for_row.store(false, std::memory_order_relaxed);
+  connection.gave_up_place = false;
   connection.waits = 0;
 }
 

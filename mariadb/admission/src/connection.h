@@ -13,6 +13,12 @@
 #include <flifo.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace flifo::sleepers {
+struct Thread;
+}
 
 namespace flifo {
 
@@ -24,7 +30,7 @@ enum class Queueing : int {
 };
 
 // The memory of a connection is never given back, only used again: a pointer to one that is over may be looked
-// at, and says that it belongs to another THD or to none. But for `thd` and `queueing`, only the thread that
+// at, and says that it belongs to another THD or to none. But for the atomics and `seen`, only the thread that
 // serves the connection touches it.
 struct Connection {
   // Whose it is; null: free.
@@ -63,7 +69,23 @@ struct Connection {
   unsigned char session_locks;
 
   // It waits for a row lock; and the place it had went to others for so long.
-  bool waits_for_row, gave_up_place;
+  std::atomic<bool> waits_for_row{false};
+  bool gave_up_place;
+
+  // For the one that looks for sleepers. The thread that serves it, and the number of its stays inside so far; `lender` is the
+  // canceller's id.
+  std::atomic<sleepers::Thread *> thread{nullptr};
+  std::atomic<unsigned> stay{0};
+  std::atomic<uint64_t> lender{0};
+  // Where that one finds it, while it is inside.
+  std::atomic<Connection *> *slot = nullptr;
+  // What that one has seen of this stay; nobody else touches it.
+  struct Seen {
+    unsigned stay;
+    bool sleeps, is_lent;
+    unsigned long long run_ns;
+    std::chrono::steady_clock::time_point since;
+  } seen{};
 
   // The waits it is in, innermost last; more than fit are only counted.
   static constexpr unsigned WAITS_MAX = 8;

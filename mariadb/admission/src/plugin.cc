@@ -9,6 +9,8 @@
 #include "queueing.h"
 #include "server.h"
 #include "settings.h"
+#include "sleepers.h"
+#include "stages.h"
 #include "statement.h"
 #include "status.h"
 #include "waits.h"
@@ -38,16 +40,24 @@ int init(void *) {
     settings::close();
     return refuse_to_load("the system has no thread left");
   }
+  if (!sleepers::start_watching()) {
+    queueing::stop_watching();
+    settings::close();
+    return refuse_to_load("the system has no thread left");
+  }
   statement::forget_counts();
   connections::open(admission);
   status::level = server::waits_can_be_hooked() ? WHOLE : STATEMENTS_ONLY;
   if (server::waits_can_be_hooked()) server::hook_waits(waits::begin, waits::end);
+  stages::hook(statement::on_work_done);
   return 0;
 }
 
 // Called when no statement uses the plugin any more. Waits may: they find no connection, or one that is over.
 int deinit(void *) {
+  stages::unhook();
   if (server::waits_can_be_hooked()) server::unhook_waits();
+  sleepers::stop_watching();
   queueing::stop_watching();
   connections::close();
   settings::close();

@@ -19,6 +19,8 @@ namespace {
 // How long a killed statement stays in the queue at most.
 constexpr std::chrono::milliseconds LOOKS_EVERY{25};
 
+std::atomic<unsigned> queued{0};
+
 std::mutex mutex;
 std::condition_variable stop_asked;
 bool stopping;
@@ -64,8 +66,13 @@ class Shown {
 
 flifo_status_t enter(Connection &connection, MYSQL_THD thd) {
   const Shown shown(connection, thd);
-  return flifo_enter(connection.session);
+  queued.fetch_add(1, std::memory_order_relaxed);
+  const flifo_status_t status = flifo_enter(connection.session);
+  queued.fetch_sub(1, std::memory_order_relaxed);
+  return status;
 }
+
+unsigned length() { return queued.load(std::memory_order_relaxed); }
 
 bool start_watching() {
   stopping = false;

@@ -12,15 +12,15 @@ std::atomic<unsigned> holders_queued{0};
 }  // namespace
 
 void wait_begins(Connection &connection) {
-  connection.waits_for_row = true;
+  connection.waits_for_row.store(true, std::memory_order_relaxed);
   waiting.fetch_add(1);
   // For good: within its turn an exit may leave the place free for it to come back, and the holder in the queue.
   if (holders_queued.load() != 0) connection.gave_up_place = flifo_exit_for_good(connection.session) == FLIFO_OK;
 }
 
 void wait_ends(Connection &connection) {
-  if (!connection.waits_for_row) return;
-  connection.waits_for_row = false;
+  if (!connection.waits_for_row.load(std::memory_order_relaxed)) return;
+  connection.waits_for_row.store(false, std::memory_order_relaxed);
   waiting.fetch_sub(1);
   // It never queues: it may have got the lock, and others wait for it now.
   if (connection.gave_up_place) flifo_enter_past_limit(connection.session);

@@ -21,7 +21,7 @@ constexpr unsigned LIMIT_MAX = 1023;
 constexpr unsigned long AUTO = LIMIT_MAX + 1;
 
 flifo_admission_t scheduler;
-std::atomic<bool> on{false};
+std::atomic<bool> on{false}, lends{false};
 
 // What the variables hold. The server writes the numbers itself, under its lock for global variables.
 unsigned long thread_concurrency;
@@ -35,6 +35,7 @@ unsigned quantum_us;
 unsigned overtakes;
 unsigned stall_after_ms;
 unsigned long long wait_mask;
+char lend_sleepers;
 
 // The texts of all values of `flifo_thread_concurrency`. The server takes a number or a text for a variable only if
 // it knows all its values.
@@ -69,6 +70,7 @@ void fill(flifo_config_t &config) {
   config.overtakes_max = overtakes;
   config.stall_after_ns = stall_after_ms * 1000000ULL;
   on.store(config.thread_concurrency != 0, std::memory_order_relaxed);
+  lends.store(lend_sleepers != 0, std::memory_order_relaxed);
 }
 
 void apply() {
@@ -217,6 +219,10 @@ MYSQL_SYSVAR_SET(wait_mask, wait_mask, PLUGIN_VAR_RQCMDARG,
                  "The waits during which a statement gives up its place. Without ROW_LOCK it keeps it, but for a "
                  "transaction that holds locks",
                  nullptr, update<unsigned long long>, FLIFO_WAIT_MASK_ALL & ~(1U << FLIFO_WAIT_ROW_LOCK), &kinds);
+MYSQL_SYSVAR_BOOL(lend_sleepers, lend_sleepers, PLUGIN_VAR_OPCMDARG,
+                  "The place of a statement whose thread sleeps, of which the server does not tell, or for a row lock for "
+                  "some milliseconds, goes to the next until it runs again",
+                  nullptr, update<char>, 1);
 MYSQL_THDVAR_BOOL(bypass, PLUGIN_VAR_NOCMDOPT, "The session's statements ask nobody; needs CONNECTION ADMIN or SUPER",
                   check_bypass, nullptr, 0);
 
@@ -244,13 +250,15 @@ flifo_admission_t admission() { return scheduler; }
 
 bool is_on() { return on.load(std::memory_order_relaxed); }
 
+bool lends_sleepers() { return lends.load(std::memory_order_relaxed); }
+
 bool bypasses(MYSQL_THD thd) { return THDVAR(thd, bypass) != 0; }
 
 st_mysql_sys_var *variables[] = {
     MYSQL_SYSVAR(thread_concurrency), MYSQL_SYSVAR(policy),       MYSQL_SYSVAR(concurrency_tickets),
     MYSQL_SYSVAR(queue_timeout),      MYSQL_SYSVAR(max_queue),    MYSQL_SYSVAR(io_depth),
     MYSQL_SYSVAR(lock_waiters),       MYSQL_SYSVAR(quantum),      MYSQL_SYSVAR(overtakes),
-    MYSQL_SYSVAR(stall_after),       
+    MYSQL_SYSVAR(stall_after),        MYSQL_SYSVAR(lend_sleepers),
     MYSQL_SYSVAR(wait_mask),          MYSQL_SYSVAR(bypass),       nullptr,
 };
 

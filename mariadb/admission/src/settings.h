@@ -26,6 +26,9 @@ flifo_admission_t admission();
 // Whether statements have to ask at all: false with `flifo_thread_concurrency` 0.
 bool is_on();
 
+// Whether the places of statements that sleep are lent: `flifo_lend_sleepers`.
+bool lends_sleepers();
+
 // Whether this session asks nobody, by its `flifo_bypass`.
 bool bypasses(MYSQL_THD thd);
 

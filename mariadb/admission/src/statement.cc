@@ -5,6 +5,7 @@
 #include "queueing.h"
 #include "rowlocks.h"
 #include "settings.h"
+#include "sleepers.h"
 #include "text.h"
 
 #include <mysql/service_kill_statement.h>
@@ -194,12 +195,14 @@ void leave(Connection &connection) {
   connection.in_statement = connection.passes = connection.failed = false;
   if (passed) return;
   rowlocks::wait_ends(connection);
+  sleepers::goes_out(connection);
   // Not inside if it was refused, or the limit was lifted meanwhile.
   flifo_exit(connection.session);
 }
 
 // A statement begins whose id is this, or not known (0).
 void begin_any(Connection &connection, unsigned long long query_id, bool passes) {
+  sleepers::serves(connection);
   connection.in_statement = true;
   connection.passes = passes;
   connection.query_id = query_id;
@@ -211,6 +214,7 @@ void begin_any(Connection &connection, unsigned long long query_id, bool passes)
 void begin(Connection &connection, MYSQL_THD thd, unsigned long long query_id, const Text &text) {
   begin_any(connection, query_id, false);
   enter(connection, thd, text);
+  sleepers::comes_in(connection);
 }
 
 // One that asks nobody. What it runs asks nobody either, whatever is set meanwhile: it may have locked what those who have places
@@ -387,6 +391,16 @@ void on_event(MYSQL_THD thd, unsigned event_class, const void *event) {
     on_general(thd, *static_cast<const mysql_event_general *>(event));
   else if (event_class == MYSQL_AUDIT_CONNECTION_CLASS)
     on_connection(thd, *static_cast<const mysql_event_connection *>(event));
+}
+
+void on_work_done(MYSQL_THD thd) {
+  Connection *connection = connections::find(thd);
+  // One within it is not the statement; and what it says of itself before it has begun is of another.
+  if (connection == nullptr || !connection->in_statement || connection->passes || connection->within ||
+      connection->executes || connection->waits != 0)
+    return;
+  sleepers::goes_out(*connection);
+  flifo_exit(connection->session);
 }
 
 void on_release(MYSQL_THD thd) {

@@ -4,6 +4,7 @@
 
 #include "rowlocks.h"
 #include "settings.h"
+#include "sleepers.h"
 #include "statement.h"
 
 #include <cstddef>
@@ -23,13 +24,13 @@ struct Times {
 // What one SHOW STATUS shows. It is read by the thread that fills it, before that thread fills it again.
 struct Shown {
   flifo_snapshot_t snapshot;
-  unsigned long long bypassed, refused_timeout, refused_queue_full;
+  unsigned long long lent, lent_now, bypassed, refused_timeout, refused_queue_full;
   uint32_t lock_waiters;
   const char *policy;
   char line[1024];
   Times queued, woken, inside, waits[FLIFO_WAIT_KINDS];
   // Each name and value, and one that ends the list.
-  st_mysql_show_var variables[27 + 6 * (3 + FLIFO_WAIT_KINDS) + 1];
+  st_mysql_show_var variables[29 + 6 * (3 + FLIFO_WAIT_KINDS) + 1];
   char names[6 * (3 + FLIFO_WAIT_KINDS)][32];
 };
 
@@ -81,6 +82,8 @@ void fill(Shown &shown) {
   memset(&now, 0, sizeof now);
   flifo_snapshot(settings::admission(), &now, sizeof now);
   shown.bypassed = statement::bypassed.load(std::memory_order_relaxed);
+  shown.lent = sleepers::lent.load(std::memory_order_relaxed);
+  shown.lent_now = sleepers::lent_now.load(std::memory_order_relaxed);
   // The scheduler refuses also transactions, which then come in past the limit.
   shown.refused_timeout = statement::refused_timeout.load(std::memory_order_relaxed);
   shown.refused_queue_full = statement::refused_queue_full.load(std::memory_order_relaxed);
@@ -117,6 +120,8 @@ void fill(Shown &shown) {
   list.add("cancelled", now.cancelled);
   list.add("stalls_broken", now.stalls_broken);
   list.add("promoted", now.promoted);
+  list.add("lent", shown.lent);
+  list.add("lent_now", shown.lent_now);
   list.add("bypassed", shown.bypassed);
   list.add("state_line", shown.line);
   list.add("queued", shown.queued);

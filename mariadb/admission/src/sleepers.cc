@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+#include "sleepers.h"
+
+#include "queueing.h"
+#include "settings.h"
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <system_error>
+#include <thread>
+
+namespace flifo::sleepers {
+
+std::atomic<unsigned long long> lent{0}, lent_now{0};
+
+// A thread of the server. Never given back to the system, only used again.
+struct Thread {
+  std::atomic<int> tid{0};
+  std::atomic<const Connection *> serves{nullptr};
+  Thread *next_free = nullptr;
+};
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+// A look costs some microseconds for each one inside. Most sleep for less than the time between two of those that are SOON.
+constexpr microseconds SELDOM{10000}, SOON{300};
+// Those whose place is lent are mostly gone before they are seen to run again.
+constexpr microseconds LENT_EVERY{2000};
+// So many times as long as the last look took, at least: there may be hundreds that sleep.
+constexpr int LOOK_SHARE = 4;
+// A hot row is handed on in microseconds, and whoever waits for it shall keep others out. One that takes so long has an owner that
+// is idle, or waits for a disk.
+constexpr milliseconds ROW_WAIT_IS_LONG{5};
+
+// How many are let in at once at most, if all inside sleep.
+constexpr unsigned BURST_MAX = 256;
+
+// Who is inside, for the one that looks: so that it need not look at a thousand connections. Who finds no slot is not looked at.
+constexpr unsigned SLOTS = 512, PROBES = 8;
+std::atomic<Connection *> slots[SLOTS];
+
+std::mutex free_mutex;
+Thread *free_list;
+
+// This thread's record, given back when it ends.
+class Mine {
+ public:
+  Thread *get() {
+    if (thread != nullptr) return thread;
+    {
+      std::lock_guard<std::mutex> guard(free_mutex);
+      if ((thread = free_list) != nullptr) free_list = thread->next_free;
+    }
+    if (thread == nullptr) thread = new (std::nothrow) Thread;
+    if (thread != nullptr) thread->tid.store(static_cast<int>(syscall(SYS_gettid)), std::memory_order_relaxed);
+    return thread;
+  }
+
+  ~Mine() {
+    if (thread == nullptr) return;
+    thread->serves.store(nullptr, std::memory_order_relaxed);
+    std::lock_guard<std::mutex> guard(free_mutex);
+    thread->next_free = free_list;
+    free_list = thread;
+  }
+
+ private:
+  Thread *thread = nullptr;
+};
+
+thread_local Mine mine;
+
+// Reads a small file of a thread in /proc. False if there is none.
+bool read_file(int tid, const char *name, char (&text)[512]) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/self/task/%d/%s", tid, name);
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  const ssize_t length = read(file, text, sizeof text - 1);
+  close(file);
+  if (length <= 0) return false;
+  text[length] = '\0';
+  return true;
+}
+
+// Whether a connection's thread sleeps; then how long it has run so far in its life, which tells whether it has since.
+bool is_asleep(const Connection &connection, unsigned long long &run_ns) {
+  run_ns = 0;
+  const Thread *thread = connection.thread.load(std::memory_order_acquire);
+  // In a pool of threads the connection waits without one.
+  if (thread == nullptr || thread->serves.load(std::memory_order_relaxed) != &connection) return true;
+  const int tid = thread->tid.load(std::memory_order_relaxed);
+  char text[512];
+  if (!read_file(tid, "stat", text)) return false;
+  // Behind its name, in which there may be anything.
+  const char *state = strrchr(text, ')');
+  if (state == nullptr || state[1] != ' ' || (state[2] != 'S' && state[2] != 'D')) return false;
+  if (!read_file(tid, "schedstat", text)) return false;
+  run_ns = strtoull(text, nullptr, 10);
+  return true;
+}
+
+// What a look has found.
+struct Found {
+  // Somebody sleeps who did not at the look before, and is no longer waited for than the next look.
+  bool suspects = false;
+  bool lends = false;
+  unsigned lent = 0;
+  // Places are held by some that do not sleep, as far as is known.
+  bool runs = false;
+};
+
+flifo_canceller_t lender_of(const Connection &connection) {
+  return {connection.lender.load(std::memory_order_acquire)};
+}
+
+void look_at(Connection &connection, Clock::time_point now, bool at_lent, bool lends, Found &found) {
+  Connection::Seen &seen = connection.seen;
+  const unsigned stay = connection.stay.load(std::memory_order_acquire);
+  if (seen.stay != stay) seen = {stay, false, false, 0, {}};
+  if (seen.is_lent && !at_lent && lends) {
+    found.lent++;
+    return;
+  }
+  unsigned long long run_ns = 0;
+  const bool sleeps = lends && is_asleep(connection, run_ns);
+  if (seen.is_lent) {
+    if (sleeps && run_ns == seen.run_ns) {
+      found.lent++;
+      return;
+    }
+    // It may have left meanwhile, and taken it back itself.
+    flifo_take_back_place(lender_of(connection));
+    seen.is_lent = false;
+  }
+  if (!sleeps || !seen.sleeps || seen.run_ns != run_ns) {
+    seen.sleeps = sleeps;
+    seen.run_ns = run_ns;
+    seen.since = now;
+    found.suspects |= sleeps;
+    found.runs = true;
+    return;
+  }
+  if (connection.waits_for_row.load(std::memory_order_relaxed) && now - seen.since < ROW_WAIT_IS_LONG) {
+    found.runs = true;
+    return;
+  }
+  // Not if it has given its place up, as it does for a wait that the server tells.
+  if (flifo_lend_place(lender_of(connection)) != FLIFO_OK) return;
+  seen.is_lent = found.lends = true;
+  found.lent++;
+  lent.fetch_add(1, std::memory_order_relaxed);
+}
+
+Found look(Clock::time_point now, bool at_lent, bool lends) {
+  Found found;
+  for (const auto &slot : slots)
+    if (Connection *connection = slot.load(std::memory_order_acquire))
+      look_at(*connection, now, at_lent, lends, found);
+  lent_now.store(found.lent, std::memory_order_relaxed);
+  return found;
+}
+
+std::mutex mutex;
+std::condition_variable stop_asked;
+bool stopping;
+std::thread watcher;
+
+void watch() {
+  std::unique_lock<std::mutex> lock(mutex);
+  Clock::time_point looked_at_lent{}, lent_last{};
+  Clock::duration pause = SELDOM;
+  unsigned burst = 0;
+  while (!stop_asked.wait_for(lock, pause, [] { return stopping; })) {
+    pause = SELDOM;
+    const bool lends = settings::lends_sleepers();
+    const bool any_lent = lent_now.load(std::memory_order_relaxed) != 0;
+    if (!any_lent && (!lends || queueing::length() == 0)) continue;
+    const Clock::time_point now = Clock::now();
+    const bool at_lent = now - looked_at_lent >= LENT_EVERY;
+    if (at_lent) looked_at_lent = now;
+    const Found found = look(now, at_lent, lends);
+    if (found.lends) lent_last = now;
+    // If all sleep, those that come in next likely will: then one look after the other would let in too few for whatever they all
+    // wait for together, such as one sync of the log.
+    burst = found.runs ? burst / 2 : std::min(2 * burst + 1, BURST_MAX);
+    if (!found.runs && found.lent != 0 && lends) flifo_admit_past_limit(settings::admission(), burst);
+    if (found.lent != 0) pause = LENT_EVERY;
+    if (found.suspects || now - lent_last < SELDOM) pause = SOON;
+    pause = std::max(pause, LOOK_SHARE * (Clock::now() - now));
+  }
+}
+
+}  // namespace
+
+void serves(Connection &connection) {
+  Thread *thread = mine.get();
+  if (thread != nullptr) thread->serves.store(&connection, std::memory_order_relaxed);
+  connection.thread.store(thread, std::memory_order_release);
+}
+
+void comes_in(Connection &connection) {
+  connection.stay.fetch_add(1, std::memory_order_release);
+  const auto first = static_cast<unsigned>(reinterpret_cast<uintptr_t>(&connection) / sizeof connection);
+  for (unsigned probe = 0; probe < PROBES; probe++) {
+    std::atomic<Connection *> &slot = slots[(first + probe) % SLOTS];
+    Connection *nobody = nullptr;
+    if (!slot.compare_exchange_strong(nobody, &connection, std::memory_order_release, std::memory_order_relaxed))
+      continue;
+    connection.slot = &slot;
+    return;
+  }
+}
+
+void goes_out(Connection &connection) {
+  if (connection.slot == nullptr) return;
+  connection.slot->store(nullptr, std::memory_order_release);
+  connection.slot = nullptr;
+}
+
+bool start_watching() {
+  stopping = false;
+  try {
+    watcher = std::thread(watch);
+  } catch (const std::system_error &) {
+    return false;
+  }
+  return true;
+}
+
+void stop_watching() {
+  {
+    std::lock_guard<std::mutex> guard(mutex);
+    stopping = true;
+  }
+  stop_asked.notify_all();
+  watcher.join();
+}
+
+}  // namespace flifo::sleepers
