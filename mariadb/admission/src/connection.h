@@ -72,8 +72,9 @@ struct Connection {
   std::atomic<bool> waits_for_row{false};
   bool gave_up_place;
 
-  // For the one that looks for sleepers. The thread that serves it, and the number of its stays inside so far; `lender` is the
+  // For the one that looks for sleepers. It is in a wait that the server tells. The thread that serves it, and the number of its stays inside so far; `lender` is the
   // canceller's id.
+  std::atomic<bool> tells_wait{false};
   std::atomic<sleepers::Thread *> thread{nullptr};
   std::atomic<unsigned> stay{0};
   std::atomic<uint64_t> lender{0};

@@ -156,7 +156,10 @@ void look_at(Connection &connection, Clock::time_point now, bool at_lent, bool l
     found.runs = true;
     return;
   }
-  if (connection.waits_for_row.load(std::memory_order_relaxed) && now - seen.since < ROW_WAIT_IS_LONG) {
+  const bool waits_for_row = connection.waits_for_row.load(std::memory_order_relaxed);
+  const bool tells_wait = connection.tells_wait.load(std::memory_order_relaxed);
+  // What else the server tells keeps its place because `flifo_wait_mask` or `flifo_io_depth` says so, or has none.
+  if (waits_for_row ? now - seen.since < ROW_WAIT_IS_LONG : tells_wait) {
     found.runs = true;
     return;
   }

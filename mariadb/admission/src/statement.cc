@@ -209,6 +209,7 @@ void begin_any(Connection &connection, unsigned long long query_id, bool passes)
   connection.executes = connection.within = connection.failed = false;
   connection.kept_out = FLIFO_OK;
   connection.waits = 0;
+  connection.tells_wait.store(false, std::memory_order_relaxed);
 }
 
 void begin(Connection &connection, MYSQL_THD thd, unsigned long long query_id, const Text &text) {

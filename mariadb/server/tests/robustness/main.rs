@@ -15,6 +15,7 @@ mod locks;
 mod pool;
 mod replica;
 mod shutdown;
+mod sleepers;
 mod statements;
 mod storm;
 
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         storm::subject(),
         locks::subject(),
         disk::subject(),
+        sleepers::subject(),
         install::subject(),
         install::pool(),
         admin::subject(),

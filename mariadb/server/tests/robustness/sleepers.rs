@@ -1,0 +1,116 @@
+//! Statements that sleep in their places without a word: for a sync of the log that takes its time, or for a row that an
+//! idle transaction holds. Others go on meanwhile. Nothing else would let them: no stall is broken here.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::support::rest::until;
+use super::support::*;
+
+pub(crate) fn subject() -> Subject {
+    Subject {
+        name: "sleepers",
+        options: with_slow_syncs(),
+        tests: vec![
+            ("who_waits_for_the_log_holds_no_place", who_waits_for_the_log_holds_no_place),
+            ("the_place_of_one_that_syncs_the_log_is_lent", the_place_of_one_that_syncs_the_log_is_lent),
+            ("the_place_of_one_that_waits_for_a_row_is_lent", the_place_of_one_that_waits_for_a_row_is_lent),
+        ],
+    }
+}
+
+/// Where the device is told to hold its syncs.
+fn hold() -> PathBuf {
+    std::env::temp_dir().join(format!("flifo-hold-syncs-{}", std::process::id()))
+}
+
+/// The syncs wait while this lives.
+struct Held;
+
+impl Held {
+    fn begin() -> Held {
+        File::create(hold()).unwrap();
+        Held
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        fs::remove_file(hold()).unwrap();
+    }
+}
+
+fn with_slow_syncs() -> Options {
+    let library = std::env::temp_dir().join(format!("flifo-slow-sync-{}.so", std::process::id()));
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/robustness/slow_sync.c");
+    let built =
+        Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).arg("-ldl").status();
+    assert!(built.expect("a C compiler").success());
+    let mut preload = library.into_os_string();
+    if let Some(sanitizer) = std::env::var_os("FLIFO_SANITIZER") {
+        preload = [sanitizer, ":".into(), preload].into_iter().collect();
+    }
+    with_plugin()
+        .flush_log_at_commit(1)
+        .environment("LD_PRELOAD", preload)
+        .environment("FLIFO_HOLD_SYNCS", hold())
+}
+
+fn until_state(server: &PrivateServer, id: u32, state: &str) {
+    let mut root = admin(server);
+    let text = format!("SELECT state FROM information_schema.processlist WHERE id = {id}");
+    until(state, || {
+        root.query_first::<Option<String>, _>(&text).unwrap().flatten().as_deref() == Some(state)
+    });
+}
+
+fn update(server: &PrivateServer, id: u32) -> Running {
+    Running::start(server, &format!("UPDATE t SET k = k + 1 WHERE id = {id}"))
+}
+
+/// The first syncs, in its place; the second is the next to sync, which the server tells; what the others wait for it does not tell.
+fn who_waits_for_the_log_holds_no_place(server: &PrivateServer) {
+    set(server, "thread_concurrency", "2");
+    let held = Held::begin();
+    let first = update(server, 1);
+    until_state(server, first.id, "Commit");
+    let others: Vec<_> = (2..10).map(|id| update(server, id)).collect();
+    for other in &others[1..] {
+        until_state(server, other.id, "Updating status");
+    }
+    assert_eq!(code(run(&mut app(server), "SELECT COUNT(*) FROM t")), 0);
+    assert!(!first.is_over(), "its sync is held");
+    drop(held);
+    assert_eq!(code(first.end()), 0);
+    others.into_iter().for_each(|other| assert_eq!(code(other.end()), 0));
+}
+
+fn the_place_of_one_that_syncs_the_log_is_lent(server: &PrivateServer) {
+    set(server, "thread_concurrency", "1");
+    set(server, "lend_sleepers", "ON");
+    let before = server.status_number("Flifo_lent").unwrap();
+    let held = Held::begin();
+    let first = update(server, 1);
+    until_state(server, first.id, "Commit");
+    assert_eq!(code(run(&mut app(server), "SELECT COUNT(*) FROM t")), 0);
+    assert!(!first.is_over(), "its sync is held");
+    assert!(server.status_number("Flifo_lent").unwrap() > before);
+    drop(held);
+    assert_eq!(code(first.end()), 0);
+}
+
+fn the_place_of_one_that_waits_for_a_row_is_lent(server: &PrivateServer) {
+    set(server, "thread_concurrency", "1");
+    set(server, "lend_sleepers", "ON");
+    let mut idle = app(server);
+    for statement in ["BEGIN", "UPDATE t SET k = k + 1 WHERE id = 1"] {
+        assert_eq!(code(run(&mut idle, statement)), 0);
+    }
+    let waiters: Vec<_> = (0..3).map(|_| update(server, 1)).collect();
+    until("all wait for the row", || server.status_number("Flifo_lock_waiters").unwrap() == 3);
+    assert_eq!(code(run(&mut app(server), "SELECT COUNT(*) FROM t")), 0);
+    assert!(waiters.iter().all(|waiter| !waiter.is_over()));
+    assert_eq!(code(run(&mut idle, "COMMIT")), 0);
+    waiters.into_iter().for_each(|waiter| assert_eq!(code(waiter.end()), 0));
+}
