@@ -10,6 +10,10 @@ use crate::statistics::Spread;
 
 pub(crate) const FIGURES: &str = include_str!("../published/results.toml");
 
+/// Fewer connections than these say nothing of a claim about many: with 64 the published server that falls is still at
+/// its peak.
+const MANY_CONNECTIONS: u32 = 128;
+
 /// The curve this project exists for: FLIFO against the server as it was.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -112,7 +116,9 @@ pub enum Verdict {
     NotShown,
     /// Every round on the other side.
     Fails,
-    /// The run has no cells for it.
+    /// A single round has no spread.
+    CannotBeTold,
+    /// The run has no cells for it, or only of few connections.
     NotMeasured,
 }
 
@@ -124,6 +130,7 @@ impl Verdict {
             Verdict::Weaker => "holds, but weaker",
             Verdict::NotShown => "not shown here",
             Verdict::Fails => "does not hold here",
+            Verdict::CannotBeTold => "cannot be told",
             Verdict::NotMeasured => "not measured",
         }
     }
@@ -133,6 +140,9 @@ impl Verdict {
         let Some(measured) = measured else {
             return Verdict::NotMeasured;
         };
+        if measured.count < 2 {
+            return Verdict::CannotBeTold;
+        }
         // Logarithms, so that half of an effect means the same above and below 1.
         let side = published.ln().signum();
         let (low, high) = (measured.min.ln() * side, measured.max.ln() * side);
@@ -152,6 +162,7 @@ impl Verdict {
     fn of_constancy(measured: Option<Spread>, published: f64) -> Verdict {
         match measured {
             None => Verdict::NotMeasured,
+            Some(share) if share.count < 2 => Verdict::CannotBeTold,
             Some(share) if share.median >= published => Verdict::Holds,
             Some(share) if share.max >= published => Verdict::NotShown,
             Some(_) => Verdict::Fails,
@@ -182,31 +193,44 @@ pub fn compare(panel: &Panel<'_>, published: &Flifo2009) -> Vec<Comparison> {
     if flifo.is_none() && fifo.is_none() {
         return Vec::new();
     }
-    let threads = flifo.zip(fifo).and_then(|(a, b)| panel.last_common(a, b));
+    let is_many = |threads: &u32| *threads >= MANY_CONNECTIONS;
+    let threads = flifo.zip(fifo).and_then(|(a, b)| panel.last_common(a, b)).filter(is_many);
     let at_last = |figure| {
         let (flifo, fifo) = flifo.zip(fifo)?;
         let threads = threads?;
         ratio(flifo.at(threads)?, fifo.at(threads)?, figure)
     };
-    let last = threads.map_or("the last point".to_owned(), |threads| format!("{threads} connections"));
+    let last = threads.map_or(String::new(), |threads| format!(" (with {threads} connections here)"));
+    let flatness = |curve: Option<&Curve<'_>>| {
+        curve.filter(|curve| is_many(&curve.last().key.threads)).and_then(Curve::flatness)
+    };
     vec![
         gain(at_last(throughput), published, &last),
-        flat(flifo, published),
-        falling(fifo, published),
+        flat(flatness(flifo), published),
+        falling(flatness(fifo), published),
         fewer_switches(at_last(switches_per_s), published, &last),
         switches_each(at_last(switches_per_statement), &last),
     ]
 }
 
+// Why no verdict is given.
+const ONE_ROUND: &str = "a single round has no spread: --rounds 3";
+const NOT_BOTH: &str = "not measured here: it takes flifo and fifo with 128 connections or more";
+const NO_FLIFO: &str =
+    "not measured here: it takes flifo with 128 connections or more, and with fewer, 8 at least";
+const NO_FIFO: &str =
+    "not measured here: it takes fifo with 128 connections or more, and with fewer, 8 at least";
+
 fn gain(measured: Option<Spread>, published: &Flifo2009, last: &str) -> Comparison {
     let figure = published.flifo.last_per_s() / published.original.last_per_s();
     let verdict = Verdict::of_ratio(measured, figure);
     let tail = match verdict {
-        Verdict::Holds => "FLIFO is clearly faster here too".to_owned(),
-        Verdict::Weaker => "FLIFO is faster here too, by less".to_owned(),
-        Verdict::NotShown => "the rounds here do not tell the two apart".to_owned(),
-        Verdict::Fails => "FLIFO is not faster here".to_owned(),
-        Verdict::NotMeasured => "not measured here: it takes flifo and fifo".to_owned(),
+        Verdict::Holds => "FLIFO is clearly faster here too",
+        Verdict::Weaker => "FLIFO is faster here too, by less",
+        Verdict::NotShown => "the rounds here do not tell the two apart",
+        Verdict::Fails => "FLIFO is not faster here",
+        Verdict::CannotBeTold => ONE_ROUND,
+        Verdict::NotMeasured => NOT_BOTH,
     };
     Comparison {
         claim: "throughput, flifo / fifo, most connections",
@@ -214,42 +238,37 @@ fn gain(measured: Option<Spread>, published: &Flifo2009, last: &str) -> Comparis
         measured,
         verdict: Some(verdict),
         sentence: sentence(
-            format!("With {last}, FLIFO does {figure:.2} times FIFO's work as published"),
+            format!("FLIFO does {figure:.2} times FIFO's work as published{last}"),
             measured,
             tail,
         ),
     }
 }
 
-fn flat(flifo: Option<&Curve<'_>>, published: &Flifo2009) -> Comparison {
+fn flat(measured: Option<Spread>, published: &Flifo2009) -> Comparison {
     let figure = published.flifo.flatness();
-    let measured = flifo.and_then(Curve::flatness);
     let verdict = Verdict::of_constancy(measured, figure);
     let tail = match verdict {
         Verdict::Holds | Verdict::Weaker => "it stays level here too",
         Verdict::NotShown => "some rounds reach the published mark and some do not",
         Verdict::Fails => "it keeps less of its peak here",
-        Verdict::NotMeasured => "not measured here: it takes flifo",
+        Verdict::CannotBeTold => ONE_ROUND,
+        Verdict::NotMeasured => NO_FLIFO,
     };
     Comparison {
         claim: "flifo, last point / peak",
         published: Some(figure),
         measured,
         verdict: Some(verdict),
-        sentence: sentence(
-            format!("FLIFO keeps {figure:.2} of its peak as published"),
-            measured,
-            tail.into(),
-        ),
+        sentence: sentence(format!("FLIFO keeps {figure:.2} of its peak as published"), measured, tail),
     }
 }
 
-fn falling(fifo: Option<&Curve<'_>>, published: &Flifo2009) -> Comparison {
+fn falling(measured: Option<Spread>, published: &Flifo2009) -> Comparison {
     let figure = published.original.flatness();
-    let measured = fifo.and_then(Curve::flatness);
     let verdict = match measured {
         // The last point is the peak: nothing falls.
-        Some(share) if share.min >= 1.0 => Verdict::Fails,
+        Some(share) if share.min >= 1.0 && share.count > 1 => Verdict::Fails,
         _ => Verdict::of_ratio(measured, figure),
     };
     let tail = match verdict {
@@ -257,18 +276,15 @@ fn falling(fifo: Option<&Curve<'_>>, published: &Flifo2009) -> Comparison {
         Verdict::Weaker => "it falls here too, by less",
         Verdict::NotShown => "some rounds fall and some do not",
         Verdict::Fails => "it does not fall here",
-        Verdict::NotMeasured => "not measured here: it takes fifo",
+        Verdict::CannotBeTold => ONE_ROUND,
+        Verdict::NotMeasured => NO_FIFO,
     };
     Comparison {
         claim: "fifo, last point / peak",
         published: Some(figure),
         measured,
         verdict: Some(verdict),
-        sentence: sentence(
-            format!("FIFO falls to {figure:.2} of its peak as published"),
-            measured,
-            tail.into(),
-        ),
+        sentence: sentence(format!("FIFO falls to {figure:.2} of its peak as published"), measured, tail),
     }
 }
 
@@ -280,7 +296,8 @@ fn fewer_switches(measured: Option<Spread>, published: &Flifo2009, last: &str) -
         Verdict::Weaker => "it switches less here too, by a smaller step",
         Verdict::NotShown => "the rounds here do not tell the two apart",
         Verdict::Fails => "it does not switch less in a second here",
-        Verdict::NotMeasured => "not measured here: it takes flifo and fifo",
+        Verdict::CannotBeTold => ONE_ROUND,
+        Verdict::NotMeasured => NOT_BOTH,
     };
     Comparison {
         claim: "context switches per second, flifo / fifo",
@@ -288,9 +305,9 @@ fn fewer_switches(measured: Option<Spread>, published: &Flifo2009, last: &str) -
         measured,
         verdict: Some(verdict),
         sentence: sentence(
-            format!("Context switches per second are {figure:.2} of FIFO's as published (with {last} here)"),
+            format!("Context switches per second are {figure:.2} of FIFO's as published{last}"),
             measured,
-            tail.into(),
+            tail,
         ),
     }
 }
@@ -303,7 +320,7 @@ fn switches_each(measured: Option<Spread>, last: &str) -> Comparison {
         verdict: None,
         sentence: match measured {
             Some(share) => format!(
-                "Per statement, with {last}, FLIFO needs {} of FIFO's context switches here; no such figure was published.",
+                "Per statement FLIFO needs {} of FIFO's context switches{last}; no such figure was published.",
                 with_range(share)
             ),
             None => "Context switches per statement were not measured for both here.".into(),
@@ -311,7 +328,7 @@ fn switches_each(measured: Option<Spread>, last: &str) -> Comparison {
     }
 }
 
-fn sentence(published: String, measured: Option<Spread>, tail: String) -> String {
+fn sentence(published: String, measured: Option<Spread>, tail: &str) -> String {
     match measured {
         Some(spread) => format!("{published}, {} here: {tail}.", with_range(spread)),
         None => format!("{published}; {tail}."),
@@ -381,7 +398,53 @@ mod tests {
         let panels = analysis::panels(&results);
         let comparisons = compare(&panels[0], &Flifo2009::load());
         assert_eq!(comparisons[0].verdict, Some(Verdict::NotMeasured));
-        assert!(comparisons[0].sentence.ends_with("not measured here: it takes flifo and fifo."));
+        let sentence = &comparisons[0].sentence;
+        assert!(
+            sentence.ends_with("not measured here: it takes flifo and fifo with 128 connections or more."),
+            "{sentence}"
+        );
         assert_eq!(comparisons[1].verdict, Some(Verdict::Holds));
+    }
+
+    /// The verdicts of a run with so many of the made-up one's rounds, and with these connections only.
+    fn verdicts(threads: &[u32], rounds: usize) -> Vec<Verdict> {
+        let mut results = fixture::results();
+        results.cells.retain(|cell| threads.contains(&cell.key.threads));
+        results.cells.iter_mut().for_each(|cell| cell.rounds.truncate(rounds));
+        let panels = analysis::panels(&results);
+        compare(&panels[0], &Flifo2009::load()).iter().filter_map(|comparison| comparison.verdict).collect()
+    }
+
+    #[test]
+    fn few_connections_or_a_single_usable_point_give_no_verdict() {
+        let none = [Verdict::NotMeasured; 4];
+        for few in [&[1][..], &[8], &[1, 8], &[1, 2, 4], &[8, 16, 64]] {
+            assert_eq!(verdicts(few, 5), none, "{few:?}");
+        }
+        // A peak sought among one point is that point: nothing is known of a fall.
+        for one in [&[1024][..], &[1, 1024], &[1, 4, 128]] {
+            let verdicts = verdicts(one, 5);
+            assert_eq!(verdicts[1..3], none[..2], "{one:?}");
+            assert!(![verdicts[0], verdicts[3]].contains(&Verdict::NotMeasured), "{one:?}");
+        }
+        assert!(!verdicts(&[16, 1024], 5).contains(&Verdict::NotMeasured));
+        let published = Flifo2009::load();
+        let fallen = published.threads.iter().zip(&published.original.transactions_per_s);
+        let (at, _) = fallen.max_by(|(_, a), (_, b)| a.total_cmp(b)).unwrap();
+        assert!(*at < MANY_CONNECTIONS, "the published peak is at {at}");
+        assert!(
+            [NOT_BOTH, NO_FLIFO, NO_FIFO].iter().all(|why| why.contains(&format!(" {MANY_CONNECTIONS} ")))
+        );
+    }
+
+    #[test]
+    fn a_single_round_gives_no_verdict() {
+        assert_eq!(verdicts(&[16, 1024], 1), [Verdict::CannotBeTold; 4]);
+        assert!(!verdicts(&[16, 1024], 2).contains(&Verdict::CannotBeTold));
+        let mut one = spread(1.0, 1.0, 1.0).unwrap();
+        one.count = 1;
+        let level = falling(Some(one), &Flifo2009::load());
+        assert_eq!(level.verdict, Some(Verdict::CannotBeTold));
+        assert!(level.sentence.ends_with("1.00 (one round) here: a single round has no spread: --rounds 3."));
     }
 }

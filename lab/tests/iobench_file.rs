@@ -36,7 +36,7 @@ fn what_is_saved_is_read_back() {
 #[test]
 fn missing_keys_are_not_measured_and_medians_are_computed() {
     let json = r#"{"schema": 1, "kind": "iobench", "from_the_future": 7, "cells": [{"workload": "log",
-        "iops_median": 1.0, "rounds": [{"iops": 10.0}, {"iops": 30.0, "colour": "blue"}]}]}"#;
+        "concurrency": 1, "iops_median": 1.0, "rounds": [{"iops": 10.0}, {"iops": 30.0, "colour": "blue"}]}]}"#;
     let results = IoResults::from_json(json).unwrap();
     assert_eq!(results.cells[0].iops_median, Some(20.0), "computed from the rounds, not believed");
     assert_eq!((results.cells[0].p99_us_median, results.storage.rotational), (None, None));
@@ -85,4 +85,19 @@ fn what_cannot_be_shown_is_refused_in_one_line() {
     assert!(matches!(error, ReportError::Empty), "{error}");
     let (_, picture) = refuse(&fixture::study("ext4").to_json(), true);
     assert!(picture.contains("--html"), "{picture}");
+
+    let cell = |concurrency: u32, figure: &str| {
+        let round = format!(r#"{{"iops": 10.0, {figure}}}"#);
+        let key = format!(r#""workload": "log", "concurrency": {concurrency}"#);
+        format!(r#"{{"schema": 1, "kind": "iobench", "cells": [{{{key}, "rounds": [{round}]}}]}}"#)
+    };
+    assert!(IoResults::from_json(&cell(1, r#""elapsed_s": 1.0"#)).is_ok());
+    for (json, wanted) in [
+        (cell(0, r#""elapsed_s": 1.0"#), "a cell has a concurrency of 0"),
+        (cell(1, r#""mb_per_s": -1e308"#), "mb_per_s is -1e+308, which cannot be"),
+        (cell(1, r#""write_latency": {"p99_us": 1e300}"#), "p99_us is 1e+300, which cannot be"),
+    ] {
+        let (_, message) = refuse(&json, false);
+        assert!(message.starts_with("not a results file of flifo") && message.contains(wanted), "{message}");
+    }
 }

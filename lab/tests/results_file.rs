@@ -66,9 +66,28 @@ fn bad_files_are_refused_in_one_line_that_says_why() {
     };
     assert!(Results::from_json(&cell(1, "10")).is_ok());
     assert!(refuse(&cell(0, "10")).contains("a cell has 0 threads"));
-    assert!(refuse(&cell(1, "1e308")).contains("statements per second"));
-    assert!(refuse(&cell(1, "-1")).contains("statements per second"));
+    assert!(refuse(&cell(1, "1e308")).contains("throughput_per_s is 1e+308, which cannot be"));
+    assert!(refuse(&cell(1, "-1")).contains("throughput_per_s is -1.0, which cannot be"));
     assert!(refuse(&cell(1, "1e999")).contains("number out of range"));
+    // Every figure, wherever it stands.
+    let with = |figure: &str| cell(1, &format!("10, {figure}"));
+    assert!(refuse(&with(r#""p99_ms": -1e308"#)).contains("p99_ms is -1e+308"));
+    assert!(refuse(&with(r#""retries": 18446744073709551615"#)).contains("retries is 18446744073709551615"));
+    assert!(refuse(&with(r#""seconds": [{"at_s": 1, "cpu_user": -3}]"#)).contains("cpu_user is -3.0"));
+    let head = |figure: &str| format!(r#"{{"schema": 1, {figure}, "cells": []}}"#);
+    assert!(refuse(&head(r#""elapsed_s": 1e300"#)).contains("elapsed_s is 1e+300"));
+    assert!(Results::from_json(&head(r#""settings": {"seed": 18446744073709551615}"#)).is_ok());
+}
+
+#[test]
+fn counts_of_a_file_are_added_up_without_overflow() {
+    let round = r#"{"throughput_per_s": 1, "retries": 1000000000000000000}"#;
+    let json = format!(
+        r#"{{"schema": 1, "cells": [{{"target": "engine", "front": "socket", "policy": "fifo", "concurrency": 4,
+        "tickets": 1, "threads": 1, "rounds": [{}]}}]}}"#,
+        [round; 20].join(",")
+    );
+    assert_eq!(Results::from_json(&json).unwrap().cells[0].summary.retries_sum, Some(u64::MAX));
 }
 
 #[test]

@@ -21,7 +21,7 @@ use crate::plan::{Plan, Step};
 use crate::report::{self, Form};
 use crate::results::{Peer, Results, Round, RunSettings};
 use crate::row::{self, Row};
-use crate::store::Store;
+use crate::store::{Loaded, Store};
 use crate::workload::Workload;
 
 /// What a thread takes of memory: touched stack, kernel objects, a connection's cache.
@@ -145,15 +145,15 @@ fn measure(plan: &Plan, temp: &TempDir, progress: &Progress, results: &mut Resul
             return Ok(Ended::Interrupted);
         }
         bar.running(&format!("loading {}", driver.about.name));
-        bases.push(
-            match load(plan, bases.len(), &temp.path().join(driver.about.name), &mut rows.iter().copied()) {
-                Ok(base) => Some(base),
-                Err(text) => {
-                    failed(results, &bar, driver.about.name, "the load", &text);
-                    None
-                }
-            },
-        );
+        let dir = temp.path().join(driver.about.name);
+        let loaded = load(plan, bases.len(), &dir, &mut rows.iter().copied());
+        bases.push(match loaded.and_then(|loaded| opened(plan, loaded)) {
+            Ok(base) => Some(base),
+            Err(text) => {
+                failed(results, &bar, driver.about.name, "the load", &text);
+                None
+            }
+        });
     }
     let mut kept: Option<Rig> = None;
     for step in &steps {
@@ -235,9 +235,15 @@ fn failed(results: &mut Results, bar: &SweepBar, peer: &str, what: &str, text: &
 }
 
 /// Loads a peer into a new directory.
-fn load(plan: &Plan, peer: usize, dir: &Path, rows: &mut dyn Iterator<Item = Row>) -> Result<Base, String> {
+fn load(plan: &Plan, peer: usize, dir: &Path, rows: &mut dyn Iterator<Item = Row>) -> Result<Loaded, String> {
     fs::create_dir(dir).map_err(|error| error.to_string())?;
-    let store = (plan.peers[peer].load)(dir, &plan.settings_of(peer), rows).map_err(cell::text)?;
+    (plan.peers[peer].load)(dir, &plan.settings_of(peer), rows).map_err(cell::text)
+}
+
+/// Opens what was loaded, and reads it once: all rows are there, and in the peer's cache.
+fn opened(plan: &Plan, loaded: Loaded) -> Result<Base, String> {
+    let store = loaded().map_err(cell::text)?;
+    cell::counters(&*store, plan.rows).map_err(cell::text)?;
     Ok(Base { store, updates: Some(0), is_stuck: false })
 }
 
@@ -259,15 +265,13 @@ fn load_step(
     let mut timed = rows.iter().inspect(|_| _ = begun.get_or_insert_with(Instant::now)).copied();
     let loaded = load(plan, step.peer, &dir, &mut timed);
     let (elapsed_s, host) = (begun.map_or(f64::NAN, |b| b.elapsed().as_secs_f64()), sampler.finish().totals);
-    let checked = loaded.and_then(|base| {
-        let counted = cell::counters(&*base.store, plan.rows).map_err(cell::text);
-        base.store.close().map_err(cell::text)?;
-        counted
-    });
+    let checked = loaded
+        .and_then(|loaded| opened(plan, loaded))
+        .and_then(|base| base.store.close().map_err(cell::text));
     // The directory of all goes at the end in any case.
     let _ = fs::remove_dir_all(&dir);
     match checked {
-        Ok(_) => {
+        Ok(()) => {
             let operations_per_s = plan.rows as f64 / elapsed_s;
             let (round, operations) = (step.round, plan.rows);
             let round = Round { round, elapsed_s, operations, operations_per_s, host, ..Round::default() };

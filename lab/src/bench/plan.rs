@@ -225,6 +225,15 @@ mod tests {
     }
 
     #[test]
+    fn what_the_results_say_of_the_load_before_a_window_is_so() {
+        let plan = plan("--concurrency auto,2 --policy fifo --peer tokio");
+        let before: Vec<Duration> = plan.steps().iter().map(|step| plan.settle(step)).collect();
+        assert!(before.contains(&plan.settle) && before.contains(&SEARCH));
+        let wanted = format!("a cell whose `policy` is `auto` has {} s", SEARCH.as_secs());
+        assert!(include_str!("../../../docs/results.md").contains(&wanted), "{wanted}");
+    }
+
+    #[test]
     fn who_knows_no_limit_comes_once() {
         let plan = plan("--policy none,fifo --peer none,tokio --concurrency cores,8,2");
         let of = |contender| plan.settings.iter().filter(|s| s.contender == contender).count();

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::output::replace_file;
-use crate::results::{Failure, ResultsError, pretty_json};
+use crate::results::{Failure, ResultsError, check_figures, pretty_json};
 use crate::sampler::Machine;
 use crate::statistics::{Spread, median};
 
@@ -207,7 +207,11 @@ impl IoResults {
         if results.schema != SCHEMA {
             return Err(ResultsError::Schema(results.schema));
         }
+        check_figures(&results)?;
         for cell in &mut results.cells {
+            if cell.key.concurrency == 0 {
+                return Err(ResultsError::Figure("a cell has a concurrency of 0".into()));
+            }
             cell.summarise();
         }
         Ok(results)

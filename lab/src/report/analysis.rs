@@ -271,18 +271,33 @@ impl<'a> Curve<'a> {
         self.last().throughput().map_or(0.0, |t| t.median)
     }
 
+    /// The cells among which a peak is sought: from 8 connections on, if there are such.
+    fn steady(&self) -> &[&'a Cell] {
+        match self.cells.iter().position(|cell| cell.key.threads >= PEAK_THREADS_MIN) {
+            Some(first) => &self.cells[first..],
+            None => &self.cells,
+        }
+    }
+
     /// The cell with the highest median throughput, from 8 connections on if there are such.
     pub fn peak(&self) -> &'a Cell {
-        let steady: Vec<&Cell> =
-            self.cells.iter().copied().filter(|cell| cell.key.threads >= PEAK_THREADS_MIN).collect();
-        let among = if steady.is_empty() { &self.cells } else { &steady };
         let median = |cell: &Cell| cell.throughput().map_or(0.0, |t| t.median);
-        among.iter().copied().max_by(|a, b| median(a).total_cmp(&median(b))).expect("a curve has a cell")
+        let steady = self.steady().iter().copied();
+        steady.max_by(|a, b| median(a).total_cmp(&median(b))).expect("a curve has a cell")
     }
 
     /// Throughput at the last point against the peak, round by round; 1 if the last point is the peak.
     pub fn flatness(&self) -> Option<Spread> {
-        ratio(self.last(), self.peak(), throughput)
+        self.flatness_at(self.last().key.threads)
+    }
+
+    /// Throughput at a number of connections against the peak. A peak that was sought among one cell is none, and says
+    /// nothing.
+    pub fn flatness_at(&self, threads: u32) -> Option<Spread> {
+        if self.steady().len() < 2 {
+            return None;
+        }
+        ratio(self.at(threads)?, self.peak(), throughput)
     }
 }
 
@@ -377,5 +392,16 @@ mod tests {
         let by_hand = fifo.last().rounds[0].throughput_per_s / fifo.peak().rounds[0].throughput_per_s;
         assert!(flatness.min <= by_hand && by_hand <= flatness.max);
         assert_eq!(flatness.count, 5);
+    }
+
+    #[test]
+    fn one_usable_cell_has_no_peak_to_fall_from() {
+        let flatness = |threads: &[u32]| {
+            let mut results = fixture::results();
+            results.cells.retain(|cell| threads.contains(&cell.key.threads));
+            panels(&results)[0].curves[1].flatness().is_some()
+        };
+        assert!(flatness(&[8, 16]) && flatness(&[1, 4]) && flatness(&[1, 8, 16]));
+        assert!(!flatness(&[1024]) && !flatness(&[1, 8]) && !flatness(&[1, 4, 1024]));
     }
 }

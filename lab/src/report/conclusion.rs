@@ -41,7 +41,7 @@ pub fn conclusion(panel: &Panel<'_>) -> String {
         text.push('.');
     }
     let peak = flifo.peak();
-    if let Some(flatness) = flifo.flatness().filter(|_| flifo.cells.len() > 1) {
+    if let Some(flatness) = flifo.flatness() {
         if !text.is_empty() {
             text.push(' ');
         }

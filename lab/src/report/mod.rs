@@ -73,6 +73,7 @@ fn pictures(results: &Results, is_bench: bool, path: &Path) -> Result<(), Report
         return Ok(replace_file(path, svg(results)?.as_bytes())?);
     }
     let all = picture::of_loads(results)?.into_iter();
+    std::fs::create_dir_all(path).map_err(|source| ResultsError::Write { path: path.to_owned(), source })?;
     let written = all.map(|(name, picture)| replace_file(&path.join(name), picture.as_bytes()));
     Ok(written.fold(Ok(()), Result::and)?)
 }
@@ -175,6 +176,19 @@ mod tests {
         let error = show(&bench, None, Some(temp.path()), PLAIN, &mut Vec::new()).unwrap_err();
         assert!(error.to_string().contains("work-20-4.svg"), "{error}");
         assert!(temp.path().join("hot-row-8.svg").exists());
+    }
+
+    #[test]
+    fn the_directory_of_a_bench_s_pictures_is_made() {
+        let temp = tempfile::tempdir().unwrap();
+        let (json, pictures) = (temp.path().join("r.json"), temp.path().join("new/pictures"));
+        let bench = fixture::bench();
+        bench.save(&json).unwrap();
+        run(&json, None, Some(&pictures), PLAIN, &mut Vec::new()).unwrap();
+        assert_eq!(fs::read_dir(&pictures).unwrap().count(), 4);
+        // A file stands in its place.
+        let error = run(&json, None, Some(&json), PLAIN, &mut Vec::new()).unwrap_err().to_string();
+        assert!(error.starts_with("cannot write ") && error.contains("r.json"), "{error}");
     }
 
     #[test]

@@ -211,7 +211,7 @@ pub(super) fn conclusion(panel: &Panel<'_>) -> Option<String> {
         );
     }
     text.push('.');
-    if let Some(flatness) = best.flatness().filter(|_| best.cells.len() > 1) {
+    if let Some(flatness) = best.flatness() {
         let (share, at) = (100.0 * flatness.median, best.peak().key.threads);
         text += &format!(" Of its peak, at {at} connections, it keeps {share:.0}%");
         match none.flatness() {

@@ -403,7 +403,7 @@ mod tests {
             "holds, but weaker",
             "2.50",
             "0.28",
-            "connections, FLIFO does 2.50 times FIFO's work as published, 1.",
+            "FLIFO does 2.50 times FIFO's work as published (with 1024 connections here), 1.",
         ];
         fixture::assert_told(&text, &wanted, PLAIN);
         assert!(!text.contains('\x1b') && !text.contains("interrupted"));

@@ -15,32 +15,39 @@ use super::rng::Random;
 
 /// YCSB's skew: the exponent of the Zipf distribution.
 const ZIPFIAN_EXPONENT: f64 = 0.99;
+/// The ranks that are scattered over a table, whatever its size: YCSB's constant, 26.469, is the sum of so many weights.
+const SCRAMBLED_RANKS: f64 = 1e10;
 
-/// Ranks from 1, of which the lower ones are the more popular.
+/// Keys, some of which are more popular than others.
 #[derive(Debug, Clone)]
 pub struct Zipfian {
     items: u32,
+    /// Of as many as there are items, from 1: the lower ones are the more popular.
     ranks: Zipf<f64>,
+    /// Of [`SCRAMBLED_RANKS`].
+    scrambled: Zipf<f64>,
 }
 
 impl Zipfian {
     /// Over so many items, at least one.
     pub fn new(items: u32) -> Self {
-        let ranks = Zipf::new(f64::from(items), ZIPFIAN_EXPONENT).expect("one item or more, and an exponent");
-        Zipfian { items, ranks }
+        let zipf = |ranks| Zipf::new(ranks, ZIPFIAN_EXPONENT).expect("one rank or more, and an exponent");
+        Zipfian { items, ranks: zipf(f64::from(items)), scrambled: zipf(SCRAMBLED_RANKS) }
     }
 
     /// The next rank, 1 to the number of items.
     #[inline]
-    pub(super) fn rank(&self, random: &mut Random) -> u32 {
+    fn rank(&self, random: &mut Random) -> u32 {
         (random.sample(&self.ranks) as u32).clamp(1, self.items)
     }
 
     /// The next key, 1 to the number of items: the popular ones lie scattered over all of them. As in YCSB a rank's
-    /// hash is its key, so that some keys have several ranks and others none.
+    /// hash is its key, and there are far more ranks than items: the most popular key's share is the same whatever their
+    /// number, and each is asked for.
     #[inline]
     pub fn scrambled(&self, random: &mut Random) -> u32 {
-        (fnv1a(self.rank(random).into()) % u64::from(self.items)) as u32 + 1
+        let rank = random.sample(&self.scrambled) as u64;
+        (fnv1a(rank) % u64::from(self.items)) as u32 + 1
     }
 
     /// The next key when the newest is `newest`: the newer, the more popular.
@@ -133,18 +140,39 @@ mod tests {
         assert!((f64::from(tail) / f64::from(DRAWS) / tail_share - 1.0).abs() < 0.05);
     }
 
+    /// The sum of the weights of all ranks that YCSB scatters: of the first ones from the definition, of the others by
+    /// the integral (Euler and Maclaurin).
+    fn scrambled_weights() -> f64 {
+        let (first, power) = (1e6_f64, 1.0 - ZIPFIAN_EXPONENT);
+        let weights = (1..=first as u32).map(|rank| f64::from(rank).powf(-ZIPFIAN_EXPONENT));
+        let others = (SCRAMBLED_RANKS.powf(power) - first.powf(power)) / power;
+        weights.sum::<f64>() + others
+    }
+
     #[test]
-    fn scrambled_keys_lie_in_the_table_and_keep_their_skew() {
-        let (zipfian, mut random) = (Zipfian::new(1_000), stream(2, 1));
-        let mut counts = vec![0u32; 1_000];
-        for _ in 0..100_000 {
-            counts[zipfian.scrambled(&mut random) as usize - 1] += 1;
+    fn scrambled_keys_have_ycsb_s_skew_whatever_the_number_of_rows() {
+        const DRAWS: u32 = 200_000;
+        let sum = scrambled_weights();
+        assert!((sum - 26.469_028).abs() < 1e-5, "YCSB's constant: {sum}");
+        for rows in [1_000, 300_000] {
+            let (zipfian, mut random) = (Zipfian::new(rows), stream(2, 1));
+            let mut counts = vec![0u32; rows as usize];
+            for _ in 0..DRAWS {
+                counts[zipfian.scrambled(&mut random) as usize - 1] += 1;
+            }
+            let most = counts.iter().enumerate().max_by_key(|(_, count)| **count).unwrap();
+            assert_eq!(most.0 as u64, fnv1a(1) % u64::from(rows), "the first rank's key");
+            // The first rank, and its key's part of all the others.
+            let share = 1.0 / sum + (1.0 - 1.0 / sum) / f64::from(rows);
+            let found = f64::from(*most.1) / f64::from(DRAWS);
+            assert!((found / share - 1.0).abs() < 0.05, "{rows} rows: {found} for {share}");
+            if rows == 1_000 {
+                assert!(counts.iter().all(|count| *count > 0), "a row that is never asked for");
+                let popular: Vec<usize> = (0..1_000).filter(|key| counts[*key] > 1_000).collect();
+                let lie = |among: fn(&usize) -> bool| popular.iter().any(among);
+                assert!(lie(|key| *key < 300) && lie(|key| *key > 700), "{popular:?}");
+            }
         }
-        let most = counts.iter().enumerate().max_by_key(|(_, count)| **count).unwrap();
-        assert_eq!(most.0 as u64, fnv1a(1) % 1_000, "the first rank's key");
-        assert!((11_000..20_000).contains(most.1), "{most:?}");
-        let popular: Vec<usize> = (0..1_000).filter(|key| counts[*key] > 1_000).collect();
-        assert!(popular.iter().any(|key| *key < 300) && popular.iter().any(|key| *key > 700), "{popular:?}");
     }
 
     #[test]

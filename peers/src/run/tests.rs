@@ -82,10 +82,10 @@ const fn about(name: &'static str) -> About {
     }
 }
 
-fn load_once(_: &Path, _: &Settings, _: &mut dyn Iterator<Item = Row>) -> Done<Arc<dyn Store>> {
+fn load_once(_: &Path, _: &Settings, _: &mut dyn Iterator<Item = Row>) -> Done<Loaded> {
     let store: Arc<dyn Store> = Arc::new(Once(fake::base(Fault::None).0.store));
     *KEPT.lock().unwrap() = Some(Arc::clone(&store));
-    Ok(store)
+    Ok(Box::new(|| Ok(store)))
 }
 
 fn open_once(_: &Path, _: &Settings) -> Done<Arc<dyn Store>> {
@@ -96,10 +96,10 @@ fn open_once(_: &Path, _: &Settings) -> Done<Arc<dyn Store>> {
     Ok(Arc::clone(KEPT.lock().unwrap().as_ref().unwrap()))
 }
 
-fn load_hanging(_: &Path, _: &Settings, _: &mut dyn Iterator<Item = Row>) -> Done<Arc<dyn Store>> {
+fn load_hanging(_: &Path, _: &Settings, _: &mut dyn Iterator<Item = Row>) -> Done<Loaded> {
     let (base, door) = fake::base(Fault::Hangs);
     *DOOR.lock().unwrap() = Some(door);
-    Ok(base.store)
+    Ok(Box::new(|| Ok(base.store)))
 }
 
 fn open_hanging(_: &Path, _: &Settings) -> Done<Arc<dyn Store>> {
@@ -108,14 +108,20 @@ fn open_hanging(_: &Path, _: &Settings) -> Done<Arc<dyn Store>> {
 
 static ONCE: About = about("once");
 static HANGING: About = about("hanging");
+static LATE: About = about("late");
+static SHORT: About = about("short");
 
-fn failures(peers: Vec<Driver>) -> Vec<String> {
-    let line = "--workloads update --threads 1 --rounds 1 --rows 2000 --time 0.05 --patience 0.3";
-    let plan = Plan { peers, ..plan(line) };
+fn measured(line: &str, peers: Vec<Driver>) -> Results {
+    let line = format!("{line} --threads 1 --rounds 1 --time 0.05 --patience 0.3");
+    let plan = Plan { peers, ..plan(&line) };
     let temp = tempfile::tempdir().unwrap();
     let mut results = results(&plan, Machine::default());
     assert!(matches!(measure(&plan, &temp, &Progress::new(), &mut results), Ok(Ended::Done)));
-    results.failures
+    results
+}
+
+fn failures(peers: Vec<Driver>) -> Vec<String> {
+    measured("--workloads update --rows 2000", peers).failures
 }
 
 #[test]
@@ -130,4 +136,43 @@ fn a_peer_is_not_blamed_for_another_that_hangs() {
     assert!(failures[0].starts_with("hanging") && failures[0].contains("did not come out"), "{failures:?}");
     assert!(failures[1].contains("a thread that hangs"), "{failures:?}");
     DOOR.lock().unwrap().take();
+}
+
+/// When rows of the one that opens late were asked for, and when it was opened, by turns.
+static TIMES: Mutex<Vec<Instant>> = Mutex::new(Vec::new());
+
+fn load_late(_: &Path, _: &Settings, rows: &mut dyn Iterator<Item = Row>) -> Done<Loaded> {
+    TIMES.lock().unwrap().push(Instant::now());
+    assert_eq!(rows.count(), fake::ROWS as usize);
+    Ok(Box::new(|| {
+        TIMES.lock().unwrap().push(Instant::now());
+        Ok(fake::base(Fault::None).0.store)
+    }))
+}
+
+fn open_late(_: &Path, _: &Settings) -> Done<Arc<dyn Store>> {
+    Ok(fake::base(Fault::None).0.store)
+}
+
+#[test]
+fn a_load_s_time_ends_before_what_was_loaded_is_opened() {
+    let late = Driver { about: &LATE, load: load_late, open: open_late };
+    let results = measured("--workloads load --rows 2000", vec![late]);
+    assert!(results.failures.is_empty(), "{:?}", results.failures);
+    // The one that is kept, then the one that is measured.
+    let [_, _, asked, opened] = TIMES.lock().unwrap()[..] else { panic!("loaded and opened twice") };
+    let elapsed_s = results.cells[0].rounds[0].elapsed_s;
+    assert!(elapsed_s <= (opened - asked).as_secs_f64(), "{elapsed_s}");
+}
+
+fn load_short(_: &Path, _: &Settings, _: &mut dyn Iterator<Item = Row>) -> Done<Loaded> {
+    Ok(Box::new(|| Ok(fake::base(Fault::None).0.store)))
+}
+
+#[test]
+fn all_rows_are_read_before_anything_is_measured() {
+    let short = Driver { about: &SHORT, load: load_short, open: open_hanging };
+    let results = measured("--workloads point-get --rows 3000", vec![short]);
+    assert!(results.cells.is_empty());
+    assert!(results.failures[0].starts_with("short, the load: "), "{:?}", results.failures);
 }

@@ -12,7 +12,8 @@ use fjall::{
 use super::copy;
 use crate::row::{self, Row};
 use crate::store::{
-    About, Done, Driver, Durability, Each, Fail, Handle, Settings, Store, Txn, Work, crate_version,
+    About, Done, Driver, Durability, Each, Fail, Handle, Loaded, Settings, Store, Txn, Work, crate_version,
+    is_open,
 };
 
 /// Compactions are not waited for longer.
@@ -60,7 +61,7 @@ fn open_database(dir: &Path, settings: &Settings) -> Done<Fjall> {
     Ok(Fjall { database, rows, durability: settings.durability })
 }
 
-fn load(dir: &Path, settings: &Settings, rows: &mut dyn Iterator<Item = Row>) -> Done<Arc<dyn Store>> {
+fn load(dir: &Path, settings: &Settings, rows: &mut dyn Iterator<Item = Row>) -> Done<Loaded> {
     let store = open_database(dir, settings)?;
     let mut ingestion = store.rows.inner().start_ingestion()?;
     for (id, value) in rows {
@@ -68,7 +69,7 @@ fn load(dir: &Path, settings: &Settings, rows: &mut dyn Iterator<Item = Row>) ->
     }
     ingestion.finish()?;
     store.database.persist(PersistMode::SyncAll)?;
-    Ok(Arc::new(store))
+    is_open(store)
 }
 
 fn open(dir: &Path, settings: &Settings) -> Done<Arc<dyn Store>> {

@@ -10,7 +10,8 @@ use flifo_engine::{Database, EngineConfig, Error, FlushLog, Isolation, Session, 
 use super::happened;
 use crate::row::{self, Row};
 use crate::store::{
-    About, Done, Driver, Durability, Each, Fail, Handle, Settings, Store, Txn, Work, crate_version,
+    About, Done, Driver, Durability, Each, Fail, Handle, Loaded, Settings, Store, Txn, Work, crate_version,
+    is_open,
 };
 
 const TABLE: &str = "rows";
@@ -71,14 +72,14 @@ fn config(settings: &Settings) -> EngineConfig {
     }
 }
 
-fn load(dir: &Path, settings: &Settings, rows: &mut dyn Iterator<Item = Row>) -> Done<Arc<dyn Store>> {
+fn load(dir: &Path, settings: &Settings, rows: &mut dyn Iterator<Item = Row>) -> Done<Loaded> {
     let database = Database::create(dir, config(settings))?;
     let table = database.create_table(TABLE)?;
     let store = Flifo::new(database, table, settings)?;
     let rows = rows.map(|(id, value)| (row::key(id), value));
     store.database.bulk_load_table(&store.table, rows, |_| ())?;
     store.database.checkpoint()?;
-    Ok(Arc::new(store))
+    is_open(store)
 }
 
 fn open(dir: &Path, settings: &Settings) -> Done<Arc<dyn Store>> {

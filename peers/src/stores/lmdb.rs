@@ -10,7 +10,8 @@ use heed::{Database, Env, EnvFlags, EnvOpenOptions, PutFlags, RoTxn, RwTxn, With
 use super::copy;
 use crate::row::{self, Row};
 use crate::store::{
-    About, Done, Driver, Durability, Each, Fail, Handle, Settings, Store, Txn, Work, crate_version,
+    About, Done, Driver, Durability, Each, Fail, Handle, Loaded, Settings, Store, Txn, Work, crate_version,
+    is_open,
 };
 
 pub(crate) const DRIVER: Driver = Driver { about: &ABOUT, load, open };
@@ -72,7 +73,7 @@ fn open_env(dir: &Path, settings: &Settings) -> Done<Lmdb> {
     Ok(Lmdb { env, rows })
 }
 
-fn load(dir: &Path, settings: &Settings, rows: &mut dyn Iterator<Item = Row>) -> Done<Arc<dyn Store>> {
+fn load(dir: &Path, settings: &Settings, rows: &mut dyn Iterator<Item = Row>) -> Done<Loaded> {
     let lmdb = open_env(dir, settings)?;
     let mut txn = lmdb.env.write_txn()?;
     for (id, value) in rows {
@@ -80,7 +81,7 @@ fn load(dir: &Path, settings: &Settings, rows: &mut dyn Iterator<Item = Row>) ->
     }
     txn.commit()?;
     lmdb.env.force_sync()?;
-    Ok(Arc::new(lmdb))
+    is_open(lmdb)
 }
 
 fn open(dir: &Path, settings: &Settings) -> Done<Arc<dyn Store>> {

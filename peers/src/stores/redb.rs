@@ -7,7 +7,8 @@ use redb::{Builder, Database, ReadableDatabase, ReadableTable, Table, TableDefin
 
 use crate::row::{self, Row};
 use crate::store::{
-    About, Done, Driver, Durability, Each, Fail, Handle, Settings, Store, Txn, Work, crate_version,
+    About, Done, Driver, Durability, Each, Fail, Handle, Loaded, Settings, Store, Txn, Work, crate_version,
+    is_open,
 };
 
 const ROWS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows");
@@ -44,7 +45,7 @@ fn builder(settings: &Settings) -> Builder {
     builder
 }
 
-fn load(dir: &Path, settings: &Settings, rows: &mut dyn Iterator<Item = Row>) -> Done<Arc<dyn Store>> {
+fn load(dir: &Path, settings: &Settings, rows: &mut dyn Iterator<Item = Row>) -> Done<Loaded> {
     let database = builder(settings).create(dir.join("redb")).map_err(Fail::store)?;
     let txn = database.begin_write().map_err(Fail::store)?;
     {
@@ -54,7 +55,7 @@ fn load(dir: &Path, settings: &Settings, rows: &mut dyn Iterator<Item = Row>) ->
         }
     }
     txn.commit().map_err(Fail::store)?;
-    Ok(Arc::new(Redb { database: Arc::new(database), durability: settings.durability }))
+    is_open(Redb { database: Arc::new(database), durability: settings.durability })
 }
 
 fn open(dir: &Path, settings: &Settings) -> Done<Arc<dyn Store>> {

@@ -12,7 +12,8 @@ use sled::{Batch, Config, Db, Mode};
 use super::copy;
 use crate::row::{self, Row};
 use crate::store::{
-    About, Done, Driver, Durability, Each, Fail, Handle, Settings, Store, Txn, Work, crate_version,
+    About, Done, Driver, Durability, Each, Fail, Handle, Loaded, Settings, Store, Txn, Work, crate_version,
+    is_open,
 };
 
 /// Rows of a batch of a load.
@@ -70,7 +71,7 @@ fn open_database(dir: &Path, settings: &Settings) -> Done<Sled> {
     Ok(Sled { database, durability: settings.durability })
 }
 
-fn load(dir: &Path, settings: &Settings, rows: &mut dyn Iterator<Item = Row>) -> Done<Arc<dyn Store>> {
+fn load(dir: &Path, settings: &Settings, rows: &mut dyn Iterator<Item = Row>) -> Done<Loaded> {
     let store = open_database(dir, settings)?;
     let mut rows = rows.peekable();
     while rows.peek().is_some() {
@@ -81,7 +82,7 @@ fn load(dir: &Path, settings: &Settings, rows: &mut dyn Iterator<Item = Row>) ->
         store.database.apply_batch(batch)?;
     }
     store.close()?;
-    Ok(Arc::new(store))
+    is_open(store)
 }
 
 fn open(dir: &Path, settings: &Settings) -> Done<Arc<dyn Store>> {

@@ -9,7 +9,8 @@ use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, OptionalExtens
 use super::happened;
 use crate::row::Row;
 use crate::store::{
-    About, Done, Driver, Durability, Each, Fail, Handle, Settings, Store, Txn, Work, crate_version,
+    About, Done, Driver, Durability, Each, Fail, Handle, Loaded, Settings, Store, Txn, Work, crate_version,
+    is_open,
 };
 
 /// So long a connection waits for the writer before it is told "busy", which counts as a retry.
@@ -51,7 +52,7 @@ impl From<rusqlite::Error> for Fail {
     }
 }
 
-fn load(dir: &Path, settings: &Settings, rows: &mut dyn Iterator<Item = Row>) -> Done<Arc<dyn Store>> {
+fn load(dir: &Path, settings: &Settings, rows: &mut dyn Iterator<Item = Row>) -> Done<Loaded> {
     let store = Sqlite { file: dir.join("sqlite.db"), settings: *settings };
     let connection = store.connect()?;
     connection
@@ -62,7 +63,7 @@ fn load(dir: &Path, settings: &Settings, rows: &mut dyn Iterator<Item = Row>) ->
     }
     connection.execute_batch("COMMIT; PRAGMA synchronous=FULL")?;
     store.checkpoint(&connection)?;
-    Ok(Arc::new(store))
+    is_open(store)
 }
 
 fn open(dir: &Path, settings: &Settings) -> Done<Arc<dyn Store>> {

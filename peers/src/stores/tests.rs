@@ -22,7 +22,7 @@ fn settings(durability: Durability) -> Settings {
 fn loaded(driver: &Driver, dir: &Path, durability: Durability) -> Arc<dyn Store> {
     let dir = dir.join(driver.about.name);
     std::fs::create_dir(&dir).unwrap();
-    (driver.load)(&dir, &settings(durability), &mut row::rows(1, ROWS)).unwrap()
+    (driver.load)(&dir, &settings(durability), &mut row::rows(1, ROWS)).unwrap()().unwrap()
 }
 
 fn value_of(handle: &mut dyn Handle, id: u64) -> Option<Vec<u8>> {

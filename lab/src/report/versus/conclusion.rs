@@ -1,6 +1,6 @@
 //! What a load comes down to, in plain sentences computed from the rounds.
 
-use super::{against_best_peer, best_peer, fewest_share, flatness_at, highest, longest_against_fifo, ours};
+use super::{against_best_peer, best_peer, fewest_share, highest, longest_against_fifo, ours};
 use crate::published::with_range;
 use crate::report::analysis::Panel;
 use crate::report::conclusion::compared;
@@ -27,7 +27,7 @@ pub(in crate::report) fn conclusion(panel: &Panel<'_>) -> String {
         text += &format!(": {} (the best peer)", compared(gain, &peer.label));
     }
     text.push('.');
-    if let Some(flatness) = flatness_at(curve, threads).filter(|_| curve.cells.len() > 1) {
+    if let Some(flatness) = curve.flatness_at(threads) {
         let peak = curve.peak().key.threads;
         text += &if peak == threads {
             " That is its peak.".to_owned()

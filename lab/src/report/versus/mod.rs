@@ -42,11 +42,6 @@ fn against_best_peer(panel: &Panel<'_>, curve: &Curve<'_>, threads: u32) -> Opti
     ratio(curve.at(threads)?, best_peer(panel, threads)?.1, throughput)
 }
 
-/// Throughput at a number of threads against the curve's own peak.
-fn flatness_at(curve: &Curve<'_>, threads: u32) -> Option<Spread> {
-    ratio(curve.at(threads)?, curve.peak(), throughput)
-}
-
 /// The longest time from asking to being inside against fifo's.
 fn longest_against_fifo(panel: &Panel<'_>, curve: &Curve<'_>, threads: u32) -> Option<Spread> {
     let fifo = ours(panel).find(|curve| curve.policy == "fifo")?;
@@ -111,8 +106,8 @@ mod tests {
         let panels = analysis::panels(&results);
         let (panel, fifo) = (&panels[0], &panels[0].curves[0]);
         assert_eq!(flat_threads(panel), [1024, 4096]);
-        assert_eq!(flatness_at(fifo, fifo.peak().key.threads).unwrap().median, 1.0);
-        assert!(flatness_at(fifo, 4096).unwrap().median < 0.9);
+        assert_eq!(fifo.flatness_at(fifo.peak().key.threads).unwrap().median, 1.0);
+        assert!(fifo.flatness_at(4096).unwrap().median < 0.9);
         assert_eq!(longest_against_fifo(panel, fifo, 4096).unwrap().median, 1.0);
         assert_eq!(longest_against_fifo(panel, &panel.curves[1], 4096).unwrap().median, 2.0);
     }

@@ -4,9 +4,7 @@ use std::fmt::Write as _;
 
 use comfy_table::{Cell as Field, ColumnConstraint, Table};
 
-use super::{
-    against_best_peer, best_peer, conclusion, flat_threads, flatness_at, longest_against_fifo, ours,
-};
+use super::{against_best_peer, best_peer, conclusion, flat_threads, longest_against_fifo, ours};
 use crate::report::analysis::{Curve, Panel, bound, panels};
 use crate::report::text::{ansi, bold, label, right_aligned, table, throughput_table};
 use crate::report::{Style, format};
@@ -130,7 +128,7 @@ fn service(panel: &Panel<'_>, last: u32, style: Style) -> Table {
             Field::new(format::maybe(peak.summary.throughput_median_per_s)),
             Field::new(peak.key.threads),
         ];
-        row.extend(flat.iter().map(|&threads| Field::new(format::ratio(flatness_at(curve, threads)))));
+        row.extend(flat.iter().map(|&threads| Field::new(format::ratio(curve.flatness_at(threads)))));
         row.extend([
             Field::new(format::maybe(longest)),
             Field::new(format::ratio(longest_against_fifo(panel, curve, last))),
