@@ -357,9 +357,12 @@ void on_connection(MYSQL_THD thd, const mysql_event_connection &event) {
     case MYSQL_AUDIT_CONNECTION_CHANGE_USER:
       if (Connection *connection = connections::find(thd)) {
         leave(*connection);
-        connection->privilege_known = connection->is_admin = false;
-        if (event.status == 0) ask_privilege(*connection, thd);
+        // The server has let go of all that was locked before it looked at the password.
         connection->session_locks = 0;
+        // Else the account is the one that it was: the connection goes on with it.
+        if (event.status != 0) return;
+        connection->privilege_known = connection->is_admin = false;
+        ask_privilege(*connection, thd);
       }
       return;
     case MYSQL_AUDIT_CONNECTION_DISCONNECT:

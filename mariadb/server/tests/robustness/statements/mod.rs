@@ -297,14 +297,27 @@ fn change_user(server: &PrivateServer) {
     holder.until_queued(1);
     drop(holder);
     statement.end().unwrap();
-    // Refused, and thrown out.
-    // The server takes a second for that.
-    for _ in 0..2 {
-        let mut client = app(server);
-        check(server, &mut client, "SELECT 1", 0);
-        assert!(client.change_user(to("other", "wrong")).is_err());
-        empty(server);
+    // With a wrong password, for which the server takes a second, it stays who it was, and holds nothing: it is asked, also if
+    // nothing that it runs ends well.
+    const DENIED: u16 = 1045;
+    let mut client = app(server);
+    for statement in ["BEGIN", "UPDATE t SET k = k + 1 WHERE id = 1", "DO GET_LOCK('a', 0)"] {
+        check(server, &mut client, statement, 0);
     }
+    assert_eq!(code(client.change_user(to("other", "wrong"))), DENIED);
+    empty(server);
+    let mut other = app(server);
+    assert_eq!(other.query_first::<u32, _>("SELECT GET_LOCK('a', 0)").unwrap(), Some(1));
+    let holder = Holder::of_the_only_place(server);
+    set_number(server, "queue_timeout", 1);
+    for statement in ["SELECT no_such_column", "SELECT COUNT(*) FROM t; SELEC"] {
+        assert_eq!(code(run(&mut client, statement)), 1969, "{statement}");
+    }
+    // And so does the administrator.
+    assert_eq!(code(root.change_user(to("other", "wrong"))), DENIED);
+    root.query_drop("SELECT 1").unwrap();
+    set_number(server, "queue_timeout", 0);
+    drop(holder);
 }
 
 fn other_commands(server: &PrivateServer) {
