@@ -52,8 +52,6 @@ struct Connection {
   bool executes;
   // A statement within it has begun, whether or not it has ended.
   bool within;
-  // It has raised an error, and no statement within it began since.
-  bool failed;
   // Why it got no place: it was refused, or killed in the queue. FLIFO_OK: neither.
   flifo_status_t kept_out;
   // What was seen of the current transaction, and of LOCK TABLES. `holds_locks` implies `may_hold_locks`, which is also

@@ -191,7 +191,7 @@ void enter(Connection &connection, MYSQL_THD thd, const Text &text) {
 // The statement that is under way is over.
 void leave(Connection &connection) {
   const bool passed = connection.passes;
-  connection.in_statement = connection.passes = connection.failed = false;
+  connection.in_statement = connection.passes = false;
   if (passed) return;
   rowlocks::wait_ends(connection);
   // Not inside if it was refused, or the limit was lifted meanwhile.
@@ -203,7 +203,7 @@ void begin_any(Connection &connection, unsigned long long query_id, bool passes)
   connection.in_statement = true;
   connection.passes = passes;
   connection.query_id = query_id;
-  connection.executes = connection.within = connection.failed = false;
+  connection.executes = connection.within = false;
   connection.kept_out = FLIFO_OK;
   connection.waits = 0;
 }
@@ -229,7 +229,6 @@ void stay_out(const Connection &connection, MYSQL_THD thd) {
 
 // A statement within one: of a procedure, a trigger, EXECUTE.
 void begin_within(Connection &connection, MYSQL_THD thd, const mysql_event_general &event) {
-  connection.failed = false;
   connection.within = true;
   // Announced as one by the protocol it is what a client's EXECUTE executes, and has the same id.
   if (is_command(event, "Execute")) {
@@ -324,7 +323,6 @@ bool ends_execute(const Connection &connection, MYSQL_THD thd, const mysql_event
 void on_error(MYSQL_THD thd, const mysql_event_general &event) {
   Connection *connection = connections::find(thd);
   if (connection == nullptr || !connection->in_statement || !is_own(*connection, event)) return;
-  connection->failed = true;
   saw_session_locks(*connection, Text(event.general_query, event.general_query_length), true);
   if (ends_execute(*connection, thd, event)) leave_early(*connection);
 }

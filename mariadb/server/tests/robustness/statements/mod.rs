@@ -14,7 +14,8 @@ use self::procedures::{
     procedures_with_few_tickets, procedures_within_packets, triggers_functions_events,
 };
 use self::waits::{
-    load_data_local, locks_of_tables_and_names, sleepers_give_way, slow_reader, waits_that_nobody_tells_of,
+    load_data_local, load_data_with_caught_errors, locks_of_tables_and_names, sleepers_give_way, slow_reader,
+    slow_reader_of_caught_errors, waits_that_nobody_tells_of,
 };
 
 use super::support::rest::{empty, until};
@@ -47,7 +48,9 @@ pub(crate) fn tests() -> Vec<Test> {
         ("prepared_in_bulk", prepared_in_bulk),
         ("cursors", cursors),
         ("load_data_local", load_data_local),
+        ("load_data_with_caught_errors", load_data_with_caught_errors),
         ("slow_reader", slow_reader),
+        ("slow_reader_of_caught_errors", slow_reader_of_caught_errors),
         ("change_user", change_user),
         ("other_commands", other_commands),
         ("transactions", transactions),
