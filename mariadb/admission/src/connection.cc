@@ -85,7 +85,7 @@ void reset(Connection &connection, MYSQL_THD thd) {
   connection.executes = connection.within = false;
   connection.kept_out = FLIFO_OK;
   connection.query_id = 0;
-  connection.packet = connection.packet_end = nullptr;
+  connection.packet = connection.packet_end = connection.names_freed_at = connection.failed_text = nullptr;
   connection.in_transaction = connection.holds_locks = false;
   connection.session_locks = 0;
   // What it did before is not known.

@@ -180,10 +180,24 @@ void ask_within(Connection &connection, MYSQL_THD thd) {
   if (flifo_try_enter(connection.session) == FLIFO_NO_PLACE) ask_first(connection, thd);
 }
 
-void enter(Connection &connection, MYSQL_THD thd, const Text &text) {
+// Whether this statement, or one that follows it in the packet and runs only after it, frees names. A packet is looked at once: it
+// may be long, and have very many statements that find no place.
+bool comes_to_free_names(Connection &connection, const Text &rest) {
+  if (rest.begin() == nullptr) return false;
+  if (connection.names_freed_at == nullptr) {
+    const Text packet(connection.packet, static_cast<unsigned>(connection.packet_end - connection.packet));
+    const char *last = packet.frees_names_last();
+    connection.names_freed_at = last == nullptr ? connection.packet_end : last;
+  }
+  return connection.names_freed_at != connection.packet_end && rest.begin() <= connection.names_freed_at;
+}
+
+// `rest` begins with the statement, and goes on to the packet's end.
+void enter(Connection &connection, MYSQL_THD thd, const Text &rest) {
   if (flifo_try_enter(connection.session) != FLIFO_NO_PLACE) return;
   if (connection.may_hold_locks) return ask_as_holder(connection, thd);
-  if (text.session_locks().freed != 0 || text.ends_prepared()) return ask_first(connection, thd);
+  if (rest.locks_but_names().freed != 0 || rest.ends_prepared() || comes_to_free_names(connection, rest))
+    return ask_first(connection, thd);
   const flifo_status_t status = queue(connection, thd);
   if (is_refusal(status)) refuse(connection, thd, status);
 }
@@ -204,13 +218,14 @@ void begin_any(Connection &connection, unsigned long long query_id, bool passes)
   connection.passes = passes;
   connection.query_id = query_id;
   connection.executes = connection.within = false;
+  connection.failed_text = nullptr;
   connection.kept_out = FLIFO_OK;
   connection.waits = 0;
 }
 
-void begin(Connection &connection, MYSQL_THD thd, unsigned long long query_id, const Text &text) {
+void begin(Connection &connection, MYSQL_THD thd, unsigned long long query_id, const Text &rest) {
   begin_any(connection, query_id, false);
-  enter(connection, thd, text);
+  enter(connection, thd, rest);
 }
 
 // One that asks nobody. What it runs asks nobody either, whatever is set meanwhile: it may have locked what those who have places
@@ -234,6 +249,7 @@ void begin_within(Connection &connection, MYSQL_THD thd, const mysql_event_gener
   if (is_command(event, "Execute")) {
     connection.query_id = event.query_id;
     connection.executes = true;
+    connection.failed_text = nullptr;
   }
   if (connection.passes) return;
   if (flifo_is_inside(connection.session) == FLIFO_OK) return ask_within(connection, thd);
@@ -258,6 +274,7 @@ void on_log(MYSQL_THD thd, const mysql_event_general &event) {
   const bool is_known = connection->is_client && connection->privilege_known;
   connection->packet = is_known ? event.general_query : nullptr;
   connection->packet_end = is_known ? event.general_query + event.general_query_length : nullptr;
+  connection->names_freed_at = nullptr;
   if (!is_on || !is_known || may_pass(*connection, thd)) {
     if (is_on) bypassed.fetch_add(1, std::memory_order_relaxed);
     return pass(*connection, is_known ? event.query_id : 0);
@@ -323,7 +340,11 @@ bool ends_execute(const Connection &connection, MYSQL_THD thd, const mysql_event
 void on_error(MYSQL_THD thd, const mysql_event_general &event) {
   Connection *connection = connections::find(thd);
   if (connection == nullptr || !connection->in_statement || !is_own(*connection, event)) return;
-  saw_session_locks(*connection, Text(event.general_query, event.general_query_length), true);
+  // Those that handlers catch come again and again, a row each, with the whole's text: it is looked at once.
+  if (connection->failed_text != event.general_query) {
+    connection->failed_text = event.general_query;
+    saw_session_locks(*connection, Text(event.general_query, event.general_query_length), true);
+  }
   if (ends_execute(*connection, thd, event)) leave_early(*connection);
 }
 

@@ -90,6 +90,25 @@ bool calls(const char *text, const char *at, const char *end, const char *before
   return hidden;
 }
 
+// Every low line is looked at, which are found fast also in a text of megabytes, for the functions whose name has it there.
+template <class Look>
+void at_low_lines(const char *text, const char *end, Look look) {
+  for (const char *at = text; at != end; at++) {
+    at = static_cast<const char *>(memchr(at, '_', static_cast<size_t>(end - at)));
+    if (at == nullptr) return;
+    look(at);
+  }
+}
+
+// Where a call may be hidden, a lock is rather seen taken than freed.
+bool takes_name(const char *text, const char *at, const char *end) {
+  return calls(text, at, end, "get", "_lock", true);
+}
+
+bool frees_names(const char *text, const char *at, const char *end) {
+  return calls(text, at, end, "release", "_lock", false) || calls(text, at, end, "release", "_all_locks", false);
+}
+
 }  // namespace
 
 Text::Text(const char *text, unsigned length) : text(text), length(length) {
@@ -121,19 +140,22 @@ bool Text::ends_with(const char *word) const {
   return false;
 }
 
-// Every low line is looked at, which are found fast also in a text of megabytes, for the functions whose name has it there.
-// Where a call may be hidden, a lock is rather seen taken than freed.
 SessionLocks Text::locks_of_names() const {
   SessionLocks locks{0, 0};
   const char *end = text + length;
-  for (const char *at = text; at != end; at++) {
-    at = static_cast<const char *>(memchr(at, '_', static_cast<size_t>(end - at)));
-    if (at == nullptr) break;
-    if (calls(text, at, end, "get", "_lock", true)) locks.taken = SessionLocks::NAMES;
-    if (calls(text, at, end, "release", "_lock", false) || calls(text, at, end, "release", "_all_locks", false))
-      locks.freed = SessionLocks::NAMES;
-  }
+  at_low_lines(text, end, [&](const char *at) {
+    if (takes_name(text, at, end)) locks.taken = SessionLocks::NAMES;
+    if (frees_names(text, at, end)) locks.freed = SessionLocks::NAMES;
+  });
   return locks;
+}
+
+const char *Text::frees_names_last() const {
+  const char *last = nullptr, *end = text + length;
+  at_low_lines(text, end, [&](const char *at) {
+    if (frees_names(text, at, end)) last = at;
+  });
+  return last;
 }
 
 bool Text::locks_what_it_reads() const { return ends_with_words("for update") || ends_with_words("in share mode"); }
@@ -151,7 +173,15 @@ bool Text::sets_role() const {
 }
 
 SessionLocks Text::session_locks() const {
-  SessionLocks locks = locks_of_names();
+  const SessionLocks names = locks_of_names();
+  SessionLocks locks = locks_but_names();
+  locks.taken |= names.taken;
+  locks.freed |= names.freed;
+  return locks;
+}
+
+SessionLocks Text::locks_but_names() const {
+  SessionLocks locks{0, 0};
   if (begins_with("flush ") && ends_with_words("read lock")) locks.taken |= SessionLocks::TABLES;
   if (begins_with("unlock ")) locks.freed |= SessionLocks::TABLES;
   if (begins_with("backup stage start") || begins_with("backup lock")) locks.taken |= SessionLocks::BACKUPS;

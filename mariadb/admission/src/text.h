@@ -44,6 +44,15 @@ class Text {
   // be left, but more often the GET_LOCK before got none.
   SessionLocks session_locks() const;
 
+  // The same without names: those are looked for in the whole text, for these its first and last words are enough.
+  SessionLocks locks_but_names() const;
+
+  // Where it last calls what frees names; null if nowhere.
+  const char *frees_names_last() const;
+
+  // Where its first word is. Null if there is no text.
+  const char *begin() const { return text; }
+
   // Whether it ends a prepared transaction, which may be another's: its client has left it behind.
   bool ends_prepared() const;
 

@@ -6,7 +6,9 @@ mod session;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use self::session::{a_name_is_locked, a_name_is_locked_while_nobody_was_asked, locks_of_the_session};
+use self::session::{
+    a_name_is_freed_in_a_packet, a_name_is_locked, a_name_is_locked_while_nobody_was_asked, locks_of_the_session,
+};
 use super::support::random::Random;
 use super::support::rest::{empty, until};
 use super::support::wire::{Reply, Wire};
@@ -29,6 +31,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ("prepared_and_left_behind", prepared_and_left_behind),
         ("a_name_is_locked", a_name_is_locked),
         ("locks_of_the_session", locks_of_the_session),
+        ("a_name_is_freed_in_a_packet", a_name_is_freed_in_a_packet),
         ("a_name_is_locked_while_nobody_was_asked", a_name_is_locked_while_nobody_was_asked),
         ("opposite_order", opposite_order),
         ("opposite_order_under_load", opposite_order_under_load),

@@ -83,6 +83,30 @@ pub(super) fn locks_of_the_session(server: &PrivateServer) {
     }
 }
 
+/// A statement on whose way a name is freed is not refused, for those who wait for the name wait for it; one behind that is.
+pub(super) fn a_name_is_freed_in_a_packet(server: &PrivateServer) {
+    let done = |replies: &[Reply]| replies.iter().filter(|reply| **reply == Reply::Done).count();
+    let holder = Holder::of_the_only_place(server);
+    set_number(server, "queue_timeout", 1);
+    let mut client = Wire::connect(server).unwrap();
+    for (packet, expected) in [
+        ("DO RELEASE_LOCK('a')", 1),
+        ("DO 1; DO 2; DO RELEASE_LOCK('a')", 3),
+        ("DO 1; DO RELEASE_LOCK('a'); DO 3; DO 4", 2),
+        ("DO RELEASE_LOCK('a'); DO 2; DO 3; DO RELEASE_ALL_LOCKS(); DO 5", 4),
+        ("/* release_lock() */ DO 1; DO 2", 0),
+        ("DO 1", 0),
+    ] {
+        let replies = client.query(packet).unwrap();
+        assert_eq!(done(&replies), expected, "{packet}: {replies:?}");
+        let refused = matches!(replies.last(), Some(Reply::Error(REFUSED, _)));
+        assert_eq!(refused, expected < packet.split(';').count(), "{packet}: {replies:?}");
+    }
+    set_number(server, "queue_timeout", 0);
+    drop(holder);
+    empty(server);
+}
+
 /// A name that was locked while admission did not look is as good. One that was not locked, because its statement was refused, is none.
 pub(super) fn a_name_is_locked_while_nobody_was_asked(server: &PrivateServer) {
     for (name, value) in [("thread_concurrency", "0"), ("bypass", "ON")] {

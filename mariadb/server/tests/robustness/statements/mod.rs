@@ -6,6 +6,9 @@ mod procedures;
 mod waits;
 
 use std::thread;
+use std::time::Duration;
+
+use procfs::process::Process;
 
 use self::prepared::{cursors, prepared, prepared_as_text, prepared_asks_once, prepared_in_bulk};
 pub(super) use self::procedures::touches_no_table_at_first;
@@ -35,6 +38,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ("every_way_to_run_one_asks", every_way_to_run_one_asks),
         ("errors", errors),
         ("long_texts", long_texts),
+        ("long_texts_with_many_parts", long_texts_with_many_parts),
         ("several_in_one_packet", several_in_one_packet),
         ("procedures", procedures),
         ("procedures_with_few_tickets", procedures_with_few_tickets),
@@ -230,6 +234,47 @@ fn long_texts(server: &PrivateServer) {
         assert_eq!(client.replies().unwrap(), [Reply::Rows(1)], "{name}");
         empty(server);
     }
+}
+
+/// And it is looked at once: not for each statement of its packet that finds no place, nor for each error that is caught within.
+fn long_texts_with_many_parts(server: &PrivateServer) {
+    const PARTS: usize = 400;
+    let names = "get_lock#".repeat(200_000);
+    let cheap = |what: &str, work: &mut dyn FnMut()| {
+        let before = processor_time(server);
+        work();
+        let took = processor_time(server) - before;
+        assert!(took < Duration::from_secs(5), "{what} took {took:?} of the processor");
+    };
+    admin(server)
+        .query_drop(
+            "CREATE OR REPLACE FUNCTION test.catches(a INT) RETURNS INT
+             BEGIN DECLARE n INT; DECLARE CONTINUE HANDLER FOR SQLEXCEPTION SET n = 0;
+             SET n = (SELECT 1 UNION SELECT 2); RETURN a; END",
+        )
+        .unwrap();
+    let holder = Holder::of_the_only_place(server);
+    // Each queues until that.
+    set_number(server, "stall_after", 1);
+    let mut client = Wire::connect(server).unwrap();
+    cheap("a packet", &mut || {
+        let packet = format!("{}DO LENGTH('{names}')", "DO 1;".repeat(PARTS));
+        assert_eq!(client.query(&packet).unwrap(), vec![Reply::Done; PARTS + 1]);
+    });
+    assert!(server.status_number("Flifo_entered_from_queue").unwrap() > PARTS as u64);
+    cheap("a statement", &mut || {
+        let statement = format!("SELECT catches(seq), LENGTH('{names}') FROM seq_1_to_{PARTS}");
+        assert_eq!(client.query(&statement).unwrap(), [Reply::Rows(PARTS as u64)]);
+    });
+    set_number(server, "stall_after", 0);
+    drop(holder);
+    empty(server);
+}
+
+/// What all of the server's threads had of the processors.
+fn processor_time(server: &PrivateServer) -> Duration {
+    let stat = i32::try_from(server.pid()).ok().and_then(|pid| Process::new(pid).ok()?.stat().ok()).unwrap();
+    Duration::from_secs(stat.utime + stat.stime) / u32::try_from(procfs::ticks_per_second()).unwrap()
 }
 
 fn several_in_one_packet(server: &PrivateServer) {
