@@ -81,7 +81,7 @@ void end_session(Connection &connection) {
 void reset(Connection &connection, MYSQL_THD thd) {
   connection.thread_id = thd_get_thread_id(thd);
   connection.is_client = connection.privilege_known = connection.is_admin = false;
-  connection.in_statement = connection.passes = false;
+  connection.connects = connection.in_statement = connection.passes = false;
   connection.executes = connection.within = false;
   connection.kept_out = FLIFO_OK;
   connection.query_id = 0;

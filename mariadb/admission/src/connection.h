@@ -41,6 +41,9 @@ struct Connection {
   // Its account was looked at, and may pass.
   bool privilege_known, is_admin;
 
+  // It was let in, and its first statement has not begun; or that is `init_connect`, which the server runs itself.
+  bool connects;
+
   // A statement of the client's is under way, or of whoever else it may be; and it asked nobody.
   bool in_statement, passes;
   // Its id, or 0 if that is not known: of all but the first in a packet.

@@ -126,6 +126,13 @@ bool is_connection_admin(MYSQL_THD thd) {
 
 bool is_idle(MYSQL_THD thd) { return current_command != nullptr && current_command(thd) == SLEEP; }
 
+bool runs_init_connect(MYSQL_THD thd) {
+  // The name of the stage is all that the public interface shows of it, and only in return for another.
+  const char *stage = thd_proc_info(thd, "Connecting");
+  thd_proc_info(thd, stage);
+  return stage != nullptr && strcmp(stage, "Execution of init_command") == 0;
+}
+
 bool can_refuse() { return set_killed != nullptr; }
 
 void refuse(MYSQL_THD thd, unsigned error, const char *text) {

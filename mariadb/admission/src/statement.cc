@@ -195,6 +195,11 @@ bool comes_to_free_names(Connection &connection, const Text &rest) {
 // `rest` begins with the statement, and goes on to the packet's end.
 void enter(Connection &connection, MYSQL_THD thd, const Text &rest) {
   if (flifo_try_enter(connection.session) != FLIFO_NO_PLACE) return;
+  // Connecting asks nobody; the server would close the connection if this were refused.
+  if (connection.connects) {
+    flifo_enter_past_limit(connection.session);
+    return;
+  }
   if (connection.may_hold_locks) return ask_as_holder(connection, thd);
   if (rest.locks_but_names().freed != 0 || rest.ends_prepared() || comes_to_free_names(connection, rest))
     return ask_first(connection, thd);
@@ -275,6 +280,7 @@ void on_log(MYSQL_THD thd, const mysql_event_general &event) {
   connection->packet = is_known ? event.general_query : nullptr;
   connection->packet_end = is_known ? event.general_query + event.general_query_length : nullptr;
   connection->names_freed_at = nullptr;
+  connection->connects = connection->connects && server::runs_init_connect(thd);
   if (!is_on || !is_known || may_pass(*connection, thd)) {
     if (is_on) bypassed.fetch_add(1, std::memory_order_relaxed);
     return pass(*connection, is_known ? event.query_id : 0);
@@ -368,7 +374,7 @@ void on_connection(MYSQL_THD thd, const mysql_event_connection &event) {
       if (event.status == 0 && server::is_of_main_port(thd))
         if (Connection *connection = connections::get(thd)) {
           if (connection->in_statement) leave(*connection);
-          connection->is_client = true;
+          connection->is_client = connection->connects = true;
           ask_privilege(*connection, thd);
           connection->may_hold_locks = false;
         }
