@@ -60,12 +60,16 @@ class Text {
   bool only_begins() const;
 
  private:
+  bool begins_with_word(const char *word) const;
   bool ends_with_words(const char *words) const;
   bool ends_with(const char *word) const;
   SessionLocks locks_of_names() const;
 
   const char *text;
   unsigned length;
+  // Up to where its last words are looked for: comments in `/* */` are behind, such as clients put there for tracing, if they are
+  // no longer than some thousand bytes. Of one that goes to the end of its line the last words are words.
+  unsigned words_length;
   bool may_not_run = false;
 };
 

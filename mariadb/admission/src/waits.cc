@@ -33,9 +33,8 @@ flifo_wait_kind_t kind_of(int server_kind) {
   }
 }
 
-// The network waits in which a connection is idle show that it is a client's: no thread of the server's own
-// reads commands. Within a statement they may be another server's replies, or
-// the client's next lines.
+// The network waits in which a connection is idle show that it is a client's: no thread of the server's own reads
+// commands. Within a statement they may be another server's replies, or the client's next lines.
 void saw_idle(Connection &connection, MYSQL_THD thd) {
   server::saw_main_port(thd);
   // Whatever ended without an event that says so. That it raised an error shows nothing: a handler may have caught that.

@@ -50,6 +50,7 @@ pub(super) fn locks_of_the_session(server: &PrivateServer) {
         ("FLUSH TABLES t WITH READ LOCK", |client| run(client, "UNLOCK TABLES")),
         ("FLUSH TABLES WITH READ LOCK", |client| run(client, "UNLOCK TABLES")),
         ("flush local tables with  read\nlock", |client| run(client, "unlock tables")),
+        (traced("FLUSH TABLES WITH READ LOCK").as_str(), |client| run(client, "UNLOCK TABLES")),
         ("BACKUP STAGE START", |client| run(client, "BACKUP STAGE END")),
         ("BACKUP LOCK t", |client| run(client, "BACKUP UNLOCK")),
         ("HANDLER t OPEN AS h", |client| run(client, "HANDLER h CLOSE")),
