@@ -95,7 +95,8 @@ void saw_end_of(Connection &connection, MYSQL_THD thd, const mysql_event_general
   if (keeps != transaction || connection.session_locks != 0) return set_locks(connection, true, true);
   // Without autocommit the next one is open at once. One that failed, or was killed in the queue, has ended nothing.
   const bool ended = transaction == OPTION_NOT_AUTOCOMMIT && event.general_error_code == 0 && text.ends_transaction();
-  const bool did_something = was_open || !text.only_begins();
+  // Nor has it locked anything if it was kept out.
+  const bool did_something = connection.kept_out == FLIFO_OK && (was_open || !text.only_begins());
   const bool may = transaction != 0 && !ended && (connection.may_hold_locks || did_something);
   const bool holds =
       may && (connection.holds_locks || thd_sql_command(thd) != SQLCOM_SELECT || text.locks_what_it_reads());

@@ -53,7 +53,7 @@ fn connecting_asks_nobody(server: &PrivateServer) {
     for (init, error) in [
         ("SET @a = 1", 0),
         ("SET @a = 1; SET @b = 2; DO 3", 0),
-        ("CALL test.greets()", 0),
+        ("CALL test.greets(); SET autocommit = 0", 0),
         ("EXECUTE nobody", ABORTED),
         ("SET @a = 1; SELECT * FROM test.no_such_table", ABORTED),
     ] {

@@ -28,6 +28,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ("idle_while_holding", idle_while_holding),
         ("however_the_locks_were_taken", however_the_locks_were_taken),
         ("holders_go_before_others", holders_go_before_others),
+        ("refused_in_a_transaction", refused_in_a_transaction),
         ("locked_while_nobody_was_asked", locked_while_nobody_was_asked),
         ("locked_before_an_error", locked_before_an_error),
         ("prepared_and_left_behind", prepared_and_left_behind),
@@ -213,6 +214,24 @@ fn holders_go_before_others(server: &PrivateServer) {
             locker.end().unwrap();
             empty(server);
         }
+    }
+}
+
+/// Who was refused in a transaction has locked nothing, and is refused again.
+fn refused_in_a_transaction(server: &PrivateServer) {
+    const REFUSED: u16 = 1969;
+    for begin in ["BEGIN", "SET autocommit = 0", "START TRANSACTION READ ONLY"] {
+        let (mut client, other) = (app(server), app(server));
+        run(&mut client, begin).unwrap();
+        let holder = Holder::of_the_only_place_of(server, other);
+        set_number(server, "queue_timeout", 1);
+        for statement in ["SELECT COUNT(*) FROM t", "SELECT 1", UPDATE_1, "SELECT 1"] {
+            assert_eq!(code(run(&mut client, statement)), REFUSED, "{begin}: {statement}");
+        }
+        set_number(server, "queue_timeout", 0);
+        drop(holder);
+        run(&mut client, "COMMIT").unwrap();
+        empty(server);
     }
 }
 
