@@ -88,11 +88,11 @@ void end_session(Connection &connection) {
 void reset(Connection &connection, MYSQL_THD thd) {
   connection.thread_id = thd_get_thread_id(thd);
   connection.is_client = connection.privilege_known = connection.is_admin = false;
-  connection.in_statement = connection.passes = false;
-  connection.executes = connection.within = connection.failed = false;
+  connection.connects = connection.in_statement = connection.passes = false;
+  connection.executes = connection.within = false;
   connection.kept_out = FLIFO_OK;
   connection.query_id = 0;
-  connection.packet = connection.packet_end = nullptr;
+  connection.packet = connection.packet_end = connection.names_freed_at = connection.failed_text = nullptr;
   connection.in_transaction = connection.holds_locks = false;
   connection.session_locks = 0;
   // What it did before is not known.

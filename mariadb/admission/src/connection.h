@@ -47,6 +47,9 @@ struct Connection {
   // Its account was looked at, and may pass.
   bool privilege_known, is_admin;
 
+  // It was let in, and its first statement has not begun; or that is `init_connect`, which the server runs itself.
+  bool connects;
+
   // A statement of the client's is under way, or of whoever else it may be; and it asked nobody.
   bool in_statement, passes;
   // Its id, or 0 if that is not known: of all but the first in a packet.
@@ -54,12 +57,14 @@ struct Connection {
   // The text of the packet that it came in; null if its begin was not seen. Its own lies in there, those of statements within it
   // lie elsewhere.
   const char *packet, *packet_end;
+  // Where that last frees a name; its end: nowhere; null: that was not looked for.
+  const char *names_freed_at;
   // It is an EXECUTE, and what it executes has begun and not ended.
   bool executes;
   // A statement within it has begun, whether or not it has ended.
   bool within;
-  // It has raised an error, and no statement within it began since.
-  bool failed;
+  // The text that was looked at when it raised an error.
+  const char *failed_text;
   // Why it got no place: it was refused, or killed in the queue. FLIFO_OK: neither.
   flifo_status_t kept_out;
   // What was seen of the current transaction, and of LOCK TABLES. `holds_locks` implies `may_hold_locks`, which is also

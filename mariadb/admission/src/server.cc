@@ -25,6 +25,8 @@ static_assert(sizeof(std::atomic<WaitBegin>) == sizeof(WaitBegin));
 
 // `killed_state::KILL_QUERY`, in every MariaDB since 10.5.
 constexpr int KILL_QUERY = 4;
+// `COM_SLEEP`: no command is under way. Numbers of commands are the protocol's.
+constexpr int SLEEP = 0;
 // The bits of SUPER and CONNECTION ADMIN in an account's global privileges; neither comes with the other. They are stored in
 // `mysql.global_priv`, so they stay what they are.
 constexpr unsigned long long SUPER = 1ULL << 15, CONNECTION_ADMIN = 1ULL << 32;
@@ -35,6 +37,7 @@ WaitEnd end_before;
 const unsigned *extra_port;
 bool (*check_global_access)(MYSQL_THD, unsigned long long, bool no_errors);
 void (*set_killed)(MYSQL_THD, int state, int error, const char *text);
+int (*current_command)(MYSQL_THD);
 
 // Where a THD has the pointer to its scheduler, of which there is one for each of the two ports. It is looked for in a
 // THD that is known to have the main port's, and used only if it stands there once. THDs are some times as large as
@@ -59,6 +62,7 @@ const char *find() {
   look_up(extra_port, "mysqld_extra_port");
   look_up(check_global_access, "_Z19check_global_accessP3THD11privilege_tb");
   look_up(set_killed, "_ZN3THD10set_killedE12killed_stateiPKc");
+  look_up(current_command, "thd_current_command");
   Scheduler **exported;
   unsigned long *max_connections;
   look_up(exported, "thread_scheduler");
@@ -118,6 +122,15 @@ bool has_extra_port() { return extra_port != nullptr && *extra_port != 0; }
 bool is_connection_admin(MYSQL_THD thd) {
   // Either is enough for it. It says true for "access denied".
   return check_global_access != nullptr && !check_global_access(thd, SUPER | CONNECTION_ADMIN, true);
+}
+
+bool is_idle(MYSQL_THD thd) { return current_command != nullptr && current_command(thd) == SLEEP; }
+
+bool runs_init_connect(MYSQL_THD thd) {
+  // The name of the stage is all that the public interface shows of it, and only in return for another.
+  const char *stage = thd_proc_info(thd, "Connecting");
+  thd_proc_info(thd, stage);
+  return stage != nullptr && strcmp(stage, "Execution of init_command") == 0;
 }
 
 bool can_refuse() { return set_killed != nullptr; }

@@ -49,6 +49,12 @@ bool is_of_main_port(MYSQL_THD thd);
 // Whether the account has CONNECTION ADMIN or SUPER. False if the server does not let us ask.
 bool is_connection_admin(MYSQL_THD thd);
 
+// Whether it is known that the client's last command is over, and the next has not come.
+bool is_idle(MYSQL_THD thd);
+
+// Whether the server runs `init_connect` for this connection: asked when its text begins to run.
+bool runs_init_connect(MYSQL_THD thd);
+
 // Whether `refuse` and `kill_query` work here.
 bool can_refuse();
 

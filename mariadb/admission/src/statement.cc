@@ -96,7 +96,8 @@ void saw_end_of(Connection &connection, MYSQL_THD thd, const mysql_event_general
   if (keeps != transaction || connection.session_locks != 0) return set_locks(connection, true, true);
   // Without autocommit the next one is open at once. One that failed, or was killed in the queue, has ended nothing.
   const bool ended = transaction == OPTION_NOT_AUTOCOMMIT && event.general_error_code == 0 && text.ends_transaction();
-  const bool did_something = was_open || !text.only_begins();
+  // Nor has it locked anything if it was kept out.
+  const bool did_something = connection.kept_out == FLIFO_OK && (was_open || !text.only_begins());
   const bool may = transaction != 0 && !ended && (connection.may_hold_locks || did_something);
   const bool holds =
       may && (connection.holds_locks || thd_sql_command(thd) != SQLCOM_SELECT || text.locks_what_it_reads());
@@ -181,10 +182,29 @@ void ask_within(Connection &connection, MYSQL_THD thd) {
   if (flifo_try_enter(connection.session) == FLIFO_NO_PLACE) ask_first(connection, thd);
 }
 
-void enter(Connection &connection, MYSQL_THD thd, const Text &text) {
+// Whether this statement, or one that follows it in the packet and runs only after it, frees names. A packet is looked at once: it
+// may be long, and have very many statements that find no place.
+bool comes_to_free_names(Connection &connection, const Text &rest) {
+  if (rest.begin() == nullptr) return false;
+  if (connection.names_freed_at == nullptr) {
+    const Text packet(connection.packet, static_cast<unsigned>(connection.packet_end - connection.packet));
+    const char *last = packet.frees_names_last();
+    connection.names_freed_at = last == nullptr ? connection.packet_end : last;
+  }
+  return connection.names_freed_at != connection.packet_end && rest.begin() <= connection.names_freed_at;
+}
+
+// `rest` begins with the statement, and goes on to the packet's end.
+void enter(Connection &connection, MYSQL_THD thd, const Text &rest) {
   if (flifo_try_enter(connection.session) != FLIFO_NO_PLACE) return;
+  // Connecting asks nobody; the server would close the connection if this were refused.
+  if (connection.connects) {
+    flifo_enter_past_limit(connection.session);
+    return;
+  }
   if (connection.may_hold_locks) return ask_as_holder(connection, thd);
-  if (text.session_locks().freed != 0 || text.ends_prepared()) return ask_first(connection, thd);
+  if (rest.locks_but_names().freed != 0 || rest.ends_prepared() || comes_to_free_names(connection, rest))
+    return ask_first(connection, thd);
   const flifo_status_t status = queue(connection, thd);
   if (is_refusal(status)) refuse(connection, thd, status);
 }
@@ -192,7 +212,7 @@ void enter(Connection &connection, MYSQL_THD thd, const Text &text) {
 // The statement that is under way is over.
 void leave(Connection &connection) {
   const bool passed = connection.passes;
-  connection.in_statement = connection.passes = connection.failed = false;
+  connection.in_statement = connection.passes = false;
   if (passed) return;
   rowlocks::wait_ends(connection);
   sleepers::goes_out(connection);
@@ -206,15 +226,16 @@ void begin_any(Connection &connection, unsigned long long query_id, bool passes)
   connection.in_statement = true;
   connection.passes = passes;
   connection.query_id = query_id;
-  connection.executes = connection.within = connection.failed = false;
+  connection.executes = connection.within = false;
+  connection.failed_text = nullptr;
   connection.kept_out = FLIFO_OK;
   connection.waits = 0;
   connection.tells_wait.store(false, std::memory_order_relaxed);
 }
 
-void begin(Connection &connection, MYSQL_THD thd, unsigned long long query_id, const Text &text) {
+void begin(Connection &connection, MYSQL_THD thd, unsigned long long query_id, const Text &rest) {
   begin_any(connection, query_id, false);
-  enter(connection, thd, text);
+  enter(connection, thd, rest);
   sleepers::comes_in(connection);
 }
 
@@ -234,12 +255,12 @@ void stay_out(const Connection &connection, MYSQL_THD thd) {
 
 // A statement within one: of a procedure, a trigger, EXECUTE.
 void begin_within(Connection &connection, MYSQL_THD thd, const mysql_event_general &event) {
-  connection.failed = false;
   connection.within = true;
   // Announced as one by the protocol it is what a client's EXECUTE executes, and has the same id.
   if (is_command(event, "Execute")) {
     connection.query_id = event.query_id;
     connection.executes = true;
+    connection.failed_text = nullptr;
   }
   if (connection.passes) return;
   if (flifo_is_inside(connection.session) == FLIFO_OK) return ask_within(connection, thd);
@@ -264,6 +285,8 @@ void on_log(MYSQL_THD thd, const mysql_event_general &event) {
   const bool is_known = connection->is_client && connection->privilege_known;
   connection->packet = is_known ? event.general_query : nullptr;
   connection->packet_end = is_known ? event.general_query + event.general_query_length : nullptr;
+  connection->names_freed_at = nullptr;
+  connection->connects = connection->connects && server::runs_init_connect(thd);
   if (!is_on || !is_known || may_pass(*connection, thd)) {
     if (is_on) bypassed.fetch_add(1, std::memory_order_relaxed);
     return pass(*connection, is_known ? event.query_id : 0);
@@ -329,8 +352,11 @@ bool ends_execute(const Connection &connection, MYSQL_THD thd, const mysql_event
 void on_error(MYSQL_THD thd, const mysql_event_general &event) {
   Connection *connection = connections::find(thd);
   if (connection == nullptr || !connection->in_statement || !is_own(*connection, event)) return;
-  connection->failed = true;
-  saw_session_locks(*connection, Text(event.general_query, event.general_query_length), true);
+  // Those that handlers catch come again and again, a row each, with the whole's text: it is looked at once.
+  if (connection->failed_text != event.general_query) {
+    connection->failed_text = event.general_query;
+    saw_session_locks(*connection, Text(event.general_query, event.general_query_length), true);
+  }
   if (ends_execute(*connection, thd, event)) leave_early(*connection);
 }
 
@@ -354,7 +380,7 @@ void on_connection(MYSQL_THD thd, const mysql_event_connection &event) {
       if (event.status == 0 && server::is_of_main_port(thd))
         if (Connection *connection = connections::get(thd)) {
           if (connection->in_statement) leave(*connection);
-          connection->is_client = true;
+          connection->is_client = connection->connects = true;
           ask_privilege(*connection, thd);
           connection->may_hold_locks = false;
         }
@@ -362,9 +388,12 @@ void on_connection(MYSQL_THD thd, const mysql_event_connection &event) {
     case MYSQL_AUDIT_CONNECTION_CHANGE_USER:
       if (Connection *connection = connections::find(thd)) {
         leave(*connection);
-        connection->privilege_known = connection->is_admin = false;
-        if (event.status == 0) ask_privilege(*connection, thd);
+        // The server has let go of all that was locked before it looked at the password.
         connection->session_locks = 0;
+        // Else the account is the one that it was: the connection goes on with it.
+        if (event.status != 0) return;
+        connection->privilege_known = connection->is_admin = false;
+        ask_privilege(*connection, thd);
       }
       return;
     case MYSQL_AUDIT_CONNECTION_DISCONNECT:

@@ -11,6 +11,9 @@ namespace {
 // How much of a text is looked at for its last words.
 constexpr unsigned TAIL = 96;
 
+// How much of it may be comments behind those.
+constexpr unsigned COMMENTS = 4096;
+
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -54,6 +57,21 @@ unsigned skipped(const char *text, unsigned length) {
   return length;
 }
 
+// The length without white space and comments at the end; those that are run count as words, and so does what goes up to the
+// end of a line. What stands in a string ends with its quote.
+unsigned without_comments_behind(const char *text, unsigned length) {
+  const unsigned least = length > COMMENTS ? length - COMMENTS : 0;
+  for (;;) {
+    while (length > least && is_space(text[length - 1])) length--;
+    if (length < least + 4 || !begins(text + length - 2, 2, "*/")) return length;
+    // A comment may have a second opening within: then it stays, as one that is longer does.
+    unsigned at = length - 4;
+    while (at > least && !begins(text + at, 2, "/*")) at--;
+    if (!begins(text + at, 2, "/*") || edge_of_run_comment(text + at, length - at) != 0) return length;
+    length = at;
+  }
+}
+
 // Whether it begins with these words, in any case. A blank stands for all the white space and comments there.
 bool begins_with_words(const char *text, unsigned length, const char *words) {
   unsigned at = 0;
@@ -90,6 +108,25 @@ bool calls(const char *text, const char *at, const char *end, const char *before
   return hidden;
 }
 
+// Every low line is looked at, which are found fast also in a text of megabytes, for the functions whose name has it there.
+template <class Look>
+void at_low_lines(const char *text, const char *end, Look look) {
+  for (const char *at = text; at != end; at++) {
+    at = static_cast<const char *>(memchr(at, '_', static_cast<size_t>(end - at)));
+    if (at == nullptr) return;
+    look(at);
+  }
+}
+
+// Where a call may be hidden, a lock is rather seen taken than freed.
+bool takes_name(const char *text, const char *at, const char *end) {
+  return calls(text, at, end, "get", "_lock", true);
+}
+
+bool frees_names(const char *text, const char *at, const char *end) {
+  return calls(text, at, end, "release", "_lock", false) || calls(text, at, end, "release", "_all_locks", false);
+}
+
 }  // namespace
 
 Text::Text(const char *text, unsigned length) : text(text), length(length) {
@@ -98,49 +135,59 @@ Text::Text(const char *text, unsigned length) : text(text), length(length) {
     this->text += skip;
     this->length -= skip;
   }
+  words_length = without_comments_behind(this->text, this->length);
 }
 
 bool Text::begins_with(const char *words) const { return begins_with_words(text, length, words); }
 
+// Whether this is its very first word.
+bool Text::begins_with_word(const char *word) const {
+  const size_t word_length = strlen(word);
+  return begins_with(word) && (length == word_length || !is_of_name(text[word_length]));
+}
+
 // Whether these are among its last words.
 bool Text::ends_with_words(const char *words) const {
-  for (unsigned at = length > TAIL ? length - TAIL : 0; at < length; at++)
-    if (begins_with_words(text + at, length - at, words)) return true;
+  for (unsigned at = words_length > TAIL ? words_length - TAIL : 0; at < words_length; at++)
+    if (begins_with_words(text + at, words_length - at, words)) return true;
   return false;
 }
 
 // Whether this is its very last word.
 bool Text::ends_with(const char *word) const {
   const auto word_length = static_cast<unsigned>(strlen(word));
-  for (unsigned at = length > TAIL ? length - TAIL : 1; at < length; at++) {
-    if (is_of_name(text[at - 1]) || !begins(text + at, length - at, word)) continue;
+  for (unsigned at = words_length > TAIL ? words_length - TAIL : 1; at < words_length; at++) {
+    if (is_of_name(text[at - 1]) || !begins(text + at, words_length - at, word)) continue;
     unsigned after = at + word_length;
-    while (const unsigned skip = skipped(text + after, length - after)) after += skip;
-    if (after == length) return true;
+    while (const unsigned skip = skipped(text + after, words_length - after)) after += skip;
+    if (after == words_length) return true;
   }
   return false;
 }
 
-// Every low line is looked at, which are found fast also in a text of megabytes, for the functions whose name has it there.
-// Where a call may be hidden, a lock is rather seen taken than freed.
 SessionLocks Text::locks_of_names() const {
   SessionLocks locks{0, 0};
   const char *end = text + length;
-  for (const char *at = text; at != end; at++) {
-    at = static_cast<const char *>(memchr(at, '_', static_cast<size_t>(end - at)));
-    if (at == nullptr) break;
-    if (calls(text, at, end, "get", "_lock", true)) locks.taken = SessionLocks::NAMES;
-    if (calls(text, at, end, "release", "_lock", false) || calls(text, at, end, "release", "_all_locks", false))
-      locks.freed = SessionLocks::NAMES;
-  }
+  at_low_lines(text, end, [&](const char *at) {
+    if (takes_name(text, at, end)) locks.taken = SessionLocks::NAMES;
+    if (frees_names(text, at, end)) locks.freed = SessionLocks::NAMES;
+  });
   return locks;
+}
+
+const char *Text::frees_names_last() const {
+  const char *last = nullptr, *end = text + length;
+  at_low_lines(text, end, [&](const char *at) {
+    if (frees_names(text, at, end)) last = at;
+  });
+  return last;
 }
 
 bool Text::locks_what_it_reads() const { return ends_with_words("for update") || ends_with_words("in share mode"); }
 
 bool Text::ends_transaction() const {
   if (may_not_run) return false;
-  if (!begins_with("rollback")) return begins_with("commit");
+  if (!begins_with_word("rollback")) return begins_with_word("commit");
   for (unsigned at = sizeof "rollback" - 1; at < length; at++)
     if (!is_letter(text[at - 1]) && begins(text + at, length - at, "to")) return false;
   return true;
@@ -151,7 +198,15 @@ bool Text::sets_role() const {
 }
 
 SessionLocks Text::session_locks() const {
-  SessionLocks locks = locks_of_names();
+  const SessionLocks names = locks_of_names();
+  SessionLocks locks = locks_but_names();
+  locks.taken |= names.taken;
+  locks.freed |= names.freed;
+  return locks;
+}
+
+SessionLocks Text::locks_but_names() const {
+  SessionLocks locks{0, 0};
   if (begins_with("flush ") && ends_with_words("read lock")) locks.taken |= SessionLocks::TABLES;
   if (begins_with("unlock ")) locks.freed |= SessionLocks::TABLES;
   if (begins_with("backup stage start") || begins_with("backup lock")) locks.taken |= SessionLocks::BACKUPS;
@@ -165,7 +220,7 @@ bool Text::ends_prepared() const { return begins_with("xa commit") || begins_wit
 
 bool Text::only_begins() const {
   constexpr size_t BEGIN_WORK = sizeof "begin work" - 1;
-  if (begins_with("begin")) return length <= BEGIN_WORK;
+  if (begins_with("begin")) return words_length <= BEGIN_WORK;
   // What SET STATEMENT is for may be anything.
   if (begins_with("set ")) return !begins_with("set statement ");
   return begins_with("start transaction") || begins_with("xa ");

@@ -44,6 +44,15 @@ class Text {
   // be left, but more often the GET_LOCK before got none.
   SessionLocks session_locks() const;
 
+  // The same without names: those are looked for in the whole text, for these its first and last words are enough.
+  SessionLocks locks_but_names() const;
+
+  // Where it last calls what frees names; null if nowhere.
+  const char *frees_names_last() const;
+
+  // Where its first word is. Null if there is no text.
+  const char *begin() const { return text; }
+
   // Whether it ends a prepared transaction, which may be another's: its client has left it behind.
   bool ends_prepared() const;
 
@@ -51,12 +60,16 @@ class Text {
   bool only_begins() const;
 
  private:
+  bool begins_with_word(const char *word) const;
   bool ends_with_words(const char *words) const;
   bool ends_with(const char *word) const;
   SessionLocks locks_of_names() const;
 
   const char *text;
   unsigned length;
+  // Up to where its last words are looked for: comments in `/* */` are behind, such as clients put there for tracing, if they are
+  // no longer than some thousand bytes. Of one that goes to the end of its line the last words are words.
+  unsigned words_length;
   bool may_not_run = false;
 };
 

@@ -33,12 +33,12 @@ flifo_wait_kind_t kind_of(int server_kind) {
   }
 }
 
-// The network waits in which a connection is idle show that it is a client's: no thread of the server's own
-// reads commands. Within a statement they may be another server's replies.
+// The network waits in which a connection is idle show that it is a client's: no thread of the server's own reads
+// commands. Within a statement they may be another server's replies, or the client's next lines.
 void saw_idle(Connection &connection, MYSQL_THD thd) {
   server::saw_main_port(thd);
-  // Whatever ended with its error and no other event.
-  if (connection.in_statement && connection.failed) statement::leave_early(connection);
+  // Whatever ended without an event that says so. That it raised an error shows nothing: a handler may have caught that.
+  if (connection.in_statement && server::is_idle(thd)) statement::leave_early(connection);
   if (!connection.in_statement) connection.is_client = true;
 }
 

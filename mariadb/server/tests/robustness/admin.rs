@@ -24,6 +24,7 @@ pub(crate) fn extra_port() -> Subject {
 pub(crate) fn tests() -> Vec<Test> {
     vec![
         ("root_gets_in", root_gets_in),
+        ("connecting_asks_nobody", connecting_asks_nobody),
         ("a_role_makes_an_administrator", a_role_makes_an_administrator),
         ("a_session_that_asks_nobody", a_session_that_asks_nobody),
         ("the_process_list_shows_who_waits", the_process_list_shows_who_waits),
@@ -40,6 +41,47 @@ pub(crate) fn tests() -> Vec<Test> {
 fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
+
+/// What the server runs for each connection (`init_connect`) is a part of connecting: it comes in past the limit and is not refused,
+/// which would end the connection. It ends there, and the client's first statement asks.
+fn connecting_asks_nobody(server: &PrivateServer) {
+    let mut root = admin(server);
+    root.query_drop(
+        "CREATE OR REPLACE PROCEDURE test.greets() BEGIN SET @a = 1; SELECT COUNT(*) INTO @b FROM t; END",
+    )
+    .unwrap();
+    for (init, error) in [
+        ("SET @a = 1", 0),
+        ("SET @a = 1; SET @b = 2; DO 3", 0),
+        ("CALL test.greets(); SET autocommit = 0", 0),
+        ("EXECUTE nobody", ABORTED),
+        ("SET @a = 1; SELECT * FROM test.no_such_table", ABORTED),
+    ] {
+        root.query_drop("SET GLOBAL init_connect = ''").unwrap();
+        let holder = Holder::of_the_only_place(server);
+        root.exec_drop("SET GLOBAL init_connect = ?", (init,)).unwrap();
+        set_number(server, "queue_timeout", 1);
+        let mut client = app(server);
+        for statement in ["SELECT COUNT(*) FROM t", "SELECT @a"] {
+            let expected = if error == 0 { 1969 } else { error };
+            assert_eq!(code(run(&mut client, statement)), expected, "{init}");
+            if error != 0 {
+                break;
+            }
+        }
+        set_number(server, "queue_timeout", 0);
+        drop(holder);
+        if error == 0 {
+            assert_eq!(client.query_first::<u32, _>("SELECT @a").unwrap(), Some(1), "{init}");
+        }
+        drop(client);
+        empty(server);
+    }
+    root.query_drop("SET GLOBAL init_connect = ''").unwrap();
+}
+
+/// `init_connect` has failed.
+const ABORTED: u16 = 1184;
 
 /// A taken place and a queue behind it.
 struct Crowd<'a> {

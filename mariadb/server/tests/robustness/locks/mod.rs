@@ -6,7 +6,10 @@ mod session;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use self::session::{a_name_is_locked, a_name_is_locked_while_nobody_was_asked, locks_of_the_session};
+use self::session::{
+    a_name_is_freed_in_a_packet, a_name_is_locked, a_name_is_locked_while_nobody_was_asked,
+    locks_of_the_session,
+};
 use super::support::random::Random;
 use super::support::rest::{empty, until};
 use super::support::wire::{Reply, Wire};
@@ -24,11 +27,14 @@ pub(crate) fn tests() -> Vec<Test> {
     vec![
         ("idle_while_holding", idle_while_holding),
         ("however_the_locks_were_taken", however_the_locks_were_taken),
+        ("holders_go_before_others", holders_go_before_others),
+        ("refused_in_a_transaction", refused_in_a_transaction),
         ("locked_while_nobody_was_asked", locked_while_nobody_was_asked),
         ("locked_before_an_error", locked_before_an_error),
         ("prepared_and_left_behind", prepared_and_left_behind),
         ("a_name_is_locked", a_name_is_locked),
         ("locks_of_the_session", locks_of_the_session),
+        ("a_name_is_freed_in_a_packet", a_name_is_freed_in_a_packet),
         ("a_name_is_locked_while_nobody_was_asked", a_name_is_locked_while_nobody_was_asked),
         ("opposite_order", opposite_order),
         ("opposite_order_under_load", opposite_order_under_load),
@@ -173,6 +179,60 @@ fn however_the_locks_were_taken(server: &PrivateServer) {
         empty(server);
     }
     assert!(kept_out.is_empty(), "their COMMIT was kept out by those who wait for it: {kept_out:#?}");
+}
+
+/// With what clients put behind each statement, so that it is known where it came from.
+fn traced(statement: &str) -> String {
+    let trace = "traceparent='00-5bd66ef5095369c7b0d1f8f4bd33716a-c532cb4098ac3dd2-01'";
+    format!(
+        "{statement} /* of the shop */ /*action='pay',controller='orders',route='%2Forders%2Fpay',{trace}*/ "
+    )
+}
+
+/// Who has locked what he read goes before one who queued earlier and holds nothing.
+fn holders_go_before_others(server: &PrivateServer) {
+    let select = "SELECT * FROM t WHERE id = 1 FOR UPDATE";
+    for lock in [select, "SELECT * FROM t WHERE id = 1 LOCK IN SHARE MODE", UPDATE_1] {
+        for lock in [lock.to_owned(), traced(lock)] {
+            set(server, "thread_concurrency", "1");
+            let mut locker = app(server);
+            run(&mut locker, "BEGIN").unwrap();
+            run(&mut locker, &lock).unwrap();
+            let holder = Holder::of_the_only_place(server);
+            let other = Running::start(server, "SELECT SLEEP(1000)");
+            holder.until_queued(1);
+            let locker = Running::on(locker, "COMMIT");
+            holder.until_queued(2);
+            drop(holder);
+            let deadline = std::time::Instant::now() + PATIENCE;
+            while !locker.is_over() {
+                assert!(std::time::Instant::now() < deadline, "kept out: {lock}");
+                thread::yield_now();
+            }
+            admin(server).query_drop(format!("KILL CONNECTION {}", other.id)).unwrap();
+            let _ = other.end();
+            locker.end().unwrap();
+            empty(server);
+        }
+    }
+}
+
+/// Who was refused in a transaction has locked nothing, and is refused again.
+fn refused_in_a_transaction(server: &PrivateServer) {
+    const REFUSED: u16 = 1969;
+    for begin in ["BEGIN", "SET autocommit = 0", "START TRANSACTION READ ONLY"] {
+        let (mut client, other) = (app(server), app(server));
+        run(&mut client, begin).unwrap();
+        let holder = Holder::of_the_only_place_of(server, other);
+        set_number(server, "queue_timeout", 1);
+        for statement in ["SELECT COUNT(*) FROM t", "SELECT 1", UPDATE_1, "SELECT 1"] {
+            assert_eq!(code(run(&mut client, statement)), REFUSED, "{begin}: {statement}");
+        }
+        set_number(server, "queue_timeout", 0);
+        drop(holder);
+        run(&mut client, "COMMIT").unwrap();
+        empty(server);
+    }
 }
 
 /// Long enough on a busy machine, and a test that fails still ends.

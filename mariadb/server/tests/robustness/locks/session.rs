@@ -50,6 +50,7 @@ pub(super) fn locks_of_the_session(server: &PrivateServer) {
         ("FLUSH TABLES t WITH READ LOCK", |client| run(client, "UNLOCK TABLES")),
         ("FLUSH TABLES WITH READ LOCK", |client| run(client, "UNLOCK TABLES")),
         ("flush local tables with  read\nlock", |client| run(client, "unlock tables")),
+        (traced("FLUSH TABLES WITH READ LOCK").as_str(), |client| run(client, "UNLOCK TABLES")),
         ("BACKUP STAGE START", |client| run(client, "BACKUP STAGE END")),
         ("BACKUP LOCK t", |client| run(client, "BACKUP UNLOCK")),
         ("HANDLER t OPEN AS h", |client| run(client, "HANDLER h CLOSE")),
@@ -81,6 +82,30 @@ pub(super) fn locks_of_the_session(server: &PrivateServer) {
         drop(holder);
         empty(server);
     }
+}
+
+/// A statement on whose way a name is freed is not refused, for those who wait for the name wait for it; one behind that is.
+pub(super) fn a_name_is_freed_in_a_packet(server: &PrivateServer) {
+    let done = |replies: &[Reply]| replies.iter().filter(|reply| **reply == Reply::Done).count();
+    let holder = Holder::of_the_only_place(server);
+    set_number(server, "queue_timeout", 1);
+    let mut client = Wire::connect(server).unwrap();
+    for (packet, expected) in [
+        ("DO RELEASE_LOCK('a')", 1),
+        ("DO 1; DO 2; DO RELEASE_LOCK('a')", 3),
+        ("DO 1; DO RELEASE_LOCK('a'); DO 3; DO 4", 2),
+        ("DO RELEASE_LOCK('a'); DO 2; DO 3; DO RELEASE_ALL_LOCKS(); DO 5", 4),
+        ("/* release_lock() */ DO 1; DO 2", 0),
+        ("DO 1", 0),
+    ] {
+        let replies = client.query(packet).unwrap();
+        assert_eq!(done(&replies), expected, "{packet}: {replies:?}");
+        let refused = matches!(replies.last(), Some(Reply::Error(REFUSED, _)));
+        assert_eq!(refused, expected < packet.split(';').count(), "{packet}: {replies:?}");
+    }
+    set_number(server, "queue_timeout", 0);
+    drop(holder);
+    empty(server);
 }
 
 /// A name that was locked while admission did not look is as good. One that was not locked, because its statement was refused, is none.

@@ -6,6 +6,9 @@ mod procedures;
 mod waits;
 
 use std::thread;
+use std::time::Duration;
+
+use procfs::process::Process;
 
 use self::prepared::{cursors, prepared, prepared_as_text, prepared_asks_once, prepared_in_bulk};
 pub(super) use self::procedures::touches_no_table_at_first;
@@ -14,7 +17,8 @@ use self::procedures::{
     procedures_with_few_tickets, procedures_within_packets, triggers_functions_events,
 };
 use self::waits::{
-    load_data_local, locks_of_tables_and_names, sleepers_give_way, slow_reader, waits_that_nobody_tells_of,
+    load_data_local, load_data_with_caught_errors, locks_of_tables_and_names, sleepers_give_way, slow_reader,
+    slow_reader_of_caught_errors, waits_that_nobody_tells_of,
 };
 
 use super::support::rest::{empty, until};
@@ -34,6 +38,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ("every_way_to_run_one_asks", every_way_to_run_one_asks),
         ("errors", errors),
         ("long_texts", long_texts),
+        ("long_texts_with_many_parts", long_texts_with_many_parts),
         ("several_in_one_packet", several_in_one_packet),
         ("procedures", procedures),
         ("procedures_with_few_tickets", procedures_with_few_tickets),
@@ -47,7 +52,9 @@ pub(crate) fn tests() -> Vec<Test> {
         ("prepared_in_bulk", prepared_in_bulk),
         ("cursors", cursors),
         ("load_data_local", load_data_local),
+        ("load_data_with_caught_errors", load_data_with_caught_errors),
         ("slow_reader", slow_reader),
+        ("slow_reader_of_caught_errors", slow_reader_of_caught_errors),
         ("change_user", change_user),
         ("other_commands", other_commands),
         ("transactions", transactions),
@@ -229,6 +236,47 @@ fn long_texts(server: &PrivateServer) {
     }
 }
 
+/// And it is looked at once: not for each statement of its packet that finds no place, nor for each error that is caught within.
+fn long_texts_with_many_parts(server: &PrivateServer) {
+    const PARTS: usize = 400;
+    let names = "get_lock#".repeat(200_000);
+    let cheap = |what: &str, work: &mut dyn FnMut()| {
+        let before = processor_time(server);
+        work();
+        let took = processor_time(server) - before;
+        assert!(took < Duration::from_secs(5), "{what} took {took:?} of the processor");
+    };
+    admin(server)
+        .query_drop(
+            "CREATE OR REPLACE FUNCTION test.catches(a INT) RETURNS INT
+             BEGIN DECLARE n INT; DECLARE CONTINUE HANDLER FOR SQLEXCEPTION SET n = 0;
+             SET n = (SELECT 1 UNION SELECT 2); RETURN a; END",
+        )
+        .unwrap();
+    let holder = Holder::of_the_only_place(server);
+    // Each queues until that.
+    set_number(server, "stall_after", 1);
+    let mut client = Wire::connect(server).unwrap();
+    cheap("a packet", &mut || {
+        let packet = format!("{}DO LENGTH('{names}')", "DO 1;".repeat(PARTS));
+        assert_eq!(client.query(&packet).unwrap(), vec![Reply::Done; PARTS + 1]);
+    });
+    assert!(server.status_number("Flifo_entered_from_queue").unwrap() > PARTS as u64);
+    cheap("a statement", &mut || {
+        let statement = format!("SELECT catches(seq), LENGTH('{names}') FROM seq_1_to_{PARTS}");
+        assert_eq!(client.query(&statement).unwrap(), [Reply::Rows(PARTS as u64)]);
+    });
+    set_number(server, "stall_after", 0);
+    drop(holder);
+    empty(server);
+}
+
+/// What all of the server's threads had of the processors.
+fn processor_time(server: &PrivateServer) -> Duration {
+    let stat = i32::try_from(server.pid()).ok().and_then(|pid| Process::new(pid).ok()?.stat().ok()).unwrap();
+    Duration::from_secs(stat.utime + stat.stime) / u32::try_from(procfs::ticks_per_second()).unwrap()
+}
+
 fn several_in_one_packet(server: &PrivateServer) {
     one_place(server);
     admin(server).query_drop("CREATE OR REPLACE PROCEDURE test.two() BEGIN SELECT 1; SELECT 2; END").unwrap();
@@ -297,14 +345,27 @@ fn change_user(server: &PrivateServer) {
     holder.until_queued(1);
     drop(holder);
     statement.end().unwrap();
-    // Refused, and thrown out.
-    // The server takes a second for that.
-    for _ in 0..2 {
-        let mut client = app(server);
-        check(server, &mut client, "SELECT 1", 0);
-        assert!(client.change_user(to("other", "wrong")).is_err());
-        empty(server);
+    // With a wrong password, for which the server takes a second, it stays who it was, and holds nothing: it is asked, also if
+    // nothing that it runs ends well.
+    const DENIED: u16 = 1045;
+    let mut client = app(server);
+    for statement in ["BEGIN", "UPDATE t SET k = k + 1 WHERE id = 1", "DO GET_LOCK('a', 0)"] {
+        check(server, &mut client, statement, 0);
     }
+    assert_eq!(code(client.change_user(to("other", "wrong"))), DENIED);
+    empty(server);
+    let mut other = app(server);
+    assert_eq!(other.query_first::<u32, _>("SELECT GET_LOCK('a', 0)").unwrap(), Some(1));
+    let holder = Holder::of_the_only_place(server);
+    set_number(server, "queue_timeout", 1);
+    for statement in ["SELECT no_such_column", "SELECT COUNT(*) FROM t; SELEC"] {
+        assert_eq!(code(run(&mut client, statement)), 1969, "{statement}");
+    }
+    // And so does the administrator.
+    assert_eq!(code(root.change_user(to("other", "wrong"))), DENIED);
+    root.query_drop("SELECT 1").unwrap();
+    set_number(server, "queue_timeout", 0);
+    drop(holder);
 }
 
 fn other_commands(server: &PrivateServer) {

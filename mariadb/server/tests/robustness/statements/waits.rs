@@ -63,6 +63,61 @@ pub(super) fn load_data_local(server: &PrivateServer) {
     empty(server);
 }
 
+/// An error that a trigger catches is not the end of its statement, though the next wait is for the client: what the trigger
+/// runs is not taken for statements of the client's, which could be refused with rows locked.
+pub(super) fn load_data_with_caught_errors(server: &PrivateServer) {
+    let mut root = admin(server);
+    for statement in [
+        "CREATE OR REPLACE TABLE test.log (id INT)",
+        "CREATE OR REPLACE TABLE test.caught (id INT PRIMARY KEY)",
+        "CREATE TRIGGER test.catches BEFORE INSERT ON test.caught FOR EACH ROW
+         BEGIN DECLARE n INT; DECLARE CONTINUE HANDLER FOR SQLEXCEPTION SET n = 0;
+         INSERT INTO test.log VALUES (NEW.id); SET n = (SELECT 1 UNION SELECT 2); END",
+        "SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED",
+    ] {
+        root.query_drop(statement).unwrap();
+    }
+    one_place(server);
+    let mut client = Wire::connect(server).unwrap();
+    client.send_query("LOAD DATA LOCAL INFILE 'x' INTO TABLE caught").unwrap();
+    assert_eq!(client.replies().unwrap(), [Reply::File]);
+    client.send_more(b"1\n2\n3\n").unwrap();
+    let mut logged = || root.query_first::<u32, _>("SELECT COUNT(*) FROM test.log").unwrap();
+    until("three rows are in", || logged() == Some(3));
+    empty(server);
+    let holder = Holder::of_the_only_place(server);
+    set_number(server, "queue_timeout", 1);
+    client.send_more(b"4\n5\n6\n").unwrap();
+    until("the others are, too", || logged() == Some(6));
+    client.send_more(b"").unwrap();
+    assert_eq!(client.replies().unwrap(), [Reply::Done]);
+    set_number(server, "queue_timeout", 0);
+    drop(holder);
+    empty(server);
+}
+
+/// Nor is it the end of the packet: what follows asks.
+pub(super) fn slow_reader_of_caught_errors(server: &PrivateServer) {
+    admin(server)
+        .query_drop(
+            "CREATE OR REPLACE FUNCTION test.catches(a INT) RETURNS INT
+             BEGIN DECLARE n INT; DECLARE CONTINUE HANDLER FOR SQLEXCEPTION SET n = 0;
+             IF a % 1000 = 1 THEN SET n = (SELECT 1 UNION SELECT 2); END IF; RETURN a; END",
+        )
+        .unwrap();
+    one_place(server);
+    let mut client = Wire::connect(server).unwrap();
+    client.send_query("SELECT catches(seq), REPEAT('x', 4000) FROM seq_1_to_10000; SELECT 2").unwrap();
+    until("it writes", || writes(server, client.id));
+    empty(server);
+    let holder = Holder::of_the_only_place(server);
+    let replies = thread::spawn(move || client.replies().unwrap());
+    holder.until_queued(1);
+    drop(holder);
+    assert_eq!(replies.join().unwrap(), [Reply::Rows(10_000), Reply::Rows(1)]);
+    empty(server);
+}
+
 /// A client that asks for much and does not read it keeps nobody out.
 pub(super) fn slow_reader(server: &PrivateServer) {
     one_place(server);
