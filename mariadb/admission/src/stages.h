@@ -15,7 +15,8 @@
 
 namespace flifo::stages {
 
-// Has `work_done` called where a thread's statement has done its work, or one within it. False if this server does not tell.
+// Has `work_done` called where a thread's statement has done its work, and not for those within it. False if this server does not
+// tell.
 bool hook(void (*work_done)(MYSQL_THD));
 
 // Calls may be under way still.

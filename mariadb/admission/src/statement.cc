@@ -425,10 +425,7 @@ void on_event(MYSQL_THD thd, unsigned event_class, const void *event) {
 
 void on_work_done(MYSQL_THD thd) {
   Connection *connection = connections::find(thd);
-  // One within it is not the statement; and what it says of itself before it has begun is of another.
-  if (connection == nullptr || !connection->in_statement || connection->passes || connection->within ||
-      connection->executes || connection->waits != 0)
-    return;
+  if (connection == nullptr || !connection->in_statement || connection->passes || connection->waits != 0) return;
   sleepers::goes_out(*connection);
   flifo_exit(connection->session);
 }

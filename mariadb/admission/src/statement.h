@@ -14,8 +14,8 @@ namespace flifo::statement {
 // An event of the server's: `event` is what `event_class` says.
 void on_event(MYSQL_THD thd, unsigned event_class, const void *event);
 
-// A thread's statement has done its work, or one within it: if it is the client's it gives its place up, before it waits for its log
-// to be synced and sends its reply. Its last event is still to come.
+// A client's statement has done its work: it gives its place up before it waits for its log to be synced and sends its reply. Its
+// last event is still to come.
 void on_work_done(MYSQL_THD thd);
 
 // The server lets go of a connection.

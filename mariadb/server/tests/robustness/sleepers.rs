@@ -14,6 +14,10 @@ pub(crate) fn subject() -> Subject {
         options: with_slow_syncs(),
         tests: vec![
             ("who_waits_for_the_log_holds_no_place", who_waits_for_the_log_holds_no_place),
+            (
+                "procedures_and_packets_wait_for_the_log_as_others_do",
+                procedures_and_packets_wait_for_the_log_as_others_do,
+            ),
             ("the_place_of_one_that_syncs_the_log_is_lent", the_place_of_one_that_syncs_the_log_is_lent),
             ("the_place_of_one_that_waits_for_a_row_is_lent", the_place_of_one_that_waits_for_a_row_is_lent),
         ],
@@ -84,6 +88,47 @@ fn who_waits_for_the_log_holds_no_place(server: &PrivateServer) {
     drop(held);
     assert_eq!(code(first.end()), 0);
     others.into_iter().for_each(|other| assert_eq!(code(other.end()), 0));
+}
+
+/// What is told of a statement's end is not told of those within it, nor is it told of the next one of its packet.
+fn procedures_and_packets_wait_for_the_log_as_others_do(server: &PrivateServer) {
+    let mut root = admin(server);
+    for statement in [
+        "CREATE OR REPLACE PROCEDURE test.sleeps_and_writes(n INT)
+            BEGIN UPDATE t SET k = k + 1 WHERE id = n; DO SLEEP(1000 * (n = 1)); UPDATE t SET k = 0 WHERE id = n; END",
+        "CREATE OR REPLACE TABLE test.traced (id INT PRIMARY KEY)",
+        "CREATE OR REPLACE TRIGGER test.trace BEFORE INSERT ON test.traced FOR EACH ROW UPDATE t SET k = k + 1 WHERE id = NEW.id",
+    ] {
+        root.query_drop(statement).unwrap();
+    }
+    set(server, "thread_concurrency", "2");
+    set(server, "wait_mask", "TABLE_LOCK,DISK,NETWORK,LOG_SYNC,USER");
+    for sleeper in ["CALL sleeps_and_writes(1)", "DO 1; UPDATE t SET k = k + 1 WHERE id = 1; DO SLEEP(1000)"]
+    {
+        let sleeper = Running::start(server, sleeper);
+        until_state(server, sleeper.id, "User sleep");
+        assert_eq!(server.status_number("Flifo_inside").unwrap(), 1, "it is under way, and holds its place");
+        root.query_drop(format!("KILL QUERY {}", sleeper.id)).unwrap();
+        let _ = sleeper.end();
+    }
+    let held = Held::begin();
+    let first = update(server, 1);
+    until_state(server, first.id, "Commit");
+    let second = update(server, 2);
+    let others = [
+        "INSERT INTO traced VALUES (3)",
+        "INSERT INTO traced VALUES (4), (5)",
+        "UPDATE t SET k = k + 1 WHERE id = 6",
+        "DO 1; UPDATE t SET k = k + 1 WHERE id = 7",
+    ]
+    .map(|statement| Running::start(server, statement));
+    for other in &others {
+        until_state(server, other.id, "Updating status");
+    }
+    assert_eq!(code(run(&mut app(server), "SELECT COUNT(*) FROM t")), 0);
+    assert!(!first.is_over(), "its sync is held");
+    drop(held);
+    [first, second].into_iter().chain(others).for_each(|each| assert_eq!(code(each.end()), 0));
 }
 
 fn the_place_of_one_that_syncs_the_log_is_lent(server: &PrivateServer) {
