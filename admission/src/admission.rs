@@ -241,7 +241,8 @@ impl Admission {
     /// async tasks whose deadline has passed, breaks a stall, and tries limits if the limit finds itself.
     /// For schedulers without a watchdog ([`Config::watchdog`]); call it every few milliseconds.
     pub fn step(self: &Arc<Self>, now: Instant) {
-        let now_ns = self.metrics.ns_of(now);
+        // The last of all times stands for never, which has not come.
+        let now_ns = self.metrics.ns_of(now).min(UNBOUNDED_NS - 1);
         let overdue = self.core.withdraw_overdue(now_ns);
         tell_all(overdue, Verdict::TimedOut, |_| {}).call();
         if self.core.close_gate(now_ns) {
@@ -296,15 +297,14 @@ impl Admission {
             // Relaxed: the parker's word publishes it.
             move |node: &Node| node.granted_at_ns.store(now_ns, Ordering::Relaxed)
         };
-        match wake {
-            Wake::Nobody => Wakers::default(),
-            Wake::Granted(list) => {
-                self.metrics.saw_pending(self.core.state());
-                tell_all(list, Verdict::Granted, at(now_ns()))
-            }
-            Wake::Summoned(list) => tell_all(list, Verdict::Summoned, at(now_ns())),
-            Wake::Retry(list) => tell_all(list, Verdict::Retry, |_| {}),
-        }
+        let (list, verdict) = match wake {
+            Wake::Nobody => return Wakers::default(),
+            Wake::Retry(list) => return tell_all(list, Verdict::Retry, |_| {}),
+            Wake::Granted(list) => (list, Verdict::Granted),
+            Wake::Summoned(list) => (list, Verdict::Summoned),
+        };
+        self.metrics.saw_pending(self.core.state());
+        tell_all(list, verdict, at(now_ns()))
     }
 }
 
