@@ -83,8 +83,8 @@ impl Watchdog {
         Ok(())
     }
 
-    /// Does as the configuration says from now on.
-    pub(crate) fn configure(&self, config: &Config) {
+    /// Does as the configuration says from now on. `begins_anew`: a limit that finds itself begins at the one that is told.
+    pub(crate) fn configure(&self, config: &Config, begins_anew: bool) {
         let mut inner = lock(&self.inner);
         let stall_after_ns = config.stall_after.map(in_ns);
         if stall_after_ns != inner.stall_after_ns {
@@ -92,7 +92,7 @@ impl Watchdog {
             inner.look_at_ns = 0;
         }
         let auto = config.auto.map(|bounds| (bounds, config.thread_concurrency));
-        if auto != inner.auto {
+        if begins_anew || auto != inner.auto {
             inner.auto = auto;
             inner.controller = config.auto.map(|AutoLimit { floor, ceiling }| {
                 let auto =
