@@ -315,7 +315,7 @@ typedef struct {
   uint32_t queue_limit;
   /**
    * 1: the scheduler has a thread of its own for what depends on time alone. 0: call `flifo_step` every few
-   * milliseconds.
+   * milliseconds. From 1 to 0 at run time: the thread stays, and goes on, until the scheduler ends.
    */
   uint32_t watchdog;
   /**
@@ -373,7 +373,8 @@ typedef struct {
 } flifo_tenant_t;
 
 /**
- * Times of one kind since the scheduler was made, in nanoseconds, each true to 2%; all 0 if there were none.
+ * Times of one kind since the scheduler was made, in nanoseconds, each true to 2%; all 0 if there were none. What took
+ * longer than 2^42 ns (73 minutes) counts as that.
  */
 typedef struct {
   /**
@@ -401,7 +402,7 @@ typedef struct {
    */
   uint64_t p999_ns;
   /**
-   * The longest.
+   * The longest; at most 2^42 ns, 73 minutes.
    */
   uint64_t max_ns;
 } flifo_times_t;
