@@ -95,7 +95,9 @@
 #define FLIFO_WAIT_KINDS_MAX 16
 
 /**
- * What came of a call. Everything but `FLIFO_OK` means that the call did nothing, except where it says so.
+ * What came of a call. Everything but `FLIFO_OK` means that the call did nothing, except where it says so, and that
+ * an entry that finds no place (`FLIFO_TIMEOUT` to `FLIFO_NO_PLACE`) leaves the session outside: one that was
+ * inside, and out of tickets, has lost its place.
  *
  * The first group is for a program to act upon; the second tells of a mistake in the program.
  */
@@ -117,7 +119,7 @@ typedef enum {
    */
   FLIFO_CANCELLED = 3,
   /**
-   * `flifo_try_enter` found no free place.
+   * `flifo_try_enter` found no free place. The session is not inside.
    */
   FLIFO_NO_PLACE = 4,
   /**
@@ -716,7 +718,9 @@ flifo_status_t flifo_enter_until(flifo_session_t session,
 /**
  * Enters if that is possible at once.
  *
- * Returns `FLIFO_NO_PLACE` if it is not.
+ * Returns `FLIFO_NO_PLACE` if it is not: it is outside then, also if it was inside before and had used its tickets
+ * while others wait. Within a wait that gave up the place it does nothing, and returns the same: the place comes back
+ * when the wait ends.
  */
 flifo_status_t flifo_try_enter(flifo_session_t session);
 
@@ -786,11 +790,13 @@ flifo_status_t flifo_wait_end_may_queue(flifo_session_t session,
                                         int kind);
 
 /**
- * Says whether the session holds locks for which others may wait. It counts from its next entry.
+ * Says whether the session holds locks for which others may wait. It counts from its next entry, and at its next
+ * exit: one that holds locks goes on with its turn, others make room for those who do.
  *
  * `class_`: a `flifo_class_t`.
  */
-flifo_status_t flifo_set_class(flifo_session_t session, int class_);
+flifo_status_t flifo_set_class(flifo_session_t session,
+                               int class_);
 
 /**
  * Says whose share the session uses, from its next entry on.
