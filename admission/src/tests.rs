@@ -4,6 +4,7 @@ mod defects;
 mod regressions;
 mod tasks;
 mod turns;
+mod wakers;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
