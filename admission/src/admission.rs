@@ -163,11 +163,19 @@ impl Admission {
     /// Changes the configuration at run time. A higher limit lets as many in as now fit; a lower one takes
     /// effect as threads leave. When the policy changes, or the limit is lifted, everybody in the queue
     /// asks again. A change that is refused changes nothing.
+    ///
+    /// While `auto` finds the limit, [`Config::thread_concurrency`] and its bounds are taken anew only when one of them is another
+    /// than before.
     pub fn reconfigure(self: &Arc<Self>, config: Config) -> Result<(), ConfigError> {
-        self.change(|_| config)
+        self.change(|_| config, false)
     }
 
-    fn change(self: &Arc<Self>, to: impl FnOnce(Config) -> Config) -> Result<(), ConfigError> {
+    /// `sets_limit`: also if the limit is the one that was told last, and `auto` has found another since.
+    fn change(
+        self: &Arc<Self>,
+        to: impl FnOnce(Config) -> Config,
+        sets_limit: bool,
+    ) -> Result<(), ConfigError> {
         // Held throughout, so that two changes do not mix; but nobody is woken meanwhile, since a task's
         // waker may do anything.
         let mut current = lock(&self.config);
@@ -183,13 +191,11 @@ impl Admission {
             tau_ns: config.tau.map_or(UNBOUNDED_NS, in_ns),
             lock_waiters_max: config.lock_waiters_max,
         };
-        let limit = match self.watchdog.keeps_limit(&config) {
-            true => self.core.state().limit(),
-            false => config.first_limit(),
-        };
+        let keeps_limit = !sets_limit && self.watchdog.keeps_limit(&config);
+        let limit = if keeps_limit { self.core.state().limit() } else { config.first_limit() };
         let by_terms = self.core.set_terms(terms, now_ns);
         let (by_rule, _) = self.core.set_rule(config.policy, limit, now_ns);
-        self.watchdog.configure(&config);
+        self.watchdog.configure(&config, sets_limit);
         *current = config;
         drop(current);
         let mut wakers = self.tell(by_terms, || now_ns);
@@ -203,9 +209,12 @@ impl Admission {
         self.core.state().limit()
     }
 
-    /// Changes the limit alone; see [`Admission::reconfigure`].
+    /// Changes the limit alone; see [`Admission::reconfigure`]. 0: no limit.
+    ///
+    /// With [`Config::auto`] the search begins again from this limit, brought between the bounds: 0 is the lower one. Also if it
+    /// is the limit that was told last.
     pub fn set_thread_concurrency(self: &Arc<Self>, limit: u32) -> Result<(), ConfigError> {
-        self.change(|config| Config { thread_concurrency: limit, ..config })
+        self.change(|config| Config { thread_concurrency: limit, ..config }, true)
     }
 
     /// A new tenant. While several tenants have sessions in the queue, places go to them by `weight`; the
@@ -241,7 +250,8 @@ impl Admission {
     /// async tasks whose deadline has passed, breaks a stall, and tries limits if the limit finds itself.
     /// For schedulers without a watchdog ([`Config::watchdog`]); call it every few milliseconds.
     pub fn step(self: &Arc<Self>, now: Instant) {
-        let now_ns = self.metrics.ns_of(now);
+        // The last of all times stands for never, which has not come.
+        let now_ns = self.metrics.ns_of(now).min(UNBOUNDED_NS - 1);
         let overdue = self.core.withdraw_overdue(now_ns);
         tell_all(overdue, Verdict::TimedOut, |_| {}).call();
         if self.core.close_gate(now_ns) {
@@ -296,15 +306,14 @@ impl Admission {
             // Relaxed: the parker's word publishes it.
             move |node: &Node| node.granted_at_ns.store(now_ns, Ordering::Relaxed)
         };
-        match wake {
-            Wake::Nobody => Wakers::default(),
-            Wake::Granted(list) => {
-                self.metrics.saw_pending(self.core.state());
-                tell_all(list, Verdict::Granted, at(now_ns()))
-            }
-            Wake::Summoned(list) => tell_all(list, Verdict::Summoned, at(now_ns())),
-            Wake::Retry(list) => tell_all(list, Verdict::Retry, |_| {}),
-        }
+        let (list, verdict) = match wake {
+            Wake::Nobody => return Wakers::default(),
+            Wake::Retry(list) => return tell_all(list, Verdict::Retry, |_| {}),
+            Wake::Granted(list) => (list, Verdict::Granted),
+            Wake::Summoned(list) => (list, Verdict::Summoned),
+        };
+        self.metrics.saw_pending(self.core.state());
+        tell_all(list, verdict, at(now_ns()))
     }
 }
 

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use crate::admission::Admission;
 use crate::core::Joined;
 use crate::metrics::add;
-use crate::parker::Verdict;
+use crate::parker::{Verdict, call_later_ones};
 use crate::queue::Request;
 use crate::rule::End;
-use crate::session::Session;
+use crate::session::{Held, Session};
 use crate::state::{Caller, State};
 use crate::sync::{Ordering, sleep};
 use crate::{Policy, Refused};
@@ -154,32 +154,40 @@ impl Session {
     /// Queues until it has a place; the word as it is then.
     #[cold]
     pub(crate) fn queue(&self, deadline: Option<Instant>) -> Result<State, Refused> {
-        self.sleep_until_asked(Asking::begin(self, deadline, false))
+        self.sleep_until_asked(deadline, false)
     }
 
     /// Queues before those of the normal class.
     pub(crate) fn queue_ahead(&self) -> Result<State, Refused> {
-        self.sleep_until_asked(Asking::begin(self, None, true))
+        self.sleep_until_asked(None, true)
     }
 
-    fn sleep_until_asked(&self, (asking, mut next): (Asking, Next)) -> Result<State, Refused> {
+    fn sleep_until_asked(&self, deadline: Option<Instant>, ahead: bool) -> Result<State, Refused> {
+        self.place.set(Held::Asks);
+        let (asking, mut next) = Asking::begin(self, deadline, ahead);
         let deadline = asking.deadline(self);
         let parker = &self.node.parker;
-        loop {
+        let outcome = loop {
             next = match next {
-                Next::Enter(state) => return Ok(state),
-                Next::Refuse(why) => return Err(why),
-                Next::Sleep => match parker.park(deadline) {
-                    Some(verdict) => asking.on(self, verdict),
-                    None => asking.on_deadline(self).unwrap_or_else(|| {
-                        // The verdict is on its way. It may send the session back into the queue, where
-                        // the deadline holds again.
-                        let verdict = parker.park(None).expect("without a deadline it parks for a verdict");
-                        asking.on(self, verdict)
-                    }),
-                },
+                Next::Enter(state) => break Ok(state),
+                Next::Refuse(why) => break Err(why),
+                Next::Sleep => {
+                    call_later_ones();
+                    match parker.park(deadline) {
+                        Some(verdict) => asking.on(self, verdict),
+                        None => asking.on_deadline(self).unwrap_or_else(|| {
+                            // The verdict is on its way. It may send the session back into the queue, where
+                            // the deadline holds again.
+                            let verdict =
+                                parker.park(None).expect("without a deadline it parks for a verdict");
+                            asking.on(self, verdict)
+                        }),
+                    }
+                }
             }
-        }
+        };
+        self.place.set(Held::No);
+        outcome
     }
 
     /// Sleeps and looks again until it has a place; the word as it is then.
@@ -194,6 +202,8 @@ impl Session {
             metrics.polls_end();
             return Err(self.refused(Refused::QueueFull));
         }
+        self.place.set(Held::Asks);
+        call_later_ones();
         let mut sleeps = 0;
         let outcome = loop {
             let left = Duration::from_nanos(deadline_ns.saturating_sub(metrics.now_ns()));
@@ -215,6 +225,7 @@ impl Session {
                 break Ok(None);
             }
         };
+        self.place.set(Held::No);
         delay.entered(sleeps, metrics.polls_end());
         match outcome {
             Ok(Some(state)) => {

@@ -230,7 +230,8 @@ pub struct Config {
     pub lease: Duration,
     /// Whether the scheduler has a thread of its own for what depends on time alone (tau, the stall
     /// breaker, deadlines of async tasks, `auto`). It sleeps while nobody waits. Without it, call
-    /// [`crate::Admission::step`] every few milliseconds.
+    /// [`crate::Admission::step`] every few milliseconds. Once there it stays, and goes on, until the scheduler is dropped,
+    /// also when this becomes false.
     pub watchdog: bool,
 }
 

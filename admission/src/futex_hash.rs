@@ -7,7 +7,8 @@
 //!
 //! Kernels before have one hash for all processes, of 256 buckets for each processor, and need nothing.
 
-use std::sync::{Mutex, PoisonError};
+use std::process;
+use std::sync::Mutex;
 
 /// So many sleepers find room in whatever the kernel gives.
 const SLEEPERS_MIN: u32 = 64;
@@ -18,14 +19,22 @@ const BUCKETS_MIN: u32 = 1 << 12;
 /// The most that are asked for: 4 MiB.
 const BUCKETS_MAX: u32 = 1 << 16;
 
-/// For so many sleepers there is room, or no more to be had: the hash is the process's, not a scheduler's.
-static ROOM_FOR: Mutex<u32> = Mutex::new(SLEEPERS_MIN);
+/// A process, and for how many sleepers there is room in it, or no more to be had: the hash is the process's, not a scheduler's. A
+/// child of fork has its parent's note, but a hash of its own, as small as any at first.
+static ROOM_FOR: Mutex<(u32, u32)> = Mutex::new((0, SLEEPERS_MIN));
 
 /// Sees to it that there are as many buckets as `sleepers`, if the kernel can. May sleep for some milliseconds.
 pub(crate) fn make_room(sleepers: u32) {
-    let mut room_for = ROOM_FOR.lock().unwrap_or_else(PoisonError::into_inner);
-    if sleepers > *room_for {
-        *room_for = grow(sleepers);
+    if sleepers <= SLEEPERS_MIN {
+        return;
+    }
+    // Not waited for: another watchdog's step may hold it, which sees to it as well. Or nobody does, if this is the child of one
+    // who held it at the fork: then the hash stays as it is.
+    let Ok(mut noted) = ROOM_FOR.try_lock() else { return };
+    let (this, (noted_by, noted_room)) = (process::id(), *noted);
+    let room_for = if noted_by == this { noted_room } else { SLEEPERS_MIN };
+    if sleepers > room_for {
+        *noted = (this, grow(sleepers));
     }
 }
 

@@ -11,10 +11,12 @@
 //! A waker swaps its verdict in and calls the kernel or the task's waker only if it saw that somebody
 //! sleeps. The swap releases what the waker wrote before; the woken thread's load acquires it.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use crate::sync::{AtomicU32, Mutex, Ordering, lock};
+use crate::sync::{AtomicU32, Mutex, Ordering, lock, thread_local};
 
 const IDLE: u32 = 0;
 const WAITING: u32 = 1;
@@ -133,7 +135,8 @@ impl Parker {
 /// The wakers of tasks that have their verdicts.
 ///
 /// They are called when everybody who is woken with them has one. For a waker may do anything: drop the entry of
-/// another, which waits for the verdict that is on its way.
+/// another, which waits for the verdict that is on its way. Or drop its own task, whose place goes to the next then: that one's
+/// waker is called after it, not within it. If each did so, as when an executor is gone, there would be no end to the stack.
 #[must_use = "tasks sleep on unless their wakers are called"]
 #[derive(Default)]
 pub(crate) struct Wakers {
@@ -150,12 +153,46 @@ impl Wakers {
         }
     }
 
-    pub(crate) fn call(self) {
-        self.into_iter().for_each(wake_task);
+    pub(crate) fn call(mut self) {
+        if self.first.is_none() {
+            return;
+        }
+        let within_another = LATER.try_with(|later| match &mut *later.borrow_mut() {
+            Some(later) => {
+                later.extend(std::mem::take(&mut self).into_iter());
+                true
+            }
+            none => {
+                *none = Some(VecDeque::new());
+                false
+            }
+        });
+        // An error: the thread ends, and has ended its list.
+        if !matches!(within_another, Ok(true)) {
+            self.into_iter().for_each(wake_task);
+            call_later_ones();
+            let _ = LATER.try_with(|later| *later.borrow_mut() = None);
+        }
     }
 
     fn into_iter(self) -> impl Iterator<Item = Waker> {
         self.first.into_iter().chain(self.others)
+    }
+}
+
+thread_local! {
+    /// The wakers that this thread came to have to call within another; `None` while it calls none.
+    // Loom's macro knows no const block.
+    #[allow(clippy::missing_const_for_thread_local)]
+    static LATER: RefCell<Option<VecDeque<Waker>>> = RefCell::new(None);
+}
+
+/// Calls the wakers that this thread would call after the one it is in, if it is in one. Before it sleeps for a place: those
+/// whose wakers they are may have it.
+pub(crate) fn call_later_ones() {
+    let next = || LATER.try_with(|later| later.borrow_mut().as_mut()?.pop_front()).ok().flatten();
+    while let Some(waker) = next() {
+        wake_task(waker);
     }
 }
 

@@ -32,6 +32,9 @@ pub enum Class {
 pub(crate) enum Held {
     /// Nothing: it is outside.
     No,
+    /// Nothing yet: a call on it asks for a place. A task's waker that this call runs may use the session, too; an entry
+    /// does nothing then, or there would be two places for one session, and its node twice in the queue.
+    Asks,
     /// Nothing for now: a wait gave the place up, and its end brings it back.
     Waiting,
     /// It is inside without a limit, and T does not count it.
@@ -43,6 +46,9 @@ pub(crate) enum Held {
 const NOT_SAMPLED: u64 = u64::MAX;
 
 /// One connection's handle. It serves one thread at a time (`Send`, not `Sync`).
+///
+/// A call on it may run the waker of a task, and that waker may use this session, too: within an entry another one does nothing,
+/// since the one under way brings the place.
 ///
 /// Dropping it leaves.
 pub struct Session {
@@ -156,7 +162,7 @@ impl Session {
     #[inline]
     pub fn exit(&self) {
         match self.place.get() {
-            Held::No => {}
+            Held::No | Held::Asks => {}
             Held::Waiting => self.abandon_wait(),
             Held::Uncounted | Held::Place => self.leave(),
         }
@@ -166,7 +172,7 @@ impl Session {
     /// next. For one that is about to wait for others, and declares no wait.
     pub fn exit_for_good(&self) {
         match self.place.get() {
-            Held::No => {}
+            Held::No | Held::Asks => {}
             Held::Waiting => self.abandon_wait(),
             Held::Uncounted | Held::Place => {
                 self.end_turn();
@@ -265,7 +271,7 @@ impl Session {
                 self.give_up_asking();
                 self.ask_once()
             }
-            Held::Waiting => true,
+            Held::Waiting | Held::Asks => true,
             Held::Uncounted | Held::Place => self.renew(),
         }
     }
@@ -283,8 +289,11 @@ impl Session {
             self.stay();
             return true;
         }
-        self.leave();
+        if self.put_down(Held::Asks) {
+            self.hand_over(false);
+        }
         self.turn.forfeit();
+        self.place.set(Held::No);
         self.ask_once()
     }
 
@@ -368,39 +377,44 @@ impl Session {
 
     /// It has one of the places that T counts, but will not use it: the next in the queue shall.
     pub(crate) fn give_place_on(&self, state: State) {
-        self.has_place(state);
-        self.settle_tickets();
-        self.entered_at_ns.set(NOT_SAMPLED);
-        self.place.set(Held::No);
-        self.settle_loan();
+        self.last_seen.set(state);
+        self.admission.metrics.saw_places(state);
         self.hand_over(true);
     }
 
     #[inline]
-    pub(crate) fn leave(&self) {
-        self.leave_as(false);
+    fn leave(&self) {
+        if self.put_down(Held::No) {
+            self.hand_over(false);
+        }
     }
 
-    /// Leaves for a while, as for a wait: whatever it might keep of quantum or lease goes to the next. Its turn goes on when it
-    /// comes back, unless [`Session::end_turn`] says otherwise.
-    pub(crate) fn leave_for_good(&self) {
-        self.leave_as(true);
+    /// Leaves, and will not be back at once: whatever it might keep of quantum or lease goes to the next.
+    fn leave_for_good(&self) {
+        if self.put_down(Held::No) {
+            self.hand_over(true);
+        }
     }
 
+    /// Notes that it holds `instead` of what it held. If so, T counts what it held, and it is to be handed over. What is
+    /// noted comes first: who is woken then may use this session from a waker.
     #[inline]
-    fn leave_as(&self, for_good: bool) {
+    pub(crate) fn put_down(&self, instead: Held) -> bool {
         self.settle_tickets();
         if self.entered_at_ns.get() != NOT_SAMPLED {
             self.sample_inside();
         }
-        if self.place.replace(Held::No) == Held::Place {
+        let counts = self.place.replace(instead) == Held::Place;
+        if counts {
             self.settle_loan();
-            self.hand_over(for_good);
         }
+        counts
     }
 
+    /// Gives a place that T counts to the next in the queue, or back. `for_good`: it will not be back at once. Its turn goes on
+    /// when it comes back, unless [`Session::end_turn`] says otherwise.
     #[inline]
-    fn hand_over(&self, for_good: bool) {
+    pub(crate) fn hand_over(&self, for_good: bool) {
         if !for_good && let Some(state) = self.keep() {
             self.last_seen.set(state);
             return;

@@ -19,6 +19,15 @@ pub(crate) use shuttle::sync::{
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use std::thread_local;
+
+#[cfg(loom)]
+pub(crate) use loom::thread_local;
+
+#[cfg(shuttle)]
+pub(crate) use shuttle::thread_local;
+
 /// With loom, every access through it is checked to be ordered after the one before.
 #[cfg(loom)]
 pub(crate) use loom::cell::UnsafeCell;

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use crate::asking::{Asking, Next};
 use crate::parker::Verdict;
-use crate::session::Session;
+use crate::session::{Held, Session};
 use crate::{Refused, WaitKind};
 
 /// A task's entry; from [`Session::enter_async`]. Dropping it before it is ready takes the session out of
@@ -25,6 +25,9 @@ impl Session {
     ///
     /// It takes the session exclusively, so that the future is `Send`. [`crate::Config::queue_timeout`] is
     /// observed by the watchdog, to a few milliseconds. [`crate::Policy::Sleep`] queues tasks in order.
+    ///
+    /// Its waker may do anything. One that is due while the thread is in another's is called after that one returns, or
+    /// before it sleeps in the queue.
     pub fn enter_async(&mut self) -> Enter<'_> {
         Enter { session: self, asks: false }
     }
@@ -94,6 +97,7 @@ impl Session {
     #[cold]
     fn end_asking(&self) {
         self.task_asks.set(None);
+        self.place.set(Held::Asks);
         let (core, parker) = (&self.admission.core, &self.node.parker);
         if core.withdraw(&self.node) {
             parker.cancel();
@@ -113,6 +117,7 @@ impl Session {
             }
         }
         parker.set_waker(None);
+        self.place.set(Held::No);
     }
 }
 

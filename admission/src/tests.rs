@@ -5,6 +5,7 @@ mod lending;
 mod regressions;
 mod tasks;
 mod turns;
+mod wakers;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -365,5 +366,10 @@ fn a_limit_that_finds_itself_stays_between_its_bounds() {
     });
     assert!(seen.iter().all(|limit| (2..=6).contains(limit)), "{seen:?}");
     assert_ne!(seen.last(), Some(&4), "it never tried another limit");
+    // What the user sets holds, also if that is what was set before.
+    for (set, holds) in [(4, 4), (0, 2)] {
+        admission.set_thread_concurrency(set).unwrap();
+        assert_eq!(admission.thread_concurrency(), holds);
+    }
     assert_drained(&admission.snapshot());
 }

@@ -128,7 +128,7 @@ impl Waiting {
             // By age, also where the queue is a stack.
             self.pop_normal(End::Front)
         } else {
-            self.first_in_a_row += 1;
+            self.first_in_a_row = self.first_in_a_row.saturating_add(1);
             self.first.pop_front()
         }?;
         // SAFETY: `&mut self` means that the caller holds the lock.
@@ -238,6 +238,9 @@ mod tests {
         assert_eq!(order(10, 5), [2, 3, 4, 5, 6], "nobody else is old");
         assert_eq!(order(60, 7), [0, 7, 8, 9, 1, 10, 11], "every fourth at the latest");
         assert_eq!(waiting.promoted, 2);
+        waiting.first_in_a_row = u32::MAX;
+        waiting.push(Arc::clone(&nodes[2]), request(true, 0, 0), End::Back);
+        assert_eq!(name(&nodes, waiting.pop(End::Front, 0)), Some(2), "after any number of them");
     }
 
     #[test]

@@ -41,13 +41,16 @@ impl Session {
             self.waits.outermost.set(Some((kind, self.admission.metrics.now_ns())));
         }
         if self.is_inside() && self.admission.settings.wait_mask().contains(kind) && self.may_give_up(kind) {
+            // Noted before anybody is woken: a waker may use this session.
+            let counts = self.put_down(Held::Waiting);
+            self.waits.left.set(Some((kind, depth)));
             if kind == WaitKind::RowLock {
                 self.waits.counted.set(true);
                 self.count_lock_wait(true);
             }
-            self.leave_for_good();
-            self.place.set(Held::Waiting);
-            self.waits.left.set(Some((kind, depth)));
+            if counts {
+                self.hand_over(true);
+            }
         }
     }
 
@@ -93,7 +96,7 @@ impl Session {
         self.waits.depth.get()
     }
 
-    /// One wait less; whether the session must take its place again.
+    /// One wait less; whether the session must take its place again. If so, it asks for it already.
     fn comes_back(&self, _kind: WaitKind) -> bool {
         let depth = self.waits.depth.get();
         let Some(depth_left) = depth.checked_sub(1) else { return false };
@@ -110,8 +113,9 @@ impl Session {
         match self.waits.left.get() {
             Some((kind, at)) if at == depth && self.place.get() == Held::Waiting => {
                 self.waits.left.set(None);
-                self.uncount(kind);
                 self.turn.pause(waited_ns);
+                self.place.set(Held::Asks);
+                self.uncount(kind);
                 true
             }
             _ => false,

@@ -83,8 +83,8 @@ impl Watchdog {
         Ok(())
     }
 
-    /// Does as the configuration says from now on.
-    pub(crate) fn configure(&self, config: &Config) {
+    /// Does as the configuration says from now on. `begins_anew`: a limit that finds itself begins at the one that is told.
+    pub(crate) fn configure(&self, config: &Config, begins_anew: bool) {
         let mut inner = lock(&self.inner);
         let stall_after_ns = config.stall_after.map(in_ns);
         if stall_after_ns != inner.stall_after_ns {
@@ -92,7 +92,7 @@ impl Watchdog {
             inner.look_at_ns = 0;
         }
         let auto = config.auto.map(|bounds| (bounds, config.thread_concurrency));
-        if auto != inner.auto {
+        if begins_anew || auto != inner.auto {
             inner.auto = auto;
             inner.controller = config.auto.map(|AutoLimit { floor, ceiling }| {
                 let auto =
@@ -145,7 +145,7 @@ impl Watchdog {
         if now_ns < inner.look_at_ns {
             return false;
         }
-        inner.look_at_ns = now_ns + stall_after_ns / LOOKS;
+        inner.look_at_ns = now_ns.saturating_add(stall_after_ns / LOOKS);
         // Counting entries reads the counters of all sessions, which costs too much while the queue moves.
         let (served, entries) = inner.progress;
         let served_now = core.served();
@@ -181,14 +181,14 @@ impl Watchdog {
         if now_ns < inner.tell_at_ns {
             return None;
         }
-        inner.tell_at_ns = now_ns + TELL_EVERY_NS;
+        inner.tell_at_ns = now_ns.saturating_add(TELL_EVERY_NS);
         inner.controller.as_ref()?;
         // Counting reads the counters of all sessions: no more than a hundredth of a processor for that. By the clock: `now_ns`
         // is the caller's, and may be old.
         let began_ns = metrics.now_ns();
         let (work, places) = metrics.work_done();
         let took_ns = metrics.now_ns().saturating_sub(began_ns);
-        inner.tell_at_ns = now_ns + (100 * took_ns).clamp(TELL_EVERY_NS, PAUSE_NS_MAX);
+        inner.tell_at_ns = now_ns.saturating_add((100 * took_ns).clamp(TELL_EVERY_NS, PAUSE_NS_MAX));
         let (queued, inside) = (state.queued(), state.places());
         inner.controller.as_mut()?.observe(Sample { now_ns, work, places, queued, inside })
     }

@@ -25,8 +25,6 @@ fn until(what: impl Fn() -> bool) -> bool {
     what()
 }
 
-#[test]
-#[cfg_attr(miri, ignore = "asks the kernel")]
 fn there_are_as_many_buckets_as_sleepers() {
     let config =
         Config { policy: Policy::Fifo, thread_concurrency: 1, stall_after: None, ..Config::default() };
@@ -40,12 +38,33 @@ fn there_are_as_many_buckets_as_sleepers() {
             scope.spawn(|| drop(admission.session().place().unwrap()));
         }
         assert!(until(|| admission.snapshot().queued == THREADS));
-        match at_first {
-            ..=0 => assert_eq!(buckets(), at_first, "nothing to grow"),
-            _ => assert!(until(|| buckets() >= THREADS as i32), "{at_first} at first, now {}", buckets()),
+        if at_first > 0 {
+            until(|| buckets() >= THREADS as i32);
         }
         // Who slept when the hash was replaced is found in the new one.
         holder.exit();
     });
+    match at_first {
+        ..=0 => assert_eq!(buckets(), at_first, "nothing to grow"),
+        _ => assert!(buckets() >= THREADS as i32, "{at_first} at first, now {}", buckets()),
+    }
     assert_eq!(admission.snapshot().queued, 0);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "asks the kernel")]
+fn the_hash_grows_with_the_queue_and_so_does_a_childs() {
+    there_are_as_many_buckets_as_sleepers();
+    // The child has the memory in which its parent noted how large its hash is, and a small hash.
+    // SAFETY: nothing of the scheduler's runs here now, and what the child needs of the library is sound after a fork.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let passes = std::panic::catch_unwind(there_are_as_many_buckets_as_sleepers).is_ok();
+        // SAFETY: ends the child alone, without what its parent's exit is to do.
+        unsafe { libc::_exit(i32::from(!passes)) };
+    }
+    let mut status = 0;
+    // SAFETY: the pointer is good.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status:#x}");
 }

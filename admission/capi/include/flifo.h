@@ -95,7 +95,9 @@
 #define FLIFO_WAIT_KINDS_MAX 16
 
 /**
- * What came of a call. Everything but `FLIFO_OK` means that the call did nothing, except where it says so.
+ * What came of a call. Everything but `FLIFO_OK` means that the call did nothing, except where it says so, and that
+ * an entry that finds no place (`FLIFO_TIMEOUT` to `FLIFO_NO_PLACE`) leaves the session outside: one that was
+ * inside, and out of tickets, has lost its place.
  *
  * The first group is for a program to act upon; the second tells of a mistake in the program.
  */
@@ -117,7 +119,7 @@ typedef enum {
    */
   FLIFO_CANCELLED = 3,
   /**
-   * `flifo_try_enter` found no free place.
+   * `flifo_try_enter` found no free place. The session is not inside.
    */
   FLIFO_NO_PLACE = 4,
   /**
@@ -315,7 +317,7 @@ typedef struct {
   uint32_t queue_limit;
   /**
    * 1: the scheduler has a thread of its own for what depends on time alone. 0: call `flifo_step` every few
-   * milliseconds.
+   * milliseconds. From 1 to 0 at run time: the thread stays, and goes on, until the scheduler ends.
    */
   uint32_t watchdog;
   /**
@@ -373,7 +375,8 @@ typedef struct {
 } flifo_tenant_t;
 
 /**
- * Times of one kind since the scheduler was made, in nanoseconds, each true to 2%; all 0 if there were none.
+ * Times of one kind since the scheduler was made, in nanoseconds, each true to 2%; all 0 if there were none. What took
+ * longer than 2^42 ns (73 minutes) counts as that.
  */
 typedef struct {
   /**
@@ -401,7 +404,7 @@ typedef struct {
    */
   uint64_t p999_ns;
   /**
-   * The longest.
+   * The longest; at most 2^42 ns, 73 minutes.
    */
   uint64_t max_ns;
 } flifo_times_t;
@@ -632,7 +635,8 @@ flifo_status_t flifo_admission_free(flifo_admission_t admission);
  *
  * A higher limit lets as many in as now fit; a lower one takes effect as threads leave. When the policy changes,
  * or the limit is lifted, everybody in the queue asks again. Settings beyond the end of an older program's
- * struct stay as they are.
+ * struct stay as they are. If the limit finds itself, `thread_concurrency` and the bounds are taken anew only when one
+ * of them is another than before.
  *
  * Returns `FLIFO_INVALID` for impossible settings, and if the watchdog thread cannot be started.
  *
@@ -644,6 +648,9 @@ flifo_status_t flifo_reconfigure(flifo_admission_t admission,
 
 /**
  * Changes the limit alone: threads inside at a time, at most 1023; 0: no limit.
+ *
+ * If the limit finds itself (`auto_ceiling`), the search begins again from this one, brought between the bounds: 0 is
+ * the lower one. Also if it is the limit that was told last.
  */
 flifo_status_t flifo_set_thread_concurrency(flifo_admission_t admission,
                                             uint32_t thread_concurrency);
@@ -733,7 +740,9 @@ flifo_status_t flifo_enter_until(flifo_session_t session,
 /**
  * Enters if that is possible at once.
  *
- * Returns `FLIFO_NO_PLACE` if it is not.
+ * Returns `FLIFO_NO_PLACE` if it is not: it is outside then, also if it was inside before and had used its tickets
+ * while others wait. Within a wait that gave up the place it does nothing, and returns the same: the place comes back
+ * when the wait ends.
  */
 flifo_status_t flifo_try_enter(flifo_session_t session);
 
@@ -803,11 +812,13 @@ flifo_status_t flifo_wait_end_may_queue(flifo_session_t session,
                                         int kind);
 
 /**
- * Says whether the session holds locks for which others may wait. It counts from its next entry.
+ * Says whether the session holds locks for which others may wait. It counts from its next entry, and at its next
+ * exit: one that holds locks goes on with its turn, others make room for those who do.
  *
  * `class_`: a `flifo_class_t`.
  */
-flifo_status_t flifo_set_class(flifo_session_t session, int class_);
+flifo_status_t flifo_set_class(flifo_session_t session,
+                               int class_);
 
 /**
  * Says whether the session's place may be lent while its thread sleeps inside (`flifo_lend_place`); at first it may not.

@@ -38,7 +38,7 @@ pub struct flifo_config_t {
     /// Sessions in the queue at a time; one more is refused with `FLIFO_QUEUE_FULL`. 0: any number.
     pub queue_limit: u32,
     /// 1: the scheduler has a thread of its own for what depends on time alone. 0: call `flifo_step` every few
-    /// milliseconds.
+    /// milliseconds. From 1 to 0 at run time: the thread stays, and goes on, until the scheduler ends.
     pub watchdog: u32,
     /// So long a session waits in the queue at most; then it is refused with `FLIFO_TIMEOUT`. 0: for ever.
     pub queue_timeout_ns: u64,

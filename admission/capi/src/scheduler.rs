@@ -117,7 +117,8 @@ pub extern "C" fn flifo_admission_free(admission: flifo_admission_t) -> flifo_st
 ///
 /// A higher limit lets as many in as now fit; a lower one takes effect as threads leave. When the policy changes,
 /// or the limit is lifted, everybody in the queue asks again. Settings beyond the end of an older program's
-/// struct stay as they are.
+/// struct stay as they are. If the limit finds itself, `thread_concurrency` and the bounds are taken anew only when one
+/// of them is another than before.
 ///
 /// Returns `FLIFO_INVALID` for impossible settings, and if the watchdog thread cannot be started.
 ///
@@ -137,6 +138,9 @@ pub unsafe extern "C" fn flifo_reconfigure(
 }
 
 /// Changes the limit alone: threads inside at a time, at most 1023; 0: no limit.
+///
+/// If the limit finds itself (`auto_ceiling`), the search begins again from this one, brought between the bounds: 0 is
+/// the lower one. Also if it is the limit that was told last.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_set_thread_concurrency(
     admission: flifo_admission_t,

@@ -128,7 +128,9 @@ pub extern "C" fn flifo_enter_until(session: flifo_session_t, timeout_ns: u64) -
 
 /// Enters if that is possible at once.
 ///
-/// Returns `FLIFO_NO_PLACE` if it is not.
+/// Returns `FLIFO_NO_PLACE` if it is not: it is outside then, also if it was inside before and had used its tickets
+/// while others wait. Within a wait that gave up the place it does nothing, and returns the same: the place comes back
+/// when the wait ends.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_try_enter(session: flifo_session_t) -> flifo_status_t {
     enter(session, |guest| flifo_status_t::if_not(guest.session.try_enter(), FLIFO_NO_PLACE))
@@ -244,7 +246,8 @@ pub extern "C" fn flifo_wait_end_may_queue(session: flifo_session_t, kind: c_int
     })
 }
 
-/// Says whether the session holds locks for which others may wait. It counts from its next entry.
+/// Says whether the session holds locks for which others may wait. It counts from its next entry, and at its next
+/// exit: one that holds locks goes on with its turn, others make room for those who do.
 ///
 /// `class_`: a `flifo_class_t`.
 #[unsafe(no_mangle)]

@@ -11,7 +11,8 @@ use crate::names::put;
 use crate::scheduler::Scheduler;
 use crate::status::{flifo_status_t, guard, invalid};
 
-/// Times of one kind since the scheduler was made, in nanoseconds, each true to 2%; all 0 if there were none.
+/// Times of one kind since the scheduler was made, in nanoseconds, each true to 2%; all 0 if there were none. What took
+/// longer than 2^42 ns (73 minutes) counts as that.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct flifo_times_t {
@@ -27,7 +28,7 @@ pub struct flifo_times_t {
     pub p99_ns: u64,
     /// 99.9% were no longer.
     pub p999_ns: u64,
-    /// The longest.
+    /// The longest; at most 2^42 ns, 73 minutes.
     pub max_ns: u64,
 }
 

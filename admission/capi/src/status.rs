@@ -7,7 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use flifo_admission::Refused;
 
-/// What came of a call. Everything but `FLIFO_OK` means that the call did nothing, except where it says so.
+/// What came of a call. Everything but `FLIFO_OK` means that the call did nothing, except where it says so, and that
+/// an entry that finds no place (`FLIFO_TIMEOUT` to `FLIFO_NO_PLACE`) leaves the session outside: one that was
+/// inside, and out of tickets, has lost its place.
 ///
 /// The first group is for a program to act upon; the second tells of a mistake in the program.
 #[repr(C)]
@@ -21,7 +23,7 @@ pub enum flifo_status_t {
     FLIFO_QUEUE_FULL = 2,
     /// Refused: a canceller was used. The cancellation is consumed.
     FLIFO_CANCELLED = 3,
-    /// `flifo_try_enter` found no free place.
+    /// `flifo_try_enter` found no free place. The session is not inside.
     FLIFO_NO_PLACE = 4,
     /// The session is not inside: an exit without an enter, or `flifo_is_inside` says no.
     FLIFO_NOT_INSIDE = 5,

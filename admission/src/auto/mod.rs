@@ -60,6 +60,7 @@ use self::meter::{Block, Meter, Reading};
 use self::search::Search;
 use self::trial::{Next, Terms, Trial, Verdict};
 use self::watch::Watch;
+use crate::Config;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
 use std::time::Duration;
@@ -87,7 +88,7 @@ const PROBE_PLACES: f64 = 20_000.0;
 pub struct AutoConfig {
     /// The smallest limit, at least 1.
     pub floor: u32,
-    /// The largest limit.
+    /// The largest limit: [`Config::THREAD_CONCURRENCY_MAX`] unless set, beyond which a scheduler takes none.
     pub ceiling: u32,
     /// The limit to begin with.
     pub start: u32,
@@ -109,7 +110,7 @@ impl Default for AutoConfig {
     fn default() -> Self {
         AutoConfig {
             floor: 1,
-            ceiling: 1024,
+            ceiling: Config::THREAD_CONCURRENCY_MAX,
             start: 8,
             gain_min: 0.01,
             loss_max: 0.01,

@@ -231,7 +231,7 @@ fn odd_observations_do_no_harm() {
         let (now_ns, work) = (odd[i % 8], odd[(i / 8 + i) % 8]);
         let queued = if i % 3 == 0 { 0 } else { u32::MAX };
         if let Some(limit) = controller.observe(sample(now_ns, work, queued, u32::MAX)) {
-            assert!((1..=1024).contains(&limit));
+            assert!((1..=1023).contains(&limit));
         }
     }
     // No work at all, then a watchdog that sleeps for an hour at a time.
@@ -291,17 +291,26 @@ fn a_larger_limit_on_trial_comes_to_an_end_without_a_queue() {
     assert!(controller.limit <= controller.held);
 }
 
+/// Who drives it by hand sets each of its answers.
+#[test]
+fn unless_told_it_answers_only_limits_that_a_scheduler_takes() {
+    let AutoConfig { floor, ceiling, .. } = AutoConfig::default();
+    for thread_concurrency in [floor, ceiling] {
+        assert_eq!(Config { thread_concurrency, ..Config::default() }.check(), Ok(()));
+    }
+}
+
 #[test]
 fn impossible_configurations_are_refused_in_one_line() {
     let message = |config: AutoConfig| Controller::new(config, 0).unwrap_err().to_string();
     let good = AutoConfig::default;
     assert_eq!(
         message(AutoConfig { floor: 0, ..good() }),
-        "floor 0 and ceiling 1024: the floor must be at least 1 and not above the ceiling"
+        "floor 0 and ceiling 1023: the floor must be at least 1 and not above the ceiling"
     );
     assert_eq!(
         message(AutoConfig { start: 2000, ..good() }),
-        "start 2000 must lie between floor 1 and ceiling 1024"
+        "start 2000 must lie between floor 1 and ceiling 1023"
     );
     assert_eq!(
         message(AutoConfig { gain_min: f64::NAN, ..good() }),

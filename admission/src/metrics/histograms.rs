@@ -57,7 +57,7 @@ pub struct Times {
     pub p95_ns: u64,
     /// 99 in 100 were at most so long, ns.
     pub p99_ns: u64,
-    /// The longest, ns.
+    /// The longest, ns. What took longer than 2^42 ns (73 minutes) counts as that, here and in the others.
     pub max_ns: u64,
 }
 

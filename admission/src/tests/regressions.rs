@@ -323,6 +323,30 @@ fn an_entry_past_the_limit_is_work_whether_there_is_a_place_or_not() {
     assert_eq!(admission.metrics.work_done().0, before, "the end of a wait begins nothing");
 }
 
+#[test]
+fn who_is_summoned_is_pending() {
+    let admission = admission(Policy::Summon, 1);
+    let holder = inside(&admission);
+    let mut session = admission.session();
+    let mut entry = Box::pin(session.enter_async());
+    assert!(!is_in(entry.as_mut()));
+    holder.exit();
+    let snapshot = admission.snapshot();
+    assert_eq!((snapshot.pending, snapshot.pending_max), (1, 1));
+}
+
+#[test]
+fn a_step_at_the_end_of_time_does_no_harm() {
+    let auto = Some(crate::AutoLimit { floor: 1, ceiling: 4 });
+    let admission = admission_with(Config { auto, thread_concurrency: 1, ..Config::default() });
+    let _stuck = inside(&admission);
+    let mut session = admission.session();
+    let mut entry = Box::pin(session.enter_async());
+    assert!(!is_in(entry.as_mut()));
+    (0..3).for_each(|n| admission.step(Instant::now() + Duration::from_secs(1 << 35) * n));
+    assert_eq!(admission.snapshot().stalls_broken, 1);
+}
+
 /// As when the limit is set in the middle of a pile-up.
 #[test]
 fn one_that_came_in_without_a_limit_asks_when_its_tickets_run_out() {

@@ -123,7 +123,7 @@ fn a_higher_limit_lets_in_as_many_as_fit_and_no_more() {
 }
 
 /// When the first of these begins to wait for a row lock, so many are inside as congestion lets in; and `free` more places.
-fn congestible(policy: Policy, free: u32) -> (Arc<Admission>, Session, Vec<Session>) {
+pub(super) fn congestible(policy: Policy, free: u32) -> (Arc<Admission>, Session, Vec<Session>) {
     let others = half(processors());
     let config =
         Config { policy, thread_concurrency: others + free, lock_waiters_max: 1, ..Config::default() };
@@ -273,7 +273,7 @@ fn a_leaked_entry_that_is_still_queued_leaves_with_its_session() {
 }
 
 /// A waker that does what it is told.
-struct Calls<F: Fn() + Send + Sync + 'static>(F);
+pub(super) struct Calls<F: Fn() + Send + Sync + 'static>(pub(super) F);
 
 impl<F: Fn() + Send + Sync + 'static> Wake for Calls<F> {
     fn wake(self: Arc<Self>) {
@@ -356,9 +356,9 @@ fn a_panic_that_throws_when_it_is_dropped_harms_nobody_else() {
 }
 
 /// An entry with its session, which a waker may drop.
-type Owned = Pin<Box<dyn Future<Output = Result<(), Refused>> + Send>>;
+pub(super) type Owned = Pin<Box<dyn Future<Output = Result<(), Refused>> + Send>>;
 
-fn owned_entry(admission: &Arc<Admission>) -> Owned {
+pub(super) fn owned_entry(admission: &Arc<Admission>) -> Owned {
     let mut session = admission.session();
     Box::pin(async move { session.enter_async().await })
 }
@@ -375,7 +375,7 @@ fn one_that_drops_another(admission: &Arc<Admission>) -> Owned {
     drops
 }
 
-fn is_ready(entry: &mut Owned) -> bool {
+pub(super) fn is_ready(entry: &mut Owned) -> bool {
     entry.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
 }
 

@@ -1,0 +1,235 @@
+//! What a task's waker may do: drop tasks, sleep, and use the very session whose call it was called by.
+
+use std::cell::RefCell;
+use std::mem;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+
+use super::assert_drained;
+use super::tasks::{Calls, Owned, QUEUEING, admission, congestible, inside, is_in, is_ready, owned_entry};
+use crate::state::{Caller, State};
+use crate::{Admission, Enter, Policy, Refused, Session, WaitKind};
+
+/// A task that nobody has but its wakers, as when its executor is gone.
+struct Forsaken(Mutex<Owned>);
+
+impl Wake for Forsaken {
+    fn wake(self: Arc<Self>) {}
+}
+
+fn queue_forsaken(admission: &Arc<Admission>) {
+    let task = Arc::new(Forsaken(Mutex::new(owned_entry(admission))));
+    let waker = Waker::from(Arc::clone(&task));
+    assert!(task.0.lock().unwrap().as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+}
+
+/// Each gives its place to the next as it is dropped.
+#[test]
+fn however_many_wakers_drop_their_tasks_the_stack_ends() {
+    let tasks = if cfg!(miri) { 50 } else { 10_000 };
+    let drop_all = move || {
+        for policy in QUEUEING {
+            let admission = admission(policy, 1);
+            let holder = inside(&admission);
+            (0..tasks).for_each(|_| queue_forsaken(&admission));
+            assert_eq!(admission.snapshot().queued, tasks);
+            holder.exit();
+            drop(holder);
+            assert_drained(&admission.snapshot());
+        }
+    };
+    // As that of the watchdog, which wakes tasks, too.
+    Builder::new().stack_size(128 << 10).spawn(drop_all).unwrap().join().unwrap();
+}
+
+#[test]
+fn a_panic_in_a_waker_that_another_led_to_harms_nobody_else() {
+    let admission = admission(Policy::Fifo, 1);
+    let holder = inside(&admission);
+    queue_forsaken(&admission);
+    let [mut second, mut third] = [(); 2].map(|()| owned_entry(&admission));
+    let panics = Waker::from(Arc::new(Calls(|| std::panic::resume_unwind(Box::new("a broken waker")))));
+    assert!(second.as_mut().poll(&mut Context::from_waker(&panics)).is_pending());
+    queue_forsaken(&admission);
+    assert!(!is_ready(&mut third));
+    holder.exit();
+    assert!(is_ready(&mut second));
+    drop(second);
+    assert!(is_ready(&mut third));
+    drop((third, holder));
+    assert_drained(&admission.snapshot());
+}
+
+/// Those that it has yet to wake may have the place that it sleeps for.
+#[test]
+fn a_thread_that_sleeps_in_a_waker_calls_the_others_before() {
+    for policy in [Policy::Fifo, Policy::Sleep] {
+        let admission = admission(policy, 1);
+        let holder = inside(&admission);
+        let [first, second] = [(); 2].map(|()| Arc::new(Mutex::new(Some(owned_entry(&admission)))));
+        let (sleeper, outcome) = (Mutex::new(admission.session()), Arc::new(Mutex::new(None)));
+        let (own, came_to) = (Arc::clone(&first), Arc::clone(&outcome));
+        let drops_and_sleeps = Calls(move || {
+            drop(own.lock().unwrap().take());
+            let sleeper = sleeper.lock().unwrap();
+            *came_to.lock().unwrap() = Some(sleeper.enter_until(Instant::now() + Duration::from_secs(10)));
+            sleeper.exit();
+        });
+        let own = Arc::clone(&second);
+        let drops = Calls(move || drop(own.lock().unwrap().take()));
+        let poll = |task: &Mutex<Option<Owned>>, waker: Waker| {
+            let mut task = task.lock().unwrap();
+            assert!(task.as_mut().unwrap().as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        };
+        poll(&first, Waker::from(Arc::new(drops_and_sleeps)));
+        poll(&second, Waker::from(Arc::new(drops)));
+        holder.exit();
+        assert_eq!(*outcome.lock().unwrap(), Some(Ok(())), "{policy}");
+        drop((first, second, holder));
+        assert_drained(&admission.snapshot());
+    }
+}
+
+thread_local! {
+    /// What [`uses`] uses. Wakers are `Send`, and have no session that their thread uses, too; but they may look here.
+    static USED: RefCell<Option<Rc<Session>>> = const { RefCell::new(None) };
+}
+
+/// A session that wakers can use.
+fn used(session: Session) -> Rc<Session> {
+    let session = Rc::new(session);
+    USED.set(Some(Rc::clone(&session)));
+    session
+}
+
+/// Queues an entry whose waker uses the session.
+fn queue_user<'a>(session: &'a mut Session, uses: fn(&Session)) -> std::pin::Pin<Box<Enter<'a>>> {
+    let waker = Waker::from(Arc::new(Calls(move || {
+        let used = USED.with_borrow(Clone::clone);
+        uses(&used.expect("there is one"));
+    })));
+    let mut entry = Box::pin(session.enter_async());
+    assert!(entry.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    entry
+}
+
+fn try_enter(session: &Session) {
+    session.try_enter();
+}
+
+fn end(admission: &Admission, session: Rc<Session>) {
+    session.exit();
+    USED.take();
+    drop(session);
+    assert_drained(&admission.snapshot());
+}
+
+#[test]
+fn a_session_that_a_waker_enters_as_it_begins_a_wait_has_one_place() {
+    for uses in [try_enter, |session: &Session| session.enter_past_limit()] {
+        let admission = admission(Policy::Flifo, 1);
+        let session = used(inside(&admission));
+        let mut next = admission.session();
+        let mut entry = queue_user(&mut next, uses);
+        session.wait_begin(WaitKind::User);
+        assert!(session.is_waiting() && is_in(entry.as_mut()));
+        assert_eq!(admission.snapshot().inside, 1);
+        session.wait_end(WaitKind::User);
+        assert!(session.is_inside());
+        drop(entry);
+        drop(next);
+        end(&admission, session);
+    }
+}
+
+#[test]
+fn a_session_that_a_waker_takes_out_of_its_wait_does_not_come_back() {
+    let admission = admission(Policy::Flifo, 1);
+    let session = used(inside(&admission));
+    let mut next = admission.session();
+    let mut entry = queue_user(&mut next, Session::exit);
+    session.wait_begin(WaitKind::Disk);
+    assert!(is_in(entry.as_mut()));
+    session.wait_end(WaitKind::Disk);
+    assert!(!session.is_inside());
+    assert_eq!(admission.snapshot().disk_waits, 0);
+    drop(entry);
+    drop(next);
+    end(&admission, session);
+}
+
+#[test]
+fn a_session_that_a_waker_uses_as_its_wait_ends_has_one_place() {
+    let (admission, waiter, others) = congestible(Policy::Fifo, 2);
+    let session = used(waiter);
+    session.wait_begin(WaitKind::RowLock);
+    let mut next = admission.session();
+    let mut entry = queue_user(&mut next, |session| {
+        session.exit();
+        session.try_enter();
+    });
+    session.wait_end(WaitKind::RowLock);
+    assert!(session.is_inside() && is_in(entry.as_mut()), "congestion is over");
+    drop(entry);
+    drop((next, others));
+    end(&admission, session);
+}
+
+/// Three that queue for two places, of which two are about to have them: a newcomer may come in twice before they run.
+fn two_newcomers_come_in(admission: &Arc<Admission>, renews: bool) {
+    let mut sessions: [Session; 2] = std::array::from_fn(|_| admission.session());
+    let [second, third] = &mut sessions;
+    let other = inside(admission);
+    let mut leaky = inside(admission);
+    let holder = if renews { None } else { Some(mem::replace(&mut leaky, admission.session())) };
+    if !renews {
+        let mut leaked = Box::pin(leaky.enter_async());
+        assert!(!is_in(leaked.as_mut()));
+        mem::forget(leaked);
+    }
+    let session = used(leaky);
+    let mut second = queue_user(second, |_| {});
+    let mut third = queue_user(third, try_enter);
+    if let Some(holder) = &holder {
+        holder.exit();
+    }
+    other.exit();
+    // Leaves, or gives up what it was handed, and so wakes the third.
+    session.try_enter();
+    assert!(is_in(second.as_mut()) && is_in(third.as_mut()));
+    assert_eq!(admission.snapshot().inside, 2 + u32::from(session.is_inside()));
+    drop((second, third));
+    drop((sessions, other, holder));
+    end(admission, session);
+}
+
+#[test]
+fn a_session_that_a_waker_enters_as_its_tickets_run_out_has_one_place() {
+    two_newcomers_come_in(&admission(Policy::Flifo, 2), true);
+}
+
+#[test]
+fn a_session_that_a_waker_enters_as_it_gives_up_a_leaked_entry_has_one_place() {
+    two_newcomers_come_in(&admission(Policy::Flifo, 2), false);
+}
+
+/// Its node would be in the queue twice.
+#[test]
+fn a_session_that_a_waker_enters_as_it_queues_queues_once() {
+    let admission = admission(Policy::Quantum, 1);
+    let core = &admission.core;
+    assert!(core.try_enter(core.state(), Caller::NEWCOMER).is_some());
+    let mut next = admission.session();
+    let mut entry = queue_user(&mut next, |session| _ = session.enter_until(Instant::now()));
+    // A place is free, as after an exit within a turn, and a new session may not take it while another waits.
+    core.change(State::left);
+    let session = used(admission.session());
+    assert_eq!(session.enter_until(Instant::now() + Duration::from_millis(20)), Err(Refused::Timeout));
+    assert!(!session.is_inside() && is_in(entry.as_mut()));
+    drop(entry);
+    drop(next);
+    end(&admission, session);
+}
