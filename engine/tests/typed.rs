@@ -288,10 +288,34 @@ fn tables_of_both_kinds_have_one_name_space() {
     assert_eq!(db.table_names().unwrap(), ["people", "plain"]);
     db.drop_table("people").unwrap();
     assert!(matches!(db.typed_table("people"), Err(Error::UnknownTable { .. })));
-    let columns = (0..200).map(|n| Column::new(format!("column {n:03}"), ColumnType::U64));
-    let wide = columns.fold(Schema::builder(), |schema, column| schema.column(column));
-    let wide = wide.primary_key(["column 000"]).build().unwrap();
-    assert!(matches!(db.create_typed_table("wide", wide), Err(Error::SchemaTooLarge { .. })));
+}
+
+/// As the front page of the documentation has it.
+#[test]
+fn a_definition_has_a_quarter_of_a_page() {
+    for (page_size, columns_max, indexes_max) in [(16384, 308, 64), (8192, 150, 64), (4096, 71, 36)] {
+        let config = EngineConfig { page_size, ..config() };
+        let db = Database::create_on(Arc::new(MemoryDisk::default()), config).unwrap();
+        let create = |name: &str, columns: usize, indexes: usize| {
+            let columns = (0..columns).map(|n| Column::new(format!("column {n:03}"), ColumnType::U64));
+            let schema = columns.fold(Schema::builder(), |schema, column| schema.column(column));
+            let indexes = (0..indexes).map(|n| Index::new(format!("index  {n:03}"), ["column 000"]));
+            let schema = indexes.fold(schema, |schema, index| schema.index(index));
+            db.create_typed_table(name, schema.primary_key(["column 000"]).build().unwrap()).map(drop)
+        };
+        create("a", columns_max, 0).unwrap();
+        let max = page_size as usize / 4 - 64;
+        let too_large = create("b", columns_max + 1, 0);
+        let size = 26 + 1 + (columns_max + 1) * (3 + 10);
+        assert!(
+            matches!(too_large, Err(Error::SchemaTooLarge { size: is, max: most }) if (is, most) == (size, max)),
+            "{too_large:?}"
+        );
+        create("c", 1, indexes_max).unwrap();
+        if indexes_max < 64 {
+            assert!(matches!(create("d", 1, indexes_max + 1), Err(Error::SchemaTooLarge { .. })));
+        }
+    }
 }
 
 #[test]
