@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use flifo_admission::{Admission, Config, Policy};
 use flifo_engine::disk::MemoryDisk;
 use flifo_engine::{Database, EngineConfig, Error, FlushLog, Isolation, Table};
 
-use Isolation::{ReadCommitted, RepeatableRead};
+use Isolation::{ReadCommitted, RepeatableRead, Serializable};
 
 fn database() -> (Database, Table) {
     // A commit that waits for no sync keeps its place.
@@ -21,7 +22,8 @@ fn database() -> (Database, Table) {
 }
 
 fn one_place() -> Config {
-    Config { policy: Policy::Fifo, thread_concurrency: 1, ..Config::default() }
+    // Who queues is refused, or waits until the place is left, and nobody lets it in before.
+    Config { policy: Policy::Fifo, thread_concurrency: 1, stall_after: None, ..Config::default() }
 }
 
 /// A statement keeps the one place there is over all of its operations, a commit among them; without one, each
@@ -148,4 +150,33 @@ fn nor_does_one_within_a_statement_that_has_lost_its_place() {
     past.exit();
     assert_eq!(admission.snapshot().inside, 0);
     assert_eq!(all(&mut session.begin(ReadCommitted), &table).len(), 1);
+}
+
+/// Also where it locks them.
+#[test]
+fn a_scan_takes_a_ticket_for_each_row() {
+    let (db, table) = database();
+    let queue_timeout = Some(Duration::from_millis(1));
+    let admission = Admission::new(Config { concurrency_tickets: 1, queue_timeout, ..one_place() }).unwrap();
+    let (session, past) = (db.session(&admission), admission.session());
+    let mut txn = session.begin(ReadCommitted);
+    for key in [b"a", b"b", b"c"] {
+        txn.insert(&table, key, b"1").unwrap();
+    }
+    txn.commit().unwrap();
+    for isolation in [RepeatableRead, Serializable] {
+        let mut txn = session.begin(isolation);
+        let mut rows = 0;
+        let scanned = txn.scan(&table, Bound::Unbounded, Bound::Unbounded, |_, _| {
+            rows += 1;
+            // What has a place of one's own repays it.
+            past.enter_past_limit();
+            ControlFlow::Continue(())
+        });
+        assert!(matches!(scanned, Err(Error::Refused(_))), "{isolation:?}: {scanned:?}");
+        assert_eq!(rows, 1, "{isolation:?}");
+        past.exit();
+        txn.commit().unwrap();
+        assert_eq!(admission.snapshot().inside, 0);
+    }
 }
