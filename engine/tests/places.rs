@@ -152,6 +152,49 @@ fn nor_does_one_within_a_statement_that_has_lost_its_place() {
     assert_eq!(all(&mut session.begin(ReadCommitted), &table).len(), 1);
 }
 
+/// An operation may be in the callback of another's, of another transaction of the session: it takes a ticket of that one's
+/// place, which is left when that one ends, and so does a statement.
+#[test]
+fn what_is_done_in_a_callback_is_in_the_place_that_is_there() {
+    let (db, table) = database();
+    let admission = Admission::new(one_place()).unwrap();
+    let (session, other) = (db.session(&admission), admission.session());
+    let can_enter = || {
+        let entered = other.try_enter();
+        other.exit();
+        entered
+    };
+    let mut txn = session.begin(ReadCommitted);
+    for key in [b"a", b"b", b"c", b"d"] {
+        txn.insert(&table, key, b"1").unwrap();
+    }
+    txn.commit().unwrap();
+    let (mut outer, mut inner) = (session.begin(RepeatableRead), session.begin(ReadCommitted));
+    let (mut rows, mut statement) = (0, None);
+    outer
+        .scan(&table, Bound::Unbounded, Bound::Unbounded, |key, _| {
+            rows += 1;
+            match rows {
+                1 => assert_eq!(get(&mut inner, &table, b"c"), Some(b"1".to_vec())),
+                2 => assert!(inner.update(&table, key, b"2").unwrap()),
+                3 => std::mem::replace(&mut inner, session.begin(ReadCommitted)).commit().unwrap(),
+                _ => statement = Some(session.statement().unwrap()),
+            }
+            assert!(!can_enter(), "the scan goes on");
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!(rows, 4);
+    assert!(!can_enter(), "the statement has not ended");
+    let second = session.statement().unwrap();
+    drop(statement);
+    assert!(!can_enter(), "nor has the one that was begun within it");
+    drop(second);
+    assert!(can_enter());
+    assert_eq!(get(&mut inner, &table, b"b"), Some(b"2".to_vec()));
+    assert_eq!(admission.snapshot().inside, 0);
+}
+
 /// Also where it locks them.
 #[test]
 fn a_scan_takes_a_ticket_for_each_row() {
