@@ -195,6 +195,30 @@ fn what_is_done_in_a_callback_is_in_the_place_that_is_there() {
     assert_eq!(admission.snapshot().inside, 0);
 }
 
+/// As a commit: those who wait for its rows wait for it. What has changed nothing has nothing to do.
+#[test]
+fn a_rollback_enters_past_the_limit() {
+    let (db, table) = database();
+    let queue_timeout = Some(Duration::from_millis(1));
+    let admission = Admission::new(Config { queue_timeout, ..one_place() }).unwrap();
+    let (session, another, inside) = (db.session(&admission), db.session(&admission), admission.session());
+    let mut txns = [ReadCommitted; 2].map(|isolation| session.begin(isolation));
+    txns[0].insert(&table, b"a", b"1").unwrap();
+    txns[1].insert(&table, b"b", b"1").unwrap();
+    inside.enter().unwrap();
+    let forced = || admission.snapshot().entered_by_force;
+    let [first, second] = txns;
+    first.rollback().unwrap();
+    assert_eq!((forced(), admission.snapshot().inside), (1, 1));
+    drop(second);
+    assert_eq!((forced(), admission.snapshot().inside), (2, 1));
+    session.begin(ReadCommitted).rollback().unwrap();
+    drop(session.begin(RepeatableRead));
+    assert_eq!(forced(), 2);
+    inside.exit();
+    assert!(all(&mut another.begin(ReadCommitted), &table).is_empty());
+}
+
 /// Also where it locks them.
 #[test]
 fn a_scan_takes_a_ticket_for_each_row() {

@@ -195,7 +195,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Undoes all changes.
+    /// Undoes all changes. Admission does not refuse it.
     pub fn rollback(mut self) -> Result<()> {
         self.undo_all()
     }
@@ -209,6 +209,8 @@ impl<'a> Transaction<'a> {
     }
 
     fn undo_all(&mut self) -> Result<()> {
+        // What has neither changed nor locked anything has nothing to undo.
+        let _entered = self.txn.has_written().then(|| self.session.enter_past_limit());
         let undone = self.txn.rollback(self.session.waiter());
         // Whether it could be done or not: what is left is not this session's.
         self.note_locks_as(false);
