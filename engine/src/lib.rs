@@ -59,8 +59,11 @@
 //! - **Admission's policy.** The default one is made for connections: its turn of 50 us is short for threads that call
 //!   the engine in a loop. They do more under `Policy::Flifo`, as above, or with
 //!   [`quantum`](flifo_admission::Config::quantum) of a millisecond.
-//! - **Bounds.** A value: 256 MiB. A key: 3,072 bytes, on pages of less than 16 KiB about a quarter of the page. A typed
-//!   table: 1,017 columns, 16 of them in a key, and 64 indexes.
+//! - **Bounds.** A value: 256 MiB, in a table less its key and 37 bytes. A key: 3,976 bytes, 1,928 on pages of 8 KiB and 904 on
+//!   those of 4 KiB, and up to 39 more beside the shortest values; of a typed table or an index 3,072 at most. A typed table: 16
+//!   columns in a key, 64 indexes, and a definition of 4,032 bytes (1,984; 960): 3 for each column, its name and its default; 12
+//!   for each index, its name and 3 for each of its columns; and 23, the table's name and 3 for each column of the primary key.
+//!   So with names of ten bytes and no index it has 308 columns at most (150; 71). More is [`Error::SchemaTooLarge`].
 //! - **A copy of a database** is one of all its files while it is closed. One that was made while it was open is none:
 //!   the files do not fit together.
 //!

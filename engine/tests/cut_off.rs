@@ -84,6 +84,42 @@ fn a_load_whose_progress_panics_leaves_no_table_that_loses_rows_later() {
     assert_eq!(db.lost_pages().unwrap(), 0);
 }
 
+/// Without an index nothing is left for the next open: it is empty at once, and nothing of it is lost.
+#[test]
+fn a_load_whose_last_progress_panics_leaves_nothing() {
+    let disk = MemoryDisk::default();
+    let db = create(&disk);
+    let one_tree = Schema::builder()
+        .column(Column::new("id", ColumnType::U64))
+        .column(Column::new("name", ColumnType::Text))
+        .primary_key(["id"])
+        .build()
+        .unwrap();
+    let typed = db.create_typed_table("typed", one_tree).unwrap();
+    let table = db.create_table("plain").unwrap();
+    let tree = db.create_tree("tree").unwrap();
+    let plain = || (0..ROWS).map(|id| (id.to_be_bytes(), [7; 100]));
+    let load = |progress: &dyn Fn(u64)| {
+        let cut_off = |load: &dyn Fn() -> u64| catch_unwind(AssertUnwindSafe(load)).ok();
+        [
+            cut_off(&|| db.bulk_load_rows(&typed, (0..ROWS).map(row), progress).unwrap()),
+            cut_off(&|| db.bulk_load_table(&table, plain(), progress).unwrap()),
+            cut_off(&|| db.bulk_load(&tree, plain(), progress).unwrap()),
+        ]
+    };
+    assert_eq!(load(&|rows| assert!(rows < ROWS, "the terminal is gone")), [None; 3]);
+    let rows = || {
+        let session = session(&db);
+        let mut txn = session.begin(Isolation::RepeatableRead);
+        let of_table = common::all(&mut txn, &table).len() as u64;
+        [db.check_typed_table(&typed, &mut txn).unwrap(), of_table, db.check_tree(&tree).unwrap().rows]
+    };
+    assert_eq!((rows(), db.lost_pages().unwrap()), ([0; 3], 0));
+    assert_eq!(load(&|_| {}), [Some(ROWS); 3]);
+    assert_eq!(rows(), [ROWS; 3]);
+    assert!(is_sound(&disk.kill()));
+}
+
 /// The second index has a name twice, and what empties the first one cannot read it. What the table was is forgotten with it,
 /// so that the table that gets its pages next is not taken for it.
 #[test]

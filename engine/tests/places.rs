@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use flifo_admission::{Admission, Config, Policy};
 use flifo_engine::disk::MemoryDisk;
 use flifo_engine::{Database, EngineConfig, Error, FlushLog, Isolation, Table};
 
-use Isolation::{ReadCommitted, RepeatableRead};
+use Isolation::{ReadCommitted, RepeatableRead, Serializable};
 
 fn database() -> (Database, Table) {
     // A commit that waits for no sync keeps its place.
@@ -21,7 +22,8 @@ fn database() -> (Database, Table) {
 }
 
 fn one_place() -> Config {
-    Config { policy: Policy::Fifo, thread_concurrency: 1, ..Config::default() }
+    // Who queues is refused, or waits until the place is left, and nobody lets it in before.
+    Config { policy: Policy::Fifo, thread_concurrency: 1, stall_after: None, ..Config::default() }
 }
 
 /// A statement keeps the one place there is over all of its operations, a commit among them; without one, each
@@ -148,4 +150,100 @@ fn nor_does_one_within_a_statement_that_has_lost_its_place() {
     past.exit();
     assert_eq!(admission.snapshot().inside, 0);
     assert_eq!(all(&mut session.begin(ReadCommitted), &table).len(), 1);
+}
+
+/// An operation may be in the callback of another's, of another transaction of the session: it takes a ticket of that one's
+/// place, which is left when that one ends, and so does a statement.
+#[test]
+fn what_is_done_in_a_callback_is_in_the_place_that_is_there() {
+    let (db, table) = database();
+    let admission = Admission::new(one_place()).unwrap();
+    let (session, other) = (db.session(&admission), admission.session());
+    let can_enter = || {
+        let entered = other.try_enter();
+        other.exit();
+        entered
+    };
+    let mut txn = session.begin(ReadCommitted);
+    for key in [b"a", b"b", b"c", b"d"] {
+        txn.insert(&table, key, b"1").unwrap();
+    }
+    txn.commit().unwrap();
+    let (mut outer, mut inner) = (session.begin(RepeatableRead), session.begin(ReadCommitted));
+    let (mut rows, mut statement) = (0, None);
+    outer
+        .scan(&table, Bound::Unbounded, Bound::Unbounded, |key, _| {
+            rows += 1;
+            match rows {
+                1 => assert_eq!(get(&mut inner, &table, b"c"), Some(b"1".to_vec())),
+                2 => assert!(inner.update(&table, key, b"2").unwrap()),
+                3 => std::mem::replace(&mut inner, session.begin(ReadCommitted)).commit().unwrap(),
+                _ => statement = Some(session.statement().unwrap()),
+            }
+            assert!(!can_enter(), "the scan goes on");
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!(rows, 4);
+    assert!(!can_enter(), "the statement has not ended");
+    let second = session.statement().unwrap();
+    drop(statement);
+    assert!(!can_enter(), "nor has the one that was begun within it");
+    drop(second);
+    assert!(can_enter());
+    assert_eq!(get(&mut inner, &table, b"b"), Some(b"2".to_vec()));
+    assert_eq!(admission.snapshot().inside, 0);
+}
+
+/// As a commit: those who wait for its rows wait for it. What has changed nothing has nothing to do.
+#[test]
+fn a_rollback_enters_past_the_limit() {
+    let (db, table) = database();
+    let queue_timeout = Some(Duration::from_millis(1));
+    let admission = Admission::new(Config { queue_timeout, ..one_place() }).unwrap();
+    let (session, another, inside) = (db.session(&admission), db.session(&admission), admission.session());
+    let mut txns = [ReadCommitted; 2].map(|isolation| session.begin(isolation));
+    txns[0].insert(&table, b"a", b"1").unwrap();
+    txns[1].insert(&table, b"b", b"1").unwrap();
+    inside.enter().unwrap();
+    let forced = || admission.snapshot().entered_by_force;
+    let [first, second] = txns;
+    first.rollback().unwrap();
+    assert_eq!((forced(), admission.snapshot().inside), (1, 1));
+    drop(second);
+    assert_eq!((forced(), admission.snapshot().inside), (2, 1));
+    session.begin(ReadCommitted).rollback().unwrap();
+    drop(session.begin(RepeatableRead));
+    assert_eq!(forced(), 2);
+    inside.exit();
+    assert!(all(&mut another.begin(ReadCommitted), &table).is_empty());
+}
+
+/// Also where it locks them.
+#[test]
+fn a_scan_takes_a_ticket_for_each_row() {
+    let (db, table) = database();
+    let queue_timeout = Some(Duration::from_millis(1));
+    let admission = Admission::new(Config { concurrency_tickets: 1, queue_timeout, ..one_place() }).unwrap();
+    let (session, past) = (db.session(&admission), admission.session());
+    let mut txn = session.begin(ReadCommitted);
+    for key in [b"a", b"b", b"c"] {
+        txn.insert(&table, key, b"1").unwrap();
+    }
+    txn.commit().unwrap();
+    for isolation in [RepeatableRead, Serializable] {
+        let mut txn = session.begin(isolation);
+        let mut rows = 0;
+        let scanned = txn.scan(&table, Bound::Unbounded, Bound::Unbounded, |_, _| {
+            rows += 1;
+            // What has a place of one's own repays it.
+            past.enter_past_limit();
+            ControlFlow::Continue(())
+        });
+        assert!(matches!(scanned, Err(Error::Refused(_))), "{isolation:?}: {scanned:?}");
+        assert_eq!(rows, 1, "{isolation:?}");
+        past.exit();
+        txn.commit().unwrap();
+        assert_eq!(admission.snapshot().inside, 0);
+    }
 }

@@ -288,10 +288,34 @@ fn tables_of_both_kinds_have_one_name_space() {
     assert_eq!(db.table_names().unwrap(), ["people", "plain"]);
     db.drop_table("people").unwrap();
     assert!(matches!(db.typed_table("people"), Err(Error::UnknownTable { .. })));
-    let columns = (0..200).map(|n| Column::new(format!("column {n:03}"), ColumnType::U64));
-    let wide = columns.fold(Schema::builder(), |schema, column| schema.column(column));
-    let wide = wide.primary_key(["column 000"]).build().unwrap();
-    assert!(matches!(db.create_typed_table("wide", wide), Err(Error::SchemaTooLarge { .. })));
+}
+
+/// As the front page of the documentation has it.
+#[test]
+fn a_definition_has_a_quarter_of_a_page() {
+    for (page_size, columns_max, indexes_max) in [(16384, 308, 64), (8192, 150, 64), (4096, 71, 36)] {
+        let config = EngineConfig { page_size, ..config() };
+        let db = Database::create_on(Arc::new(MemoryDisk::default()), config).unwrap();
+        let create = |name: &str, columns: usize, indexes: usize| {
+            let columns = (0..columns).map(|n| Column::new(format!("column {n:03}"), ColumnType::U64));
+            let schema = columns.fold(Schema::builder(), |schema, column| schema.column(column));
+            let indexes = (0..indexes).map(|n| Index::new(format!("index  {n:03}"), ["column 000"]));
+            let schema = indexes.fold(schema, |schema, index| schema.index(index));
+            db.create_typed_table(name, schema.primary_key(["column 000"]).build().unwrap()).map(drop)
+        };
+        create("a", columns_max, 0).unwrap();
+        let max = page_size as usize / 4 - 64;
+        let too_large = create("b", columns_max + 1, 0);
+        let size = 26 + 1 + (columns_max + 1) * (3 + 10);
+        assert!(
+            matches!(too_large, Err(Error::SchemaTooLarge { size: is, max: most }) if (is, most) == (size, max)),
+            "{too_large:?}"
+        );
+        create("c", 1, indexes_max).unwrap();
+        if indexes_max < 64 {
+            assert!(matches!(create("d", 1, indexes_max + 1), Err(Error::SchemaTooLarge { .. })));
+        }
+    }
 }
 
 #[test]
@@ -556,23 +580,57 @@ fn many_may_read_a_row_for_share_and_nobody_changes_it_meanwhile() {
     assert!(table.delete(&mut first, 1).unwrap());
 }
 
-/// It would wait for the place that its own thread holds.
+/// It would wait for the place that its own thread holds: in a statement, and where one operation calls the user, as in a join.
+/// Another thread's iterator waits for it.
 #[test]
-fn an_iterator_within_a_statement_takes_no_second_place() {
+fn an_iterator_does_not_wait_for_the_place_of_its_own_thread() {
     let (_, db) = in_memory();
     let table = db.create_typed_table("people", people()).unwrap();
     let row = |id: u64| vec![id.into(), Value::Null, "here".into(), Value::Null];
     db.bulk_load_rows(&table, (0..1000_u64).map(row), |_| {}).unwrap();
-    let alone = flifo_admission::Config { thread_concurrency: 1, stall_after: None, ..Default::default() };
-    let session = db.session(&flifo_admission::Admission::new(alone).unwrap());
-    let (done, ended) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let mut txn = begin(&session);
+    let queue_timeout = Some(Duration::from_millis(1));
+    let alone = flifo_admission::Config {
+        thread_concurrency: 1,
+        stall_after: None,
+        queue_timeout,
+        ..Default::default()
+    };
+    let admission = flifo_admission::Admission::new(alone).unwrap();
+    let session = db.session(&admission);
+    let mut txn = begin(&session);
+    let iter = |txn: &mut Transaction<'_>| table.iter(txn, ..).unwrap();
+    let rows = |rows: flifo_engine::Rows| rows.map(Result::unwrap).count();
+    {
+        let (here, mut elsewhere) = (iter(&mut txn), iter(&mut txn));
         let _statement = txn.statement().unwrap();
-        let rows = table.iter(&mut txn, ..).unwrap().map(Result::unwrap).count();
-        let _ = done.send(rows);
-    });
-    assert_eq!(ended.recv_timeout(Duration::from_secs(60)), Ok(1000), "it waits for itself");
+        assert_eq!(rows(here), 1000);
+        let of_another = std::thread::scope(|scope| scope.spawn(|| elsewhere.next()).join().unwrap());
+        assert!(matches!(of_another, Some(Err(Error::Refused(_)))), "{of_another:?}");
+    }
+    let mut others = iter(&mut txn);
+    let mut joined = 0;
+    let mut join = |row: &flifo_engine::row::RowView<'_>| {
+        let other = others.next().unwrap().unwrap();
+        assert_eq!(other.get(0).unwrap().as_u64(), row.get(0).unwrap().as_u64());
+        joined += 1;
+        ControlFlow::Continue(())
+    };
+    table.scan(&mut txn, ..500, &mut join).unwrap();
+    table
+        .scan_index(&mut txn, "by_town", .., |row| match row.get(0).unwrap().as_u64() < Some(500) {
+            true => ControlFlow::Continue(()),
+            false => join(row),
+        })
+        .unwrap();
+    assert_eq!(joined, 1000);
+    let mut all = Some(iter(&mut txn));
+    table
+        .update_with(&mut txn, 7, |row| {
+            assert_eq!(rows(all.take().unwrap()), 1000);
+            Ok(row.set("town", "there")?)
+        })
+        .unwrap();
+    assert_eq!(admission.snapshot().inside, 0);
 }
 
 /// Many threads add the same values: of each exactly one wins.

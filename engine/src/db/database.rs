@@ -343,7 +343,7 @@ impl Database {
     /// Fills an empty tree from rows in strictly ascending order of their keys, and returns their number.
     /// `progress` is told the number of rows so far, now and then.
     ///
-    /// A load that fails leaves the tree empty.
+    /// A load that fails, or in which `rows` or `progress` panics, leaves the tree empty.
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         tree: &Tree,

@@ -64,11 +64,11 @@ impl Session {
 
     /// Enters as one that holds what the prepared transaction does: those inside may wait for it.
     fn finish_prepared(&self, finish: impl FnOnce(&TxnSystem, &Waiter) -> Result<()>) -> Result<()> {
-        let _place = self.enter_past_limit();
+        let _entered = self.enter_past_limit();
         let (database, waiter) = (self.database(), self.waiter());
         let finished = database.check_open().and_then(|()| finish(database.txns(), waiter));
         // Before the sync, which nobody waits for but this session.
-        self.note_locks(false);
+        self.settle_class();
         finished?;
         database.sync(waiter)
     }

@@ -1,10 +1,11 @@
 //! Sessions and statements: rows read and changed, under admission.
 
+use std::cell::Cell;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use flifo_admission::{Class, Place};
+use flifo_admission::Class;
 
 use super::Tree;
 use super::database::Inner;
@@ -16,10 +17,49 @@ pub struct Session {
     database: Arc<Inner>,
     waiter: Waiter,
     lane: usize,
-    /// A [`Statement`] holds a place: operations of transactions take its tickets.
-    ///
-    /// Others than the session's thread only look at it, and act on what it was.
-    in_statement: Arc<AtomicBool>,
+    /// How many [`Entered`] of it there are: of a statement and its operations, and of those that they call the user in.
+    depth: Cell<u32>,
+    inside: Inside,
+    /// How many of its transactions hold locks for which others may wait.
+    holders: Cell<u32>,
+}
+
+/// Which thread has a session's place, for an operation or a statement; 0 while none has. That thread alone finds itself in
+/// it, so nothing is ordered by it.
+#[derive(Clone, Default)]
+pub(super) struct Inside(Arc<AtomicUsize>);
+
+impl Inside {
+    /// Whether it is this thread.
+    pub(super) fn is_this_thread(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == this_thread()
+    }
+}
+
+/// What no other thread that runs has; not 0.
+#[inline]
+fn this_thread() -> usize {
+    thread_local!(static HERE: u8 = const { 0 });
+    HERE.with(|here| std::ptr::from_ref(here).addr())
+}
+
+/// An entry. The session leaves with the last of those that it has: one operation may be within another's callback, and both
+/// are in one place.
+#[must_use = "the session may leave when this is dropped"]
+pub(super) struct Entered<'a> {
+    session: &'a Session,
+}
+
+impl Drop for Entered<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let session = self.session;
+        session.depth.set(session.depth.get() - 1);
+        if session.depth.get() == 0 {
+            session.inside.0.store(0, Ordering::Relaxed);
+            session.admission().exit();
+        }
+    }
 }
 
 /// A statement: holds a place in admission until it is dropped, but for the time of its waits.
@@ -28,27 +68,28 @@ pub struct Session {
 /// may be refused there.
 pub struct Statement<'a> {
     session: &'a Session,
-    _place: Place<'a>,
-}
-
-impl Drop for Statement<'_> {
-    fn drop(&mut self) {
-        self.session.in_statement.store(false, Ordering::Relaxed);
-    }
+    _entered: Entered<'a>,
 }
 
 impl Session {
     pub(super) fn new(database: Arc<Inner>, waiter: Waiter, lane: usize) -> Self {
-        Session { database, waiter, lane, in_statement: Arc::default() }
+        Session {
+            database,
+            waiter,
+            lane,
+            depth: Cell::default(),
+            inside: Inside::default(),
+            holders: Cell::default(),
+        }
     }
 
     pub(super) fn shared_database(&self) -> &Arc<Inner> {
         &self.database
     }
 
-    /// Whether a statement has the session's place now.
-    pub(super) fn statement_flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.in_statement)
+    /// Which thread has the session's place.
+    pub(super) fn inside(&self) -> Inside {
+        self.inside.clone()
     }
 
     /// A waiter of its own, under the same admission.
@@ -68,47 +109,44 @@ impl Session {
         self.lane
     }
 
-    /// Enters admission, as one of the first class if others may wait for what its transaction holds. Within a
-    /// statement it takes a ticket of the statement's place, which is not left before the statement's end.
-    pub(super) fn enter(&self, holds_locks: bool) -> Result<Option<Place<'_>>> {
-        self.note_locks(holds_locks);
-        if self.in_statement.load(Ordering::Relaxed) {
-            self.take_ticket()?;
-            return Ok(None);
-        }
-        Ok(Some(self.admission().place()?))
-    }
-
-    /// Enters to end a transaction, or to undo a part of it. One that holds locks does not queue for that, nor is it refused:
-    /// others wait for it, or are about to, and there is not much left for it to do.
-    pub(super) fn enter_to_end(&self, holds_locks: bool) -> Result<Option<Place<'_>>> {
-        match holds_locks {
-            true => Ok(self.enter_past_limit()),
-            false => self.enter(false),
-        }
+    /// Enters admission. Within a statement, or in the callback of another operation, it takes a ticket of the place that is
+    /// there, which is not left before that one's end.
+    pub(super) fn enter(&self) -> Result<Entered<'_>> {
+        self.take_ticket()?;
+        Ok(self.entered())
     }
 
     /// Enters as one whose locks others wait for, at once, whatever the limit says. Within a statement it stays on the
     /// statement's place, tickets or not, or takes it again if the statement has lost it.
-    pub(super) fn enter_past_limit(&self) -> Option<Place<'_>> {
-        self.note_locks(true);
-        if self.in_statement.load(Ordering::Relaxed) {
-            self.admission().enter_past_limit();
-            return None;
+    pub(super) fn enter_past_limit(&self) -> Entered<'_> {
+        self.admission().set_class(Class::First);
+        self.admission().enter_past_limit();
+        self.entered()
+    }
+
+    #[inline]
+    fn entered(&self) -> Entered<'_> {
+        if self.depth.get() == 0 {
+            self.inside.0.store(this_thread(), Ordering::Relaxed);
         }
-        Some(self.admission().place_past_limit())
+        self.depth.set(self.depth.get() + 1);
+        Entered { session: self }
     }
 
-    /// As [`Session::statement`], of a transaction of this session.
-    pub(super) fn statement_of(&self, holds_locks: bool) -> Result<Statement<'_>> {
-        self.note_locks(holds_locks);
-        self.statement()
+    /// Whether one of its transactions holds locks for which others may wait, which did if `held`.
+    pub(super) fn note_locks(&self, held: bool, holds: bool) {
+        match (held, holds) {
+            (false, true) => self.holders.set(self.holders.get() + 1),
+            (true, false) => self.holders.set(self.holders.get() - 1),
+            _ => {}
+        }
+        self.settle_class();
     }
 
-    /// Says whether others may wait for what its transaction holds: of the first class it goes before others, and the others
-    /// make room for it.
-    pub(super) fn note_locks(&self, holds_locks: bool) {
-        self.admission().set_class(if holds_locks { Class::First } else { Class::Normal });
+    /// While one of its transactions holds locks it is of the first class: it goes before others, and the others make room for
+    /// it. Some say so themselves before they are counted.
+    pub(super) fn settle_class(&self) {
+        self.admission().set_class(if self.holders.get() > 0 { Class::First } else { Class::Normal });
     }
 
     /// Takes a ticket; out of tickets it asks again.
@@ -122,14 +160,13 @@ impl Session {
 
     /// Begins a statement: enters admission, queueing if it must.
     ///
-    /// One at a time: it leaves at its drop even if another of this session is still there.
+    /// Within another, or in an operation's callback, it takes a ticket of the place that is there. The session leaves when the
+    /// last of them has ended.
     ///
     /// It is refused ([`crate::Error::Refused`]) if the scheduler has a queue limit or a queue timeout, or when somebody
     /// cancels it.
     pub fn statement(&self) -> Result<Statement<'_>> {
-        let place = self.admission().place()?;
-        self.in_statement.store(true, Ordering::Relaxed);
-        Ok(Statement { session: self, _place: place })
+        Ok(Statement { session: self, _entered: self.enter()? })
     }
 }
 

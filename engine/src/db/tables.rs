@@ -98,7 +98,7 @@ impl Database {
     /// Fills an empty table from rows in strictly ascending order of their keys, and returns their number. `progress`
     /// is told the number of rows so far, now and then. Every transaction sees them, also one that began before.
     ///
-    /// A load that fails leaves the table empty.
+    /// A load that fails, or in which `rows` or `progress` panics, leaves the table empty.
     pub fn bulk_load_table<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         table: &Table,

@@ -2,6 +2,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
+use super::session::Entered;
 use super::tree::OpenTree;
 use super::{Session, Statement, Table};
 use crate::error::Result;
@@ -10,9 +11,9 @@ use crate::txn::{Change, Isolation, Txn};
 
 /// A transaction: what it changes happens at its commit, for everybody, or not at all.
 ///
-/// Each operation enters admission and leaves it at its end, unless a [`Transaction::statement`] keeps the place; while
-/// the transaction holds row locks it is of the first class there, and what ends it, or undoes a part of it, enters past the
-/// limit. Dropping it without a commit rolls it back.
+/// Each operation enters admission and leaves it at its end, unless a [`Transaction::statement`] keeps the place, or another
+/// operation in whose callback it is; while the transaction holds row locks its session is of the first class there, and what
+/// ends it, or undoes a part of it, enters past the limit. Dropping it without a commit rolls it back.
 ///
 /// ```
 /// # use flifo_admission::{Admission, Config};
@@ -43,6 +44,8 @@ use crate::txn::{Change, Isolation, Txn};
 pub struct Transaction<'a> {
     session: &'a Session,
     txn: Txn<'a>,
+    /// Its session counts it among those that hold locks.
+    holds_locks: bool,
 }
 
 /// A place within a transaction to come back to; the default is its beginning.
@@ -52,13 +55,14 @@ pub struct Savepoint(crate::txn::Savepoint);
 impl Session {
     /// Begins a transaction. It costs nothing until its first operation.
     pub fn begin(&self, isolation: Isolation) -> Transaction<'_> {
-        Transaction { session: self, txn: Txn::begin(self.database().txns(), isolation, self.lane()) }
+        let txn = Txn::begin(self.database().txns(), isolation, self.lane());
+        Transaction { session: self, txn, holds_locks: false }
     }
 }
 
 impl<'a> Transaction<'a> {
     /// Enters admission for all operations until what it gives is dropped, as a server does for a statement of several:
-    /// each of them takes a ticket of this one place, and so does each row of a scan. One at a time.
+    /// each of them takes a ticket of this one place, and so does each row of a scan.
     ///
     /// Where many transactions want the same rows, and none waits for anybody outside of the database, one statement for all
     /// of a transaction is worth a try: with one for each operation it is sometimes out while it holds locks, and others
@@ -82,7 +86,7 @@ impl<'a> Transaction<'a> {
     /// # Errors
     /// As [`Session::statement`].
     pub fn statement(&self) -> Result<Statement<'a>> {
-        self.session.statement_of(self.txn.has_written())
+        self.session.statement()
     }
 
     /// Puts the value of `key` into `value`; false (and `value` empty) if there is no such row for this transaction.
@@ -170,11 +174,10 @@ impl<'a> Transaction<'a> {
     /// the disk: the transaction is rolled back wholly then, now or soon. [`Error::Refused`](crate::Error) only if it has
     /// neither changed nor locked anything, so that there is nothing to undo.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
-        let session = self.session;
-        let _place = session.enter_to_end(self.txn.has_written())?;
-        let undone = self.txn.rollback_to(savepoint.0, session.waiter());
+        let _entered = self.enter_to_end()?;
+        let undone = self.txn.rollback_to(savepoint.0, self.session.waiter());
         // After an error it has ended, perhaps.
-        session.note_locks(self.txn.has_written());
+        self.note_locks();
         undone
     }
 
@@ -182,36 +185,54 @@ impl<'a> Transaction<'a> {
     /// transaction is rolled back, or it is in doubt until the database is opened again ([`Error::Stopped`](crate::Error)).
     /// Admission refuses only one that has neither changed nor locked anything.
     pub fn commit(mut self) -> Result<()> {
-        let session = self.session;
-        let _place = session.enter_to_end(self.txn.has_written())?;
-        let (database, waiter) = (session.database(), session.waiter());
+        let _entered = self.enter_to_end()?;
+        let (database, waiter) = (self.session.database(), self.session.waiter());
         let wrote = self.txn.commit(waiter)?;
-        session.note_locks(false);
+        self.note_locks();
         match wrote {
             true => database.make_durable(waiter),
             false => Ok(()),
         }
     }
 
-    /// Undoes all changes.
+    /// Undoes all changes. Admission does not refuse it.
     pub fn rollback(mut self) -> Result<()> {
         self.undo_all()
     }
 
     pub(super) fn prepare_in_place(&mut self, xid: &[u8]) -> Result<bool> {
-        let session = self.session;
-        let _place = session.enter_to_end(self.txn.has_written())?;
-        let (database, waiter) = (session.database(), session.waiter());
+        let _entered = self.enter_to_end()?;
+        let (database, waiter) = (self.session.database(), self.session.waiter());
         let prepared = self.txn.prepare(xid, waiter, || database.sync(waiter));
-        session.note_locks(self.txn.has_written());
+        self.note_locks();
         prepared
     }
 
     fn undo_all(&mut self) -> Result<()> {
+        // What has neither changed nor locked anything has nothing to undo.
+        let _entered = self.txn.has_written().then(|| self.session.enter_past_limit());
         let undone = self.txn.rollback(self.session.waiter());
         // Whether it could be done or not: what is left is not this session's.
-        self.session.note_locks(false);
+        self.note_locks_as(false);
         undone
+    }
+
+    /// Enters to end it, or to undo a part of it. If it holds locks it does not queue for that, nor is it refused: others wait
+    /// for it, or are about to, and there is not much left for it to do.
+    fn enter_to_end(&self) -> Result<Entered<'a>> {
+        match self.txn.has_written() {
+            true => Ok(self.session.enter_past_limit()),
+            false => self.session.enter(),
+        }
+    }
+
+    /// Tells its session whether it holds locks.
+    fn note_locks(&mut self) {
+        self.note_locks_as(self.txn.has_written());
+    }
+
+    fn note_locks_as(&mut self, holds: bool) {
+        self.session.note_locks(std::mem::replace(&mut self.holds_locks, holds), holds);
     }
 
     fn change(&mut self, table: &Table, key: &[u8], change: Change<'_>) -> Result<bool> {
@@ -229,11 +250,11 @@ impl<'a> Transaction<'a> {
         f: impl FnOnce(&mut Txn<'a>, &crate::tree::Tree, &crate::Waiter) -> Result<T>,
     ) -> Result<T> {
         let session = self.session;
-        let _place = session.enter(self.txn.has_written())?;
+        let _entered = session.enter()?;
         let tree = session.database().check_handle(open)?;
         let done = f(&mut self.txn, tree, session.waiter());
         // Under serializable it has locks now, or none any more after a deadlock.
-        session.note_locks(self.txn.has_written());
+        self.note_locks();
         done
     }
 
@@ -245,7 +266,7 @@ impl<'a> Transaction<'a> {
     ) -> Result<T> {
         let session = self.session;
         let (database, waiter) = (session.database(), session.waiter());
-        let _place = session.enter(self.txn.has_written())?;
+        let _entered = session.enter()?;
         if !self.txn.has_written() {
             // Before it holds anything that others may wait for.
             database.hold_back(waiter);
@@ -254,7 +275,7 @@ impl<'a> Transaction<'a> {
         let tree = database.check_handle(open)?;
         let done = f(&mut self.txn, tree, waiter);
         // As it leaves.
-        session.note_locks(self.txn.has_written());
+        self.note_locks();
         done
     }
 }
@@ -265,6 +286,9 @@ impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         if !self.txn.has_ended() {
             let _ = self.undo_all();
+        }
+        if self.holds_locks {
+            self.note_locks_as(false);
         }
     }
 }
@@ -313,7 +337,7 @@ mod tests {
     fn a_session_is_of_the_first_class_while_its_transaction_holds_locks() {
         let config = EngineConfig { buffer_pool_bytes: 4 << 20, ..EngineConfig::default() };
         let db = Database::create_on(Arc::new(MemoryDisk::default()), config).unwrap();
-        let table = db.create_table("t").unwrap();
+        let (table, another) = (db.create_table("t").unwrap(), db.create_table("another").unwrap());
         let admission = Admission::new(Config::default()).unwrap();
         let session = db.session(&admission);
         let class = || session.waiter().admission().unwrap().class();
@@ -349,6 +373,19 @@ mod tests {
         assert!(txn.get(&table, b"a", &mut Vec::new()).unwrap());
         assert_eq!(class(), Class::First, "a read that locks");
         txn.commit().unwrap();
+        assert_eq!(class(), Class::Normal);
+        let mut txn = session.begin(Isolation::Serializable);
+        txn.scan(&table, Bound::Unbounded, Bound::Unbounded, |_, _| {
+            assert_eq!(class(), Class::First, "a scan that has locked a row");
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        let mut other = session.begin(Isolation::RepeatableRead);
+        assert!(!other.get(&table, b"c", &mut Vec::new()).unwrap());
+        assert!(other.insert(&another, b"c", b"1").unwrap());
+        other.commit().unwrap();
+        assert_eq!(class(), Class::First, "another transaction of the session holds locks");
+        drop(txn);
         assert_eq!(class(), Class::Normal);
     }
 }

@@ -9,6 +9,8 @@
 //! The nodes are not logged, only the root: before that, all of them are written and synced. A crash in between leaves
 //! the tree empty, and the pages allocated to nobody.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
 use super::Tree;
 use super::entries::{Entries, NodeKind};
 use crate::buffer::{BufferPool, Made, Need, Stop};
@@ -55,8 +57,8 @@ struct Loader<'t> {
 
 impl Tree {
     /// Fills the empty tree with rows in strictly ascending order; how many there were. `fill` is the share of each
-    /// page to fill, 0.5 to 1. `progress` is told now and then how many rows were loaded. After an error the
-    /// tree is empty.
+    /// page to fill, 0.5 to 1. `progress` is told now and then how many rows were loaded, and of all before the root is
+    /// written. After an error, and after a panic in `rows` or `progress`, the tree is empty.
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         waiter: &Waiter,
@@ -79,7 +81,7 @@ impl Tree {
         &self,
         waiter: &Waiter,
         fill: f64,
-        mut progress: impl FnMut(u64),
+        progress: impl FnMut(u64),
         next: impl FnMut(&mut Vec<u8>, &mut Vec<u8>) -> Result<bool>,
     ) -> Result<u64> {
         self.check_empty(waiter)?;
@@ -95,16 +97,21 @@ impl Tree {
             used: 0,
             made: Made { pages: 0..0, since: Lsn(0) },
         };
-        let loaded = self.load_rows(&mut loader, next, &mut progress);
-        let freed = loader.free_unused(loaded.is_ok());
-        let rows = loaded?;
+        // A panic of the caller's goes on when the pages are free. What follows does not call it, and one of its own may come when
+        // the pages are the tree's.
+        let load = AssertUnwindSafe(|| self.load_rows(&mut loader, next, progress));
+        let loaded = catch_unwind(load).map(|loaded| {
+            let rows = loaded?;
+            loader.finish().map(|()| rows)
+        });
+        let freed = loader.free_unused(matches!(loaded, Ok(Ok(_))));
+        let rows = loaded.unwrap_or_else(|panic| resume_unwind(panic))?;
         // They are there, whether their pages' neighbours can be given back or not.
         if let Err(error) = freed
             && error.ends_all()
         {
             return Err(error);
         }
-        progress(rows);
         Ok(rows)
     }
 
@@ -143,7 +150,8 @@ impl Tree {
                 progress(loaded);
             }
         }
-        loader.finish()?;
+        // Not when the rows are there: a panic in it is to leave none.
+        progress(loaded);
         Ok(loaded)
     }
 }

@@ -29,6 +29,8 @@ use std::cell::RefCell;
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use flifo_admission::Class;
+
 use super::read::bad_version;
 use super::table::CommitNo;
 use super::undo::{Record, What};
@@ -236,6 +238,11 @@ impl<'s> Txn<'s> {
             let from = last.as_deref().map_or(from, Bound::Excluded);
             let found =
                 self.ended_by_deadlock(waiter, |txn| txn.lock_next(id, tree, from, to, &mut row, waiter))?;
+            if let Some(session) = waiter.admission().filter(|_| found) {
+                // A ticket a row, with nothing latched, and as one that holds locks by now.
+                session.set_class(Class::First);
+                session.enter()?;
+            }
             if found && row.large && !row.deleted {
                 read_locked(tree, &row.key, &mut row.value, waiter)?;
             }

@@ -2,13 +2,13 @@
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::read::{LookedUp, borrowed};
 use super::write::corrupt;
 use super::{Scratch, TypedTable, with_scratch};
 use crate::db::Transaction;
 use crate::db::database::Inner;
+use crate::db::session::Inside;
 use crate::error::Result;
 use crate::row::{KeyBounds, KeyRange, Row, RowView};
 use crate::tree::Tree;
@@ -31,8 +31,8 @@ const BATCH_BYTES: usize = 1 << 20;
 ///
 /// Under [`Serializable`](crate::Isolation) all rows of the range are locked when it is made.
 ///
-/// Rows are read in batches, each under admission; not while a statement has the place of the session it comes from. An
-/// error is the last item.
+/// Rows are read in batches, each under admission. In a statement of the session it comes from, or in the callback of one of its
+/// operations, a batch enters past the limit: it would wait for the place that its own thread has. An error is the last item.
 pub struct Rows {
     database: Arc<Inner>,
     table: TypedTable,
@@ -42,8 +42,8 @@ pub struct Rows {
     /// See [`KeptMoment::read`].
     undos: Option<u64>,
     waiter: Waiter,
-    /// The session that it comes from is in a statement.
-    in_statement: Arc<AtomicBool>,
+    /// Of the session that it comes from.
+    inside: Inside,
     /// What is still to be read; `None` if nothing is.
     rest: Option<KeyRange>,
     batch: std::vec::IntoIter<Row>,
@@ -86,7 +86,7 @@ impl TypedTable {
             moment,
             undos: None,
             waiter: session.another_waiter(),
-            in_statement: session.statement_flag(),
+            inside: session.inside(),
             rest: Some(range),
             batch: Vec::new().into_iter(),
         })
@@ -124,8 +124,8 @@ impl Rows {
     fn read_batch(&mut self) -> Result<()> {
         let Some(range) = self.rest.take() else { return Ok(()) };
         let admission = self.waiter.admission();
-        // Its own thread may hold the place that it would wait for.
-        let _place = match self.in_statement.load(Ordering::Relaxed) {
+        // What it would wait for may be its own thread's.
+        let _place = match self.inside.is_this_thread() {
             true => admission.map(flifo_admission::Session::place_past_limit),
             false => admission.map(flifo_admission::Session::place).transpose()?,
         };

@@ -50,8 +50,9 @@ impl Database {
     /// has written may be going on, or it is [`Error::TransactionsActive`]; their entries are sorted meanwhile, each
     /// index's in [`sort_buffer_bytes`](crate::EngineConfig::sort_buffer_bytes) of memory, and what does not fit, in files.
     ///
-    /// A load that fails, or is cut off by a crash, leaves the table empty. After a panic in `progress` or in `rows`, or where
-    /// that cannot be done, the next open does it; until then the table is [`Error::TableLoading`].
+    /// A load that fails, or is cut off by a crash, or by a panic in `progress` or in `rows`, leaves the table empty. Where that
+    /// cannot be done at once, and if it has indexes and the last call of `progress` panics, the next open does it; until then
+    /// the table is [`Error::TableLoading`].
     pub fn bulk_load_rows<'v, R: IntoRow<'v>>(
         &self,
         table: &TypedTable,
