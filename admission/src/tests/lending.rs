@@ -118,8 +118,8 @@ fn more_are_let_in_past_the_limit_if_nobody_is_on_the_way() {
     let (sleeper, _) = lendable(&scheduler);
     sleeper.enter().unwrap();
     assert_eq!(scheduler.admit_past_limit(3), 0, "nobody waits");
+    let over = &AtomicBool::new(false);
     thread::scope(|scope| {
-        let over = &AtomicBool::new(false);
         for _ in 0..3 {
             let session = scheduler.session();
             scope.spawn(move || {
