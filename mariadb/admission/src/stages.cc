@@ -14,7 +14,7 @@
 namespace flifo::stages {
 namespace {
 
-constexpr const char *DONE = "Updating status";
+constexpr const char *DONE = "Freeing items";
 
 void (*on_work_done)(MYSQL_THD);
 PSI *before;

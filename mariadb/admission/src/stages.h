@@ -5,8 +5,8 @@
 // A commit over the text protocol does not wait for its log to be synced where it commits: it goes on, and waits before its
 // reply is sent, which is before its last event, and tells nobody. So with the default `innodb_flush_log_at_trx_commit` = 1 a place
 // would be held for as long as a sync takes, and as many statements as there are places share one. But the server shows
-// in the processlist what a statement does, and tells the performance schema of it, switched on or off. "Updating status" is what
-// it does when the work is done.
+// in the processlist what a statement does, and tells the performance schema of it, switched on or off. "Freeing items" is what
+// it does when the work is done, once, whatever ran within it, and also where a pool of threads goes on with another connection then.
 
 #ifndef FLIFO_STAGES_H
 #define FLIFO_STAGES_H

@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         locks::subject(),
         disk::subject(),
         sleepers::subject(),
+        sleepers::pool(),
         install::subject(),
         install::pool(),
         admin::subject(),
