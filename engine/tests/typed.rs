@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{config, session};
+use flifo_admission::{Admission, Config};
 use flifo_engine::disk::MemoryDisk;
-use flifo_engine::row::{Column, ColumnType, Index, Prefix, RowError, Schema, Value, desc};
+use flifo_engine::row::{Column, ColumnType, Index, Prefix, RowError, RowView, Schema, Value, desc};
 use flifo_engine::{Database, EngineConfig, Error, Isolation, PRIMARY_KEY, Session, Transaction, TypedTable};
 
 fn in_memory() -> (MemoryDisk, Database) {
@@ -580,36 +581,39 @@ fn many_may_read_a_row_for_share_and_nobody_changes_it_meanwhile() {
     assert!(table.delete(&mut first, 1).unwrap());
 }
 
-/// It would wait for the place that its own thread holds: in a statement, and where one operation calls the user, as in a join.
-/// Another thread's iterator waits for it.
-#[test]
-fn an_iterator_does_not_wait_for_the_place_of_its_own_thread() {
+/// A table of 1000 people, and admission with one place: who would queue there is refused.
+fn crowded() -> (Database, TypedTable, Arc<Admission>) {
     let (_, db) = in_memory();
     let table = db.create_typed_table("people", people()).unwrap();
     let row = |id: u64| vec![id.into(), Value::Null, "here".into(), Value::Null];
     db.bulk_load_rows(&table, (0..1000_u64).map(row), |_| {}).unwrap();
     let queue_timeout = Some(Duration::from_millis(1));
-    let alone = flifo_admission::Config {
-        thread_concurrency: 1,
-        stall_after: None,
-        queue_timeout,
-        ..Default::default()
-    };
-    let admission = flifo_admission::Admission::new(alone).unwrap();
+    let one = Config { thread_concurrency: 1, stall_after: None, queue_timeout, ..Config::default() };
+    (db, table, Admission::new(one).unwrap())
+}
+
+/// It would wait for the place that its own thread holds. Another thread's does.
+#[test]
+fn an_iterator_within_a_statement_takes_no_second_place() {
+    let (db, table, admission) = crowded();
     let session = db.session(&admission);
     let mut txn = begin(&session);
-    let iter = |txn: &mut Transaction<'_>| table.iter(txn, ..).unwrap();
-    let rows = |rows: flifo_engine::Rows| rows.map(Result::unwrap).count();
-    {
-        let (here, mut elsewhere) = (iter(&mut txn), iter(&mut txn));
-        let _statement = txn.statement().unwrap();
-        assert_eq!(rows(here), 1000);
-        let of_another = std::thread::scope(|scope| scope.spawn(|| elsewhere.next()).join().unwrap());
-        assert!(matches!(of_another, Some(Err(Error::Refused(_)))), "{of_another:?}");
-    }
-    let mut others = iter(&mut txn);
+    let (here, mut elsewhere) = (table.iter(&mut txn, ..).unwrap(), table.iter(&mut txn, ..).unwrap());
+    let _statement = txn.statement().unwrap();
+    assert_eq!(here.map(Result::unwrap).count(), 1000);
+    let of_another = std::thread::scope(|scope| scope.spawn(|| elsewhere.next()).join().unwrap());
+    assert!(matches!(of_another, Some(Err(Error::Refused(_)))), "{of_another:?}");
+}
+
+/// Nor does one within an operation that calls the user, as in a join.
+#[test]
+fn an_iterator_within_a_callback_takes_no_second_place() {
+    let (db, table, admission) = crowded();
+    let session = db.session(&admission);
+    let mut txn = begin(&session);
+    let mut others = table.iter(&mut txn, ..).unwrap();
     let mut joined = 0;
-    let mut join = |row: &flifo_engine::row::RowView<'_>| {
+    let mut join = |row: &RowView<'_>| {
         let other = others.next().unwrap().unwrap();
         assert_eq!(other.get(0).unwrap().as_u64(), row.get(0).unwrap().as_u64());
         joined += 1;
@@ -623,10 +627,10 @@ fn an_iterator_does_not_wait_for_the_place_of_its_own_thread() {
         })
         .unwrap();
     assert_eq!(joined, 1000);
-    let mut all = Some(iter(&mut txn));
+    let mut all = table.iter(&mut txn, ..).unwrap();
     table
         .update_with(&mut txn, 7, |row| {
-            assert_eq!(rows(all.take().unwrap()), 1000);
+            assert_eq!(all.by_ref().map(Result::unwrap).count(), 1000);
             Ok(row.set("town", "there")?)
         })
         .unwrap();
