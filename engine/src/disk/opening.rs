@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::block::Block;
 use super::header::{BadHeader, FORMAT_VERSION, HEADER_AREA_BYTES, Header};
-use super::state::{Checkpoint, Condition, State, StateBlocks, StateError};
+use super::state::{Checkpoint, Condition, EPOCH_MAX, State, StateBlocks, StateError};
 use super::tablespace::{DataFile, Files};
 use super::{Disk, DiskFile, DiskLock, Tablespace};
 use crate::error::{Error, Result};
@@ -80,6 +80,11 @@ impl Tablespace {
         let reference = reference(&found);
         check_belonging(disk, &found, &reference)?;
         let (blocks, state) = read_state(disk, &found[&0])?;
+        if state.epoch == EPOCH_MAX {
+            // What this opening would write could not be read by the next one.
+            let what = "its last opening's number is the greatest there can be".to_owned();
+            return Err(Error::CorruptHeader { path: disk.path(&data_name(0)), what });
+        }
         let data = (0..reference.files).filter_map(|index| found.remove(&index)).map(|found| found.file);
         let space = Self::assemble(disk, &reference, data.collect(), lock, blocks, &state);
         space.check_lengths()?;

@@ -63,6 +63,9 @@ pub(super) struct State {
     pub(super) durable_log: u64,
 }
 
+/// The greatest epoch that a state can have. A database that has come to it is not opened any more: its next state would have none.
+pub(super) const EPOCH_MAX: u32 = u32::MAX - 1;
+
 /// A place in the redo log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Checkpoint {
@@ -98,11 +101,17 @@ impl State {
     fn is_possible(&self) -> bool {
         const PAGES_MAX: u64 = 1 << 40;
         const LSN_MAX: u64 = 1 << 62;
+        /// Where a log begins, and what the places in it are multiples of.
+        const LSN_MIN: u64 = 4096;
+        const LSN_UNIT: u64 = 8;
+        let Checkpoint { lsn, epoch } = self.checkpoint;
+        // Of what has no log yet.
+        let is_none = self.checkpoint == Checkpoint::default();
         self.pages <= PAGES_MAX
-            && self.checkpoint.lsn <= LSN_MAX
+            && (is_none || (LSN_MIN..=LSN_MAX).contains(&lsn) && lsn.is_multiple_of(LSN_UNIT))
             && self.durable_log <= LSN_MAX
-            && self.epoch < u32::MAX
-            && self.checkpoint.epoch < u32::MAX
+            && self.epoch <= EPOCH_MAX
+            && epoch <= self.epoch
     }
 }
 
@@ -270,6 +279,10 @@ mod tests {
             State { checkpoint, ..good },
             State { durable_log: u64::MAX, ..good },
             State { epoch: u32::MAX, ..good },
+            State { checkpoint: Checkpoint { lsn: 4096, epoch: good.epoch + 1 }, ..good },
+            State { checkpoint: Checkpoint { lsn: 4100, epoch: 1 }, ..good },
+            State { checkpoint: Checkpoint { lsn: 4088, epoch: 1 }, ..good },
+            State { checkpoint: Checkpoint { lsn: 8, epoch: 0 }, ..good },
         ];
         assert_eq!(decode(&encode(7, DATABASE, &good), DATABASE), Some((7, good)));
         for state in impossible {

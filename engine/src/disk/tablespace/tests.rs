@@ -326,6 +326,31 @@ fn one_handle_at_a_time() {
     Tablespace::open(&disk).unwrap();
 }
 
+/// What an opening writes can be read by the next one: the number of the last one that could is as far as it goes.
+#[test]
+fn no_opening_writes_a_greater_epoch_than_can_be_read() {
+    let disk = MemoryDisk::default();
+    let space = created(&disk, 1);
+    let database = space.database();
+    drop(space);
+    let file = disk.open("data0.flifo").unwrap();
+    let (mut blocks, state) = StateBlocks::open(&*file, database).unwrap().unwrap();
+    blocks.write(&*file, &State { epoch: EPOCH_MAX - 1, ..state }).unwrap();
+    let space = Tablespace::open(&disk).unwrap();
+    assert!(!space.follow_epoch(EPOCH_MAX));
+    drop(space);
+    let space = Tablespace::open(&disk).unwrap();
+    space.write(0, page_of(1).bytes()).unwrap();
+    drop(space);
+    let (_, state) = StateBlocks::open(&*file, database).unwrap().unwrap();
+    assert_eq!((state.condition, state.epoch), (Condition::Open, EPOCH_MAX));
+    let refused = Tablespace::open(&disk).err().unwrap();
+    assert!(
+        matches!(&refused, Error::CorruptHeader { .. }) && refused.to_string().contains("greatest"),
+        "{refused}"
+    );
+}
+
 #[test]
 fn names_of_other_programs_are_not_taken() {
     let disk = MemoryDisk::default();
