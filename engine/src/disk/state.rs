@@ -85,6 +85,8 @@ pub(super) struct StateBlocks {
     good: usize,
     /// What both say, or said when it was read.
     condition: Condition,
+    /// A change of state failed half-way: what is found next is that one or `condition`.
+    differ: bool,
 }
 
 /// A change of state that failed.
@@ -118,7 +120,8 @@ impl State {
 impl StateBlocks {
     /// Writes the first state of a new database.
     pub(super) fn create(file: &dyn DiskFile, database: Uuid, state: &State) -> Result<Self, StateError> {
-        let mut blocks = StateBlocks { database, sequence: 0, good: 1, condition: state.condition };
+        let mut blocks =
+            StateBlocks { database, sequence: 0, good: 1, condition: state.condition, differ: false };
         blocks.write(file, state)?;
         Ok(blocks)
     }
@@ -138,20 +141,27 @@ impl StateBlocks {
         found.sort_unstable_by_key(|&(sequence, ..)| sequence);
         match (&found[..], unreadable) {
             (&[(_, good, _), .., (sequence, _, state)] | &[(sequence, good, state)], _) => {
-                Ok(Some((StateBlocks { database, sequence, good, condition: state.condition }, state)))
+                let (condition, differ) = (state.condition, false);
+                Ok(Some((StateBlocks { database, sequence, good, condition, differ }, state)))
             }
             (_, Some(error)) => Err(error),
             (_, None) => Ok(None),
         }
     }
 
-    /// What they say.
+    /// What they say, or said before a change of state that failed.
     pub(super) fn condition(&self) -> Condition {
         self.condition
     }
 
+    /// Whether each of them is known to say `condition`.
+    pub(super) fn say(&self, condition: Condition) -> bool {
+        self.condition == condition && !self.differ
+    }
+
     /// Makes `state` durable, in both blocks.
     pub(super) fn write(&mut self, file: &dyn DiskFile, state: &State) -> Result<(), StateError> {
+        self.differ = true;
         for _ in BLOCKS_AT {
             let (index, sequence) = (1 - self.good, self.sequence + 1);
             let block = encode(sequence, self.database, state);
@@ -159,7 +169,7 @@ impl StateBlocks {
             file.sync().map_err(StateError::Sync)?;
             (self.good, self.sequence) = (index, sequence);
         }
-        self.condition = state.condition;
+        (self.condition, self.differ) = (state.condition, false);
         Ok(())
     }
 }

@@ -299,7 +299,8 @@ impl Tablespace {
             let _no_writes = write(&self.writing);
             let mut blocks = self.lock_state()?;
             self.sync_data(files)?;
-            if blocks.condition() != Condition::Clean {
+            // What a first write has made *open*, and then failed with, too.
+            if !blocks.say(Condition::Clean) {
                 self.write_state(files, &mut blocks, Condition::Clean)?;
                 self.is_open.store(false, Ordering::Release);
             }

@@ -258,6 +258,25 @@ fn a_failed_write_can_be_tried_again() {
     assert_eq!(read(&Tablespace::open(&disk).unwrap(), 70), 9);
 }
 
+/// The first write fails when one of the two blocks says *open* already.
+#[test]
+fn a_first_write_that_failed_half_way_leaves_it_clean_once_it_is_marked_so() {
+    let calls: [fn(&Tablespace) -> Result<()>; 2] = [|space| space.mark_clean(), |space| space.end_writing()];
+    for call in calls {
+        for nth in [1, 2] {
+            let disk = MemoryDisk::default();
+            created(&disk, 2).close();
+            let space = Tablespace::open(&disk).unwrap();
+            disk.fail_nth(Some(DiskCall::Write), nth, Fault::Io);
+            space.write(70, page_of(1).bytes()).unwrap_err();
+            assert_eq!(Tablespace::open(&disk.kill()).unwrap().was_clean(), nth == 1);
+            call(&space).unwrap();
+            space.close();
+            assert!(Tablespace::open(&disk).unwrap().was_clean(), "write {nth}");
+        }
+    }
+}
+
 #[test]
 fn a_full_disk_says_how_much_is_needed_and_harms_nothing() {
     let disk = MemoryDisk::default();
