@@ -53,7 +53,7 @@ pub(super) fn create_log(
 /// A log as it was found: nothing was changed yet.
 struct Found {
     files: Arc<LogFiles>,
-    /// An error is damage, and only of a database that does not need it.
+    /// An error is damage, or that it cannot be read, and only of a database that does not need it.
     buffer: Result<LogBuffer>,
     end: Lsn,
     epoch: u32,
@@ -81,7 +81,10 @@ impl Found {
             files => Arc::new(files?),
         };
         let buffer = match LogBuffer::open(disk, space.database()) {
-            Err(error @ (Error::MissingRedo { .. } | Error::CorruptRedo { .. })) if space.was_clean() => {
+            // One that cannot be read is no worse than one that is damaged.
+            Err(error @ (Error::MissingRedo { .. } | Error::CorruptRedo { .. } | Error::Io { .. }))
+                if space.was_clean() =>
+            {
                 Err(error)
             }
             buffer => Ok(buffer?),

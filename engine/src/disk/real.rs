@@ -12,9 +12,9 @@ use rustix::io::{Errno, retry_on_intr};
 use super::block::Block;
 use super::{ALIGNMENT_BYTES, DiskFile, SharedWords, assert_aligned};
 
-/// File systems that write elsewhere what is there already (btrfs, ZFS, bcachefs, nilfs2; `statfs(2)`), or may lie over one of
-/// these (overlayfs): when they are full, who stores in a mapped file of theirs dies of it.
-const COPY_ON_WRITE: [u32; 5] = [0x9123_683e, 0x2fc1_2fc1, 0xca45_1a4e, 0x3434, 0x794c_7630];
+/// File systems that write elsewhere what is there already (btrfs, ZFS, bcachefs, nilfs2, UBIFS; `statfs(2)`), or may lie over one
+/// of these (overlayfs): when they are full, who stores in a mapped file of theirs dies of it.
+const COPY_ON_WRITE: [u32; 6] = [0x9123_683e, 0x2fc1_2fc1, 0xca45_1a4e, 0x3434, 0x2405_1905, 0x794c_7630];
 
 /// How a [`RealFile`] is opened. The default is the engine's: read and written past the page cache, durable by
 /// [`DiskFile::sync`].
