@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::fs::{FallocateFlags, OFlags};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::block::Block;
@@ -164,6 +164,14 @@ impl DiskFile for RealFile {
             Some(Errno::NODEV) => io::ErrorKind::Unsupported.into(),
             _ => error,
         })
+    }
+
+    fn lock(&self) -> io::Result<()> {
+        match retry_on_intr(|| rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive)) {
+            // A file system without locks, where a link may lead.
+            Err(Errno::OPNOTSUPP | Errno::NOLCK | Errno::NOSYS | Errno::INVAL) => Ok(()),
+            other => Ok(other?),
+        }
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

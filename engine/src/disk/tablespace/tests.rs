@@ -1,7 +1,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::super::block::Block;
-use super::super::{Disk, DiskCall, Fault, MemoryDisk, SharedWords};
+use super::super::{Disk, DiskCall, Fault, FileDisk, MemoryDisk, SharedWords};
 use super::*;
 
 const PAGE: usize = 4096;
@@ -343,6 +343,38 @@ fn one_handle_at_a_time() {
     space.close();
     assert!(matches!(space.sync(), Err(Error::Closed)));
     Tablespace::open(&disk).unwrap();
+}
+
+/// The kernel has writes of a process that is gone: its lock is free, and they keep a data file open. Here another handle does.
+#[test]
+fn who_opens_it_waits_for_the_last_writes_of_a_process_that_is_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = FileDisk::open(directory.path(), false).unwrap();
+    let space = Tablespace::create(&disk, 2, PAGE).unwrap();
+    let data1 = || disk.open("data1.flifo").unwrap();
+    assert_eq!(data1().lock().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    space.grow(1).unwrap();
+    space.mark_clean().unwrap();
+    space.close();
+    let writing = data1();
+    writing.lock().unwrap();
+    match Tablespace::open(&disk) {
+        Err(Error::InUse { path }) => assert!(path.ends_with("data1.flifo"), "{path}"),
+        other => panic!("{:?}", other.err()),
+    }
+    let (tell_begun, begun) = channel();
+    std::thread::scope(|scope| {
+        let opening = scope.spawn(|| {
+            tell_begun.send(()).unwrap();
+            Tablespace::open(&disk)
+        });
+        begun.recv().unwrap();
+        drop(writing);
+        let space = opening.join().unwrap().unwrap();
+        assert_eq!(data1().lock().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        drop(space);
+    });
+    data1().lock().unwrap();
 }
 
 /// What an opening writes can be read by the next one: the number of the last one that could is as far as it goes.
