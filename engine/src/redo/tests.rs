@@ -171,6 +171,25 @@ fn what_the_buffer_has_beyond_the_room_of_an_older_checkpoint_is_refused() {
     assert_eq!(read_from(newer).unwrap(), end);
 }
 
+/// Who waits for a checkpoint is told when there will be none any more.
+#[test]
+fn nobody_waits_for_room_in_a_log_that_is_sealed() {
+    let disk = MemoryDisk::default();
+    let log = create(&disk);
+    let (tell_refused, refused) = std::sync::mpsc::channel();
+    let of_thread = Arc::clone(&log);
+    std::thread::spawn(move || {
+        let error = (0..).find_map(|n| append(&of_thread, &payload(n)).err());
+        tell_refused.send(error).unwrap();
+    });
+    while log.stats().hard_stops == 0 {
+        std::thread::yield_now();
+    }
+    log.seal(&Waiter::background());
+    let error = refused.recv_timeout(Duration::from_secs(60));
+    assert!(matches!(error, Ok(Some(Error::Closed))), "{error:?}");
+}
+
 /// As on a file system that has no shared mappings.
 #[test]
 fn without_a_mapping_a_commit_is_written() {
