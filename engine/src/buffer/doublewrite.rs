@@ -166,8 +166,15 @@ pub(crate) fn remove(disk: &dyn Disk) {
 
 /// Puts whole copies in the places of pages that a crash has torn, or a failed sync may have, or that cannot be read, and
 /// makes them durable; not those that are void. Of a log that ends before one of them, at `log_end`, a part is lost, or the
-/// areas are of another time: then nothing is put anywhere.
-pub(crate) fn repair(disk: &dyn Disk, space: &Tablespace, voided: &Voided, log_end: Lsn) -> Result<()> {
+/// areas are of another time: then nothing is put anywhere. Nor is it if one is of a page from `pages_end` on: there cannot have
+/// been any.
+pub(crate) fn repair(
+    disk: &dyn Disk,
+    space: &Tablespace,
+    voided: &Voided,
+    log_end: Lsn,
+    pages_end: PageNo,
+) -> Result<()> {
     let Copies { newest: mut copies, unread } = find_copies(disk, space)?;
     if let Some((page, (copied, _))) = copies.iter().find(|&(_, &(copied, _))| copied > log_end) {
         let what =
@@ -187,8 +194,10 @@ pub(crate) fn repair(disk: &dyn Disk, space: &Tablespace, voided: &Voided, log_e
     }
     // A load has filled these since: redo would not make of a copy what belongs there.
     copies.retain(|&page, &mut (copied, _)| !voided.is_void(page, copied));
-    if copies.is_empty() {
-        return Ok(());
+    let Some(&last) = copies.keys().next_back() else { return Ok(()) };
+    if last >= pages_end {
+        let what = format!("it has a copy of page {}, which was never allocated", last.0);
+        return Err(Error::CorruptRedo { path: disk.path("doublewrite*.flifo"), what });
     }
     for (page, (copied, copy)) in copies {
         if page.0 >= space.pages() {
@@ -417,7 +426,7 @@ mod tests {
     fn found(void_until: Lsn) -> Result<Lsn> {
         let ((disk, space), mut voided) = (rotten(), Voided::default());
         voided.add(PAGE.0..PAGE.0 + 1, void_until);
-        repair(&disk, &space, &voided, Lsn(6000)).unwrap();
+        repair(&disk, &space, &voided, Lsn(6000), PageNo(64)).unwrap();
         let mut page = AlignedBuffer::new(4096);
         space.read(PAGE.0, page.bytes_mut()).unwrap();
         verify(page.bytes(), PAGE).map(|()| lsn(page.bytes()))
@@ -436,10 +445,30 @@ mod tests {
         let mut page = AlignedBuffer::new(4096);
         write_page(page.bytes_mut(), Lsn(4500));
         space.write(PAGE.0, page.bytes()).unwrap();
-        let refused = repair(&disk, &space, &Voided::default(), Lsn(4999));
+        let refused = repair(&disk, &space, &Voided::default(), Lsn(4999), PageNo(64));
         assert!(matches!(refused, Err(Error::CorruptRedo { .. })), "{refused:?}");
         space.read(PAGE.0, page.bytes_mut()).unwrap();
         assert_eq!((verify(page.bytes(), PAGE).is_ok(), lsn(page.bytes())), (true, Lsn(4500)));
+    }
+
+    /// In a data file, the place of page 2^52 + 1 would be that of page 1.
+    #[test]
+    fn a_copy_of_a_page_that_there_cannot_be_is_refused_and_put_nowhere() {
+        for beyond in [64, 1 << 40, (1 << 52) + 1, u64::MAX].map(PageNo) {
+            let (disk, space) = rotten();
+            let (mut batch, pages) = (Batch::new(4096), space.pages());
+            let page = batch.push(beyond);
+            format(page, beyond, KIND_BITMAP, PageNo(1));
+            set_lsn(page, Lsn(5000));
+            seal(page);
+            Doublewrite::open(&disk, &space, 1, true).unwrap().write(&space, &mut batch).unwrap();
+            let refused = repair(&disk, &space, &Voided::default(), Lsn(6000), PageNo(64));
+            assert!(matches!(refused, Err(Error::CorruptRedo { .. })), "{beyond:?}: {refused:?}");
+            assert_eq!(space.pages(), pages);
+            let mut page = AlignedBuffer::new(4096);
+            space.read(PAGE.0, page.bytes_mut()).unwrap();
+            assert!(verify(page.bytes(), PAGE).is_err(), "a copy was put in its place all the same");
+        }
     }
 
     /// What cannot be read of an area is missed only if a page needs it.
@@ -456,7 +485,7 @@ mod tests {
                     space.write(PAGE.0, page.bytes()).unwrap();
                 }
                 disk.make_unreadable("doublewrite0.flifo", unreadable as u64);
-                let repaired = repair(&disk, &space, &Voided::default(), Lsn(6000));
+                let repaired = repair(&disk, &space, &Voided::default(), Lsn(6000), PageNo(64));
                 space.read(PAGE.0, page.bytes_mut()).unwrap();
                 match if rotten_in_place { is_missed_by_rotten } else { is_missed } {
                     true => assert!(matches!(repaired, Err(Error::Io { .. })), "{unreadable}: {repaired:?}"),

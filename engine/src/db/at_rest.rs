@@ -70,6 +70,8 @@ impl AtRest {
         let redo_capacity_bytes = match whole {
             Ok(log) => Ok(log.capacity_bytes()),
             Err(error) if error.is_damage() => Err(error.to_string()),
+            // What of it cannot be read may be made anew, too.
+            Err(error @ Error::Io { .. }) if space.was_clean() => Err(error.to_string()),
             Err(error) => return Err(error),
         };
         let next_open = match &redo_capacity_bytes {

@@ -134,6 +134,8 @@ impl Running {
     }
 
     fn stop(&self) {
+        // Or a thread of the background could wait for room in the log, which nobody makes any more.
+        self.log().refuse();
         self.pool.stop_background();
         self.log().close();
         self.space.close();

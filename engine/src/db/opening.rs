@@ -7,10 +7,10 @@ use super::at_rest::NextOpen;
 use crate::buffer::{BufferPool, RecoveryProgress, Replay, Voided, doublewrite, redo_bytes_max};
 use crate::disk::{Checkpoint, Disk, Tablespace};
 use crate::error::{Error, Result};
-use crate::page::Lsn;
 use crate::page::bitmap::{bitmap_of, group_pages};
 use crate::page::op::Op;
-use crate::redo::{Log, LogBuffer, LogFiles, Reader};
+use crate::page::{Lsn, PageNo};
+use crate::redo::{LSN_START, Log, LogBuffer, LogFiles, Reader};
 
 /// Threads that change pages while the log is replayed.
 const APPLIERS: usize = 4;
@@ -53,7 +53,7 @@ pub(super) fn create_log(
 /// A log as it was found: nothing was changed yet.
 struct Found {
     files: Arc<LogFiles>,
-    /// An error is damage, and only of a database that does not need it.
+    /// An error is damage, or that it cannot be read, and only of a database that does not need it.
     buffer: Result<LogBuffer>,
     end: Lsn,
     epoch: u32,
@@ -68,6 +68,11 @@ impl Found {
     /// Reads the log to its end. `None` if there is none, or none that could be read, and none is needed.
     fn look(disk: &dyn Disk, space: &Tablespace) -> Result<Option<Found>> {
         let start = space.checkpoint();
+        if start.lsn < LSN_START.0 {
+            // No database that was created to the end says so.
+            let what = format!("the data files say that it begins at {}, and none does", start.lsn);
+            return Err(Error::CorruptRedo { path: disk.path(LOG_NAMES), what });
+        }
         let files = match LogFiles::open(disk, space.database()) {
             // What is left of one that was removed, or was just being made, makes place for a new one.
             Err(Error::MissingRedo { .. } | Error::CorruptRedo { .. }) if space.was_clean() => {
@@ -76,7 +81,10 @@ impl Found {
             files => Arc::new(files?),
         };
         let buffer = match LogBuffer::open(disk, space.database()) {
-            Err(error @ (Error::MissingRedo { .. } | Error::CorruptRedo { .. })) if space.was_clean() => {
+            // One that cannot be read is no worse than one that is damaged.
+            Err(error @ (Error::MissingRedo { .. } | Error::CorruptRedo { .. } | Error::Io { .. }))
+                if space.was_clean() =>
+            {
                 Err(error)
             }
             buffer => Ok(buffer?),
@@ -151,16 +159,16 @@ pub(super) fn open_log(
         // power cut, and the state after a failed sync is no better.
         files.rewrite(Lsn(start.lsn), end)?;
     }
+    // The files were that long at the checkpoint; they grow when all of them is allocated, from the front, and the log has
+    // that. One group more, for the bitmap of a new one.
+    let pages_max = (space.pages() + group_pages(space.page_size())).saturating_add(survey.marked_pages);
     match is_needed {
         false => doublewrite::forget_later(disk, space)?,
         // If nothing is to be replayed, too: what the areas have of another time is refused now, or a later recovery would take it for
         // copies of this one's pages.
-        true => doublewrite::repair(disk, space, &survey.voided, end)?,
+        true => doublewrite::repair(disk, space, &survey.voided, end, PageNo(pages_max))?,
     }
     space.note_durable_log(end.0);
-    // The files were that long at the checkpoint; they grow when all of them is allocated, from the front, and the log has
-    // that. One group more, for the bitmap of a new one.
-    let pages_max = (space.pages() + group_pages(space.page_size())).saturating_add(survey.marked_pages);
     let to_replay = (end.0 > start.lsn).then(|| ToReplay {
         files: Arc::clone(&files),
         start,

@@ -87,6 +87,11 @@ pub trait DiskFile: Send + Sync {
     /// The file was opened through the page cache, and nobody cuts it off while the memory is used. `UnexpectedEof`: it ends
     /// before. `Unsupported`: its file system has no shared mappings, or may need space for a store.
     fn map(&self, offset: u64, words: usize) -> io::Result<SharedWords>;
+    /// Takes the exclusive lock of the file, until this and all that the system is still doing with it have ended: writes that a
+    /// process handed to the kernel may outlive it ([`DiskFile::descriptor`]). `WouldBlock`: another one has it.
+    fn lock(&self) -> io::Result<()> {
+        Ok(())
+    }
     /// The operating system's file that it is, if it is nothing else: then many of its writes may be handed to the kernel at
     /// the same time, past [`DiskFile::write_at`].
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

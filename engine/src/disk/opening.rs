@@ -3,22 +3,32 @@
 //! Creation goes in an order that tells a half-made database from a damaged one: first data file 0, durably, with a
 //! state of *new*; then the other data files; then, by the caller, the first pages; *clean* comes last. Whatever
 //! is found before that is [`Error::HalfCreated`].
+//!
+//! # Locks
+//! Whoever has the database open holds the lock of `flifo.lock`, and under it that of each data file. The first ends with
+//! the process; but page writes that it had handed to the kernel (`many.rs`) may still be under way then, and would go over what
+//! a recovery writes. Each of them keeps its file open, and so that file's lock.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, RwLock};
+use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
 use super::block::Block;
 use super::header::{BadHeader, FORMAT_VERSION, HEADER_AREA_BYTES, Header};
-use super::state::{Checkpoint, Condition, State, StateBlocks, StateError};
+use super::state::{Checkpoint, Condition, EPOCH_MAX, State, StateBlocks, StateError};
 use super::tablespace::{DataFile, Files};
 use super::{Disk, DiskFile, DiskLock, Tablespace};
 use crate::error::{Error, Result};
 
 const LOCK_NAME: &str = "flifo.lock";
+/// A dead process's last writes have so long to end; longer, and they hang.
+const LAST_WRITES_WAIT: Duration = if cfg!(test) { Duration::from_secs(1) } else { Duration::from_secs(10) };
+/// Who waits for them looks so often.
+const LAST_WRITES_LOOK: Duration = Duration::from_millis(5);
 
 fn data_name(index: u32) -> String {
     format!("data{index}.flifo")
@@ -80,6 +90,11 @@ impl Tablespace {
         let reference = reference(&found);
         check_belonging(disk, &found, &reference)?;
         let (blocks, state) = read_state(disk, &found[&0])?;
+        if state.epoch == EPOCH_MAX {
+            // What this opening would write could not be read by the next one.
+            let what = "its last opening's number is the greatest there can be".to_owned();
+            return Err(Error::CorruptHeader { path: disk.path(&data_name(0)), what });
+        }
         let data = (0..reference.files).filter_map(|index| found.remove(&index)).map(|found| found.file);
         let space = Self::assemble(disk, &reference, data.collect(), lock, blocks, &state);
         space.check_lengths()?;
@@ -189,6 +204,9 @@ fn create_files(disk: &dyn Disk, first: &Header, lock: Box<dyn DiskLock>) -> Res
     for index in 1..first.files {
         data.push(create_file(disk, &Header { index, ..*first })?);
     }
+    for (index, file) in (0..).zip(&data) {
+        lock_file(disk, &data_name(index), &**file)?;
+    }
     sync_names()?;
     Ok(Tablespace::assemble(disk, first, data, lock, blocks, &state))
 }
@@ -213,6 +231,21 @@ fn creation_error(disk: &dyn Disk, index: u32, source: io::Error) -> Error {
     }
 }
 
+/// Locks a data file, once what a process that is gone was writing to it has ended. The caller has the database's lock.
+fn lock_file(disk: &dyn Disk, name: &str, file: &dyn DiskFile) -> Result<()> {
+    let begun = Instant::now();
+    loop {
+        match file.lock() {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+                return Err(Error::from_io("cannot lock", disk.path(name), error));
+            }
+            Err(_) if begun.elapsed() < LAST_WRITES_WAIT => std::thread::sleep(LAST_WRITES_LOOK),
+            Err(_) => return Err(Error::InUse { path: disk.path(name) }),
+            Ok(()) => return Ok(()),
+        }
+    }
+}
+
 /// A data file that was found, with what its header says.
 struct FoundFile {
     file: Box<dyn DiskFile>,
@@ -229,6 +262,7 @@ fn find_files(disk: &dyn Disk) -> Result<(BTreeMap<u32, FoundFile>, Option<Error
         let name = data_name(index);
         let file =
             disk.open(&name).map_err(|source| Error::from_io("cannot open", disk.path(&name), source))?;
+        lock_file(disk, &name, &*file)?;
         let bytes =
             file.bytes().map_err(|source| Error::from_io("cannot examine", disk.path(&name), source))?;
         // Every database that was created to the end has pages.

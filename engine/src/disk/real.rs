@@ -6,15 +6,15 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::fs::{FallocateFlags, OFlags};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::block::Block;
 use super::{ALIGNMENT_BYTES, DiskFile, SharedWords, assert_aligned};
 
-/// File systems that write elsewhere what is there already (btrfs, ZFS, bcachefs, nilfs2; `statfs(2)`), or may lie over one of
-/// these (overlayfs): when they are full, who stores in a mapped file of theirs dies of it.
-const COPY_ON_WRITE: [u32; 5] = [0x9123_683e, 0x2fc1_2fc1, 0xca45_1a4e, 0x3434, 0x794c_7630];
+/// File systems that write elsewhere what is there already (btrfs, ZFS, bcachefs, nilfs2, UBIFS; `statfs(2)`), or may lie over one
+/// of these (overlayfs): when they are full, who stores in a mapped file of theirs dies of it.
+const COPY_ON_WRITE: [u32; 6] = [0x9123_683e, 0x2fc1_2fc1, 0xca45_1a4e, 0x3434, 0x2405_1905, 0x794c_7630];
 
 /// How a [`RealFile`] is opened. The default is the engine's: read and written past the page cache, durable by
 /// [`DiskFile::sync`].
@@ -164,6 +164,14 @@ impl DiskFile for RealFile {
             Some(Errno::NODEV) => io::ErrorKind::Unsupported.into(),
             _ => error,
         })
+    }
+
+    fn lock(&self) -> io::Result<()> {
+        match retry_on_intr(|| rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive)) {
+            // A file system without locks, where a link may lead.
+            Err(Errno::OPNOTSUPP | Errno::NOLCK | Errno::NOSYS | Errno::INVAL) => Ok(()),
+            other => Ok(other?),
+        }
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

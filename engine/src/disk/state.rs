@@ -63,6 +63,9 @@ pub(super) struct State {
     pub(super) durable_log: u64,
 }
 
+/// The greatest epoch that a state can have. A database that has come to it is not opened any more: its next state would have none.
+pub(super) const EPOCH_MAX: u32 = u32::MAX - 1;
+
 /// A place in the redo log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Checkpoint {
@@ -82,6 +85,8 @@ pub(super) struct StateBlocks {
     good: usize,
     /// What both say, or said when it was read.
     condition: Condition,
+    /// A change of state failed half-way: what is found next is that one or `condition`.
+    differ: bool,
 }
 
 /// A change of state that failed.
@@ -98,18 +103,25 @@ impl State {
     fn is_possible(&self) -> bool {
         const PAGES_MAX: u64 = 1 << 40;
         const LSN_MAX: u64 = 1 << 62;
+        /// Where a log begins, and what the places in it are multiples of.
+        const LSN_MIN: u64 = 4096;
+        const LSN_UNIT: u64 = 8;
+        let Checkpoint { lsn, epoch } = self.checkpoint;
+        // Of what has no log yet.
+        let is_none = self.checkpoint == Checkpoint::default();
         self.pages <= PAGES_MAX
-            && self.checkpoint.lsn <= LSN_MAX
+            && (is_none || (LSN_MIN..=LSN_MAX).contains(&lsn) && lsn.is_multiple_of(LSN_UNIT))
             && self.durable_log <= LSN_MAX
-            && self.epoch < u32::MAX
-            && self.checkpoint.epoch < u32::MAX
+            && self.epoch <= EPOCH_MAX
+            && epoch <= self.epoch
     }
 }
 
 impl StateBlocks {
     /// Writes the first state of a new database.
     pub(super) fn create(file: &dyn DiskFile, database: Uuid, state: &State) -> Result<Self, StateError> {
-        let mut blocks = StateBlocks { database, sequence: 0, good: 1, condition: state.condition };
+        let mut blocks =
+            StateBlocks { database, sequence: 0, good: 1, condition: state.condition, differ: false };
         blocks.write(file, state)?;
         Ok(blocks)
     }
@@ -129,20 +141,27 @@ impl StateBlocks {
         found.sort_unstable_by_key(|&(sequence, ..)| sequence);
         match (&found[..], unreadable) {
             (&[(_, good, _), .., (sequence, _, state)] | &[(sequence, good, state)], _) => {
-                Ok(Some((StateBlocks { database, sequence, good, condition: state.condition }, state)))
+                let (condition, differ) = (state.condition, false);
+                Ok(Some((StateBlocks { database, sequence, good, condition, differ }, state)))
             }
             (_, Some(error)) => Err(error),
             (_, None) => Ok(None),
         }
     }
 
-    /// What they say.
+    /// What they say, or said before a change of state that failed.
     pub(super) fn condition(&self) -> Condition {
         self.condition
     }
 
+    /// Whether each of them is known to say `condition`.
+    pub(super) fn say(&self, condition: Condition) -> bool {
+        self.condition == condition && !self.differ
+    }
+
     /// Makes `state` durable, in both blocks.
     pub(super) fn write(&mut self, file: &dyn DiskFile, state: &State) -> Result<(), StateError> {
+        self.differ = true;
         for _ in BLOCKS_AT {
             let (index, sequence) = (1 - self.good, self.sequence + 1);
             let block = encode(sequence, self.database, state);
@@ -150,7 +169,7 @@ impl StateBlocks {
             file.sync().map_err(StateError::Sync)?;
             (self.good, self.sequence) = (index, sequence);
         }
-        self.condition = state.condition;
+        (self.condition, self.differ) = (state.condition, false);
         Ok(())
     }
 }
@@ -270,6 +289,10 @@ mod tests {
             State { checkpoint, ..good },
             State { durable_log: u64::MAX, ..good },
             State { epoch: u32::MAX, ..good },
+            State { checkpoint: Checkpoint { lsn: 4096, epoch: good.epoch + 1 }, ..good },
+            State { checkpoint: Checkpoint { lsn: 4100, epoch: 1 }, ..good },
+            State { checkpoint: Checkpoint { lsn: 4088, epoch: 1 }, ..good },
+            State { checkpoint: Checkpoint { lsn: 8, epoch: 0 }, ..good },
         ];
         assert_eq!(decode(&encode(7, DATABASE, &good), DATABASE), Some((7, good)));
         for state in impossible {

@@ -35,7 +35,7 @@ use uuid::Uuid;
 
 use super::header::HEADER_AREA_BYTES;
 use super::many::{IN_FLIGHT_MAX, ManyWrites, Piece};
-use super::state::{Checkpoint, Condition, State, StateBlocks, StateError};
+use super::state::{Checkpoint, Condition, EPOCH_MAX, State, StateBlocks, StateError};
 use super::{DiskFile, DiskLock};
 use crate::error::{Error, Result};
 use crate::sync::{lock, read, write};
@@ -224,7 +224,7 @@ impl Tablespace {
         assert!(!self.is_open.load(Ordering::Acquire), "it has written with another epoch");
         let next = found.saturating_add(1);
         self.epoch.fetch_max(next, Ordering::AcqRel);
-        next < u32::MAX
+        next <= EPOCH_MAX
     }
 
     /// Where recovery begins to read the redo log.
@@ -299,7 +299,8 @@ impl Tablespace {
             let _no_writes = write(&self.writing);
             let mut blocks = self.lock_state()?;
             self.sync_data(files)?;
-            if blocks.condition() != Condition::Clean {
+            // What a first write has made *open*, and then failed with, too.
+            if !blocks.say(Condition::Clean) {
                 self.write_state(files, &mut blocks, Condition::Clean)?;
                 self.is_open.store(false, Ordering::Release);
             }

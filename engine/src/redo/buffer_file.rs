@@ -27,6 +27,9 @@ use crate::page::Lsn;
 const NAME: &str = "redobuffer.flifo";
 const BUFFER: Kind = Kind { magic: *b"flifoRB\x1a", files: 1, name: "redo log's buffer" };
 
+/// Read at a time.
+const READ_BYTES: u64 = 1 << 20;
+
 /// The log buffer of one database, in its file.
 pub(crate) struct LogBuffer {
     words: SharedWords,
@@ -36,6 +39,14 @@ pub(crate) struct LogBuffer {
 /// A ring's size.
 fn ring_bytes(bytes: u64) -> u64 {
     bytes.max(BLOCK_BYTES).next_power_of_two()
+}
+
+/// Reads the ring once, through the page cache, where a mapping finds it then. Who touches a mapped page that cannot be read dies
+/// of it (SIGBUS); here it is an error.
+fn read_all(file: &dyn DiskFile, bytes: u64) -> io::Result<()> {
+    let mut part = vec![0; READ_BYTES.min(bytes) as usize];
+    // Both are powers of two.
+    (0..bytes).step_by(part.len()).try_for_each(|at| file.read_at(&mut part, HEADER_BYTES + at))
 }
 
 impl LogBuffer {
@@ -55,6 +66,7 @@ impl LogBuffer {
         if !bytes.is_power_of_two() {
             return Err(corrupt(disk.path(NAME), "its header has impossible values".to_owned()));
         }
+        read_all(&*file, bytes).map_err(|source| Error::from_io("cannot read", disk.path(NAME), source))?;
         Self::map(disk, &*file, bytes)
     }
 

@@ -260,6 +260,10 @@ impl Log {
                     self.buffer_waits.fetch_add(1, Ordering::Relaxed);
                     waiter.wait(WaitReason::RedoBuffer, || self.writer.make_room(&self.ring))?;
                 }
+                // Nobody may make room any more, and it would be refused all the same.
+                Err(ring::NoRoom::InFiles) if self.sealed.load(Ordering::Relaxed) => {
+                    return Err(Error::Closed);
+                }
                 Err(ring::NoRoom::InFiles) => {
                     self.hard_stops.fetch_add(1, Ordering::Relaxed);
                     waiter.wait(WaitReason::RedoSpace, || std::thread::sleep(ROOM_WAIT));
@@ -271,12 +275,17 @@ impl Log {
     /// Ends all changes: from now on no promise is given ([`Error::Closed`]). Returns once those that were given are
     /// used or given back, so that nothing is appended any more. The caller holds no latch.
     pub(crate) fn seal(&self, waiter: &Waiter) {
-        self.sealed.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        self.refuse();
         // Whoever has one waits for nothing but frames and latches.
         while self.ring.has_promises() {
             waiter.wait(WaitReason::Close, || std::thread::sleep(ROOM_WAIT));
         }
+    }
+
+    /// From now on no promise is given, and nobody waits for one: those who make room are about to end.
+    pub(crate) fn refuse(&self) {
+        self.sealed.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
     }
 
     /// What lies before may be appended: nothing that recovery needs is in the way of the block it lies in.

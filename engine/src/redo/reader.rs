@@ -7,7 +7,7 @@ use super::buffer_file::LogBuffer;
 use super::files::LogFiles;
 use super::frame::{ALIGNMENT_BYTES, Found, HEADER_BYTES, find, length_in, may_begin};
 use crate::disk::{AlignedBuffer, Checkpoint};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::page::Lsn;
 
 /// So far behind the end of the stream is looked for what tells that it went on.
@@ -87,16 +87,26 @@ impl<'f> Reader<'f> {
     }
 
     /// At the end of the stream: puts into the files what the process had appended behind it and not written when it was
-    /// killed. Reading goes on with that.
+    /// killed. Reading goes on with that. A crash leaves no more than there is room for, but data files that were put back from
+    /// an older copy begin further back: then it is refused, for it may have been acknowledged.
     pub(crate) fn take_over(&mut self, buffer: &LogBuffer) -> Result<()> {
         let mut rest = buffer.frames_from(self.end(), self.epoch, self.payload_max);
         // As the writer does: zeros behind the last frame, up to the block's end.
-        let end = (self.at + rest.len() as u64).next_multiple_of(BLOCK_BYTES);
-        if !rest.is_empty() && end <= self.room_end {
-            rest.resize((end - self.at) as usize, 0);
-            self.files.write(self.end(), &rest)?;
-            self.begin_at(self.at);
+        let last = self.at + rest.len() as u64;
+        let end = last.next_multiple_of(BLOCK_BYTES);
+        if rest.is_empty() {
+            return Ok(());
         }
+        if end > self.room_end {
+            let what = format!(
+                "its buffer goes on up to {last}, further behind the data files' checkpoint than it has room for: they are of an \
+                 older copy"
+            );
+            return Err(Error::CorruptRedo { path: "the redo log".to_owned(), what });
+        }
+        rest.resize((end - self.at) as usize, 0);
+        self.files.write(self.end(), &rest)?;
+        self.begin_at(self.at);
         Ok(())
     }
 

@@ -129,6 +129,67 @@ fn what_is_complete_survives_the_process() {
     }
 }
 
+/// Data files of an older copy: the log's files have all from their checkpoint on, and what follows in the buffer, which was
+/// acknowledged, is more than there is room for behind that.
+#[test]
+fn what_the_buffer_has_beyond_the_room_of_an_older_checkpoint_is_refused() {
+    let disk = MemoryDisk::default();
+    let log = create(&disk);
+    let (older, room_end) = (log.space().checkpoint(), LSN_START.0 + CAPACITY);
+    let mut frames = 0;
+    while log.next().0 + 1000 < room_end {
+        let end = append(&log, &payload(frames)).unwrap();
+        log.write_out(&Waiter::background()).unwrap();
+        if frames % 500 == 0 {
+            log.make_checkpoint(end, false).unwrap();
+        }
+        frames += 1;
+    }
+    let (in_files, newer) = (log.next(), log.space().checkpoint());
+    assert!(newer.lsn > older.lsn);
+    while log.next().0 <= room_end {
+        frames += 1;
+        let end = append(&log, &payload(frames)).unwrap();
+        log.make_durable(end, Durability::Written, &Waiter::background()).unwrap();
+    }
+    let end = log.next();
+    let killed = disk.kill();
+    let (database, epoch) = (log.space().database(), log.space().epoch());
+    let (files, buffer) =
+        (LogFiles::open(&killed, database).unwrap(), LogBuffer::open(&killed, database).unwrap());
+    let read_from = |start| {
+        let mut reader = Reader::new(&files, start, epoch, PAYLOAD_MAX);
+        while reader.next(|_, _| Ok(())).unwrap() {}
+        assert_eq!(reader.end(), in_files);
+        reader.take_over(&buffer).map(|()| {
+            while reader.next(|_, _| Ok(())).unwrap() {}
+            reader.end()
+        })
+    };
+    let refused = read_from(older);
+    assert!(matches!(refused, Err(Error::CorruptRedo { .. })), "{refused:?}");
+    assert_eq!(read_from(newer).unwrap(), end);
+}
+
+/// Who waits for a checkpoint is told when there will be none any more.
+#[test]
+fn nobody_waits_for_room_in_a_log_that_is_sealed() {
+    let disk = MemoryDisk::default();
+    let log = create(&disk);
+    let (tell_refused, refused) = std::sync::mpsc::channel();
+    let of_thread = Arc::clone(&log);
+    std::thread::spawn(move || {
+        let error = (0..).find_map(|n| append(&of_thread, &payload(n)).err());
+        tell_refused.send(error).unwrap();
+    });
+    while log.stats().hard_stops == 0 {
+        std::thread::yield_now();
+    }
+    log.seal(&Waiter::background());
+    let error = refused.recv_timeout(Duration::from_secs(60));
+    assert!(matches!(error, Ok(Some(Error::Closed))), "{error:?}");
+}
+
 /// As on a file system that has no shared mappings.
 #[test]
 fn without_a_mapping_a_commit_is_written() {

@@ -195,6 +195,26 @@ fn the_log_of_a_closed_database_may_be_unreadable_behind_its_end() {
     check_all(&open(&disk.power_cut()).unwrap(), &worker);
 }
 
+/// A block of the log's buffer cannot be read, whatever of it is needed: an error after a crash, and after a close it is made anew.
+#[test]
+fn a_logs_buffer_that_cannot_be_read_is_an_error_and_made_anew_after_a_close() {
+    const BUFFER: &str = "redobuffer.flifo";
+    for at in [0, PAGE, small().log_buffer_bytes] {
+        let (disk, _) = crashed();
+        disk.make_unreadable(BUFFER, at);
+        let error = open(&disk).err().unwrap();
+        assert!(matches!(&error, Error::Io { path, .. } if path.ends_with(BUFFER)), "{error}");
+        let (disk, mut worker) = closed();
+        disk.make_unreadable(BUFFER, at);
+        assert!(Database::check_on(on(&disk.kill()), small(), &mut |_| {}).unwrap().is_sound());
+        let db = open(&disk).unwrap();
+        read(&disk, BUFFER, at, PAGE as usize);
+        check_all(&db, &worker);
+        work(&db, &mut worker, 100);
+        check_all(&open(&disk.kill()).unwrap(), &worker);
+    }
+}
+
 /// Each call fails while a log of another size is made, and the power fails then.
 #[test]
 fn a_change_of_the_logs_size_can_be_cut_off() {

@@ -1,7 +1,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::super::block::Block;
-use super::super::{Disk, DiskCall, Fault, MemoryDisk, SharedWords};
+use super::super::{Disk, DiskCall, Fault, FileDisk, MemoryDisk, SharedWords};
 use super::*;
 
 const PAGE: usize = 4096;
@@ -258,6 +258,25 @@ fn a_failed_write_can_be_tried_again() {
     assert_eq!(read(&Tablespace::open(&disk).unwrap(), 70), 9);
 }
 
+/// The first write fails when one of the two blocks says *open* already.
+#[test]
+fn a_first_write_that_failed_half_way_leaves_it_clean_once_it_is_marked_so() {
+    let calls: [fn(&Tablespace) -> Result<()>; 2] = [|space| space.mark_clean(), |space| space.end_writing()];
+    for call in calls {
+        for nth in [1, 2] {
+            let disk = MemoryDisk::default();
+            created(&disk, 2).close();
+            let space = Tablespace::open(&disk).unwrap();
+            disk.fail_nth(Some(DiskCall::Write), nth, Fault::Io);
+            space.write(70, page_of(1).bytes()).unwrap_err();
+            assert_eq!(Tablespace::open(&disk.kill()).unwrap().was_clean(), nth == 1);
+            call(&space).unwrap();
+            space.close();
+            assert!(Tablespace::open(&disk).unwrap().was_clean(), "write {nth}");
+        }
+    }
+}
+
 #[test]
 fn a_full_disk_says_how_much_is_needed_and_harms_nothing() {
     let disk = MemoryDisk::default();
@@ -324,6 +343,63 @@ fn one_handle_at_a_time() {
     space.close();
     assert!(matches!(space.sync(), Err(Error::Closed)));
     Tablespace::open(&disk).unwrap();
+}
+
+/// The kernel has writes of a process that is gone: its lock is free, and they keep a data file open. Here another handle does.
+#[test]
+fn who_opens_it_waits_for_the_last_writes_of_a_process_that_is_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = FileDisk::open(directory.path(), false).unwrap();
+    let space = Tablespace::create(&disk, 2, PAGE).unwrap();
+    let data1 = || disk.open("data1.flifo").unwrap();
+    assert_eq!(data1().lock().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    space.grow(1).unwrap();
+    space.mark_clean().unwrap();
+    space.close();
+    let writing = data1();
+    writing.lock().unwrap();
+    match Tablespace::open(&disk) {
+        Err(Error::InUse { path }) => assert!(path.ends_with("data1.flifo"), "{path}"),
+        other => panic!("{:?}", other.err()),
+    }
+    let (tell_begun, begun) = channel();
+    std::thread::scope(|scope| {
+        let opening = scope.spawn(|| {
+            tell_begun.send(()).unwrap();
+            Tablespace::open(&disk)
+        });
+        begun.recv().unwrap();
+        drop(writing);
+        let space = opening.join().unwrap().unwrap();
+        assert_eq!(data1().lock().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        drop(space);
+    });
+    data1().lock().unwrap();
+}
+
+/// What an opening writes can be read by the next one: the number of the last one that could is as far as it goes.
+#[test]
+fn no_opening_writes_a_greater_epoch_than_can_be_read() {
+    let disk = MemoryDisk::default();
+    let space = created(&disk, 1);
+    let database = space.database();
+    drop(space);
+    let file = disk.open("data0.flifo").unwrap();
+    let (mut blocks, state) = StateBlocks::open(&*file, database).unwrap().unwrap();
+    blocks.write(&*file, &State { epoch: EPOCH_MAX - 1, ..state }).unwrap();
+    let space = Tablespace::open(&disk).unwrap();
+    assert!(!space.follow_epoch(EPOCH_MAX));
+    drop(space);
+    let space = Tablespace::open(&disk).unwrap();
+    space.write(0, page_of(1).bytes()).unwrap();
+    drop(space);
+    let (_, state) = StateBlocks::open(&*file, database).unwrap().unwrap();
+    assert_eq!((state.condition, state.epoch), (Condition::Open, EPOCH_MAX));
+    let refused = Tablespace::open(&disk).err().unwrap();
+    assert!(
+        matches!(&refused, Error::CorruptHeader { .. }) && refused.to_string().contains("greatest"),
+        "{refused}"
+    );
 }
 
 #[test]
