@@ -6,6 +6,8 @@
 //! Where the kernel gives no ring (before 6.1, `kernel.io_uring_disabled`, a container's seccomp profile), or a file is none
 //! of the operating system's, they are written one by one. So is what a ring has not written whole: then an error is that
 //! of [`DiskFile::write_at`].
+//!
+//! What the kernel was handed goes on when the process is killed, and may go on when all else of it has ended: see `opening.rs`.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
