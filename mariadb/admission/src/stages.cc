@@ -23,10 +23,14 @@ MYSQL_THD (*current_thd)();
 void (*get_stage)(MYSQL_THD, const PSI_stage_info_v1 *set, PSI_stage_info_v1 *get, const char *function, const char *file,
                   unsigned line);
 
-// The places in the server's source at which it names a stage, as far as they were met, and whether that is `DONE`: looking a
-// name up costs more. A word has all of one, so that no lock is needed: the file's address, the line, the answer in the lowest bit.
-constexpr unsigned PLACES = 256, LINE_BITS = 15;
+// The places in the server's source at which it names a stage, some hundred, as they were met, and whether that is `DONE`: looking a
+// name up costs more. A word has all of one, so that no lock is needed: the file's address, the line, the answer in the lowest bit. None
+// is forgotten: all threads read these words at each stage, so they must not be written for long.
+constexpr unsigned PLACES = 1024, PROBES = 16, LINE_BITS = 15;
 std::atomic<uint64_t> places[PLACES];
+
+// The source file that names `DONE`, once it is known: nearly all stages are of others, and a statement has twenty.
+std::atomic<const char *> done_file{nullptr};
 
 bool is_done(MYSQL_THD thd) {
   PSI_stage_info_v1 stage{};
@@ -34,22 +38,34 @@ bool is_done(MYSQL_THD thd) {
   return stage.m_name != nullptr && strcmp(stage.m_name, DONE) == 0;
 }
 
+// Whether `DONE` is named here; looked up for this thread if it is not known.
+bool names_done(const char *file, int line) {
+  const uint64_t place = reinterpret_cast<uint64_t>(file) << (LINE_BITS + 1) |
+                         static_cast<uint64_t>(line & ((1 << LINE_BITS) - 1)) << 1;
+  uint64_t at = (place * 0x9E3779B97F4A7C15) >> 54;
+  static_assert(PLACES == 1 << (64 - 54));
+  for (unsigned probe = 0; probe < PROBES; probe++, at = (at + 1) % PLACES) {
+    uint64_t met = places[at].load(std::memory_order_relaxed);
+    if (met == place) return false;
+    if (met == (place | 1)) return true;
+    if (met != 0) continue;
+    MYSQL_THD thd = current_thd();
+    const bool done = thd != nullptr && is_done(thd);
+    if (done) done_file.store(file, std::memory_order_relaxed);
+    // Another thread may have had the same word for another place.
+    if (thd != nullptr)
+      places[at].compare_exchange_strong(met, place | static_cast<uint64_t>(done), std::memory_order_relaxed);
+    return done;
+  }
+  return false;
+}
+
 // The thread names what it does from here on.
 PSI_stage_progress *start_stage(PSI_stage_key key, const char *file, int line) {
   PSI_stage_progress *progress = before->start_stage(key, file, line);
-  const uint64_t place = reinterpret_cast<uint64_t>(file) << (LINE_BITS + 1) |
-                         static_cast<uint64_t>(line & ((1 << LINE_BITS) - 1)) << 1;
-  std::atomic<uint64_t> &known = places[(place >> 1 ^ place >> (LINE_BITS + 4)) % PLACES];
-  const uint64_t met = known.load(std::memory_order_relaxed);
-  if (met == place) return progress;
-  MYSQL_THD thd = current_thd();
-  if (thd == nullptr) return progress;
-  if (met != (place | 1)) {
-    const bool done = is_done(thd);
-    known.store(place | static_cast<uint64_t>(done), std::memory_order_relaxed);
-    if (!done) return progress;
-  }
-  on_work_done(thd);
+  const char *known = done_file.load(std::memory_order_relaxed);
+  if ((known == nullptr || known == file) && names_done(file, line))
+    if (MYSQL_THD thd = current_thd()) on_work_done(thd);
   return progress;
 }
 
