@@ -26,6 +26,12 @@ fn one_place() -> Config {
     Config { policy: Policy::Fifo, thread_concurrency: 1, stall_after: None, ..Config::default() }
 }
 
+fn can_enter(session: &flifo_admission::Session) -> bool {
+    let entered = session.try_enter();
+    session.exit();
+    entered
+}
+
 /// A statement keeps the one place there is over all of its operations, a commit among them; without one, each
 /// operation gives it back.
 #[test]
@@ -33,11 +39,7 @@ fn a_statement_of_several_operations_has_one_place() {
     let (db, table) = database();
     let admission = Admission::new(one_place()).unwrap();
     let (session, other) = (db.session(&admission), admission.session());
-    let can_enter = || {
-        let entered = other.try_enter();
-        other.exit();
-        entered
-    };
+    let can_enter = || can_enter(&other);
     let mut txn = session.begin(RepeatableRead);
     txn.insert(&table, b"a", b"1").unwrap();
     assert!(can_enter(), "an operation has left");
@@ -159,11 +161,7 @@ fn what_is_done_in_a_callback_is_in_the_place_that_is_there() {
     let (db, table) = database();
     let admission = Admission::new(one_place()).unwrap();
     let (session, other) = (db.session(&admission), admission.session());
-    let can_enter = || {
-        let entered = other.try_enter();
-        other.exit();
-        entered
-    };
+    let can_enter = || can_enter(&other);
     let mut txn = session.begin(ReadCommitted);
     for key in [b"a", b"b", b"c", b"d"] {
         txn.insert(&table, key, b"1").unwrap();

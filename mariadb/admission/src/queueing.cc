@@ -2,16 +2,14 @@
 
 #include "queueing.h"
 
+#include "watcher.h"
+
 #include <mysql/service_kill_statement.h>
 #include <mysql/service_progress_report.h>
 #include <mysql/service_thd_wait.h>
 #include <sched.h>
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
-#include <system_error>
-#include <thread>
 
 namespace flifo::queueing {
 namespace {
@@ -21,15 +19,7 @@ constexpr std::chrono::milliseconds LOOKS_EVERY{25};
 
 std::atomic<unsigned> queued{0};
 
-std::mutex mutex;
-std::condition_variable stop_asked;
-bool stopping;
-std::thread watcher;
-
-void watch() {
-  std::unique_lock<std::mutex> lock(mutex);
-  while (!stop_asked.wait_for(lock, LOOKS_EVERY, [] { return stopping; })) connections::cancel_killed();
-}
+Watcher watcher;
 
 // While this lives, its THD may be looked at by `watch`.
 class Shown {
@@ -75,22 +65,12 @@ flifo_status_t enter(Connection &connection, MYSQL_THD thd) {
 unsigned length() { return queued.load(std::memory_order_relaxed); }
 
 bool start_watching() {
-  stopping = false;
-  try {
-    watcher = std::thread(watch);
-  } catch (const std::system_error &) {
-    return false;
-  }
-  return true;
+  return watcher.start(LOOKS_EVERY, [] {
+    connections::cancel_killed();
+    return LOOKS_EVERY;
+  });
 }
 
-void stop_watching() {
-  {
-    std::lock_guard<std::mutex> guard(mutex);
-    stopping = true;
-  }
-  stop_asked.notify_all();
-  watcher.join();
-}
+void stop_watching() { watcher.stop(); }
 
 }  // namespace flifo::queueing

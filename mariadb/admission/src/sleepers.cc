@@ -4,6 +4,7 @@
 
 #include "queueing.h"
 #include "settings.h"
+#include "watcher.h"
 
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -11,14 +12,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <new>
-#include <system_error>
-#include <thread>
 
 namespace flifo::sleepers {
 
@@ -179,21 +177,14 @@ Found look(Clock::time_point now, bool at_lent, bool lends) {
   return found;
 }
 
-std::mutex mutex;
-std::condition_variable stop_asked;
-bool stopping;
-std::thread watcher;
-
-void watch() {
-  std::unique_lock<std::mutex> lock(mutex);
-  Clock::time_point looked_at_lent{}, lent_last{};
-  Clock::duration pause = SELDOM;
-  unsigned burst = 0;
-  while (!stop_asked.wait_for(lock, pause, [] { return stopping; })) {
-    pause = SELDOM;
+// What is remembered from one look to the next.
+class Looks {
+ public:
+  // When to look again.
+  Watcher::Pause operator()() {
     const bool lends = settings::lends_sleepers();
     const bool any_lent = lent_now.load(std::memory_order_relaxed) != 0;
-    if (!any_lent && (!lends || queueing::length() == 0)) continue;
+    if (!any_lent && (!lends || queueing::length() == 0)) return SELDOM;
     const Clock::time_point now = Clock::now();
     const bool at_lent = now - looked_at_lent >= LENT_EVERY;
     if (at_lent) looked_at_lent = now;
@@ -203,11 +194,17 @@ void watch() {
     // wait for together, such as one sync of the log.
     burst = found.runs ? burst / 2 : std::min(2 * burst + 1, BURST_MAX);
     if (!found.runs && found.lent != 0 && lends) flifo_admit_past_limit(settings::admission(), burst);
-    if (found.lent != 0) pause = LENT_EVERY;
+    Watcher::Pause pause = found.lent != 0 ? LENT_EVERY : SELDOM;
     if (found.suspects || now - lent_last < SELDOM) pause = SOON;
-    pause = std::max(pause, LOOK_SHARE * (Clock::now() - now));
+    return std::max(pause, LOOK_SHARE * (Clock::now() - now));
   }
-}
+
+ private:
+  Clock::time_point looked_at_lent{}, lent_last{};
+  unsigned burst = 0;
+};
+
+Watcher watcher;
 
 }  // namespace
 
@@ -236,23 +233,8 @@ void goes_out(Connection &connection) {
   connection.slot = nullptr;
 }
 
-bool start_watching() {
-  stopping = false;
-  try {
-    watcher = std::thread(watch);
-  } catch (const std::system_error &) {
-    return false;
-  }
-  return true;
-}
+bool start_watching() { return watcher.start(SELDOM, Looks()); }
 
-void stop_watching() {
-  {
-    std::lock_guard<std::mutex> guard(mutex);
-    stopping = true;
-  }
-  stop_asked.notify_all();
-  watcher.join();
-}
+void stop_watching() { watcher.stop(); }
 
 }  // namespace flifo::sleepers
