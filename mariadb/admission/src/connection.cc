@@ -100,7 +100,7 @@ void reset(Connection &connection, MYSQL_THD thd) {
   connection.waits_for_row.store(false, std::memory_order_relaxed);
   connection.gave_up_place = false;
   connection.waits = 0;
-  connection.tells_wait.store(false, std::memory_order_relaxed);
+  connection.wait.store(Wait::None, std::memory_order_relaxed);
 }
 
 // Threads of the server that were never seen to end may leave a connection behind, and their THD's address may

@@ -29,6 +29,13 @@ enum class Queueing : int {
   LookedAt,   // queued, and somebody looks at its THD: it must not leave before this is Yes again
 };
 
+// Whether a connection is in a wait that the server tells.
+enum class Wait : unsigned char {
+  None,
+  Keeps,   // and has kept its place
+  GaveUp,  // and has none meanwhile
+};
+
 // The memory of a connection is never given back, only used again: a pointer to one that is over may be looked
 // at, and says that it belongs to another THD or to none. But for the atomics and `seen`, only the thread that
 // serves the connection touches it.
@@ -77,14 +84,15 @@ struct Connection {
   std::atomic<bool> waits_for_row{false};
   bool gave_up_place;
 
-  // For the one that looks for sleepers. It is in a wait that the server tells. The thread that serves it, and the number of its stays inside so far; `lender` is the
+  // For the one that looks for sleepers. The thread that serves it, and the number of its stays inside so far; `lender` is the
   // canceller's id.
-  std::atomic<bool> tells_wait{false};
+  std::atomic<Wait> wait{Wait::None};
   std::atomic<sleepers::Thread *> thread{nullptr};
   std::atomic<unsigned> stay{0};
   std::atomic<uint64_t> lender{0};
   // Where that one finds it, while it is inside.
   std::atomic<Connection *> *slot = nullptr;
+  bool has_no_slot = false;
   // What that one has seen of this stay; nobody else touches it.
   struct Seen {
     unsigned stay;

@@ -51,6 +51,7 @@ constexpr unsigned BURST_MAX = 256;
 // Who is inside, for the one that looks: so that it need not look at a thousand connections. Who finds no slot is not looked at.
 constexpr unsigned SLOTS = 512, PROBES = 8;
 std::atomic<Connection *> slots[SLOTS];
+std::atomic<unsigned> without_slot{0};
 
 std::mutex free_mutex;
 Thread *free_list;
@@ -100,8 +101,9 @@ bool read_file(int tid, const char *name, char (&text)[512]) {
 bool is_asleep(const Connection &connection, unsigned long long &run_ns) {
   run_ns = 0;
   const Thread *thread = connection.thread.load(std::memory_order_acquire);
+  if (thread == nullptr) return false;
   // In a pool of threads the connection waits without one.
-  if (thread == nullptr || thread->serves.load(std::memory_order_relaxed) != &connection) return true;
+  if (thread->serves.load(std::memory_order_relaxed) != &connection) return true;
   const int tid = thread->tid.load(std::memory_order_relaxed);
   char text[512];
   if (!read_file(tid, "stat", text)) return false;
@@ -130,7 +132,17 @@ flifo_canceller_t lender_of(const Connection &connection) {
 void look_at(Connection &connection, Clock::time_point now, bool at_lent, bool lends, Found &found) {
   Connection::Seen &seen = connection.seen;
   const unsigned stay = connection.stay.load(std::memory_order_acquire);
-  if (seen.stay != stay) seen = {stay, false, false, 0, {}};
+  if (seen.stay != stay) {
+    // What was lent may be the place of the stay that had just begun.
+    if (seen.is_lent) flifo_take_back_place(lender_of(connection));
+    seen = {stay, false, false, 0, {}};
+  }
+  const Wait wait = connection.wait.load(std::memory_order_relaxed);
+  if (wait == Wait::GaveUp) {
+    // And took it back before, if it was lent.
+    seen.is_lent = seen.sleeps = false;
+    return;
+  }
   if (seen.is_lent && !at_lent && lends) {
     found.lent++;
     return;
@@ -155,14 +167,17 @@ void look_at(Connection &connection, Clock::time_point now, bool at_lent, bool l
     return;
   }
   const bool waits_for_row = connection.waits_for_row.load(std::memory_order_relaxed);
-  const bool tells_wait = connection.tells_wait.load(std::memory_order_relaxed);
-  // What else the server tells keeps its place because `flifo_wait_mask` or `flifo_io_depth` says so, or has none.
-  if (waits_for_row ? now - seen.since < ROW_WAIT_IS_LONG : tells_wait) {
+  // What else the server tells keeps its place because `flifo_wait_mask` or `flifo_io_depth` says so.
+  if (waits_for_row ? now - seen.since < ROW_WAIT_IS_LONG : wait == Wait::Keeps) {
     found.runs = true;
     return;
   }
-  // Not if it has given its place up, as it does for a wait that the server tells.
   if (flifo_lend_place(lender_of(connection)) != FLIFO_OK) return;
+  if (connection.stay.load(std::memory_order_acquire) != stay) {
+    // It has left since it was looked at, and come again.
+    flifo_take_back_place(lender_of(connection));
+    return;
+  }
   seen.is_lent = found.lends = true;
   found.lent++;
   lent.fetch_add(1, std::memory_order_relaxed);
@@ -170,6 +185,7 @@ void look_at(Connection &connection, Clock::time_point now, bool at_lent, bool l
 
 Found look(Clock::time_point now, bool at_lent, bool lends) {
   Found found;
+  found.runs = without_slot.load(std::memory_order_relaxed) != 0;
   for (const auto &slot : slots)
     if (Connection *connection = slot.load(std::memory_order_acquire))
       look_at(*connection, now, at_lent, lends, found);
@@ -196,7 +212,8 @@ class Looks {
     if (!found.runs && found.lent != 0 && lends) flifo_admit_past_limit(settings::admission(), burst);
     Watcher::Pause pause = found.lent != 0 ? LENT_EVERY : SELDOM;
     if (found.suspects || now - lent_last < SELDOM) pause = SOON;
-    return std::max(pause, LOOK_SHARE * (Clock::now() - now));
+    // A look in which this thread was kept from its processor is not that long.
+    return std::max(pause, std::min<Watcher::Pause>(LOOK_SHARE * (Clock::now() - now), SELDOM));
   }
 
  private:
@@ -225,9 +242,13 @@ void comes_in(Connection &connection) {
     connection.slot = &slot;
     return;
   }
+  connection.has_no_slot = true;
+  without_slot.fetch_add(1, std::memory_order_relaxed);
 }
 
 void goes_out(Connection &connection) {
+  if (connection.has_no_slot) without_slot.fetch_sub(1, std::memory_order_relaxed);
+  connection.has_no_slot = false;
   if (connection.slot == nullptr) return;
   connection.slot->store(nullptr, std::memory_order_release);
   connection.slot = nullptr;

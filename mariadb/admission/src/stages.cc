@@ -15,6 +15,8 @@ namespace flifo::stages {
 namespace {
 
 constexpr const char *DONE = "Freeing items";
+// And by the source file that runs a client's text. Others may name it when they put back what they found.
+constexpr const char *FILE_NAME = "sql_parse.cc";
 
 void (*on_work_done)(MYSQL_THD);
 PSI *before;
@@ -38,6 +40,11 @@ bool is_done(MYSQL_THD thd) {
   return stage.m_name != nullptr && strcmp(stage.m_name, DONE) == 0;
 }
 
+bool ends_with(const char *text, const char *end) {
+  const size_t length = strlen(text), end_length = strlen(end);
+  return length >= end_length && strcmp(text + length - end_length, end) == 0;
+}
+
 // Whether `DONE` is named here; looked up for this thread if it is not known.
 bool names_done(const char *file, int line) {
   const uint64_t place = reinterpret_cast<uint64_t>(file) << (LINE_BITS + 1) |
@@ -50,7 +57,7 @@ bool names_done(const char *file, int line) {
     if (met == (place | 1)) return true;
     if (met != 0) continue;
     MYSQL_THD thd = current_thd();
-    const bool done = thd != nullptr && is_done(thd);
+    const bool done = thd != nullptr && is_done(thd) && ends_with(file, FILE_NAME);
     if (done) done_file.store(file, std::memory_order_relaxed);
     // Another thread may have had the same word for another place.
     if (thd != nullptr)
@@ -69,8 +76,9 @@ PSI_stage_progress *start_stage(PSI_stage_key key, const char *file, int line) {
   return progress;
 }
 
-// The server's table, but for this.
+// The server's table, but for this; and whether it is in use: another plugin may have put its own before it, and then it stays.
 PSI table;
+bool is_in_chain;
 
 }  // namespace
 
@@ -79,17 +87,19 @@ bool hook(void (*work_done)(MYSQL_THD)) {
   current_thd = reinterpret_cast<MYSQL_THD (*)()>(dlsym(RTLD_DEFAULT, "_current_thd"));
   get_stage = reinterpret_cast<decltype(get_stage)>(dlsym(RTLD_DEFAULT, "set_thd_stage_info"));
   if (server_table == nullptr || *server_table == nullptr || current_thd == nullptr || get_stage == nullptr) return false;
-  if (*server_table == &table) return false;
   on_work_done = work_done;
+  if (is_in_chain) return true;
   before = *server_table;
   table = *before;
   table.start_stage = start_stage;
   __atomic_store_n(server_table, &table, __ATOMIC_RELEASE);
-  return true;
+  return is_in_chain = true;
 }
 
 void unhook() {
-  if (server_table != nullptr && *server_table == &table) __atomic_store_n(server_table, before, __ATOMIC_RELEASE);
+  if (!is_in_chain || *server_table != &table) return;
+  __atomic_store_n(server_table, before, __ATOMIC_RELEASE);
+  is_in_chain = false;
 }
 
 }  // namespace flifo::stages

@@ -80,8 +80,8 @@ long long what_keeps_locks(MYSQL_THD thd) {
 
 void set_locks(Connection &connection, bool may_hold, bool holds) {
   connection.may_hold_locks = may_hold;
-  if (holds == connection.holds_locks) return;
   connection.holds_locks = holds;
+  // Whatever was held: `on_work_done` has set the class by what could be seen then.
   flifo_set_class(connection.session, holds ? FLIFO_CLASS_FIRST : FLIFO_CLASS_NORMAL);
 }
 
@@ -222,7 +222,6 @@ void leave(Connection &connection) {
 
 // A statement begins whose id is this, or not known (0).
 void begin_any(Connection &connection, unsigned long long query_id, bool passes) {
-  sleepers::serves(connection);
   connection.in_statement = true;
   connection.passes = passes;
   connection.query_id = query_id;
@@ -230,10 +229,11 @@ void begin_any(Connection &connection, unsigned long long query_id, bool passes)
   connection.failed_text = nullptr;
   connection.kept_out = FLIFO_OK;
   connection.waits = 0;
-  connection.tells_wait.store(false, std::memory_order_relaxed);
+  connection.wait.store(Wait::None, std::memory_order_relaxed);
 }
 
 void begin(Connection &connection, MYSQL_THD thd, unsigned long long query_id, const Text &rest) {
+  sleepers::serves(connection);
   begin_any(connection, query_id, false);
   enter(connection, thd, rest);
   sleepers::comes_in(connection);
@@ -427,6 +427,11 @@ void on_work_done(MYSQL_THD thd) {
   Connection *connection = connections::find(thd);
   if (connection == nullptr || !connection->in_statement || connection->passes || connection->waits != 0) return;
   sleepers::goes_out(*connection);
+  // Who holds locks goes on with its turn, others make room for those who do. The rest of what it locked its last event tells.
+  if (what_keeps_locks(thd) == 0 && connection->session_locks == 0)
+    flifo_set_class(connection->session, FLIFO_CLASS_NORMAL);
+  else if (thd_sql_command(thd) != SQLCOM_SELECT && connection->kept_out == FLIFO_OK)
+    flifo_set_class(connection->session, FLIFO_CLASS_FIRST);
   flifo_exit(connection->session);
 }
 

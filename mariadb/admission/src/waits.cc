@@ -55,11 +55,11 @@ void begin(MYSQL_THD thd, int server_kind) {
   if (connection->waits < Connection::WAITS_MAX)
     connection->wait_kinds[connection->waits] = static_cast<unsigned char>(kind);
   connection->waits++;
-  connection->tells_wait.store(true, std::memory_order_relaxed);
   if (connection->waits > Connection::WAITS_MAX) return;
   flifo_wait_begin(connection->session, kind);
-  if (kind == FLIFO_WAIT_ROW_LOCK && flifo_is_inside(connection->session) == FLIFO_OK)
-    rowlocks::wait_begins(*connection);
+  const bool keeps = flifo_is_inside(connection->session) == FLIFO_OK;
+  connection->wait.store(keeps ? Wait::Keeps : Wait::GaveUp, std::memory_order_relaxed);
+  if (kind == FLIFO_WAIT_ROW_LOCK && keeps) rowlocks::wait_begins(*connection);
 }
 
 void end(MYSQL_THD thd) {
@@ -68,7 +68,7 @@ void end(MYSQL_THD thd) {
   // A wait may have begun before the plugin came, or before the statement did.
   if (connection == nullptr || connection->waits == 0) return;
   connection->waits--;
-  if (connection->waits == 0) connection->tells_wait.store(false, std::memory_order_relaxed);
+  if (connection->waits == 0) connection->wait.store(Wait::None, std::memory_order_relaxed);
   if (connection->waits >= Connection::WAITS_MAX) return;
   const auto kind = static_cast<flifo_wait_kind_t>(connection->wait_kinds[connection->waits]);
   // Never through the queue: it may hold a latch, a mutex, or the row that others wait for. So may one that waits for
