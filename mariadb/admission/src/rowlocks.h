@@ -4,7 +4,7 @@
 //
 // A statement that waits for a row lock keeps its place. If it gave it up, the next would come in, wait for the same
 // row, and give up its place too: the lock queues, and with them the search for deadlocks, would grow to the number
-// of connections. That is the very collapse the limit is there to prevent.
+// of connections. That is the very collapse the limit is there to prevent. (If it waits for long, `sleepers` lends the place.)
 //
 // But those it waits for must get in. So while anybody waits for a row lock in a place, transactions that may hold
 // locks enter past the limit; and when one of them is in the queue already, the waiter gives its place up after all. One
