@@ -30,10 +30,24 @@ int refuse_to_load(const char *why) {
   return 1;
 }
 
+void warn(const char *what) { my_printf_error(ER_UNKNOWN_ERROR, "flifo: %s", ME_ERROR_LOG_ONLY | ME_WARNING, what); }
+
+void on_stage(MYSQL_THD thd, stages::Stage stage) {
+  switch (stage) {
+    case stages::Stage::WorkDone:
+      return statement::on_work_done(thd);
+    case stages::Stage::Commit:
+      return waits::commit_begins(thd);
+    case stages::Stage::CommitOver:
+      return waits::commit_is_over(thd);
+    default:
+      return;
+  }
+}
+
 int init(void *) {
   if (flifo_abi_check(FLIFO_ABI_VERSION) != FLIFO_OK) return refuse_to_load(flifo_last_error());
-  if (const char *missing = server::find())
-    my_printf_error(ER_UNKNOWN_ERROR, "flifo: %s", ME_ERROR_LOG_ONLY | ME_WARNING, missing);
+  if (const char *missing = server::find()) warn(missing);
   flifo_admission_t admission;
   if (const char *wrong = settings::open(admission)) return refuse_to_load(wrong);
   if (!queueing::start_watching()) {
@@ -49,7 +63,8 @@ int init(void *) {
   connections::open(admission);
   status::level = server::waits_can_be_hooked() ? WHOLE : STATEMENTS_ONLY;
   if (server::waits_can_be_hooked()) server::hook_waits(waits::begin, waits::end);
-  stages::hook(statement::on_work_done);
+  if (!stages::hook(on_stage))
+    warn("this server does not tell of its stages: places are kept while commits wait for the binary log, and for syncs");
   return 0;
 }
 

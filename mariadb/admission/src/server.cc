@@ -38,6 +38,10 @@ const unsigned *extra_port;
 bool (*check_global_access)(MYSQL_THD, unsigned long long, bool no_errors);
 void (*set_killed)(MYSQL_THD, int state, int error, const char *text);
 int (*current_command)(MYSQL_THD);
+int (*binlog_format)(MYSQL_THD);
+
+// `BINLOG_FORMAT_UNSPEC`: nothing goes to a binary log.
+constexpr int NO_BINLOG = 3;
 
 // Where a THD has the pointer to its scheduler, of which there is one for each of the two ports. It is looked for in a
 // THD that is known to have the main port's, and used only if it stands there once. THDs are some times as large as
@@ -63,6 +67,7 @@ const char *find() {
   look_up(check_global_access, "_Z19check_global_accessP3THD11privilege_tb");
   look_up(set_killed, "_ZN3THD10set_killedE12killed_stateiPKc");
   look_up(current_command, "thd_current_command");
+  look_up(binlog_format, "thd_binlog_format");
   Scheduler **exported;
   unsigned long *max_connections;
   look_up(exported, "thread_scheduler");
@@ -125,6 +130,8 @@ bool is_connection_admin(MYSQL_THD thd) {
 }
 
 bool is_idle(MYSQL_THD thd) { return current_command != nullptr && current_command(thd) == SLEEP; }
+
+bool logs_changes(MYSQL_THD thd) { return binlog_format != nullptr && binlog_format(thd) != NO_BINLOG; }
 
 bool runs_init_connect(MYSQL_THD thd) {
   // The name of the stage is all that the public interface shows of it, and only in return for another.

@@ -52,6 +52,9 @@ bool is_connection_admin(MYSQL_THD thd);
 // Whether it is known that the client's last command is over, and the next has not come.
 bool is_idle(MYSQL_THD thd);
 
+// Whether what it changes goes to a binary log, or to a cluster's other nodes. False if the server does not let us ask.
+bool logs_changes(MYSQL_THD thd);
+
 // Whether the server runs `init_connect` for this connection: asked when its text begins to run.
 bool runs_init_connect(MYSQL_THD thd);
 

@@ -14,65 +14,77 @@
 namespace flifo::stages {
 namespace {
 
-constexpr const char *DONE = "Freeing items";
-// And by the source file that runs a client's text. Others may name it when they put back what they found.
-constexpr const char *FILE_NAME = "sql_parse.cc";
+// How a stage that matters begins, the source file that names it for what it is (others may name it when they put back what they
+// found), and what else is named there.
+struct Named {
+  const char *name, *file;
+  Stage named, others;
+};
+constexpr Named NAMED[] = {
+    // This file runs a client's text.
+    {"Freeing items", "sql_parse.cc", Stage::WorkDone, Stage::Other},
+    {"Commit", "transaction.cc", Stage::Commit, Stage::CommitOver},
+    {"Waiting for semi-sync ACK", "semisync_master.cc", Stage::Commit, Stage::CommitOver},
+};
 
-void (*on_work_done)(MYSQL_THD);
+void (*on_stage)(MYSQL_THD, Stage);
 PSI *before;
 PSI **server_table;
 MYSQL_THD (*current_thd)();
 void (*get_stage)(MYSQL_THD, const PSI_stage_info_v1 *set, PSI_stage_info_v1 *get, const char *function, const char *file,
                   unsigned line);
 
-// The places in the server's source at which it names a stage, some hundred, as they were met, and whether that is `DONE`: looking a
-// name up costs more. A word has all of one, so that no lock is needed: the file's address, the line, the answer in the lowest bit. None
+// The places in the server's source at which it names a stage, some hundred, as they were met, and which it is: looking a
+// name up costs more. A word has all of one, so that no lock is needed: the file's address, the line, the stage in the lowest bits. None
 // is forgotten: all threads read these words at each stage, so they must not be written for long.
-constexpr unsigned PLACES = 1024, PROBES = 16, LINE_BITS = 15;
+constexpr unsigned PLACES = 1024, PROBES = 16, LINE_BITS = 14, STAGE_BITS = 2;
+constexpr uint64_t STAGE_MASK = (1 << STAGE_BITS) - 1;
 std::atomic<uint64_t> places[PLACES];
-
-// The source file that names `DONE`, once it is known: nearly all stages are of others, and a statement has twenty.
-std::atomic<const char *> done_file{nullptr};
-
-bool is_done(MYSQL_THD thd) {
-  PSI_stage_info_v1 stage{};
-  get_stage(thd, nullptr, &stage, "", "", 0);
-  return stage.m_name != nullptr && strcmp(stage.m_name, DONE) == 0;
-}
 
 bool ends_with(const char *text, const char *end) {
   const size_t length = strlen(text), end_length = strlen(end);
   return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
-// Whether `DONE` is named here; looked up for this thread if it is not known.
-bool names_done(const char *file, int line) {
-  const uint64_t place = reinterpret_cast<uint64_t>(file) << (LINE_BITS + 1) |
-                         static_cast<uint64_t>(line & ((1 << LINE_BITS) - 1)) << 1;
+// What this thread has begun, and was named in that file.
+Stage look_up(MYSQL_THD thd, const char *file) {
+  for (const Named &named : NAMED) {
+    if (!ends_with(file, named.file)) continue;
+    PSI_stage_info_v1 stage{};
+    get_stage(thd, nullptr, &stage, "", "", 0);
+    // What is put back may have no name.
+    const bool is_it = stage.m_name != nullptr && strncmp(stage.m_name, named.name, strlen(named.name)) == 0;
+    return is_it ? named.named : named.others;
+  }
+  return Stage::Other;
+}
+
+// What is named here; looked up for this thread if it is not known.
+Stage stage_at(const char *file, int line) {
+  const uint64_t place = reinterpret_cast<uint64_t>(file) << (LINE_BITS + STAGE_BITS) |
+                         static_cast<uint64_t>(line & ((1 << LINE_BITS) - 1)) << STAGE_BITS;
   uint64_t at = (place * 0x9E3779B97F4A7C15) >> 54;
   static_assert(PLACES == 1 << (64 - 54));
   for (unsigned probe = 0; probe < PROBES; probe++, at = (at + 1) % PLACES) {
     uint64_t met = places[at].load(std::memory_order_relaxed);
-    if (met == place) return false;
-    if (met == (place | 1)) return true;
+    if (met != 0 && (met & ~STAGE_MASK) == place) return static_cast<Stage>(met & STAGE_MASK);
     if (met != 0) continue;
     MYSQL_THD thd = current_thd();
-    const bool done = thd != nullptr && is_done(thd) && ends_with(file, FILE_NAME);
-    if (done) done_file.store(file, std::memory_order_relaxed);
+    if (thd == nullptr) return Stage::Other;
+    const Stage stage = look_up(thd, file);
     // Another thread may have had the same word for another place.
-    if (thd != nullptr)
-      places[at].compare_exchange_strong(met, place | static_cast<uint64_t>(done), std::memory_order_relaxed);
-    return done;
+    places[at].compare_exchange_strong(met, place | static_cast<uint64_t>(stage), std::memory_order_relaxed);
+    return stage;
   }
-  return false;
+  return Stage::Other;
 }
 
 // The thread names what it does from here on.
 PSI_stage_progress *start_stage(PSI_stage_key key, const char *file, int line) {
   PSI_stage_progress *progress = before->start_stage(key, file, line);
-  const char *known = done_file.load(std::memory_order_relaxed);
-  if ((known == nullptr || known == file) && names_done(file, line))
-    if (MYSQL_THD thd = current_thd()) on_work_done(thd);
+  const Stage stage = stage_at(file, line);
+  if (stage != Stage::Other)
+    if (MYSQL_THD thd = current_thd()) on_stage(thd, stage);
   return progress;
 }
 
@@ -82,12 +94,12 @@ bool is_in_chain;
 
 }  // namespace
 
-bool hook(void (*work_done)(MYSQL_THD)) {
+bool hook(void (*listener)(MYSQL_THD, Stage)) {
   server_table = reinterpret_cast<PSI **>(dlsym(RTLD_DEFAULT, "PSI_server"));
   current_thd = reinterpret_cast<MYSQL_THD (*)()>(dlsym(RTLD_DEFAULT, "_current_thd"));
   get_stage = reinterpret_cast<decltype(get_stage)>(dlsym(RTLD_DEFAULT, "set_thd_stage_info"));
   if (server_table == nullptr || *server_table == nullptr || current_thd == nullptr || get_stage == nullptr) return false;
-  on_work_done = work_done;
+  on_stage = listener;
   if (is_in_chain) return true;
   before = *server_table;
   table = *before;

@@ -26,8 +26,8 @@ namespace {
 constexpr long long OPTION_NOT_AUTOCOMMIT = 1LL << 19;
 constexpr long long OPTION_BEGIN = 1LL << 20;
 constexpr long long OPTION_TABLE_LOCK = 1LL << 21;
-// The numbers of SELECT and EXECUTE among the server's statements: the one since ever, the other in MariaDB 10.11.
-constexpr int SQLCOM_SELECT = 0, SQLCOM_EXECUTE = 97;
+// The numbers of SELECT, COMMIT and EXECUTE among the server's statements: the first since ever, the others in MariaDB 10.11.
+constexpr int SQLCOM_SELECT = 0, SQLCOM_COMMIT = 54, SQLCOM_EXECUTE = 97;
 
 bool is(const char *text, unsigned length, const char *wanted) {
   return length == strlen(wanted) && memcmp(text, wanted, length) == 0;
@@ -433,6 +433,13 @@ void on_work_done(MYSQL_THD thd) {
   else if (thd_sql_command(thd) != SQLCOM_SELECT && connection->kept_out == FLIFO_OK)
     flifo_set_class(connection->session, FLIFO_CLASS_FIRST);
   flifo_exit(connection->session);
+}
+
+bool commits_changes(const Connection &connection, MYSQL_THD thd) {
+  const int command = thd_sql_command(thd);
+  if ((what_keeps_locks(thd) & ~OPTION_TABLE_LOCK) == 0) return command != SQLCOM_SELECT;
+  // What ran within the statement, a procedure, is not known.
+  return command == SQLCOM_COMMIT && (connection.holds_locks || connection.within);
 }
 
 void on_release(MYSQL_THD thd) {

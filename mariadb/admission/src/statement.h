@@ -18,6 +18,10 @@ void on_event(MYSQL_THD thd, unsigned event_class, const void *event);
 // last event is still to come.
 void on_work_done(MYSQL_THD thd);
 
+// Whether what it is about to commit has changes, as far as that is known. The end of a statement in a transaction that goes on commits
+// nothing.
+bool commits_changes(const Connection &connection, MYSQL_THD thd);
+
 // The server lets go of a connection.
 void on_release(MYSQL_THD thd);
 

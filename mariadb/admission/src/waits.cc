@@ -42,6 +42,33 @@ void saw_idle(Connection &connection, MYSQL_THD thd) {
   if (!connection.in_statement) connection.is_client = true;
 }
 
+void begin_wait(Connection &connection, flifo_wait_kind_t kind) {
+  if (connection.waits < Connection::WAITS_MAX)
+    connection.wait_kinds[connection.waits] = static_cast<unsigned char>(kind);
+  connection.waits++;
+  if (connection.waits > Connection::WAITS_MAX) return;
+  flifo_wait_begin(connection.session, kind);
+  const bool keeps = flifo_is_inside(connection.session) == FLIFO_OK;
+  connection.wait.store(keeps ? Wait::Keeps : Wait::GaveUp, std::memory_order_relaxed);
+  if (kind == FLIFO_WAIT_ROW_LOCK && keeps) rowlocks::wait_begins(connection);
+}
+
+// The innermost one is over.
+void end_wait(Connection &connection) {
+  connection.waits--;
+  if (connection.waits == 0) connection.wait.store(Wait::None, std::memory_order_relaxed);
+  if (connection.waits >= Connection::WAITS_MAX) return;
+  const auto kind = static_cast<flifo_wait_kind_t>(connection.wait_kinds[connection.waits]);
+  // Never through the queue: it may hold a latch, a mutex, or the row that others wait for. So may one that waits for
+  // its client between two parts of a result.
+  flifo_wait_end(connection.session, kind);
+  if (kind == FLIFO_WAIT_ROW_LOCK) rowlocks::wait_ends(connection);
+}
+
+// How many commits this thread is in, one within the other, of which the outermost is a wait: without any nothing has to be looked up.
+// A pool's threads go on with another connection only between statements.
+thread_local unsigned commits = 0;
+
 }  // namespace
 
 void begin(MYSQL_THD thd, int server_kind) {
@@ -51,30 +78,35 @@ void begin(MYSQL_THD thd, int server_kind) {
   if (connection == nullptr) return;
   if (is_network) saw_idle(*connection, thd);
   if (!connection->in_statement || connection->passes) return;
-  const flifo_wait_kind_t kind = kind_of(server_kind);
-  if (connection->waits < Connection::WAITS_MAX)
-    connection->wait_kinds[connection->waits] = static_cast<unsigned char>(kind);
-  connection->waits++;
-  if (connection->waits > Connection::WAITS_MAX) return;
-  flifo_wait_begin(connection->session, kind);
-  const bool keeps = flifo_is_inside(connection->session) == FLIFO_OK;
-  connection->wait.store(keeps ? Wait::Keeps : Wait::GaveUp, std::memory_order_relaxed);
-  if (kind == FLIFO_WAIT_ROW_LOCK && keeps) rowlocks::wait_begins(*connection);
+  begin_wait(*connection, kind_of(server_kind));
 }
 
 void end(MYSQL_THD thd) {
   server::wait_end_before(thd);
   Connection *connection = connections::find(thd);
   // A wait may have begun before the plugin came, or before the statement did.
-  if (connection == nullptr || connection->waits == 0) return;
-  connection->waits--;
-  if (connection->waits == 0) connection->wait.store(Wait::None, std::memory_order_relaxed);
-  if (connection->waits >= Connection::WAITS_MAX) return;
-  const auto kind = static_cast<flifo_wait_kind_t>(connection->wait_kinds[connection->waits]);
-  // Never through the queue: it may hold a latch, a mutex, or the row that others wait for. So may one that waits for
-  // its client between two parts of a result.
-  flifo_wait_end(connection->session, kind);
-  if (kind == FLIFO_WAIT_ROW_LOCK) rowlocks::wait_ends(*connection);
+  if (connection != nullptr && connection->waits != 0) end_wait(*connection);
+}
+
+void commit_begins(MYSQL_THD thd) {
+  if (commits != 0) {
+    commits++;
+    return;
+  }
+  if (!server::logs_changes(thd)) return;
+  Connection *connection = connections::find(thd);
+  if (connection == nullptr || !connection->in_statement || connection->passes || connection->waits != 0) return;
+  if (!statement::commits_changes(*connection, thd)) return;
+  begin_wait(*connection, FLIFO_WAIT_LOG_SYNC);
+  commits = 1;
+}
+
+void commit_is_over(MYSQL_THD thd) {
+  if (commits == 0 || --commits != 0) return;
+  Connection *connection = connections::find(thd);
+  if (connection == nullptr) return;
+  // And whatever began within it.
+  while (connection->waits != 0) end_wait(*connection);
 }
 
 }  // namespace flifo::waits

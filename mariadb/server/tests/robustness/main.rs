@@ -8,6 +8,7 @@
 mod support;
 
 mod admin;
+mod binary_log;
 mod disk;
 mod install;
 mod kill;
@@ -34,6 +35,8 @@ fn main() -> ExitCode {
         disk::subject(),
         sleepers::subject(),
         sleepers::pool(),
+        binary_log::subject(),
+        binary_log::pool(),
         install::subject(),
         install::pool(),
         admin::subject(),

@@ -1,11 +1,8 @@
 //! Statements that sleep in their places without a word: for a sync of the log that takes its time, or for a row that an
 //! idle transaction holds. Others go on meanwhile. Nothing else would let them: no stall is broken here.
 
-use std::fs::{self, File};
-use std::path::PathBuf;
-use std::process::Command;
-
 use super::support::rest::until;
+use super::support::syncs::{Held, until_state, update, with_slow_syncs};
 use super::support::*;
 
 pub(crate) fn subject() -> Subject {
@@ -33,51 +30,6 @@ fn on(name: &'static str, options: Options) -> Subject {
     }
 }
 
-/// Where the device is told to hold its syncs.
-fn hold() -> PathBuf {
-    std::env::temp_dir().join(format!("flifo-hold-syncs-{}", std::process::id()))
-}
-
-/// The syncs wait while this lives.
-struct Held;
-
-impl Held {
-    fn begin() -> Held {
-        File::create(hold()).unwrap();
-        Held
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        fs::remove_file(hold()).unwrap();
-    }
-}
-
-fn with_slow_syncs() -> Options {
-    let library = std::env::temp_dir().join(format!("flifo-slow-sync-{}.so", std::process::id()));
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/robustness/slow_sync.c");
-    let built =
-        Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).arg("-ldl").status();
-    assert!(built.expect("a C compiler").success());
-    let mut preload = library.into_os_string();
-    if let Some(sanitizer) = std::env::var_os("FLIFO_SANITIZER") {
-        preload = [sanitizer, ":".into(), preload].into_iter().collect();
-    }
-    with_plugin()
-        .flush_log_at_commit(1)
-        .environment("LD_PRELOAD", preload)
-        .environment("FLIFO_HOLD_SYNCS", hold())
-}
-
-fn until_state(server: &PrivateServer, id: u32, state: &str) {
-    let mut root = admin(server);
-    let text = format!("SELECT state FROM information_schema.processlist WHERE id = {id}");
-    until(state, || {
-        root.query_first::<Option<String>, _>(&text).unwrap().flatten().as_deref() == Some(state)
-    });
-}
-
 /// Waits until all of these but one have done their work, and that one is the next to sync the log. Nobody knows which.
 fn until_all_but_one_are_done(server: &PrivateServer, statements: &[Running]) {
     let mut root = admin(server);
@@ -90,10 +42,6 @@ fn until_all_but_one_are_done(server: &PrivateServer, statements: &[Running]) {
         let done = count("Updating status") + count("Freeing items");
         done >= statements.len() - 1 && done + count("Commit") == statements.len()
     });
-}
-
-fn update(server: &PrivateServer, id: u32) -> Running {
-    Running::start(server, &format!("UPDATE t SET k = k + 1 WHERE id = {id}"))
 }
 
 /// The first syncs, in its place; another is the next to sync, which the server tells; what the others wait for it does not tell.

@@ -4,6 +4,7 @@ pub(crate) mod clients;
 pub(crate) mod random;
 pub(crate) mod rest;
 pub(crate) mod stage;
+pub(crate) mod syncs;
 pub(crate) mod wire;
 
 pub(crate) use clients::*;

@@ -1,0 +1,138 @@
+//! Commits that wait for the binary log to be synced: in a group, of which one leads, and the wait callbacks tell of no other.
+//! Nothing else would let others in meanwhile: no place is lent here, and no stall broken.
+
+use super::support::rest::until;
+use super::support::syncs::{Held, until_state, update, with_slow_syncs};
+use super::support::*;
+
+pub(crate) fn subject() -> Subject {
+    on("binary_log", with_binary_log())
+}
+
+pub(crate) fn pool() -> Subject {
+    on("binary_log_in_a_pool", with_binary_log().set("thread-handling", "pool-of-threads"))
+}
+
+/// The only syncs of a commit are the binary log's.
+fn with_binary_log() -> Options {
+    with_slow_syncs().flush_log_at_commit(2).set("log-bin", "binlog").set("sync-binlog", 1).set("server-id", 1)
+}
+
+fn on(name: &'static str, options: Options) -> Subject {
+    Subject {
+        name,
+        options,
+        tests: vec![
+            ("commits_hold_no_place", commits_hold_no_place),
+            ("who_waits_for_a_replica_holds_no_place", who_waits_for_a_replica_holds_no_place),
+            ("a_procedure_goes_on_in_its_place_after_a_commit", a_procedure_goes_on_in_its_place_after_a_commit),
+        ],
+    }
+}
+
+/// Waits until all of these commit.
+fn until_all_commit(server: &PrivateServer, statements: &[Running]) {
+    let mut root = admin(server);
+    let ids = statements.iter().map(|statement| statement.id.to_string()).collect::<Vec<_>>().join(",");
+    let text = format!(
+        "SELECT COUNT(*) FROM information_schema.processlist
+         WHERE id IN ({ids}) AND state IN ('Commit', 'Writing to binlog', 'Waiting for semi-sync ACK from slave')"
+    );
+    until("all commit", || root.query_first::<usize, _>(&text).unwrap() == Some(statements.len()));
+}
+
+fn commits_hold_no_place(server: &PrivateServer) {
+    let mut root = admin(server);
+    for statement in [
+        "CREATE OR REPLACE PROCEDURE test.writes_and_commits()
+            BEGIN START TRANSACTION; UPDATE t SET k = k + 1 WHERE id = 10; COMMIT; END",
+        "CREATE OR REPLACE PROCEDURE test.writes_twice()
+            BEGIN UPDATE t SET k = k + 1 WHERE id = 11; UPDATE t SET k = k + 1 WHERE id = 12; END",
+    ] {
+        root.query_drop(statement).unwrap();
+    }
+    set(server, "thread_concurrency", "1");
+    let transactions = [["BEGIN", "1"], ["SET autocommit = 0", "2"]].map(|[begins, id]| {
+        let mut client = app(server);
+        for statement in [begins, &format!("UPDATE t SET k = k + 1 WHERE id = {id}")] {
+            assert_eq!(code(run(&mut client, statement)), 0);
+        }
+        client
+    });
+    let held = Held::begin();
+    let mut all: Vec<_> = transactions.map(|client| Running::on(client, "COMMIT")).into();
+    all.extend((3..6).map(|id| update(server, id)));
+    all.extend(
+        [
+            "DO 1; UPDATE t SET k = k + 1 WHERE id = 6",
+            "EXECUTE IMMEDIATE 'UPDATE t SET k = k + 1 WHERE id = 7'",
+            "CALL writes_and_commits()",
+            "CALL writes_twice()",
+        ]
+        .map(|statement| Running::start(server, statement)),
+    );
+    until_all_commit(server, &all);
+    assert_eq!(code(run(&mut app(server), "SELECT COUNT(*) FROM t")), 0);
+    assert!(all.iter().all(|one| !one.is_over()), "the syncs are held");
+    drop(held);
+    all.into_iter().for_each(|one| assert_eq!(code(one.end()), 0));
+}
+
+/// Where the replica is waited for: behind the commit; or within it, by the group's leader.
+const WAIT_POINTS: [&str; 2] = ["AFTER_COMMIT", "AFTER_SYNC"];
+
+/// There is none, and it is waited for so long (ms), or until this is switched off.
+fn wait_for_a_replica(server: &PrivateServer, wait_point: &str, at_most_ms: u32) {
+    admin(server)
+        .query_drop(format!(
+            "SET GLOBAL rpl_semi_sync_master_wait_point = {wait_point},
+             rpl_semi_sync_master_timeout = {at_most_ms}, rpl_semi_sync_master_enabled = ON"
+        ))
+        .unwrap();
+}
+
+fn wait_for_no_replica(server: &PrivateServer) {
+    admin(server).query_drop("SET GLOBAL rpl_semi_sync_master_enabled = OFF").unwrap();
+}
+
+fn who_waits_for_a_replica_holds_no_place(server: &PrivateServer) {
+    set(server, "thread_concurrency", "1");
+    for wait_point in WAIT_POINTS {
+        let mut client = app(server);
+        for statement in ["BEGIN", "UPDATE t SET k = k + 1 WHERE id = 1"] {
+            assert_eq!(code(run(&mut client, statement)), 0);
+        }
+        wait_for_a_replica(server, wait_point, 600_000);
+        let mut all = vec![Running::on(client, "COMMIT")];
+        all.extend((2..6).map(|id| update(server, id)));
+        until_all_commit(server, &all);
+        assert_eq!(code(run(&mut app(server), "SELECT COUNT(*) FROM t")), 0);
+        assert!(all.iter().all(|one| !one.is_over()), "there is no replica");
+        wait_for_no_replica(server);
+        all.into_iter().for_each(|one| assert_eq!(code(one.end()), 0));
+    }
+}
+
+fn a_procedure_goes_on_in_its_place_after_a_commit(server: &PrivateServer) {
+    let mut root = admin(server);
+    root.query_drop(
+        "CREATE OR REPLACE PROCEDURE test.commits_and_sleeps()
+            BEGIN UPDATE t SET k = k + 1 WHERE id = 1; DO SLEEP(1000); END",
+    )
+    .unwrap();
+    set(server, "thread_concurrency", "2");
+    set(server, "wait_mask", "TABLE_LOCK,DISK,NETWORK,LOG_SYNC,USER");
+    let sleeps_in_its_place = || {
+        let sleeper = Running::start(server, "CALL commits_and_sleeps()");
+        until_state(server, sleeper.id, "User sleep");
+        assert_eq!(server.status_number("Flifo_inside").unwrap(), 1, "it is under way, and holds its place");
+        admin(server).query_drop(format!("KILL QUERY {}", sleeper.id)).unwrap();
+        let _ = sleeper.end();
+    };
+    sleeps_in_its_place();
+    for wait_point in WAIT_POINTS {
+        wait_for_a_replica(server, wait_point, 50);
+        sleeps_in_its_place();
+        wait_for_no_replica(server);
+    }
+}
