@@ -24,7 +24,6 @@ constexpr Named NAMED[] = {
     // This file runs a client's text.
     {"Freeing items", "sql_parse.cc", Stage::WorkDone, Stage::Other},
     {"Commit", "transaction.cc", Stage::Commit, Stage::CommitOver},
-    {"Waiting for semi-sync ACK", "semisync_master.cc", Stage::Commit, Stage::CommitOver},
 };
 
 void (*on_stage)(MYSQL_THD, Stage);

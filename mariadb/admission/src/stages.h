@@ -12,8 +12,7 @@
 //
 // But the server shows in the processlist what a statement does, and tells the performance schema of it, switched on or off.
 // "Freeing items" is what it does when the work is done, once, whatever ran within it, and also where a pool of threads goes on with
-// another connection then; "Commit" what it does while a transaction commits, or one statement's part of it; and what waits for a
-// replica after that has a name of its own.
+// another connection then; "Commit" what it does while a transaction commits, or one statement's part of it.
 
 #ifndef FLIFO_STAGES_H
 #define FLIFO_STAGES_H
@@ -26,9 +25,9 @@ enum class Stage : unsigned char {
   Other,
   // The statement has done its work; not told of those within it.
   WorkDone,
-  // A commit begins, of the transaction or of a statement in it; or its wait for a replica. They nest.
+  // A commit begins, of the transaction or of a statement in it.
   Commit,
-  // What was interrupted by it goes on, if there was one.
+  // If there was a commit, it is over.
   CommitOver,
 };
 

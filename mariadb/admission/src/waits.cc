@@ -65,9 +65,9 @@ void end_wait(Connection &connection) {
   if (kind == FLIFO_WAIT_ROW_LOCK) rowlocks::wait_ends(connection);
 }
 
-// How many commits this thread is in, one within the other, of which the outermost is a wait: without any nothing has to be looked up.
-// A pool's threads go on with another connection only between statements.
-thread_local unsigned commits = 0;
+// Whether this thread is in a commit that is taken for a wait: if not, nothing has to be looked up. A pool's threads go on with
+// another connection only between statements.
+thread_local bool commits = false;
 
 }  // namespace
 
@@ -89,20 +89,17 @@ void end(MYSQL_THD thd) {
 }
 
 void commit_begins(MYSQL_THD thd) {
-  if (commits != 0) {
-    commits++;
-    return;
-  }
   if (!server::logs_changes(thd)) return;
   Connection *connection = connections::find(thd);
   if (connection == nullptr || !connection->in_statement || connection->passes || connection->waits != 0) return;
   if (!statement::commits_changes(*connection, thd)) return;
   begin_wait(*connection, FLIFO_WAIT_LOG_SYNC);
-  commits = 1;
+  commits = true;
 }
 
 void commit_is_over(MYSQL_THD thd) {
-  if (commits == 0 || --commits != 0) return;
+  if (!commits) return;
+  commits = false;
   Connection *connection = connections::find(thd);
   if (connection == nullptr) return;
   // And whatever began within it.

@@ -13,7 +13,7 @@ namespace flifo::waits {
 void begin(MYSQL_THD thd, int kind);
 void end(MYSQL_THD thd);
 
-// A commit, of whose waits the callbacks do not tell: with a binary log, or in a cluster, it is taken for one wait. Calls nest.
+// A commit, of whose waits the callbacks do not tell: with a binary log, or in a cluster, it is taken for one wait.
 void commit_begins(MYSQL_THD thd);
 void commit_is_over(MYSQL_THD thd);
 
