@@ -2,7 +2,7 @@
 
 #include "connection.h"
 
-#include "sleepers.h"
+#include "lending.h"
 
 #include <mysql/service_kill_statement.h>
 #include <sched.h>
@@ -78,7 +78,7 @@ bool begin_session(Connection &connection) {
 }
 
 void end_session(Connection &connection) {
-  sleepers::goes_out(connection);
+  lending::goes_out(connection);
   // The server's thread is out of `flifo_enter`, or it could not be here; but a wait callback may still be at
   // work when the plugin is unloaded.
   while (flifo_session_free(connection.session) == FLIFO_IN_USE) sched_yield();

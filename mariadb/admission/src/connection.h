@@ -16,7 +16,7 @@
 #include <chrono>
 #include <cstdint>
 
-namespace flifo::sleepers {
+namespace flifo::lending {
 struct Thread;
 }
 
@@ -87,7 +87,7 @@ struct Connection {
   // For the one that looks for sleepers. The thread that serves it, and the number of its stays inside so far; `lender` is the
   // canceller's id.
   std::atomic<Wait> wait{Wait::None};
-  std::atomic<sleepers::Thread *> thread{nullptr};
+  std::atomic<lending::Thread *> thread{nullptr};
   std::atomic<unsigned> stay{0};
   std::atomic<uint64_t> lender{0};
   // Where that one finds it, while it is inside.
@@ -98,7 +98,8 @@ struct Connection {
     unsigned stay;
     bool sleeps, is_lent;
     unsigned long long run_ns;
-    std::chrono::steady_clock::time_point since;
+    // It was seen first in this stay, and asleep.
+    std::chrono::steady_clock::time_point first, since;
   } seen{};
 
   // The waits it is in, innermost last; more than fit are only counted.

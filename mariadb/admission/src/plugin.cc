@@ -9,7 +9,7 @@
 #include "queueing.h"
 #include "server.h"
 #include "settings.h"
-#include "sleepers.h"
+#include "lending.h"
 #include "stages.h"
 #include "statement.h"
 #include "status.h"
@@ -54,7 +54,7 @@ int init(void *) {
     settings::close();
     return refuse_to_load("the system has no thread left");
   }
-  if (!sleepers::start_watching()) {
+  if (!lending::start_watching()) {
     queueing::stop_watching();
     settings::close();
     return refuse_to_load("the system has no thread left");
@@ -72,7 +72,7 @@ int init(void *) {
 int deinit(void *) {
   stages::unhook();
   if (server::waits_can_be_hooked()) server::unhook_waits();
-  sleepers::stop_watching();
+  lending::stop_watching();
   queueing::stop_watching();
   connections::close();
   settings::close();

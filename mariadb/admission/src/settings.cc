@@ -22,6 +22,8 @@ constexpr unsigned long AUTO = LIMIT_MAX + 1;
 
 flifo_admission_t scheduler;
 std::atomic<bool> on{false}, lends{false};
+// What `stall_after_ms` is, for another thread.
+std::atomic<unsigned> stalls_after{0};
 
 // What the variables hold. The server writes the numbers itself, under its lock for global variables.
 unsigned long thread_concurrency;
@@ -71,6 +73,7 @@ void fill(flifo_config_t &config) {
   config.stall_after_ns = stall_after_ms * 1000000ULL;
   on.store(config.thread_concurrency != 0, std::memory_order_relaxed);
   lends.store(lend_sleepers != 0, std::memory_order_relaxed);
+  stalls_after.store(stall_after_ms, std::memory_order_relaxed);
 }
 
 void apply() {
@@ -212,8 +215,8 @@ MYSQL_SYSVAR_UINT(overtakes, overtakes, PLUGIN_VAR_RQCMDARG,
                   "The fewer, the more even are the waits; the more, the fewer context switches. 0: any number",
                   check_number<OVERTAKES>, update<unsigned>, 2, 0, UINT_MAX, 0);
 MYSQL_SYSVAR_UINT(stall_after, stall_after_ms, PLUGIN_VAR_RQCMDARG,
-                  "When nobody has entered or left for so many milliseconds, one more is let in: the server may wait "
-                  "for something that it does not tell of. 0: never",
+                  "The place of a statement that has been inside for so many milliseconds while others queue goes to the "
+                  "next until it leaves; and when nobody has entered or left for so long, one more is let in. 0: never",
                   check_number<STALL_AFTER>, update<unsigned>, 100, 0, UINT_MAX, 0);
 MYSQL_SYSVAR_SET(wait_mask, wait_mask, PLUGIN_VAR_RQCMDARG,
                  "The waits during which a statement gives up its place. Without ROW_LOCK it keeps it, but for a "
@@ -251,6 +254,10 @@ flifo_admission_t admission() { return scheduler; }
 bool is_on() { return on.load(std::memory_order_relaxed); }
 
 bool lends_sleepers() { return lends.load(std::memory_order_relaxed); }
+
+std::chrono::milliseconds stall_after() {
+  return std::chrono::milliseconds(stalls_after.load(std::memory_order_relaxed));
+}
 
 bool bypasses(MYSQL_THD thd) { return THDVAR(thd, bypass) != 0; }
 

@@ -10,6 +10,7 @@
 #include <flifo.h>
 
 #include <atomic>
+#include <chrono>
 
 namespace flifo::settings {
 
@@ -28,6 +29,9 @@ bool is_on();
 
 // Whether the places of statements that sleep are lent: `flifo_lend_sleepers`.
 bool lends_sleepers();
+
+// How long a statement may be inside before its place is lent; zero: as long as it takes. `flifo_stall_after`.
+std::chrono::milliseconds stall_after();
 
 // Whether this session asks nobody, by its `flifo_bypass`.
 bool bypasses(MYSQL_THD thd);

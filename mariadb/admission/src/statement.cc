@@ -5,7 +5,7 @@
 #include "queueing.h"
 #include "rowlocks.h"
 #include "settings.h"
-#include "sleepers.h"
+#include "lending.h"
 #include "text.h"
 
 #include <mysql/service_kill_statement.h>
@@ -215,7 +215,7 @@ void leave(Connection &connection) {
   connection.in_statement = connection.passes = false;
   if (passed) return;
   rowlocks::wait_ends(connection);
-  sleepers::goes_out(connection);
+  lending::goes_out(connection);
   // Not inside if it was refused, or the limit was lifted meanwhile.
   flifo_exit(connection.session);
 }
@@ -233,10 +233,10 @@ void begin_any(Connection &connection, unsigned long long query_id, bool passes)
 }
 
 void begin(Connection &connection, MYSQL_THD thd, unsigned long long query_id, const Text &rest) {
-  sleepers::serves(connection);
+  lending::serves(connection);
   begin_any(connection, query_id, false);
   enter(connection, thd, rest);
-  sleepers::comes_in(connection);
+  lending::comes_in(connection);
 }
 
 // One that asks nobody. What it runs asks nobody either, whatever is set meanwhile: it may have locked what those who have places
@@ -426,7 +426,7 @@ void on_event(MYSQL_THD thd, unsigned event_class, const void *event) {
 void on_work_done(MYSQL_THD thd) {
   Connection *connection = connections::find(thd);
   if (connection == nullptr || !connection->in_statement || connection->passes || connection->waits != 0) return;
-  sleepers::goes_out(*connection);
+  lending::goes_out(*connection);
   // Who holds locks goes on with its turn, others make room for those who do. The rest of what it locked its last event tells.
   if (what_keeps_locks(thd) == 0 && connection->session_locks == 0)
     flifo_set_class(connection->session, FLIFO_CLASS_NORMAL);

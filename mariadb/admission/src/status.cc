@@ -4,7 +4,7 @@
 
 #include "rowlocks.h"
 #include "settings.h"
-#include "sleepers.h"
+#include "lending.h"
 #include "statement.h"
 
 #include <cstddef>
@@ -82,8 +82,8 @@ void fill(Shown &shown) {
   memset(&now, 0, sizeof now);
   flifo_snapshot(settings::admission(), &now, sizeof now);
   shown.bypassed = statement::bypassed.load(std::memory_order_relaxed);
-  shown.lent = sleepers::lent.load(std::memory_order_relaxed);
-  shown.lent_now = sleepers::lent_now.load(std::memory_order_relaxed);
+  shown.lent = lending::lent.load(std::memory_order_relaxed);
+  shown.lent_now = lending::lent_now.load(std::memory_order_relaxed);
   // The scheduler refuses also transactions, which then come in past the limit.
   shown.refused_timeout = statement::refused_timeout.load(std::memory_order_relaxed);
   shown.refused_queue_full = statement::refused_queue_full.load(std::memory_order_relaxed);

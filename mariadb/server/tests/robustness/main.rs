@@ -12,11 +12,11 @@ mod binary_log;
 mod disk;
 mod install;
 mod kill;
+mod lending;
 mod locks;
 mod pool;
 mod replica;
 mod shutdown;
-mod sleepers;
 mod statements;
 mod storm;
 
@@ -33,8 +33,8 @@ fn main() -> ExitCode {
         storm::subject(),
         locks::subject(),
         disk::subject(),
-        sleepers::subject(),
-        sleepers::pool(),
+        lending::subject(),
+        lending::pool(),
         binary_log::subject(),
         binary_log::pool(),
         install::subject(),

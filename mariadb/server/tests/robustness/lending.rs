@@ -1,17 +1,18 @@
 //! Statements that sleep in their places without a word: for a sync of the log that takes its time, or for a row that an
-//! idle transaction holds. Others go on meanwhile. Nothing else would let them: no stall is broken here.
+//! idle transaction holds; and such as run for long. Others go on meanwhile. Nothing else would let them: no stall is broken
+//! here.
 
 use super::support::rest::until;
 use super::support::syncs::{Held, until_state, update, with_slow_syncs};
 use super::support::*;
 
 pub(crate) fn subject() -> Subject {
-    on("sleepers", with_slow_syncs())
+    on("lending", with_slow_syncs())
 }
 
 /// In a pool of threads, where who waits for the log has no thread meanwhile.
 pub(crate) fn pool() -> Subject {
-    on("sleepers_in_a_pool", with_slow_syncs().set("thread-handling", "pool-of-threads"))
+    on("lending_in_a_pool", with_slow_syncs().set("thread-handling", "pool-of-threads"))
 }
 
 fn on(name: &'static str, options: Options) -> Subject {
@@ -26,6 +27,7 @@ fn on(name: &'static str, options: Options) -> Subject {
             ),
             ("the_place_of_one_that_syncs_the_log_is_lent", the_place_of_one_that_syncs_the_log_is_lent),
             ("the_place_of_one_that_waits_for_a_row_is_lent", the_place_of_one_that_waits_for_a_row_is_lent),
+            ("the_place_of_one_that_runs_for_long_is_lent", the_place_of_one_that_runs_for_long_is_lent),
         ],
     }
 }
@@ -125,4 +127,25 @@ fn the_place_of_one_that_waits_for_a_row_is_lent(server: &PrivateServer) {
     assert!(waiters.iter().all(|waiter| !waiter.is_over()));
     assert_eq!(code(run(&mut idle, "COMMIT")), 0);
     waiters.into_iter().for_each(|waiter| assert_eq!(code(waiter.end()), 0));
+}
+
+/// As many reports as there are places, and more: each has one for a while, and then the others have it.
+fn the_place_of_one_that_runs_for_long_is_lent(server: &PrivateServer) {
+    set(server, "thread_concurrency", "1");
+    set_number(server, "stall_after", 50);
+    let reports: Vec<_> =
+        (0..3).map(|_| Running::start(server, "SELECT BENCHMARK(1000000000000, MD5(1))")).collect();
+    until("all hold no place", || server.status_number("Flifo_lent_now").unwrap() == 3);
+    let broken = server.status_number("Flifo_stalls_broken").unwrap();
+    let mut client = app(server);
+    for _ in 0..30 {
+        assert_eq!(code(run(&mut client, "SELECT COUNT(*) FROM t")), 0);
+    }
+    assert_eq!(server.status_number("Flifo_stalls_broken").unwrap(), broken, "nothing stalled");
+    let mut root = admin(server);
+    for report in reports {
+        assert!(!report.is_over());
+        root.query_drop(format!("KILL QUERY {}", report.id)).unwrap();
+        let _ = report.end();
+    }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-#include "sleepers.h"
+#include "lending.h"
 
 #include "queueing.h"
 #include "settings.h"
@@ -18,7 +18,7 @@
 #include <mutex>
 #include <new>
 
-namespace flifo::sleepers {
+namespace flifo::lending {
 
 std::atomic<unsigned long long> lent{0}, lent_now{0};
 
@@ -115,12 +115,23 @@ bool is_asleep(const Connection &connection, unsigned long long &run_ns) {
   return true;
 }
 
+// What is lent: how a look is made.
+struct Rules {
+  Clock::time_point now;
+  // The places of sleepers are, and those that are lent are looked at again.
+  bool sleepers, at_lent;
+  // The places of those who were seen inside so long ago are; zero: they are not.
+  milliseconds long_after;
+};
+
 // What a look has found.
 struct Found {
   // Somebody sleeps who did not at the look before, and is no longer waited for than the next look.
   bool suspects = false;
+  // A sleeper's place was lent.
   bool lends = false;
-  unsigned lent = 0;
+  // Places that are lent, and those of them that are sleepers'.
+  unsigned lent = 0, asleep = 0;
   // Places are held by some that do not sleep, as far as is known.
   bool runs = false;
 };
@@ -129,13 +140,25 @@ flifo_canceller_t lender_of(const Connection &connection) {
   return {connection.lender.load(std::memory_order_acquire)};
 }
 
-void look_at(Connection &connection, Clock::time_point now, bool at_lent, bool lends, Found &found) {
+// Lends the place of this stay. False if it cannot be lent, or is.
+bool lend(Connection &connection, unsigned stay) {
+  if (flifo_lend_place(lender_of(connection)) != FLIFO_OK) return false;
+  lent.fetch_add(1, std::memory_order_relaxed);
+  if (connection.stay.load(std::memory_order_acquire) == stay) return true;
+  // It has left since it was looked at, and come again.
+  flifo_take_back_place(lender_of(connection));
+  return false;
+}
+
+void look_at(Connection &connection, const Rules &rules, Found &found) {
   Connection::Seen &seen = connection.seen;
   const unsigned stay = connection.stay.load(std::memory_order_acquire);
   if (seen.stay != stay) {
     // What was lent may be the place of the stay that had just begun.
     if (seen.is_lent) flifo_take_back_place(lender_of(connection));
-    seen = {stay, false, false, 0, {}};
+    seen = {};
+    seen.stay = stay;
+    seen.first = rules.now;
   }
   const Wait wait = connection.wait.load(std::memory_order_relaxed);
   if (wait == Wait::GaveUp) {
@@ -143,15 +166,23 @@ void look_at(Connection &connection, Clock::time_point now, bool at_lent, bool l
     seen.is_lent = seen.sleeps = false;
     return;
   }
-  if (seen.is_lent && !at_lent && lends) {
+  if (rules.long_after != milliseconds{0} && rules.now - seen.first >= rules.long_after) {
+    // Until it leaves: whether it runs is no matter. It has it back after a wait.
+    seen.is_lent |= lend(connection, stay);
+    found.lent += seen.is_lent;
+    return;
+  }
+  if (seen.is_lent && !rules.at_lent && rules.sleepers) {
     found.lent++;
+    found.asleep++;
     return;
   }
   unsigned long long run_ns = 0;
-  const bool sleeps = lends && is_asleep(connection, run_ns);
+  const bool sleeps = rules.sleepers && is_asleep(connection, run_ns);
   if (seen.is_lent) {
     if (sleeps && run_ns == seen.run_ns) {
       found.lent++;
+      found.asleep++;
       return;
     }
     // It may have left meanwhile, and taken it back itself.
@@ -161,34 +192,28 @@ void look_at(Connection &connection, Clock::time_point now, bool at_lent, bool l
   if (!sleeps || !seen.sleeps || seen.run_ns != run_ns) {
     seen.sleeps = sleeps;
     seen.run_ns = run_ns;
-    seen.since = now;
+    seen.since = rules.now;
     found.suspects |= sleeps;
     found.runs = true;
     return;
   }
   const bool waits_for_row = connection.waits_for_row.load(std::memory_order_relaxed);
   // What else the server tells keeps its place because `flifo_wait_mask` or `flifo_io_depth` says so.
-  if (waits_for_row ? now - seen.since < ROW_WAIT_IS_LONG : wait == Wait::Keeps) {
+  if (waits_for_row ? rules.now - seen.since < ROW_WAIT_IS_LONG : wait == Wait::Keeps) {
     found.runs = true;
     return;
   }
-  if (flifo_lend_place(lender_of(connection)) != FLIFO_OK) return;
-  if (connection.stay.load(std::memory_order_acquire) != stay) {
-    // It has left since it was looked at, and come again.
-    flifo_take_back_place(lender_of(connection));
-    return;
-  }
+  if (!lend(connection, stay)) return;
   seen.is_lent = found.lends = true;
   found.lent++;
-  lent.fetch_add(1, std::memory_order_relaxed);
+  found.asleep++;
 }
 
-Found look(Clock::time_point now, bool at_lent, bool lends) {
+Found look(const Rules &rules) {
   Found found;
   found.runs = without_slot.load(std::memory_order_relaxed) != 0;
   for (const auto &slot : slots)
-    if (Connection *connection = slot.load(std::memory_order_acquire))
-      look_at(*connection, now, at_lent, lends, found);
+    if (Connection *connection = slot.load(std::memory_order_acquire)) look_at(*connection, rules, found);
   lent_now.store(found.lent, std::memory_order_relaxed);
   return found;
 }
@@ -199,18 +224,20 @@ class Looks {
   // When to look again.
   Watcher::Pause operator()() {
     const bool lends = settings::lends_sleepers();
+    const milliseconds long_after = settings::stall_after();
     const bool any_lent = lent_now.load(std::memory_order_relaxed) != 0;
-    if (!any_lent && (!lends || queueing::length() == 0)) return SELDOM;
+    const bool may_lend = (lends || long_after != milliseconds{0}) && queueing::length() != 0;
+    if (!any_lent && !may_lend) return SELDOM;
     const Clock::time_point now = Clock::now();
     const bool at_lent = now - looked_at_lent >= LENT_EVERY;
     if (at_lent) looked_at_lent = now;
-    const Found found = look(now, at_lent, lends);
+    const Found found = look({now, lends, at_lent, long_after});
     if (found.lends) lent_last = now;
     // If all sleep, those that come in next likely will: then one look after the other would let in too few for whatever they all
     // wait for together, such as one sync of the log.
     burst = found.runs ? burst / 2 : std::min(2 * burst + 1, BURST_MAX);
-    if (!found.runs && found.lent != 0 && lends) flifo_admit_past_limit(settings::admission(), burst);
-    Watcher::Pause pause = found.lent != 0 ? LENT_EVERY : SELDOM;
+    if (!found.runs && found.asleep != 0 && lends) flifo_admit_past_limit(settings::admission(), burst);
+    Watcher::Pause pause = found.asleep != 0 ? LENT_EVERY : SELDOM;
     if (found.suspects || now - lent_last < SELDOM) pause = SOON;
     // A look in which this thread was kept from its processor is not that long.
     return std::max(pause, std::min<Watcher::Pause>(LOOK_SHARE * (Clock::now() - now), SELDOM));
@@ -258,4 +285,4 @@ bool start_watching() { return watcher.start(SELDOM, Looks()); }
 
 void stop_watching() { watcher.stop(); }
 
-}  // namespace flifo::sleepers
+}  // namespace flifo::lending

@@ -1,4 +1,4 @@
-// Statements that sleep in their places without a word: their places go to the next for so long.
+// The places of statements that sleep in them without a word, or stay in them for long: they go to the next meanwhile.
 //
 // SPDX-License-Identifier: GPL-2.0-only
 //
@@ -6,13 +6,17 @@
 // text protocol does before its last event, nor of the sync itself. And waits for row locks keep their places, since most are
 // short. So a thread looks at those inside, in /proc. A statement whose thread has slept from one look to the next lends its
 // place, and takes it back at the look that sees it run again.
+//
+// And no statement can be interrupted, so as many reports as there are places would keep all others out until one ends. One that
+// has been inside for `flifo_stall_after` while others queue lends its place until it leaves: from then on it is the kernel that
+// shares the processors between it and the others, as a pool of threads has it after its stall limit.
 
-#ifndef FLIFO_SLEEPERS_H
-#define FLIFO_SLEEPERS_H
+#ifndef FLIFO_LENDING_H
+#define FLIFO_LENDING_H
 
 #include "connection.h"
 
-namespace flifo::sleepers {
+namespace flifo::lending {
 
 // How often a place was lent.
 extern std::atomic<unsigned long long> lent;
@@ -33,6 +37,6 @@ void goes_out(Connection &connection);
 bool start_watching();
 void stop_watching();
 
-}  // namespace flifo::sleepers
+}  // namespace flifo::lending
 
 #endif
