@@ -166,7 +166,7 @@ void look_at(Connection &connection, const Rules &rules, Found &found) {
     seen.is_lent = seen.sleeps = false;
     return;
   }
-  if (rules.long_after != milliseconds{0} && rules.now - seen.first >= rules.long_after) {
+  if (rules.long_after != milliseconds{0} && wait == Wait::None && rules.now - seen.first >= rules.long_after) {
     // Until it leaves: whether it runs is no matter. It has it back after a wait.
     seen.is_lent |= lend(connection, stay);
     found.lent += seen.is_lent;

@@ -20,6 +20,7 @@ mod error;
 pub mod measure;
 pub mod plan;
 pub mod report;
+mod reports;
 pub mod results;
 pub mod run;
 mod running;

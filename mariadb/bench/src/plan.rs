@@ -101,6 +101,14 @@ pub struct Cli {
     #[arg(long, value_name = "D", default_value = "uniform", value_parser = ["uniform", "gaussian", "special", "pareto"])]
     pub rand_type: String,
 
+    /// So many connections besides, each with a report that needs a processor as long as the load runs
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub reports: u32,
+
+    /// Statements are sent as text, and not prepared
+    #[arg(long)]
+    pub text: bool,
+
     /// Buffer pool of each server [default: 1G; small-pool a tenth of the table's file]
     #[arg(long, value_name = "SIZE", value_parser = Bytes::from_str)]
     pub buffer_pool: Option<Bytes>,
@@ -165,6 +173,8 @@ impl Plan {
                 distribution: cli.rand_type.clone(),
                 buffer_pool_bytes: cli.buffer_pool.map_or(1 << 30, |bytes| bytes.0),
                 log_file_bytes: cli.log_file_size.0,
+                reports: cli.reports,
+                text: cli.text,
                 server_options: cli.set.clone(),
             },
             pool_follows_data: cli.what == What::SmallPool && cli.buffer_pool.is_none(),

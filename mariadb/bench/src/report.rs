@@ -47,7 +47,7 @@ fn head(results: &Results) -> String {
         text,
         "{}, {}; {}, {} cores, {}, {}. Median of {rounds} interleaved rounds of {} s, of which the first {} do not count, \
          and the lowest and highest round. Ratios are of the same round. Throughput is what the server counts. \
-         {} rows, {}, --rand-type={}.{}\n",
+         {} rows, {}, --rand-type={}{}{}.{}\n",
         results.mariadb_version,
         results.sysbench_version,
         results.machine.cpu_model,
@@ -59,6 +59,12 @@ fn head(results: &Results) -> String {
         settings.rows,
         bytes(settings.buffer_pool_bytes) + " of buffer pool",
         settings.distribution,
+        if settings.text { ", statements as text" } else { "" },
+        if settings.reports > 0 {
+            format!(", {} reports beside the load", settings.reports)
+        } else {
+            String::new()
+        },
         if results.interrupted { " **Interrupted: not all rounds are there.**" } else { "" },
     );
     for contestant in &results.contestants {

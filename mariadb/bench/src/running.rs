@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, getpriority_process, kill_process, setpriorit
 use crate::contestant::{Contestant, Kind};
 use crate::dataset::Dataset;
 use crate::measure::{Edge, Figures, Reading, Usage};
+use crate::reports::Reports;
 use crate::settings::Settings;
 use crate::sysbench::{Drive, Load, Target};
 use crate::workload::Workload;
@@ -133,7 +134,7 @@ impl Running {
             return Measured { figures: Err(Error::Gone(last)), notes: Vec::new() };
         }
         self.signal(Signal::CONT);
-        let figures = self.under_load((round, workload), connections, settings);
+        let figures = self.beside_reports((round, workload), connections, settings);
         let mut notes = Vec::new();
         if let Ok(figures) = &figures {
             notes.extend(oddities(figures));
@@ -144,6 +145,18 @@ impl Running {
         }
         self.signal(Signal::STOP);
         Measured { figures, notes }
+    }
+
+    fn beside_reports(
+        &mut self,
+        cell: (u32, Workload),
+        connections: u32,
+        settings: &Settings,
+    ) -> Result<Figures> {
+        let reports = Reports::start(&self.server, settings.reports)?;
+        let figures = self.under_load(cell, connections, settings);
+        reports.end(&mut self.admin)?;
+        figures
     }
 
     fn under_load(
@@ -165,6 +178,7 @@ impl Running {
             skip_s: settings.skip_s,
             distribution: &settings.distribution,
             options: workload.options(),
+            text: settings.text,
         };
         let load = Load::start(target, drive)?;
         let begun_ns = clock::now_ns();

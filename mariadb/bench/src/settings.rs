@@ -13,6 +13,10 @@ pub struct Settings {
     pub distribution: String,
     pub buffer_pool_bytes: u64,
     pub log_file_bytes: u64,
+    /// Connections besides, with a report each that lasts as long as the cell.
+    pub reports: u32,
+    /// Statements as text, instead of prepared ones.
+    pub text: bool,
     /// Besides these, in the order given: names and values without dashes.
     pub server_options: Vec<(String, String)>,
 }

@@ -109,6 +109,25 @@ fn one_server_is_all_contestants_by_turns() {
 }
 
 #[test]
+fn reports_run_beside_the_load_until_its_end() {
+    let temp = tempfile::tempdir().unwrap();
+    let output = bench(
+        &temp,
+        "--workload point-select --rounds 1 --only stock,plugin --reports 5 --text \
+         --contestant plugin=plugin:flifo_thread_concurrency=2",
+    )
+    .output()
+    .unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert_nothing_left(&temp);
+    assert!(said(&output).contains("statements as text, 5 reports beside the load"), "{}", said(&output));
+    // Each is there to its end, and the plugin has let the load pass them.
+    for wrong in ["Unknown thread id", "not quiet", "please report", "failed"] {
+        assert!(!said(&output).contains(wrong), "{}", said(&output));
+    }
+}
+
+#[test]
 fn ctrl_c_keeps_what_was_measured_and_ends_everything() {
     let temp = tempfile::tempdir().unwrap();
     let mut command = bench(&temp, "--workload point-select --rounds 1000 --only stock,pool");

@@ -16,6 +16,8 @@ fn results(what: What) -> Results {
         skip_s: 4,
         distribution: "uniform".into(),
         buffer_pool_bytes: 1 << 30,
+        reports: 0,
+        text: false,
         log_file_bytes: 2 << 30,
         server_options: Vec::new(),
     };

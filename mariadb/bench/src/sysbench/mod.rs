@@ -44,6 +44,8 @@ pub(crate) struct Drive<'a> {
     pub(crate) skip_s: u32,
     pub(crate) distribution: &'a str,
     pub(crate) options: &'a [&'a str],
+    /// Statements as text.
+    pub(crate) text: bool,
 }
 
 /// A running sysbench. Dropping it kills it.
@@ -76,6 +78,7 @@ impl Load {
             .arg(format!("--threads={}", drive.connections))
             .arg(format!("--time={}", drive.time_s))
             .arg(format!("--rand-type={}", drive.distribution))
+            .arg(format!("--db-ps-mode={}", if drive.text { "disable" } else { "auto" }))
             .args(drive.options);
         if drive.skip_s > 0 {
             command.arg(format!("--report-checkpoints={}", drive.skip_s));

@@ -15,7 +15,11 @@ pub(crate) fn pool() -> Subject {
 
 /// The only syncs of a commit are the binary log's.
 fn with_binary_log() -> Options {
-    with_slow_syncs().flush_log_at_commit(2).set("log-bin", "binlog").set("sync-binlog", 1).set("server-id", 1)
+    with_slow_syncs()
+        .flush_log_at_commit(2)
+        .set("log-bin", "binlog")
+        .set("sync-binlog", 1)
+        .set("server-id", 1)
 }
 
 fn on(name: &'static str, options: Options) -> Subject {
@@ -25,7 +29,10 @@ fn on(name: &'static str, options: Options) -> Subject {
         tests: vec![
             ("commits_hold_no_place", commits_hold_no_place),
             ("who_waits_for_a_replica_holds_no_place", who_waits_for_a_replica_holds_no_place),
-            ("a_procedure_goes_on_in_its_place_after_a_commit", a_procedure_goes_on_in_its_place_after_a_commit),
+            (
+                "a_procedure_goes_on_in_its_place_after_a_commit",
+                a_procedure_goes_on_in_its_place_after_a_commit,
+            ),
         ],
     }
 }

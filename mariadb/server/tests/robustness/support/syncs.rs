@@ -38,7 +38,9 @@ pub(crate) fn with_slow_syncs() -> Options {
     if let Some(sanitizer) = std::env::var_os("FLIFO_SANITIZER") {
         preload = [sanitizer, ":".into(), preload].into_iter().collect();
     }
+    // Statistics are written unasked, and whoever opens a table meanwhile waits for that.
     with_plugin()
+        .set("innodb-stats-auto-recalc", "OFF")
         .flush_log_at_commit(1)
         .environment("LD_PRELOAD", preload)
         .environment("FLIFO_HOLD_SYNCS", hold())
