@@ -70,6 +70,8 @@ struct Connection {
   bool executes;
   // A statement within it has begun, whether or not it has ended.
   bool within;
+  // One within it has committed what it locked: the next asks anew.
+  bool asks_again;
   // The text that was looked at when it raised an error.
   const char *failed_text;
   // Why it got no place: it was refused, or killed in the queue. FLIFO_OK: neither.
@@ -89,6 +91,8 @@ struct Connection {
   std::atomic<Wait> wait{Wait::None};
   std::atomic<lending::Thread *> thread{nullptr};
   std::atomic<unsigned> stay{0};
+  // The stay that has become a long one, whose place is lent until its end; 0: none.
+  std::atomic<unsigned> long_stay{0};
   std::atomic<uint64_t> lender{0};
   // Where that one finds it, while it is inside.
   std::atomic<Connection *> *slot = nullptr;

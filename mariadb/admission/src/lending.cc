@@ -49,7 +49,7 @@ constexpr milliseconds ROW_WAIT_IS_LONG{5};
 constexpr unsigned BURST_MAX = 256;
 
 // Who is inside, for the one that looks: so that it need not look at a thousand connections. Who finds no slot is not looked at.
-constexpr unsigned SLOTS = 512, PROBES = 8;
+constexpr unsigned SLOTS = 4096, PROBES = 8;
 std::atomic<Connection *> slots[SLOTS];
 std::atomic<unsigned> without_slot{0};
 
@@ -118,6 +118,8 @@ bool is_asleep(const Connection &connection, unsigned long long &run_ns) {
 // What is lent: how a look is made.
 struct Rules {
   Clock::time_point now;
+  // Somebody queues: whose place is not lent yet may be lent.
+  bool lends_more;
   // The places of sleepers are, and those that are lent are looked at again.
   bool sleepers, at_lent;
   // The places of those who were seen inside so long ago are; zero: they are not.
@@ -143,7 +145,6 @@ flifo_canceller_t lender_of(const Connection &connection) {
 // Lends the place of this stay. False if it cannot be lent, or is.
 bool lend(Connection &connection, unsigned stay) {
   if (flifo_lend_place(lender_of(connection)) != FLIFO_OK) return false;
-  lent.fetch_add(1, std::memory_order_relaxed);
   if (connection.stay.load(std::memory_order_acquire) == stay) return true;
   // It has left since it was looked at, and come again.
   flifo_take_back_place(lender_of(connection));
@@ -161,15 +162,32 @@ void look_at(Connection &connection, const Rules &rules, Found &found) {
     seen.first = rules.now;
   }
   const Wait wait = connection.wait.load(std::memory_order_relaxed);
+  const bool is_long = connection.long_stay.load(std::memory_order_relaxed) == stay;
   if (wait == Wait::GaveUp) {
     // And took it back before, if it was lent.
     seen.is_lent = seen.sleeps = false;
+    if (is_long)
+      found.lent++;
+    else
+      seen.first = rules.now;
+    return;
+  }
+  if (is_long && rules.long_after != milliseconds{0}) {
+    // Until it leaves, whether it runs or not.
+    seen.is_lent = true;
+    found.lent++;
+    return;
+  }
+  if (!seen.is_lent && !rules.lends_more) {
+    found.runs = true;
     return;
   }
   if (rules.long_after != milliseconds{0} && wait == Wait::None && rules.now - seen.first >= rules.long_after) {
-    // Until it leaves: whether it runs is no matter. It has it back after a wait.
-    seen.is_lent |= lend(connection, stay);
-    found.lent += seen.is_lent;
+    // Before: when a wait ends, `ends_wait` lends what the end brings back.
+    connection.long_stay.store(stay, std::memory_order_relaxed);
+    if (!seen.is_lent && lend(connection, stay)) lent.fetch_add(1, std::memory_order_relaxed);
+    seen.is_lent = true;
+    found.lent++;
     return;
   }
   if (seen.is_lent && !rules.at_lent && rules.sleepers) {
@@ -187,6 +205,7 @@ void look_at(Connection &connection, const Rules &rules, Found &found) {
     }
     // It may have left meanwhile, and taken it back itself.
     flifo_take_back_place(lender_of(connection));
+    connection.long_stay.store(0, std::memory_order_relaxed);
     seen.is_lent = false;
   }
   if (!sleeps || !seen.sleeps || seen.run_ns != run_ns) {
@@ -204,6 +223,7 @@ void look_at(Connection &connection, const Rules &rules, Found &found) {
     return;
   }
   if (!lend(connection, stay)) return;
+  lent.fetch_add(1, std::memory_order_relaxed);
   seen.is_lent = found.lends = true;
   found.lent++;
   found.asleep++;
@@ -226,17 +246,18 @@ class Looks {
     const bool lends = settings::lends_sleepers();
     const milliseconds long_after = settings::stall_after();
     const bool any_lent = lent_now.load(std::memory_order_relaxed) != 0;
-    const bool may_lend = (lends || long_after != milliseconds{0}) && queueing::length() != 0;
-    if (!any_lent && !may_lend) return SELDOM;
+    const bool lends_more = (lends || long_after != milliseconds{0}) && queueing::length() != 0;
+    if (!any_lent && !lends_more) return SELDOM;
     const Clock::time_point now = Clock::now();
     const bool at_lent = now - looked_at_lent >= LENT_EVERY;
     if (at_lent) looked_at_lent = now;
-    const Found found = look({now, lends, at_lent, long_after});
+    const Found found = look({now, lends_more, lends, at_lent, long_after});
     if (found.lends) lent_last = now;
     // If all sleep, those that come in next likely will: then one look after the other would let in too few for whatever they all
     // wait for together, such as one sync of the log.
-    burst = found.runs ? burst / 2 : std::min(2 * burst + 1, BURST_MAX);
-    if (!found.runs && found.asleep != 0 && lends) flifo_admit_past_limit(settings::admission(), burst);
+    const bool all_sleep = !found.runs && found.asleep != 0;
+    burst = all_sleep ? std::min(2 * burst + 1, BURST_MAX) : burst / 2;
+    if (all_sleep && lends) flifo_admit_past_limit(settings::admission(), burst);
     Watcher::Pause pause = found.asleep != 0 ? LENT_EVERY : SELDOM;
     if (found.suspects || now - lent_last < SELDOM) pause = SOON;
     // A look in which this thread was kept from its processor is not that long.
@@ -281,7 +302,17 @@ void goes_out(Connection &connection) {
   connection.slot = nullptr;
 }
 
-bool start_watching() { return watcher.start(SELDOM, Looks()); }
+void stays_anew(Connection &connection) { connection.stay.fetch_add(1, std::memory_order_release); }
+
+void ends_wait(Connection &connection) {
+  if (connection.long_stay.load(std::memory_order_relaxed) == connection.stay.load(std::memory_order_relaxed))
+    flifo_lend_place(lender_of(connection));
+}
+
+bool start_watching() {
+  lent.store(0, std::memory_order_relaxed);
+  return watcher.start(SELDOM, Looks());
+}
 
 void stop_watching() { watcher.stop(); }
 

@@ -8,7 +8,7 @@
 // place, and takes it back at the look that sees it run again.
 //
 // And no statement can be interrupted, so as many reports as there are places would keep all others out until one ends. One that
-// has been inside for `flifo_stall_after` while others queue lends its place until it leaves: from then on it is the kernel that
+// has been inside for `flifo_stall_after`, with no wait that gives its place up, while others queue lends it until it leaves: from then on it is the kernel that
 // shares the processors between it and the others, as a pool of threads has it after its stall limit.
 
 #ifndef FLIFO_LENDING_H
@@ -29,6 +29,12 @@ void serves(Connection &connection);
 
 // The connection's statement has asked for a place, and is inside unless it was refused: it is looked at.
 void comes_in(Connection &connection);
+
+// It has queued again, as a procedure does.
+void stays_anew(Connection &connection);
+
+// A wait has ended for which it gave its place up: one that has stayed for long holds none after it, either.
+void ends_wait(Connection &connection);
 
 // It leaves.
 void goes_out(Connection &connection);

@@ -179,7 +179,12 @@ void ask_first(Connection &connection, MYSQL_THD thd) {
 // For a statement within one, which takes a ticket. It is never refused: the whole has been admitted. Out of tickets it asks as
 // a holder of locks, for what the whole has locked so far is not known.
 void ask_within(Connection &connection, MYSQL_THD thd) {
-  if (flifo_try_enter(connection.session) == FLIFO_NO_PLACE) ask_first(connection, thd);
+  // The end of each commit brings a place back past the limit, with a ticket: a procedure would never queue.
+  if (connection.asks_again) flifo_exit(connection.session);
+  connection.asks_again = false;
+  if (flifo_try_enter(connection.session) != FLIFO_NO_PLACE) return;
+  ask_first(connection, thd);
+  lending::stays_anew(connection);
 }
 
 // Whether this statement, or one that follows it in the packet and runs only after it, frees names. A packet is looked at once: it
@@ -225,7 +230,7 @@ void begin_any(Connection &connection, unsigned long long query_id, bool passes)
   connection.in_statement = true;
   connection.passes = passes;
   connection.query_id = query_id;
-  connection.executes = connection.within = false;
+  connection.executes = connection.within = connection.asks_again = false;
   connection.failed_text = nullptr;
   connection.kept_out = FLIFO_OK;
   connection.waits = 0;
@@ -440,6 +445,11 @@ bool commits_changes(const Connection &connection, MYSQL_THD thd) {
   if ((what_keeps_locks(thd) & ~OPTION_TABLE_LOCK) == 0) return command != SQLCOM_SELECT;
   // What ran within the statement, a procedure, is not known.
   return command == SQLCOM_COMMIT && (connection.holds_locks || connection.within);
+}
+
+void has_committed(Connection &connection, MYSQL_THD thd) {
+  connection.asks_again =
+      connection.within && connection.session_locks == 0 && thd_test_options(thd, OPTION_TABLE_LOCK) == 0;
 }
 
 void on_release(MYSQL_THD thd) {

@@ -22,6 +22,9 @@ void on_work_done(MYSQL_THD thd);
 // nothing.
 bool commits_changes(const Connection &connection, MYSQL_THD thd);
 
+// It has, and goes on.
+void has_committed(Connection &connection, MYSQL_THD thd);
+
 // The server lets go of a connection.
 void on_release(MYSQL_THD thd);
 

@@ -2,6 +2,7 @@
 
 #include "waits.h"
 
+#include "lending.h"
 #include "rowlocks.h"
 #include "statement.h"
 
@@ -63,11 +64,13 @@ void end_wait(Connection &connection) {
   // its client between two parts of a result.
   flifo_wait_end(connection.session, kind);
   if (kind == FLIFO_WAIT_ROW_LOCK) rowlocks::wait_ends(connection);
+  if (connection.waits == 0) lending::ends_wait(connection);
 }
 
-// Whether this thread is in a commit that is taken for a wait: if not, nothing has to be looked up. A pool's threads go on with
-// another connection only between statements.
-thread_local bool commits = false;
+// The connection that this thread commits for, if that is taken for a wait, and how many commits are within that one: a cluster's
+// has some. A pool's threads go on with another connection only between statements.
+thread_local Connection *commits = nullptr;
+thread_local unsigned commits_within = 0;
 
 }  // namespace
 
@@ -89,21 +92,33 @@ void end(MYSQL_THD thd) {
 }
 
 void commit_begins(MYSQL_THD thd) {
+  if (commits != nullptr) {
+    commits_within++;
+    return;
+  }
   if (!server::logs_changes(thd)) return;
   Connection *connection = connections::find(thd);
   if (connection == nullptr || !connection->in_statement || connection->passes || connection->waits != 0) return;
   if (!statement::commits_changes(*connection, thd)) return;
   begin_wait(*connection, FLIFO_WAIT_LOG_SYNC);
-  commits = true;
+  if (flifo_is_inside(connection->session) == FLIFO_OK)
+    // It keeps its place, and what waits there are within are told, or seen, one by one.
+    end_wait(*connection);
+  else
+    commits = connection;
 }
 
 void commit_is_over(MYSQL_THD thd) {
-  if (!commits) return;
-  commits = false;
-  Connection *connection = connections::find(thd);
-  if (connection == nullptr) return;
+  if (commits == nullptr) return;
+  if (commits_within != 0) {
+    commits_within--;
+    return;
+  }
+  Connection &connection = *commits;
+  commits = nullptr;
   // And whatever began within it.
-  while (connection->waits != 0) end_wait(*connection);
+  while (connection.waits != 0) end_wait(connection);
+  statement::has_committed(connection, thd);
 }
 
 }  // namespace flifo::waits

@@ -33,6 +33,7 @@ fn on(name: &'static str, options: Options) -> Subject {
                 "a_procedure_goes_on_in_its_place_after_a_commit",
                 a_procedure_goes_on_in_its_place_after_a_commit,
             ),
+            ("a_procedure_queues_after_a_commit", a_procedure_queues_after_a_commit),
         ],
     }
 }
@@ -122,19 +123,26 @@ fn who_waits_for_a_replica_holds_no_place(server: &PrivateServer) {
 
 fn a_procedure_goes_on_in_its_place_after_a_commit(server: &PrivateServer) {
     let mut root = admin(server);
-    root.query_drop(
-        "CREATE OR REPLACE PROCEDURE test.commits_and_sleeps()
-            BEGIN UPDATE t SET k = k + 1 WHERE id = 1; DO SLEEP(1000); END",
-    )
-    .unwrap();
+    for (name, commits) in [
+        ("a_statement", "UPDATE t SET k = k + 1 WHERE id = 1"),
+        ("a_transaction", "START TRANSACTION; UPDATE t SET k = k + 1 WHERE id = 1; COMMIT"),
+    ] {
+        root.query_drop(format!(
+            "CREATE OR REPLACE PROCEDURE test.commits_{name}() BEGIN {commits}; DO SLEEP(1000); END"
+        ))
+        .unwrap();
+    }
     set(server, "thread_concurrency", "2");
     set(server, "wait_mask", "TABLE_LOCK,DISK,NETWORK,LOG_SYNC,USER");
     let sleeps_in_its_place = || {
-        let sleeper = Running::start(server, "CALL commits_and_sleeps()");
-        until_state(server, sleeper.id, "User sleep");
-        assert_eq!(server.status_number("Flifo_inside").unwrap(), 1, "it is under way, and holds its place");
-        admin(server).query_drop(format!("KILL QUERY {}", sleeper.id)).unwrap();
-        let _ = sleeper.end();
+        for procedure in ["a_statement", "a_transaction"] {
+            let sleeper = Running::start(server, &format!("CALL commits_{procedure}()"));
+            until_state(server, sleeper.id, "User sleep");
+            let inside = server.status_number("Flifo_inside").unwrap();
+            assert_eq!(inside, 1, "{procedure}: it is under way, and holds its place");
+            admin(server).query_drop(format!("KILL QUERY {}", sleeper.id)).unwrap();
+            let _ = sleeper.end();
+        }
     };
     sleeps_in_its_place();
     for wait_point in WAIT_POINTS {
@@ -142,4 +150,26 @@ fn a_procedure_goes_on_in_its_place_after_a_commit(server: &PrivateServer) {
         sleeps_in_its_place();
         wait_for_no_replica(server);
     }
+}
+
+/// Else as many as there are would run at a time, since each commit brings a place back past the limit.
+fn a_procedure_queues_after_a_commit(server: &PrivateServer) {
+    let mut root = admin(server);
+    root.query_drop(
+        "CREATE OR REPLACE PROCEDURE test.commits_and_goes_on()
+            BEGIN UPDATE t SET k = k + 1 WHERE id = 1; UPDATE t SET k = k + 1 WHERE id = 2; END",
+    )
+    .unwrap();
+    set(server, "thread_concurrency", "1");
+    set(server, "wait_mask", "TABLE_LOCK,DISK,NETWORK,LOG_SYNC,USER");
+    let held = Held::begin();
+    let procedure = Running::start(server, "CALL commits_and_goes_on()");
+    until_all_commit(server, std::slice::from_ref(&procedure));
+    let sleeper = Running::start(server, "SELECT SLEEP(1000)");
+    until_state(server, sleeper.id, "User sleep");
+    drop(held);
+    until_state(server, procedure.id, "Waiting for admission");
+    root.query_drop(format!("KILL QUERY {}", sleeper.id)).unwrap();
+    let _ = sleeper.end();
+    assert_eq!(code(procedure.end()), 0);
 }

@@ -28,6 +28,10 @@ fn on(name: &'static str, options: Options) -> Subject {
             ("the_place_of_one_that_syncs_the_log_is_lent", the_place_of_one_that_syncs_the_log_is_lent),
             ("the_place_of_one_that_waits_for_a_row_is_lent", the_place_of_one_that_waits_for_a_row_is_lent),
             ("the_place_of_one_that_runs_for_long_is_lent", the_place_of_one_that_runs_for_long_is_lent),
+            (
+                "the_place_of_one_that_runs_for_long_stays_lent",
+                the_place_of_one_that_runs_for_long_stays_lent,
+            ),
         ],
     }
 }
@@ -129,15 +133,40 @@ fn the_place_of_one_that_waits_for_a_row_is_lent(server: &PrivateServer) {
     waiters.into_iter().for_each(|waiter| assert_eq!(code(waiter.end()), 0));
 }
 
+/// A report that waits now and then has no place after that, either.
+fn the_place_of_one_that_runs_for_long_stays_lent(server: &PrivateServer) {
+    set(server, "thread_concurrency", "1");
+    set_number(server, "stall_after", 50);
+    let report = Running::start(
+        server,
+        "SELECT BENCHMARK(1000000000, MD5(1)) FROM seq_1_to_1000000 WHERE SLEEP(0.0001) = 0 AND BENCHMARK(50000, MD5(seq)) = 0",
+    );
+    let lent = || server.status_number("Flifo_lent").unwrap();
+    let before = lent();
+    let mut client = app(server);
+    until("it has stayed for long", || {
+        assert_eq!(code(run(&mut client, "SELECT COUNT(*) FROM t")), 0);
+        lent() > before
+    });
+    // Between the end of a wait and that it is lent again it may be seen.
+    let looks = (0..200).filter(|_| server.status_number("Flifo_inside").unwrap() == 0).count();
+    assert!(looks > 150, "nobody is inside but the report, which was in {looks} looks of 200 not");
+    admin(server).query_drop(format!("KILL QUERY {}", report.id)).unwrap();
+    let _ = report.end();
+}
+
 /// As many reports as there are places, and more: each has one for a while, and then the others have it.
 fn the_place_of_one_that_runs_for_long_is_lent(server: &PrivateServer) {
     set(server, "thread_concurrency", "1");
     set_number(server, "stall_after", 50);
     let reports: Vec<_> =
         (0..3).map(|_| Running::start(server, "SELECT BENCHMARK(1000000000000, MD5(1))")).collect();
+    // The last keeps its place until somebody queues for it.
+    until("two hold no place", || server.status_number("Flifo_lent_now").unwrap() == 2);
+    let mut client = app(server);
+    assert_eq!(code(run(&mut client, "SELECT COUNT(*) FROM t")), 0);
     until("all hold no place", || server.status_number("Flifo_lent_now").unwrap() == 3);
     let broken = server.status_number("Flifo_stalls_broken").unwrap();
-    let mut client = app(server);
     for _ in 0..30 {
         assert_eq!(code(run(&mut client, "SELECT COUNT(*) FROM t")), 0);
     }
