@@ -23,7 +23,7 @@ impl Reports {
             let mut client = server.connect_as(USER, BIG)?;
             let id = client.connection_id();
             // All rows with all rows: longer than any cell, however few they are. That it is ended is no error.
-            let report = "SELECT SUM(a.k * b.k * c.k * d.k) FROM sbtest1 a, sbtest1 b, sbtest1 c, sbtest1 d";
+            let report = "SELECT SUM(a.k ^ b.k ^ c.k ^ d.k) FROM sbtest1 a, sbtest1 b, sbtest1 c, sbtest1 d";
             let report = move || _ = client.query_drop(report);
             reports.running.push((id, thread::spawn(report)));
         }
