@@ -102,7 +102,7 @@ struct Connection {
     unsigned stay;
     bool sleeps, is_lent;
     unsigned long long run_ns;
-    // It was seen first in this stay, and asleep.
+    // Since when it was seen in this stay, but for waits that give its place up; and since when it sleeps.
     std::chrono::steady_clock::time_point first, since;
   } seen{};
 

@@ -8,8 +8,8 @@
 // place, and takes it back at the look that sees it run again.
 //
 // And no statement can be interrupted, so as many reports as there are places would keep all others out until one ends. One that
-// has been inside for `flifo_stall_after`, with no wait that gives its place up, while others queue lends it until it leaves: from then on it is the kernel that
-// shares the processors between it and the others, as a pool of threads has it after its stall limit.
+// has been inside for `flifo_stall_after`, with no wait that gives its place up, while others queue lends it until it leaves: from
+// then on it is the kernel that shares the processors between it and the others, as a pool of threads has it after its stall limit.
 
 #ifndef FLIFO_LENDING_H
 #define FLIFO_LENDING_H

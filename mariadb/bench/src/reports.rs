@@ -16,11 +16,12 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    /// Starts so many.
+    /// Starts so many, or none.
     pub(crate) fn start(server: &PrivateServer, count: u32) -> Result<Reports> {
+        let clients = (0..count).map(|_| server.connect_as(USER, BIG));
+        let clients = clients.collect::<std::result::Result<Vec<_>, _>>()?;
         let mut reports = Reports { running: Vec::new() };
-        for _ in 0..count {
-            let mut client = server.connect_as(USER, BIG)?;
+        for mut client in clients {
             let id = client.connection_id();
             // All rows with all rows: longer than any cell, however few they are. That it is ended is no error.
             let report = "SELECT SUM(a.k ^ b.k ^ c.k ^ d.k) FROM sbtest1 a, sbtest1 b, sbtest1 c, sbtest1 d";

@@ -155,8 +155,10 @@ impl Running {
     ) -> Result<Figures> {
         let reports = Reports::start(&self.server, settings.reports)?;
         let figures = self.under_load(cell, connections, settings);
-        reports.end(&mut self.admin)?;
-        figures
+        let ended = reports.end(&mut self.admin);
+        // What ended the load may have ended them as well.
+        let figures = figures?;
+        ended.map(|()| figures)
     }
 
     fn under_load(

@@ -149,8 +149,8 @@ fn the_place_of_one_that_runs_for_long_stays_lent(server: &PrivateServer) {
         lent() > before
     });
     // Between the end of a wait and that it is lent again it may be seen.
-    let looks = (0..200).filter(|_| server.status_number("Flifo_inside").unwrap() == 0).count();
-    assert!(looks > 150, "nobody is inside but the report, which was in {looks} looks of 200 not");
+    let empty = (0..200).filter(|_| server.status_number("Flifo_inside").unwrap() == 0).count();
+    assert!(empty > 150, "the report held a place in {} looks of 200", 200 - empty);
     admin(server).query_drop(format!("KILL QUERY {}", report.id)).unwrap();
     let _ = report.end();
 }
