@@ -1,11 +1,10 @@
 # What one does here. `make help` lists it.
 
 CARGO ?= cargo
-LOOM    = RUSTFLAGS="--cfg loom" $(CARGO) test -p flifo-admission --lib --release --target-dir target/loom
-SHUTTLE = RUSTFLAGS="--cfg shuttle" $(CARGO) test -p flifo-admission --lib --release --target-dir target/shuttle
-LOOM_E  = RUSTFLAGS="--cfg loom" $(CARGO) test -p flifo-engine --lib --release --target-dir target/loom
-SHUTTLE_E = RUSTFLAGS="--cfg shuttle" $(CARGO) test -p flifo-engine --lib --release --target-dir target/shuttle
-LOOM_C  = RUSTFLAGS="--cfg loom" $(CARGO) test -p flifo-admission-c --lib --release --target-dir target/loom
+# Optimized, since there are many interleavings, and with debug assertions: they are most of what a model checks.
+MODEL   = $(CARGO) test --lib --release -p
+LOOM    = RUSTFLAGS="--cfg loom -C debug-assertions" CARGO_TARGET_DIR=target/loom $(MODEL)
+SHUTTLE = RUSTFLAGS="--cfg shuttle -C debug-assertions" CARGO_TARGET_DIR=target/shuttle $(MODEL)
 
 # The C library, which `make install` takes: release, or dev for the tests.
 CAPI         = admission/capi
@@ -37,11 +36,11 @@ unit: mariadb ## unit, property, fault, crash and command-line tests
 	$(CARGO) test -p flifo-admission --features metrics publish
 
 models: ## the protocols of scheduler, redo log, transactions and row locks: every interleaving (loom), random schedules (shuttle)
-	$(LOOM) models
-	$(SHUTTLE) models
-	$(LOOM_C) models
-	$(LOOM_E) -- redo::ring::models txn::table::models
-	$(SHUTTLE_E) schedules
+	$(LOOM) flifo-admission models
+	$(SHUTTLE) flifo-admission models
+	$(LOOM) flifo-admission-c models
+	$(LOOM) flifo-engine -- redo::ring::models txn::table::models
+	$(SHUTTLE) flifo-engine schedules
 
 # Of the engine what has unsafe code or row locks, without what waits for time, or for many threads.
 MIRI_ENGINE = page:: buffer:: txn:: space:: redo::frame redo::ring redo::lot lock::mode lock::tests wait:: \

@@ -6,13 +6,14 @@
 //! # Protocol
 //!
 //! A session says by `stay` ([`Node`]) that it holds a place that T counts ([`HOLDS`]), and takes that back with a swap before it
-//! gives the place up. Lending is a swap from `HOLDS` to [`LENT`], and then an exit (T - 1); taking back is the reverse, with an
-//! entry past the limit (T + 1). Who finds on its own way out that its place is lent takes it back first.
+//! gives the place up. Lending is a swap from `HOLDS` to [`LENT`], and then an exit (T - 1). Taking back is the reverse: an entry past
+//! the limit (T + 1), and then the swap; an exit again, if that fails. Who finds on its own way out that its place is lent takes it
+//! back first.
 //!
-//! - *T counts each place once.* Each swap to `LENT` is followed by one T - 1, each swap from it by one T + 1, by whoever made it; and
-//!   a session's own T - 1 comes after its swap. In whatever order they arrive, T does not fall below zero, since the place that is
-//!   lent is in it until the lender's own T - 1.
-//! - *No lost wake-up*: both are exits and entries as any other.
+//! - *T is never too low.* Whoever sees `HOLDS` may take 1 from T at once, so T counts a place before `HOLDS` is written, and until after
+//!   it is gone. So T counts each place once, or twice for a moment, never less often: it does not fall below zero.
+//! - *No lost wake-up*: both are exits and entries as any other. A place that T counted twice is left as any other, too, so whoever
+//!   queued because of it is served then.
 
 use crate::core::Wake;
 use crate::rule::Leaver;
@@ -70,6 +71,16 @@ impl Admission {
         }
         more
     }
+
+    /// Gives back a place that T counts, on behalf of a session that will not be back at once, or hands it on.
+    fn leave_for_another(&self) {
+        if self.core.try_leave(self.core.state()).is_none() {
+            let now_ns = || self.metrics.now_ns();
+            let leaver = Leaver { in_quantum: false, holds_locks: false };
+            let (wake, _) = self.core.leave_and_wake(leaver, &|| true, &now_ns);
+            self.wake(wake);
+        }
+    }
 }
 
 /// From another thread than the session's own.
@@ -80,12 +91,10 @@ impl Canceller {
     /// The session is told nothing: it goes on when it wakes, as the end of a wait would, and exits repay the overshoot.
     pub fn lend_place(&self) -> bool {
         let Some(admission) = self.admission.upgrade() else { return false };
+        // Acquire: what the session did before it held the place is visible to who gets it.
         let lent = self.node.stay.compare_exchange(HOLDS, LENT, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-        if lent && admission.core.try_leave(admission.core.state()).is_none() {
-            let now_ns = || admission.metrics.now_ns();
-            let leaver = Leaver { in_quantum: false, holds_locks: false };
-            let (wake, _) = admission.core.leave_and_wake(leaver, &|| true, &now_ns);
-            admission.wake(wake);
+        if lent {
+            admission.leave_for_another();
         }
         lent
     }
@@ -93,10 +102,17 @@ impl Canceller {
     /// The thread runs again: its place is its own, past the limit. False, and nothing is done, if it is not lent.
     pub fn take_back_place(&self) -> bool {
         let Some(admission) = self.admission.upgrade() else { return false };
+        // Relaxed: the swap decides.
+        if self.node.stay.load(Ordering::Relaxed) != LENT {
+            return false;
+        }
+        let state = admission.core.enter_by_force();
+        // Release: T counts the place before anybody sees that the session holds it.
         let back = self.node.stay.compare_exchange(LENT, HOLDS, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-        if back {
-            let state = admission.core.enter_by_force();
-            admission.metrics.saw_places(state);
+        match back {
+            true => admission.metrics.saw_places(state),
+            // The session has left meanwhile.
+            false => admission.leave_for_another(),
         }
         back
     }

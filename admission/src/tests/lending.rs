@@ -7,6 +7,15 @@ use std::thread;
 use super::{admission, assert_drained};
 use crate::{Admission, Canceller, Policy, Session, WaitKind};
 
+/// Ends the loops of a test, also of one that fails: its threads are waited for.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn lendable(of: &Arc<Admission>) -> (Session, Canceller) {
     let session = of.session();
     session.set_lendable(true);
@@ -95,6 +104,7 @@ fn lending_at_any_moment_leaves_nothing_behind() {
                 })
                 .collect();
             let (over, lenders) = (&over, &lenders);
+            let _over = Ends(over);
             scope.spawn(move || {
                 while !over.load(Ordering::Relaxed) {
                     for lender in lenders {
@@ -106,7 +116,6 @@ fn lending_at_any_moment_leaves_nothing_behind() {
                 }
             });
             workers.into_iter().for_each(|worker| worker.join().unwrap());
-            over.store(true, Ordering::Relaxed);
         });
         assert_drained(&scheduler.snapshot());
     }
@@ -120,6 +129,7 @@ fn more_are_let_in_past_the_limit_if_nobody_is_on_the_way() {
     assert_eq!(scheduler.admit_past_limit(3), 0, "nobody waits");
     let over = &AtomicBool::new(false);
     thread::scope(|scope| {
+        let ends = Ends(over);
         for _ in 0..3 {
             let session = scheduler.session();
             scope.spawn(move || {
@@ -135,7 +145,7 @@ fn more_are_let_in_past_the_limit_if_nobody_is_on_the_way() {
             thread::yield_now();
         }
         assert_eq!((scheduler.snapshot().inside, scheduler.snapshot().queued), (3, 1));
-        over.store(true, Ordering::Relaxed);
+        drop(ends);
         sleeper.exit();
     });
     assert_drained(&scheduler.snapshot());
