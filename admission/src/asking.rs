@@ -66,6 +66,8 @@ impl Asking {
             tenant: session.tenant().0,
             queued_at_ns: self.queued_at_ns,
             deadline_ns: self.deadline_ns,
+            turn_ns: session.turn.take_time(),
+            passed_until: 0,
         };
         session.node.parker.prepare();
         let (joined, wake) = admission.core.join(&session.node, request, (caller, end), queue_limit);
@@ -187,6 +189,9 @@ impl Session {
             }
         };
         self.place.set(Held::No);
+        if outcome.is_ok_and(|state| state.policy() == Policy::Quantum) {
+            self.turn.time_runs();
+        }
         outcome
     }
 

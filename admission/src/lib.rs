@@ -169,6 +169,7 @@ pub mod auto;
 mod cancel;
 mod config;
 mod core;
+mod cpu_time;
 mod delay;
 mod futex_hash;
 mod kept;

@@ -40,6 +40,10 @@ pub(crate) struct Request {
     pub(crate) queued_at_ns: u64,
     /// When it gives up, ns since the scheduler was made.
     pub(crate) deadline_ns: u64,
+    /// The processor time of its last turn, ns, and later what it owes of that: see [`crate::waiting`]. 0 if it is not known.
+    pub(crate) turn_ns: u64,
+    /// It is passed over for that until the queue has served so many sessions, ever. The queue sets it.
+    pub(crate) passed_until: u64,
 }
 
 impl Request {
@@ -162,6 +166,15 @@ impl List {
         NonNull::new(self.head.cast_mut()).map(|node| unsafe { self.unlink(node) })
     }
 
+    /// Puts the one that waits longest behind the others. False if there are none.
+    pub(crate) fn rotate(&mut self) -> bool {
+        let rotates = self.head != self.tail;
+        if rotates && let Some(front) = self.pop_front() {
+            self.push_back(front);
+        }
+        rotates
+    }
+
     /// Takes the one that came last.
     pub(crate) fn pop_back(&mut self) -> Option<Arc<Node>> {
         // SAFETY: the tail is linked here.
@@ -235,6 +248,10 @@ mod tests {
         let nodes: Vec<_> = (0..50).map(|_| Node::new()).collect();
         let mut idle: VecDeque<usize> = (0..nodes.len()).collect();
         for step in 0..600u32 {
+            if step % 7 == 0 {
+                assert_eq!(list.rotate(), model.len() > 1);
+                model.rotate_left(usize::from(model.len() > 1));
+            }
             // A fixed mix of the operations that fills and drains the list several times.
             match (step / 60 + step * step) % 6 {
                 0 | 1 => {

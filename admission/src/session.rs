@@ -328,10 +328,9 @@ impl Session {
     /// It entered as a newcomer; `state` is the word as it is then.
     #[inline]
     pub(crate) fn has_overtaken(&self, state: State) {
-        if state.queued() != 0
-            && state.policy() == Policy::Quantum
-            && self.class.get() == Class::Normal
-            && !self.turn.loops()
+        if state.queued() == 0 {
+            self.turn.keeps_nobody_out();
+        } else if state.policy() == Policy::Quantum && self.class.get() == Class::Normal && !self.turn.loops()
         {
             self.admission.overtaking.used();
         }

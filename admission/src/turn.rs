@@ -7,13 +7,18 @@
 //! A wait that gives the place up, as for a disk, is no time of the turn: others have the place meanwhile. Else a
 //! statement that reads from a disk would use up a turn, and queue each time.
 //!
-//! A session that was away for a quantum or longer, with its client or at its own work, is a newcomer: it
+//! A session that was away for a quantum or longer, and as long as its turn took, with its client or at its own work, is a newcomer: it
 //! may overtake while woken threads do not run yet, as under `flifo`, and its exit hands its place on, since
 //! it will not be back soon.
 //!
 //! The clock is read only while somebody waits, and by who leaves for good.
+//!
+//! A statement cannot be interrupted, so a turn can be far longer than a quantum. What it took of the processor is told to the
+//! queue when the session comes back ([`crate::waiting`]). Tasks go from thread to thread, so nothing is told of theirs.
 
 use std::cell::Cell;
+
+use crate::cpu_time::CpuTime;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -29,13 +34,25 @@ enum Phase {
 /// Where a session is in its turn.
 pub(crate) struct Turn {
     phase: Cell<Phase>,
-    /// It came back sooner than a quantum after its last turn.
+    /// It came back sooner than a quantum after its last turn, or than after as long as that took.
     loops: Cell<bool>,
+    time: Cell<Time>,
+}
+
+/// The processor time of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Time {
+    /// Not known, or nobody's loss.
+    Unknown,
+    /// The thread's clock when it came in through the queue.
+    Runs(CpuTime),
+    /// What the turn that is over took, ns.
+    Took(u64),
 }
 
 impl Turn {
     pub(crate) fn new() -> Self {
-        Turn { phase: Cell::new(Phase::Waits), loops: Cell::new(false) }
+        Turn { phase: Cell::new(Phase::Waits), loops: Cell::new(false), time: Cell::new(Time::Unknown) }
     }
 
     /// It wants to enter while others wait: whether it may overtake them.
@@ -45,9 +62,10 @@ impl Turn {
             Phase::In(_) => true,
             Phase::Away(since_ns) => {
                 let now_ns = now_ns();
-                let loops = now_ns.saturating_sub(since_ns) < quantum_ns;
+                let loops = now_ns.saturating_sub(since_ns) < quantum_ns.max(self.took_ns());
                 self.loops.set(loops);
                 if !loops {
+                    self.time.set(Time::Unknown);
                     self.phase.set(Phase::In(now_ns));
                 }
                 !loops
@@ -73,6 +91,31 @@ impl Turn {
         self.phase.set(Phase::In(now_ns));
     }
 
+    /// It came in through the queue, on this thread.
+    pub(crate) fn time_runs(&self) {
+        self.time.set(CpuTime::now().map_or(Time::Unknown, Time::Runs));
+    }
+
+    /// It came in while nobody waited: what it takes, and took, is nobody's loss.
+    #[inline]
+    pub(crate) fn keeps_nobody_out(&self) {
+        self.time.set(Time::Unknown);
+    }
+
+    /// The processor time of the turn that is over, ns, told once; 0 if it is not known.
+    pub(crate) fn take_time(&self) -> u64 {
+        let ns = self.took_ns();
+        self.time.set(Time::Unknown);
+        ns
+    }
+
+    fn took_ns(&self) -> u64 {
+        match self.time.get() {
+            Time::Took(ns) => ns,
+            Time::Unknown | Time::Runs(_) => 0,
+        }
+    }
+
     /// It leaves while others wait: whether it comes back within its turn.
     pub(crate) fn leave(&self, now_ns: u64, quantum_ns: u64) -> bool {
         let comes_back = self.goes_on(|| now_ns, quantum_ns);
@@ -93,6 +136,9 @@ impl Turn {
     /// It leaves, and its turn is over, whatever is left of it.
     pub(crate) fn end(&self, now_ns: u64) {
         self.phase.set(Phase::Away(now_ns));
+        if let Time::Runs(since) = self.time.get() {
+            self.time.set(since.elapsed_ns().map_or(Time::Unknown, Time::Took));
+        }
     }
 
     /// It gave its place up for a wait of so long: others ran meanwhile, so that is no time of its turn.
@@ -128,6 +174,18 @@ mod tests {
         }
         assert!(!turn.leave(600, QUANTUM_NS));
         assert!(!turn.may_overtake(|| 601, QUANTUM_NS));
+    }
+
+    #[test]
+    fn after_a_long_turn_one_must_be_away_as_long_to_be_a_newcomer() {
+        let turn = Turn::new();
+        for (away_ns, overtakes) in [(100, true), (400, false), (500, true)] {
+            turn.begin(0);
+            assert!(!turn.leave(1000, QUANTUM_NS));
+            turn.time.set(if away_ns > 100 { Time::Took(500) } else { Time::Unknown });
+            assert_eq!(turn.may_overtake(|| 1000 + away_ns, QUANTUM_NS), overtakes, "{away_ns}");
+            assert_eq!(turn.take_time(), if overtakes { 0 } else { 500 });
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ const QUANTUM: u32 = 2;
 /// A step. `who` chooses among those who can take it, so that most steps do something.
 #[derive(Debug, Clone)]
 enum Step {
-    Enter { who: usize, patience_ns: u64 },
+    Enter { who: usize, patience_ns: u64, turn_ns: u64 },
     ReturnFromWait { who: usize },
     Force { who: usize },
     Run { who: usize },
@@ -56,6 +56,11 @@ fn time() -> impl Strategy<Value = u64> {
     prop_oneof![Just(u64::MAX), 0..50u64]
 }
 
+/// What a turn took: mostly a little.
+fn turn() -> impl Strategy<Value = u64> {
+    prop_oneof![2 => Just(0), 4 => 5..10u64, 1 => 0..2000u64]
+}
+
 /// Small ones, and one above the processors.
 fn limit() -> impl Strategy<Value = u32> {
     prop_oneof![5 => 0..5u32, 1 => Just(8)]
@@ -64,8 +69,8 @@ fn limit() -> impl Strategy<Value = u32> {
 fn step() -> impl Strategy<Value = Step> {
     let who = || 0..CLIENTS;
     prop_oneof![
-        14 => (who(), prop_oneof![3 => Just(u64::MAX), 1 => 0..100u64])
-            .prop_map(|(who, patience_ns)| Step::Enter { who, patience_ns }),
+        14 => (who(), prop_oneof![3 => Just(u64::MAX), 1 => 0..100u64], turn())
+            .prop_map(|(who, patience_ns, turn_ns)| Step::Enter { who, patience_ns, turn_ns }),
         1 => who().prop_map(|who| Step::ReturnFromWait { who }),
         1 => who().prop_map(|who| Step::Force { who }),
         10 => who().prop_map(|who| Step::Run { who }),
@@ -134,7 +139,14 @@ type Checked = Result<(), TestCaseError>;
 
 impl World {
     fn new(policy: Policy, limit: u32, processors: u32) -> Self {
-        let request = Request { first: false, tenant: 0, queued_at_ns: 0, deadline_ns: Request::NEVER };
+        let request = Request {
+            first: false,
+            tenant: 0,
+            queued_at_ns: 0,
+            deadline_ns: Request::NEVER,
+            turn_ns: 0,
+            passed_until: 0,
+        };
         let client = |_| Client {
             node: Node::new(),
             at: Where::Outside,
@@ -171,13 +183,13 @@ impl World {
 
     fn take(&mut self, step: &Step) -> Checked {
         match *step {
-            Step::Enter { who, patience_ns } => {
+            Step::Enter { who, patience_ns, turn_ns } => {
                 let Some(id) = self.find_at(who, Where::Outside) else { return Ok(()) };
-                self.ask(id, patience_ns, false)?;
+                self.ask(id, patience_ns, turn_ns, false)?;
             }
             Step::ReturnFromWait { who } => {
                 let Some(id) = self.find_at(who, Where::Outside) else { return Ok(()) };
-                self.ask(id, u64::MAX, true)?;
+                self.ask(id, u64::MAX, 0, true)?;
             }
             Step::Force { who } => {
                 let Some(id) = self.find_at(who, Where::Outside) else { return Ok(()) };
@@ -272,13 +284,15 @@ impl World {
     }
 
     /// Enters at once, or joins the queue.
-    fn ask(&mut self, id: Id, patience_ns: u64, ahead: bool) -> Checked {
+    fn ask(&mut self, id: Id, patience_ns: u64, turn_ns: u64, ahead: bool) -> Checked {
         self.clients[id].ahead = ahead;
         self.clients[id].request = Request {
             first: self.clients[id].caller().first,
             tenant: self.clients[id].tenant,
             queued_at_ns: self.now_ns,
             deadline_ns: self.now_ns.saturating_add(patience_ns),
+            turn_ns,
+            passed_until: 0,
         };
         if !self.enter(id)? {
             self.join(id, End::Back, self.queue_limit)?;

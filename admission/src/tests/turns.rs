@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::tasks::{admission_with, inside, is_in, poll};
 use crate::config::processors;
+use crate::cpu_time::CpuTime;
 use crate::kept::Kept;
 use crate::{Admission, Class, Config, Policy, Refused, Session, WaitKind};
 
@@ -47,6 +48,42 @@ fn in_its_turn_with(
     assert!(is_in(comes_back.as_mut()), "its turn begins");
     drop(comes_back);
     (admission, others, second, session)
+}
+
+/// The queue is told what a turn took of the processor: not what its thread slept, and nothing of a time when nobody waited.
+#[test]
+#[cfg_attr(miri, ignore)] // No processor time passes there.
+fn a_turn_takes_what_its_thread_works_while_others_wait() {
+    const WORK_NS: u64 = 2_000_000;
+    let scheduler = super::admission(Policy::Quantum, 1, 1);
+    let holder = scheduler.session();
+    for (works, others_wait) in [(true, true), (false, true), (true, false)] {
+        holder.enter().unwrap();
+        let (session, other) = (scheduler.session(), scheduler.session());
+        std::thread::scope(|scope| {
+            let took = scope.spawn(move || {
+                session.enter().unwrap();
+                if !others_wait {
+                    session.exit();
+                    session.enter().unwrap();
+                }
+                let began = CpuTime::now().unwrap();
+                while works && began.elapsed_ns().unwrap() < WORK_NS {}
+                std::thread::sleep(Duration::from_millis(3));
+                session.exit_for_good();
+                session.turn.take_time()
+            });
+            super::until_queued(&scheduler, 1);
+            if others_wait {
+                scope.spawn(move || other.enter().unwrap());
+                super::until_queued(&scheduler, 2);
+            }
+            holder.exit_for_good();
+            let took = took.join().unwrap();
+            assert_eq!(took >= WORK_NS, works && others_wait, "{took} ns");
+            assert_eq!(took == 0, !others_wait);
+        });
+    }
 }
 
 #[test]

@@ -105,6 +105,10 @@ pub struct Cli {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub reports: u32,
 
+    /// Each report joins so many rows with as many, and begins again; else there is one that is longer than the load
+    #[arg(long, value_name = "ROWS", requires = "reports", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub report_rows: Option<u32>,
+
     /// Statements are sent as text, and not prepared
     #[arg(long)]
     pub text: bool,
@@ -174,6 +178,7 @@ impl Plan {
                 buffer_pool_bytes: cli.buffer_pool.map_or(1 << 30, |bytes| bytes.0),
                 log_file_bytes: cli.log_file_size.0,
                 reports: cli.reports,
+                report_rows: cli.report_rows,
                 text: cli.text,
                 server_options: cli.set.clone(),
             },

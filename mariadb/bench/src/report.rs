@@ -61,7 +61,8 @@ fn head(results: &Results) -> String {
         settings.distribution,
         if settings.text { ", statements as text" } else { "" },
         if settings.reports > 0 {
-            format!(", {} reports beside the load", settings.reports)
+            let of = settings.report_rows.map(|rows| format!(" of {rows} rows joined with as many"));
+            format!(", {} reports{} beside the load", settings.reports, of.unwrap_or_default())
         } else {
             String::new()
         },

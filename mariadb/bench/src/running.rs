@@ -134,8 +134,8 @@ impl Running {
             return Measured { figures: Err(Error::Gone(last)), notes: Vec::new() };
         }
         self.signal(Signal::CONT);
-        let figures = self.beside_reports((round, workload), connections, settings);
         let mut notes = Vec::new();
+        let figures = self.beside_reports((round, workload), connections, settings, &mut notes);
         if let Ok(figures) = &figures {
             notes.extend(oddities(figures));
         }
@@ -152,13 +152,15 @@ impl Running {
         cell: (u32, Workload),
         connections: u32,
         settings: &Settings,
+        notes: &mut Vec<String>,
     ) -> Result<Figures> {
-        let reports = Reports::start(&self.server, settings.reports)?;
+        let reports = Reports::start(&self.server, settings.reports, settings.report_rows)?;
         let figures = self.under_load(cell, connections, settings);
         let ended = reports.end(&mut self.admin);
         // What ended the load may have ended them as well.
         let figures = figures?;
-        ended.map(|()| figures)
+        notes.extend(ended?);
+        Ok(figures)
     }
 
     fn under_load(

@@ -15,6 +15,8 @@ pub struct Settings {
     pub log_file_bytes: u64,
     /// Connections besides, with a report each that lasts as long as the cell.
     pub reports: u32,
+    /// So many rows joined with as many are a report, which begins again then.
+    pub report_rows: Option<u32>,
     /// Statements as text, instead of prepared ones.
     pub text: bool,
     /// Besides these, in the order given: names and values without dashes.

@@ -17,6 +17,7 @@ fn results(what: What) -> Results {
         distribution: "uniform".into(),
         buffer_pool_bytes: 1 << 30,
         reports: 0,
+        report_rows: None,
         text: false,
         log_file_bytes: 2 << 30,
         server_options: Vec::new(),
