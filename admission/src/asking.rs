@@ -190,7 +190,7 @@ impl Session {
         };
         self.place.set(Held::No);
         if outcome.is_ok_and(|state| state.policy() == Policy::Quantum) {
-            self.turn.time_runs();
+            self.turn.time_runs(self.admission.settings.quantum_ns());
         }
         outcome
     }

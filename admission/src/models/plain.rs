@@ -279,7 +279,7 @@ impl Plain {
             self.short_turn_ns = if short == 0.0 { turn } else { short * (1.0 + step) };
         }
         let short_ns = self.short_turn_ns as u64;
-        turn_ns.saturating_sub(4 * short_ns)
+        turn_ns.saturating_sub((4 * short_ns).max(10_000_000))
     }
 
     pub(super) fn exit(&mut self, leaver: Leaver, lease_over: bool, now_ns: u64) -> Tellings {

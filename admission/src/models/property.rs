@@ -58,7 +58,7 @@ fn time() -> impl Strategy<Value = u64> {
 
 /// What a turn took: mostly a little.
 fn turn() -> impl Strategy<Value = u64> {
-    prop_oneof![2 => Just(0), 4 => 5..10u64, 1 => 0..2000u64]
+    prop_oneof![2 => Just(0), 4 => 5..10u64, 1 => 0..100u64].prop_map(|ms| ms * 1_000_000)
 }
 
 /// Small ones, and one above the processors.

@@ -56,6 +56,7 @@ fn in_its_turn_with(
 fn a_turn_takes_what_its_thread_works_while_others_wait() {
     const WORK_NS: u64 = 2_000_000;
     let scheduler = super::admission(Policy::Quantum, 1, 1);
+    scheduler.reconfigure(Config { quantum: Duration::from_millis(1), ..scheduler.config() }).unwrap();
     let holder = scheduler.session();
     for (works, others_wait) in [(true, true), (false, true), (true, false)] {
         holder.enter().unwrap();
