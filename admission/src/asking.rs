@@ -66,13 +66,16 @@ impl Asking {
             tenant: session.tenant().0,
             queued_at_ns: self.queued_at_ns,
             deadline_ns: self.deadline_ns,
-            turn_ns: session.turn.take_time(),
-            passed_until: 0,
+            turn_ns: if caller.first { 0 } else { session.turn.untold_ns(self.queued_at_ns) },
+            passed_until_ns: 0,
         };
         session.node.parker.prepare();
         let (joined, wake) = admission.core.join(&session.node, request, (caller, end), queue_limit);
         admission.wake(wake);
         if let Joined::Queued(state) = joined {
+            if !caller.first {
+                session.turn.told();
+            }
             admission.metrics.saw_queue(state);
             admission.watchdog.rouse();
             return Next::Sleep;
@@ -169,11 +172,13 @@ impl Session {
         let (asking, mut next) = Asking::begin(self, deadline, ahead);
         let deadline = asking.deadline(self);
         let parker = &self.node.parker;
+        let mut queued = false;
         let outcome = loop {
             next = match next {
                 Next::Enter(state) => break Ok(state),
                 Next::Refuse(why) => break Err(why),
                 Next::Sleep => {
+                    queued = true;
                     call_later_ones();
                     match parker.park(deadline) {
                         Some(verdict) => asking.on(self, verdict),
@@ -189,7 +194,7 @@ impl Session {
             }
         };
         self.place.set(Held::No);
-        if outcome.is_ok_and(|state| state.policy() == Policy::Quantum) {
+        if queued && outcome.is_ok_and(|state| state.policy() == Policy::Quantum) {
             self.turn.time_runs(self.admission.settings.quantum_ns());
         }
         outcome

@@ -231,7 +231,9 @@ impl Core {
                 Err(seen) => old = seen,
             }
         };
-        waiting.push(Arc::clone(node), request, end);
+        // Under another policy the order is as it says.
+        let turn_ns = if queued.policy() == Policy::Quantum { request.turn_ns } else { 0 };
+        waiting.push(Arc::clone(node), Request { turn_ns, ..request }, end);
         (Joined::Queued(queued), self.fill(&mut waiting, request.queued_at_ns))
     }
 

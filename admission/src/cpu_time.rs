@@ -5,7 +5,6 @@ use std::cell::Cell;
 /// A reading of the running thread's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CpuTime {
-    /// Whose clock it is.
     thread: usize,
     ns: u64,
 }
@@ -19,6 +18,11 @@ impl CpuTime {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         let ns = u64::try_from(time.tv_sec).ok()? * 1_000_000_000 + u64::try_from(time.tv_nsec).ok()?;
         Some(CpuTime { thread: this_thread(), ns })
+    }
+
+    /// Whose clock it is.
+    pub(crate) fn thread(self) -> usize {
+        self.thread
     }
 
     /// The time since, if it is this thread's clock: a session can go from one thread to another, as in a pool.

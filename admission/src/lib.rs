@@ -170,6 +170,7 @@ mod cancel;
 mod config;
 mod core;
 mod cpu_time;
+mod debts;
 mod delay;
 mod futex_hash;
 mod kept;

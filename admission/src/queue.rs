@@ -40,15 +40,28 @@ pub(crate) struct Request {
     pub(crate) queued_at_ns: u64,
     /// When it gives up, ns since the scheduler was made.
     pub(crate) deadline_ns: u64,
-    /// The processor time of its last turn, ns, and later what it owes of that: see [`crate::waiting`]. 0 if it is not known.
+    /// The processor time of its last turns, ns, 0 if it is not known. In the queue: what it owes of that; see [`crate::debts`].
     pub(crate) turn_ns: u64,
-    /// It is passed over for that until the queue has served so many sessions, ever. The queue sets it.
-    pub(crate) passed_until: u64,
+    /// Until then it may be passed over for that, ns since the scheduler was made. The queue sets it.
+    pub(crate) passed_until_ns: u64,
 }
 
 impl Request {
     /// No deadline.
     pub(crate) const NEVER: u64 = u64::MAX;
+
+    /// Of the normal class, and without anything special.
+    #[cfg(test)]
+    pub(crate) const fn of_nobody() -> Self {
+        Request {
+            first: false,
+            tenant: 0,
+            queued_at_ns: 0,
+            deadline_ns: Self::NEVER,
+            turn_ns: 0,
+            passed_until_ns: 0,
+        }
+    }
 }
 
 struct Links {
@@ -166,13 +179,18 @@ impl List {
         NonNull::new(self.head.cast_mut()).map(|node| unsafe { self.unlink(node) })
     }
 
-    /// Puts the one that waits longest behind the others. False if there are none.
-    pub(crate) fn rotate(&mut self) -> bool {
-        let rotates = self.head != self.tail;
-        if rotates && let Some(front) = self.pop_front() {
-            self.push_back(front);
+    /// Puts the one at the head behind the others.
+    pub(crate) fn rotate(&mut self) {
+        if let Some(head) = self.pop_front() {
+            self.push_back(head);
         }
-        rotates
+    }
+
+    /// Puts the one at the tail before the others.
+    pub(crate) fn rotate_back(&mut self) {
+        if let Some(tail) = self.pop_back() {
+            self.push_front(tail);
+        }
     }
 
     /// Takes the one that came last.
@@ -248,9 +266,16 @@ mod tests {
         let nodes: Vec<_> = (0..50).map(|_| Node::new()).collect();
         let mut idle: VecDeque<usize> = (0..nodes.len()).collect();
         for step in 0..600u32 {
-            if step % 7 == 0 {
-                assert_eq!(list.rotate(), model.len() > 1);
-                model.rotate_left(usize::from(model.len() > 1));
+            match step % 14 {
+                0 => {
+                    list.rotate();
+                    model.rotate_left(usize::from(!model.is_empty()));
+                }
+                7 => {
+                    list.rotate_back();
+                    model.rotate_right(usize::from(!model.is_empty()));
+                }
+                _ => {}
             }
             // A fixed mix of the operations that fills and drains the list several times.
             match (step / 60 + step * step) % 6 {

@@ -313,6 +313,7 @@ impl Session {
         // Without a limit the word does not change, so reading it costs no other session anything.
         if guess.unlimited() && core.state().unlimited() {
             add(&self.counters.entered_at_once, 1);
+            self.turn.keeps_nobody_out();
             self.take(Held::Uncounted, self.admission.settings.tickets());
             return true;
         }
@@ -328,9 +329,10 @@ impl Session {
     /// It entered as a newcomer; `state` is the word as it is then.
     #[inline]
     pub(crate) fn has_overtaken(&self, state: State) {
-        if state.queued() == 0 {
-            self.turn.keeps_nobody_out();
-        } else if state.policy() == Policy::Quantum && self.class.get() == Class::Normal && !self.turn.loops()
+        if state.queued() != 0
+            && state.policy() == Policy::Quantum
+            && self.class.get() == Class::Normal
+            && !self.turn.loops()
         {
             self.admission.overtaking.used();
         }
@@ -414,16 +416,17 @@ impl Session {
     /// when it comes back, unless [`Session::end_turn`] says otherwise.
     #[inline]
     pub(crate) fn hand_over(&self, for_good: bool) {
-        if !for_good && let Some(state) = self.keep() {
-            self.last_seen.set(state);
-            return;
-        }
         let seen = self.last_seen.get();
-        let left = if seen.queued() == 0 { self.admission.core.try_leave(seen) } else { None };
-        match left {
-            Some(state) => self.last_seen.set(state),
-            None => self.leave_and_wake(for_good),
+        let left = match if for_good { None } else { self.keep() } {
+            Some(state) => Some(state),
+            None if seen.queued() == 0 => self.admission.core.try_leave(seen),
+            None => None,
+        };
+        let Some(state) = left else { return self.leave_and_wake(for_good) };
+        if state.queued() == 0 {
+            self.turn.keeps_nobody_out();
         }
+        self.last_seen.set(state);
     }
 
     /// Leaves its place with its processor, if nobody misses it meanwhile.

@@ -121,14 +121,7 @@ fn flifo_lets_a_newcomer_in_exactly_while_a_woken_thread_is_pending() {
     let enter = || core.try_enter(core.state(), Caller::NEWCOMER);
     assert!(enter().is_some());
     assert!(enter().is_none(), "the limit is reached and nobody is pending");
-    let request = Request {
-        first: false,
-        tenant: 0,
-        queued_at_ns: 0,
-        deadline_ns: Request::NEVER,
-        turn_ns: 0,
-        passed_until: 0,
-    };
+    let request = Request::of_nobody();
     assert!(matches!(core.join(&node, request, (Caller::NEWCOMER, End::Back), 0).0, Joined::Queued(_)));
     assert!(core.try_leave(core.state()).is_none());
     let (Wake::Granted(mut woken), _) =

@@ -7,21 +7,23 @@
 //! A wait that gives the place up, as for a disk, is no time of the turn: others have the place meanwhile. Else a
 //! statement that reads from a disk would use up a turn, and queue each time.
 //!
-//! A session that was away for a quantum or longer, and as long as its turn took, with its client or at its own work, is a newcomer: it
+//! A session that was away for a quantum or longer, with its client or at its own work, is a newcomer: it
 //! may overtake while woken threads do not run yet, as under `flifo`, and its exit hands its place on, since
 //! it will not be back soon.
 //!
 //! The clock is read only while somebody waits, and by who leaves for good.
 //!
-//! A statement cannot be interrupted, so a turn can be far longer than a quantum. What it took of the processor is told to the
-//! queue when the session comes back ([`crate::waiting`]), where the quantum is a millisecond or longer. For shorter ones that would
-//! cost too much; those who have them in mind have small statements, or take tickets within them. Tasks go from thread to thread, so nothing is told of theirs.
+//! A statement cannot be interrupted, so a turn can be far longer than a quantum. What those of a thread took of the processor, from when it
+//! came in through the queue, is told to the queue when it comes back ([`crate::debts`]), unless it was away for as long, or somebody
+//! found the queue empty since. Turns are timed where the quantum is a millisecond or longer: for shorter ones that would cost too much,
+//! and who sets one has short statements in mind, or takes tickets within them. Nothing is known of sessions that go from thread to thread, as
+//! tasks do and connections in a pool of threads: their threads work for others in between.
 
 use std::cell::Cell;
 
 use crate::cpu_time::CpuTime;
 
-/// Shorter turns are not timed, ns: reading a thread's clock twice takes half a microsecond, a hundredth of the usual 50.
+/// Turns are timed under quanta of this length or longer, ns: reading a thread's clock twice takes half a microsecond.
 const TIMED_NS_MIN: u64 = 1_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,25 +40,28 @@ enum Phase {
 /// Where a session is in its turn.
 pub(crate) struct Turn {
     phase: Cell<Phase>,
-    /// It came back sooner than a quantum after its last turn, or than after as long as that took.
+    /// It came back sooner than a quantum after its last turn.
     loops: Cell<bool>,
-    time: Cell<Time>,
-}
-
-/// The processor time of a turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Time {
-    /// Not known, or nobody's loss.
-    Unknown,
-    /// The thread's clock when it came in through the queue.
-    Runs(CpuTime),
-    /// What the turn that is over took, ns.
-    Took(u64),
+    /// The thread's clock when it came in through the queue, while its turn is timed.
+    began: Cell<Option<CpuTime>>,
+    /// The processor time of turns that are over, and not told to the queue, ns.
+    took_ns: Cell<u64>,
+    /// Whose clock it was last; 0 before.
+    thread: Cell<usize>,
+    /// It has been on several threads.
+    migrates: Cell<bool>,
 }
 
 impl Turn {
     pub(crate) fn new() -> Self {
-        Turn { phase: Cell::new(Phase::Waits), loops: Cell::new(false), time: Cell::new(Time::Unknown) }
+        Turn {
+            phase: Cell::new(Phase::Waits),
+            loops: Cell::new(false),
+            began: Cell::new(None),
+            took_ns: Cell::new(0),
+            thread: Cell::new(0),
+            migrates: Cell::new(false),
+        }
     }
 
     /// It wants to enter while others wait: whether it may overtake them.
@@ -66,13 +71,12 @@ impl Turn {
             Phase::In(_) => true,
             Phase::Away(since_ns) => {
                 let now_ns = now_ns();
-                let loops = now_ns.saturating_sub(since_ns) < quantum_ns.max(self.took_ns());
-                self.loops.set(loops);
-                if !loops {
-                    self.time.set(Time::Unknown);
+                self.loops.set(now_ns.saturating_sub(since_ns) < quantum_ns);
+                let overtakes = !self.loops.get() && self.untold_ns(now_ns) == 0;
+                if overtakes {
                     self.phase.set(Phase::In(now_ns));
                 }
-                !loops
+                overtakes
             }
         }
     }
@@ -95,30 +99,38 @@ impl Turn {
         self.phase.set(Phase::In(now_ns));
     }
 
-    /// It came in through the queue, on this thread.
+    /// It came in through the queue, on this thread: the turn is timed from now on, if it is not already.
     pub(crate) fn time_runs(&self, quantum_ns: u64) {
-        let began = if quantum_ns < TIMED_NS_MIN { None } else { CpuTime::now() };
-        self.time.set(began.map_or(Time::Unknown, Time::Runs));
+        if quantum_ns < TIMED_NS_MIN || self.migrates.get() || self.began.get().is_some() {
+            return;
+        }
+        let began = CpuTime::now();
+        let thread = began.map_or(0, CpuTime::thread);
+        let before = self.thread.replace(thread);
+        self.migrates.set(before != 0 && before != thread);
+        self.began.set(began.filter(|_| !self.migrates.get()));
     }
 
-    /// It came in while nobody waited: what it takes, and took, is nobody's loss.
+    /// Nobody waits: what it took is nobody's loss.
     #[inline]
     pub(crate) fn keeps_nobody_out(&self) {
-        self.time.set(Time::Unknown);
+        self.began.set(None);
+        self.took_ns.set(0);
     }
 
-    /// The processor time of the turn that is over, ns, told once; 0 if it is not known.
-    pub(crate) fn take_time(&self) -> u64 {
-        let ns = self.took_ns();
-        self.time.set(Time::Unknown);
-        ns
-    }
-
-    fn took_ns(&self) -> u64 {
-        match self.time.get() {
-            Time::Took(ns) => ns,
-            Time::Unknown | Time::Runs(_) => 0,
+    /// The processor time of its turns, of which the queue has not been told, ns. 0 if it is not known, or it was away for as long.
+    pub(crate) fn untold_ns(&self, now_ns: u64) -> u64 {
+        if let Phase::Away(since_ns) = self.phase.get()
+            && now_ns.saturating_sub(since_ns) >= self.took_ns.get()
+        {
+            self.took_ns.set(0);
         }
+        self.took_ns.get()
+    }
+
+    /// The queue has been told.
+    pub(crate) fn told(&self) {
+        self.took_ns.set(0);
     }
 
     /// It leaves while others wait: whether it comes back within its turn.
@@ -141,8 +153,9 @@ impl Turn {
     /// It leaves, and its turn is over, whatever is left of it.
     pub(crate) fn end(&self, now_ns: u64) {
         self.phase.set(Phase::Away(now_ns));
-        if let Time::Runs(since) = self.time.get() {
-            self.time.set(since.elapsed_ns().map_or(Time::Unknown, Time::Took));
+        if let Some(began) = self.began.take() {
+            let took_ns = began.elapsed_ns().unwrap_or(0);
+            self.took_ns.set(self.took_ns.get().saturating_add(took_ns));
         }
     }
 
@@ -182,15 +195,36 @@ mod tests {
     }
 
     #[test]
-    fn after_a_long_turn_one_must_be_away_as_long_to_be_a_newcomer() {
-        let turn = Turn::new();
-        for (away_ns, overtakes) in [(100, true), (400, false), (500, true)] {
+    fn who_took_long_must_be_away_as_long_to_owe_nothing() {
+        for (away_ns, owes) in [(50, true), (400, true), (500, false)] {
+            let turn = Turn::new();
             turn.begin(0);
             assert!(!turn.leave(1000, QUANTUM_NS));
-            turn.time.set(if away_ns > 100 { Time::Took(500) } else { Time::Unknown });
-            assert_eq!(turn.may_overtake(|| 1000 + away_ns, QUANTUM_NS), overtakes, "{away_ns}");
-            assert_eq!(turn.take_time(), if overtakes { 0 } else { 500 });
+            turn.took_ns.set(500);
+            assert_eq!(turn.may_overtake(|| 1000 + away_ns, QUANTUM_NS), !owes, "{away_ns}");
+            assert_eq!(turn.loops(), away_ns < QUANTUM_NS);
+            assert_eq!(turn.untold_ns(1000 + away_ns), if owes { 500 } else { 0 });
         }
+    }
+
+    #[test]
+    fn who_goes_from_thread_to_thread_is_not_timed() {
+        let turn = Turn::new();
+        turn.time_runs(TIMED_NS_MIN - 1);
+        assert_eq!(turn.began.get(), None);
+        turn.time_runs(TIMED_NS_MIN);
+        let began = turn.began.get();
+        assert!(began.is_some() || cfg!(miri));
+        turn.time_runs(TIMED_NS_MIN);
+        assert_eq!(turn.began.get(), began, "it goes on");
+        turn.end(0);
+        let turn = std::thread::spawn(move || {
+            turn.time_runs(TIMED_NS_MIN);
+            turn
+        });
+        let turn = turn.join().unwrap();
+        turn.time_runs(TIMED_NS_MIN);
+        assert_eq!(turn.began.get(), None);
     }
 
     #[test]

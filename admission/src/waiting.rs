@@ -4,10 +4,7 @@
 //! - Others are served tenant by tenant with stride scheduling (Waldspurger and Weihl, 1995): a tenant's
 //!   pass grows by 1 / weight for each place it gets, and the tenant with the lowest pass is next. In
 //!   floating point: integer division would favour tenants of small weight.
-//! - Within a tenant they take turns by the time these took: deficit round robin (Shreedhar and Varghese, 1995). A statement
-//!   cannot be interrupted, so a turn ends when it has taken what it took; who took far more than others ([`SHORT_TURNS_FREE`])
-//!   goes to the tail again, once for each turn of the short kind that it owes. Else those with long statements would have the
-//!   processors. What a short turn is, the queue learns from those who come: one time in ten it is shorter.
+//! - Within a tenant they are served in order, but for those who owe others time ([`crate::debts`]).
 //! - So that holders of locks cannot keep the others out for ever, every fourth place at the latest goes
 //!   to one of the others once the one that waits longest is older than `promote_after`.
 //!
@@ -15,24 +12,12 @@
 
 use std::sync::Arc;
 
+use crate::debts::{Debts, NEVER_PASSES};
 use crate::queue::{List, Node, Request};
 use crate::rule::End;
 
 /// After so many places for the first class in a row, one of the others that is old enough is promoted.
 const FIRST_IN_A_ROW: u32 = 3;
-
-/// So many times a short turn are no debt, nor is this time, ns: some take longer than others by chance, and a virtual processor that
-/// is taken away runs on by its own clock.
-const SHORT_TURNS_FREE: u64 = 4;
-const FREE_NS: u64 = 10_000_000;
-/// Whatever one owes, it is passed over for no longer than so many others need to be served: else who asks for a little after a
-/// report of an hour would wait for an hour.
-const PASSED_BY_MAX: u64 = 4096;
-/// So many are sent to the tail at most before one is served, whatever it owes: the lock is held meanwhile.
-const PASSED_OVER_MAX: u32 = 16;
-/// The estimate of a short turn grows by this part of itself with each turn that was longer, and shrinks by nine times as much
-/// with each that was shorter: it rests where one in ten is.
-const SHORT_TURN_STEP: f64 = 1.0 / 256.0;
 
 /// Beyond it passes are counted from 0 again: only their differences matter, and a stride must not be lost
 /// in rounding.
@@ -64,17 +49,9 @@ pub(crate) struct Waiting {
     pub(crate) promoted: u64,
     /// Sessions taken out to get a place.
     pub(crate) served: u64,
-    /// A turn that is shorter than nine in ten, ns; 0 until one is known.
-    short_turn_ns: f64,
+    debts: Debts,
     /// No deadline in the queue is earlier, ns. It may be that of one that has left.
     earliest_ns: u64,
-}
-
-impl Request {
-    /// Whether it owes others turns, when so many sessions have been served.
-    fn is_passed_over(&self, served: u64) -> bool {
-        self.turn_ns != 0 && served < self.passed_until
-    }
 }
 
 impl Waiting {
@@ -90,7 +67,7 @@ impl Waiting {
             lock_waiters_max: 0,
             promoted: 0,
             served: 0,
-            short_turn_ns: 0.0,
+            debts: Debts::new(),
             earliest_ns: Request::NEVER,
         }
     }
@@ -107,8 +84,9 @@ impl Waiting {
             request.tenant = 0;
         }
         self.earliest_ns = self.earliest_ns.min(request.deadline_ns);
-        request.turn_ns = if request.first { 0 } else { self.owed_ns(request.turn_ns) };
-        request.passed_until = self.served + PASSED_BY_MAX;
+        if !request.first {
+            self.debts.note(&mut request, self.tau_ns);
+        }
         // SAFETY: `&mut self` means that the caller holds the lock.
         unsafe { node.set_request(Some(request)) };
         let tenant = &mut self.tenants[request.tenant as usize];
@@ -121,22 +99,6 @@ impl Waiting {
             End::Back => list.push_back(node),
             End::Front => list.push_front(node),
         }
-    }
-
-    /// What one owes whose last turn took so long, ns. 0 if that is not known, or it owes nothing.
-    fn owed_ns(&mut self, turn_ns: u64) -> u64 {
-        if turn_ns == 0 {
-            return 0;
-        }
-        let turn = turn_ns as f64;
-        let short = match self.short_turn_ns {
-            0.0 => turn,
-            short if turn < short => short * (1.0 - 9.0 * SHORT_TURN_STEP),
-            short => short * (1.0 + SHORT_TURN_STEP),
-        };
-        self.short_turn_ns = short;
-        let short_ns = short as u64;
-        turn_ns.saturating_sub(FREE_NS.max(SHORT_TURNS_FREE * short_ns))
     }
 
     /// Unlinks a node if it is in the queue.
@@ -159,7 +121,8 @@ impl Waiting {
         !self.first.is_empty()
     }
 
-    /// When the one that is next of those who wait longest joined; `None` if nobody waits.
+    /// When the one that waits longest joined, of those at the heads: one that was passed over stands behind others that came later. `None` if
+    /// nobody waits.
     pub(crate) fn oldest_ns(&self) -> Option<u64> {
         let normal = self.tenants.iter().filter_map(|tenant| queued_at_ns(&tenant.list)).min();
         queued_at_ns(&self.first).into_iter().chain(normal).min()
@@ -167,11 +130,16 @@ impl Waiting {
 
     /// Takes the next.
     pub(crate) fn pop(&mut self, end: End, now_ns: u64) -> Option<Arc<Node>> {
+        self.take(end, now_ns, now_ns)
+    }
+
+    /// As at `now_ns`; those who owe are passed over as at `passes_ns`.
+    fn take(&mut self, end: End, now_ns: u64, passes_ns: u64) -> Option<Arc<Node>> {
         let node = if !self.has_first() {
-            self.pop_normal(end)
+            self.pop_normal(end, passes_ns)
         } else if self.promotes(now_ns) {
-            // By age, also where the queue is a stack.
-            self.pop_normal(End::Front)
+            // By age, also where the queue is a stack, and whatever it owes.
+            self.pop_normal(End::Front, NEVER_PASSES)
         } else {
             self.first_in_a_row = self.first_in_a_row.saturating_add(1);
             self.first.pop_front()
@@ -193,17 +161,14 @@ impl Waiting {
         promotes
     }
 
-    fn pop_normal(&mut self, end: End) -> Option<Arc<Node>> {
+    fn pop_normal(&mut self, end: End, passes_ns: u64) -> Option<Arc<Node>> {
         let waiting = self.tenants.iter_mut().filter(|tenant| !tenant.list.is_empty());
         let tenant = waiting.min_by(|a, b| a.pass.total_cmp(&b.pass))?;
         self.pass = tenant.pass;
         tenant.pass += tenant.stride;
         self.first_in_a_row = 0;
         let node = match end {
-            End::Front => {
-                pass_over_debtors(&mut tenant.list, self.short_turn_ns as u64, self.served);
-                tenant.list.pop_front()
-            }
+            End::Front => self.debts.pop_front(&mut tenant.list, passes_ns),
             End::Back => tenant.list.pop_back(),
         };
         if self.pass > PASS_MAX {
@@ -218,7 +183,7 @@ impl Waiting {
     /// Takes all that are in the queue.
     pub(crate) fn take_all(&mut self) -> List {
         let mut all = List::new();
-        while let Some(node) = self.pop(End::Front, 0) {
+        while let Some(node) = self.take(End::Front, 0, NEVER_PASSES) {
             all.push_back(node);
         }
         all
@@ -255,23 +220,6 @@ impl Waiting {
     }
 }
 
-/// Sends those who owe time to the tail, until the one at the head owes none.
-fn pass_over_debtors(list: &mut List, short_turn_ns: u64, served: u64) {
-    for _ in 0..PASSED_OVER_MAX {
-        // SAFETY: lists are reached through `Waiting`, whose owner holds the lock.
-        let debtor = list.front().and_then(|node| unsafe { Some((node, node.request()?)) });
-        let Some((node, request)) = debtor.filter(|(_, request)| request.is_passed_over(served)) else {
-            return;
-        };
-        let left_ns = request.turn_ns.saturating_sub(short_turn_ns);
-        // SAFETY: as above.
-        unsafe { node.set_request(Some(Request { turn_ns: left_ns, ..request })) };
-        if !list.rotate() {
-            return;
-        }
-    }
-}
-
 fn queued_at_ns(list: &List) -> Option<u64> {
     // SAFETY: lists are reached through `Waiting`, whose owner holds the lock.
     list.front().and_then(|node| unsafe { node.request() }).map(|request| request.queued_at_ns)
@@ -282,7 +230,7 @@ mod tests {
     use super::*;
 
     fn request(first: bool, tenant: u32, queued_at_ns: u64) -> Request {
-        Request { first, tenant, queued_at_ns, deadline_ns: Request::NEVER, turn_ns: 0, passed_until: 0 }
+        Request { first, tenant, queued_at_ns, ..Request::of_nobody() }
     }
 
     fn name(nodes: &[Arc<Node>], node: Option<Arc<Node>>) -> Option<usize> {
@@ -326,64 +274,6 @@ mod tests {
             let fair = 1000.0 * weight / weights.iter().sum::<f64>();
             assert!((got - fair).abs() <= 2.0, "got {got}, fair is {fair}");
         }
-    }
-
-    /// Who comes back at once, each time after a turn of its own length, gets as much time as the others.
-    #[test]
-    fn long_turns_are_paid_for_in_rounds() {
-        // Ten with turns of about 5, one with 40 and two with 100.
-        let lengths: Vec<u64> =
-            (0..13).map(|n| [5, 40, 100][usize::from(n > 9) + usize::from(n > 10)]).collect();
-        let nodes: Vec<_> = lengths.iter().map(|_| Node::new()).collect();
-        let mut waiting = Waiting::new();
-        for node in &nodes {
-            waiting.push(Arc::clone(node), request(false, 0, 0), End::Back);
-        }
-        let mut time = vec![0; nodes.len()];
-        for place in 0..20_000 {
-            let next = name(&nodes, waiting.pop(End::Front, 0)).unwrap();
-            // Some of the short ones are twice as long.
-            let turn_ns = 1_000_000 * lengths[next] * if next < 10 && place % 5 == 0 { 2 } else { 1 };
-            time[next] += turn_ns;
-            let request = Request { turn_ns, ..request(false, 0, 0) };
-            waiting.push(Arc::clone(&nodes[next]), request, End::Back);
-        }
-        let short = time[..10].iter().sum::<u64>() / 10;
-        for long in &time[10..] {
-            assert!((short / 2..=short * 3).contains(long), "{time:?}");
-        }
-    }
-
-    #[test]
-    fn however_much_all_of_them_owe_somebody_is_served() {
-        let nodes: Vec<_> = (0..100).map(|_| Node::new()).collect();
-        let mut waiting = Waiting::new();
-        waiting.short_turn_ns = 1e7;
-        for node in &nodes {
-            waiting.push(Arc::clone(node), Request { turn_ns: 1 << 60, ..request(false, 0, 0) }, End::Back);
-        }
-        let mut served: Vec<_> =
-            (0..100).map(|_| name(&nodes, waiting.pop(End::Front, 0)).unwrap()).collect();
-        assert_eq!(served[0], 16, "sixteen were passed over");
-        served.sort_unstable();
-        assert_eq!(served, (0..100).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn whatever_one_owes_it_is_served_at_last() {
-        let (debtor, other) = (Node::new(), Node::new());
-        let mut waiting = Waiting::new();
-        waiting.short_turn_ns = 1e7;
-        waiting.push(Arc::clone(&debtor), Request { turn_ns: 1 << 60, ..request(false, 0, 0) }, End::Back);
-        let mut passed_by = 0;
-        loop {
-            waiting.push(Arc::clone(&other), request(false, 0, 0), End::Back);
-            if Arc::ptr_eq(&waiting.pop(End::Front, 0).unwrap(), &debtor) {
-                break;
-            }
-            passed_by += 1;
-        }
-        assert_eq!(passed_by, PASSED_BY_MAX);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use crate::Policy;
 use crate::config::half;
+use crate::debts::Debts;
 use crate::queue::Request;
 use crate::rule::End;
 use crate::rule::Leaver;
@@ -72,8 +73,7 @@ pub(super) struct Plain {
     tenants: Vec<Tenant>,
     pass: f64,
     first_in_a_row: u32,
-    short_turn_ns: f64,
-    served: u64,
+    debts: Debts,
 }
 
 impl Plain {
@@ -96,8 +96,7 @@ impl Plain {
             tenants: vec![Tenant { waiters: VecDeque::new(), weight: 1.0, pass: 0.0 }],
             pass: 0.0,
             first_in_a_row: 0,
-            short_turn_ns: 0.0,
-            served: 0,
+            debts: Debts::new(),
         }
     }
 
@@ -252,8 +251,12 @@ impl Plain {
         if queue_limit != 0 && self.queued() >= queue_limit {
             return (Joined::Full, self.offer_free_places(request.queued_at_ns));
         }
-        let owed_ns = if request.first { 0 } else { self.owed_ns(request.turn_ns) };
-        let owing = Request { turn_ns: owed_ns, passed_until: self.served + 4096, ..request };
+        let mut owing = request;
+        if self.policy != Policy::Quantum {
+            owing.turn_ns = 0;
+        } else if !request.first {
+            self.debts.note(&mut owing, self.tau_ns);
+        }
         let (waiter, pass) = (Waiter { id, request: owing }, self.pass);
         let list = if request.first {
             &mut self.first
@@ -269,17 +272,6 @@ impl Plain {
             End::Front => list.push_front(waiter),
         }
         (Joined::Queued, self.offer_free_places(request.queued_at_ns))
-    }
-
-    /// What a turn of that length leaves to be owed.
-    fn owed_ns(&mut self, turn_ns: u64) -> u64 {
-        let (turn, short) = (turn_ns as f64, self.short_turn_ns);
-        if turn_ns != 0 {
-            let step = if turn < short { -9.0 / 256.0 } else { 1.0 / 256.0 };
-            self.short_turn_ns = if short == 0.0 { turn } else { short * (1.0 + step) };
-        }
-        let short_ns = self.short_turn_ns as u64;
-        turn_ns.saturating_sub((4 * short_ns).max(10_000_000))
     }
 
     pub(super) fn exit(&mut self, leaver: Leaver, lease_over: bool, now_ns: u64) -> Tellings {
@@ -360,16 +352,15 @@ impl Plain {
     }
 
     fn disperse(&mut self) -> Tellings {
-        (0..self.queued()).map(|_| (self.next_of(End::Front, 0), Told::Retry)).collect()
+        (0..self.queued()).map(|_| (self.next_of(End::Front, 0, false), Told::Retry)).collect()
     }
 
     /// Takes the next out of the queue.
     fn next(&mut self, now_ns: u64) -> Id {
-        self.next_of(if self.policy == Policy::Lifo { End::Back } else { End::Front }, now_ns)
+        self.next_of(if self.policy == Policy::Lifo { End::Back } else { End::Front }, now_ns, true)
     }
 
-    fn next_of(&mut self, mut end: End, now_ns: u64) -> Id {
-        self.served += 1;
+    fn next_of(&mut self, mut end: End, now_ns: u64, mut passes: bool) -> Id {
         if self.has_first() {
             let fronts = self.tenants.iter().filter_map(|tenant| tenant.waiters.front());
             let oldest_ns = fronts.map(|waiter| waiter.request.queued_at_ns).min();
@@ -379,7 +370,7 @@ impl Plain {
                 return self.first.pop_front().unwrap().id;
             }
             self.promoted += 1;
-            end = End::Front;
+            (end, passes) = (End::Front, false);
         }
         self.first_in_a_row = 0;
         let waiting = self.tenants.iter_mut().filter(|tenant| !tenant.waiters.is_empty());
@@ -387,18 +378,26 @@ impl Plain {
         self.pass = tenant.pass;
         tenant.pass += 1.0 / tenant.weight;
         match end {
+            End::Front if !passes => tenant.waiters.pop_front().unwrap().id,
             End::Front => {
-                for _ in 0..16 {
-                    let owes = tenant.waiters[0].request.turn_ns != 0
-                        && self.served <= tenant.waiters[0].request.passed_until;
-                    if tenant.waiters.len() == 1 || !owes {
-                        break;
-                    }
-                    let debtor = &mut tenant.waiters[0].request;
-                    debtor.turn_ns = debtor.turn_ns.saturating_sub(self.short_turn_ns as u64);
-                    tenant.waiters.rotate_left(1);
+                // Those of the first sixteen that stand before one who owes nothing go behind the others, and owe less; if all
+                // of them owe, the first is served nevertheless.
+                let owes =
+                    |waiter: &Waiter| waiter.request.turn_ns != 0 && now_ns < waiter.request.passed_until_ns;
+                let debtors = tenant.waiters.iter().take(16).take_while(|waiter| owes(waiter)).count();
+                let mut passed: VecDeque<_> = tenant.waiters.drain(..debtors).collect();
+                for waiter in &mut passed {
+                    let usual_ns = self.debts.usual_ns();
+                    waiter.request.turn_ns = waiter.request.turn_ns.saturating_sub(usual_ns);
                 }
-                tenant.waiters.pop_front().unwrap().id
+                if debtors == 16 || tenant.waiters.is_empty() {
+                    passed.append(&mut tenant.waiters);
+                    tenant.waiters = passed;
+                    return tenant.waiters.pop_front().unwrap().id;
+                }
+                let next = tenant.waiters.pop_front();
+                tenant.waiters.append(&mut passed);
+                next.unwrap().id
             }
             End::Back => tenant.waiters.pop_back().unwrap().id,
         }

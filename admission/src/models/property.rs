@@ -139,14 +139,7 @@ type Checked = Result<(), TestCaseError>;
 
 impl World {
     fn new(policy: Policy, limit: u32, processors: u32) -> Self {
-        let request = Request {
-            first: false,
-            tenant: 0,
-            queued_at_ns: 0,
-            deadline_ns: Request::NEVER,
-            turn_ns: 0,
-            passed_until: 0,
-        };
+        let request = Request::of_nobody();
         let client = |_| Client {
             node: Node::new(),
             at: Where::Outside,
@@ -292,7 +285,7 @@ impl World {
             queued_at_ns: self.now_ns,
             deadline_ns: self.now_ns.saturating_add(patience_ns),
             turn_ns,
-            passed_until: 0,
+            passed_until_ns: 0,
         };
         if !self.enter(id)? {
             self.join(id, End::Back, self.queue_limit)?;

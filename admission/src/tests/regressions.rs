@@ -14,14 +14,7 @@ use crate::rule::Leaver;
 use crate::state::{Caller, LIMIT_MAX};
 use crate::{Class, Config, Policy, Refused, Session, WaitKind};
 
-const REQUEST: Request = Request {
-    first: false,
-    tenant: 0,
-    queued_at_ns: 0,
-    deadline_ns: Request::NEVER,
-    turn_ns: 0,
-    passed_until: 0,
-};
+const REQUEST: Request = Request::of_nobody();
 
 fn join(core: &Core, node: &Arc<Node>) {
     let (joined, wake) = core.join(node, REQUEST, (Caller::NEWCOMER, End::Back), 0);

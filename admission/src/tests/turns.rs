@@ -72,7 +72,7 @@ fn a_turn_takes_what_its_thread_works_while_others_wait() {
                 while works && began.elapsed_ns().unwrap() < WORK_NS {}
                 std::thread::sleep(Duration::from_millis(3));
                 session.exit_for_good();
-                session.turn.take_time()
+                session.turn.untold_ns(0)
             });
             super::until_queued(&scheduler, 1);
             if others_wait {

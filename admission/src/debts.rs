@@ -1,0 +1,214 @@
+//! Turns by time: who took far more of the processor than others lets them pass.
+//!
+//! A statement cannot be interrupted, so a turn takes what it takes, and in a plain round robin those with long statements have
+//! the processors. So this is deficit round robin (Shreedhar and Varghese, 1995): one that comes to the head of the queue, and owes
+//! for its last turn, goes to the tail instead, and owes a usual turn less. What a usual turn is, the queue learns from those who
+//! come.
+//!
+//! Those who owe nothing keep their order. While all of those at the head owe, they are served in order. Nobody is passed over for longer
+//! than [`PASSED_FOR_NS`], nor for more than half of its time until its deadline, nor once it has waited for tau.
+//!
+//! Everything here happens under the queue's lock.
+
+use std::ptr;
+use std::sync::Arc;
+
+use crate::queue::{List, Node, Request};
+
+/// So much of a turn is never owed, ns: some take longer than others by chance, and a virtual processor that is taken away runs on by its
+/// own clock.
+const FREE_NS: u64 = 10_000_000;
+/// Nor are so many usual turns.
+const FREE_TURNS: u64 = 4;
+/// Else who asks for a little after a report of an hour would wait for an hour, ns.
+const PASSED_FOR_NS: u64 = 2_000_000_000;
+/// So many are passed over at most before one is served: the lock is held meanwhile.
+const PASSED_OVER_MAX: u32 = 16;
+/// The usual turn grows by this part of itself with each turn that was longer, and shrinks by three times as much with each that was
+/// shorter: so it rests where one in four is shorter.
+const STEP: f64 = 1.0 / 64.0;
+
+/// A time at which nobody is passed over.
+pub(crate) const NEVER_PASSES: u64 = u64::MAX;
+
+/// What is usual, and so who owes.
+#[derive(Debug)]
+pub(crate) struct Debts {
+    /// 0 until a turn is known, ns.
+    usual_ns: f64,
+}
+
+impl Debts {
+    pub(crate) fn new() -> Self {
+        Debts { usual_ns: 0.0 }
+    }
+
+    /// One joins the queue after a turn of `request.turn_ns`, 0 if that is not known: what it owes is noted instead.
+    pub(crate) fn note(&mut self, request: &mut Request, tau_ns: u64) {
+        if request.turn_ns == 0 {
+            return;
+        }
+        let turn = request.turn_ns as f64;
+        self.usual_ns = match self.usual_ns {
+            0.0 => turn,
+            usual if turn < usual => usual * (1.0 - 3.0 * STEP),
+            usual => usual * (1.0 + STEP),
+        };
+        request.turn_ns = request.turn_ns.saturating_sub(FREE_NS.max(FREE_TURNS * self.usual_ns()));
+        let patience_ns = request.deadline_ns.saturating_sub(request.queued_at_ns) / 2;
+        let passed_for_ns = PASSED_FOR_NS.min(patience_ns).min(tau_ns);
+        request.passed_until_ns = request.queued_at_ns.saturating_add(passed_for_ns);
+    }
+
+    /// At least 1.
+    pub(crate) fn usual_ns(&self) -> u64 {
+        (self.usual_ns as u64).max(1)
+    }
+
+    /// Takes the next of those who wait in order.
+    pub(crate) fn pop_front(&self, list: &mut List, now_ns: u64) -> Option<Arc<Node>> {
+        let mut first = ptr::null();
+        for _ in 0..PASSED_OVER_MAX {
+            let front = list.front()?;
+            // SAFETY: the caller holds the queue's lock, which guards the request.
+            let request = unsafe { front.request() }.filter(|request| request.owes(now_ns));
+            let (Some(request), false) = (request, ptr::eq(front, first)) else {
+                // It owes nothing, or all do, and the order is as before.
+                return list.pop_front();
+            };
+            if first.is_null() {
+                first = ptr::from_ref(front);
+            }
+            let turn_ns = request.turn_ns.saturating_sub(self.usual_ns());
+            // SAFETY: as above.
+            unsafe { front.set_request(Some(Request { turn_ns, ..request })) };
+            list.rotate();
+        }
+        // All of these owe. In order again, or those who come would overtake them.
+        (0..PASSED_OVER_MAX).for_each(|_| list.rotate_back());
+        list.pop_front()
+    }
+}
+
+impl Request {
+    /// Whether others go before it now.
+    fn owes(&self, now_ns: u64) -> bool {
+        self.turn_ns != 0 && now_ns < self.passed_until_ns
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// A queue of which the nodes have numbers.
+    struct Queue {
+        debts: Debts,
+        nodes: Vec<Arc<Node>>,
+        list: List,
+    }
+
+    impl Queue {
+        fn new(nodes: usize) -> Self {
+            let nodes = (0..nodes).map(|_| Node::new()).collect();
+            Queue { debts: Debts::new(), nodes, list: List::new() }
+        }
+
+        fn join(&mut self, node: usize, turn_ns: u64) {
+            self.join_until(node, turn_ns, (Request::NEVER, u64::MAX));
+        }
+
+        fn join_until(&mut self, node: usize, turn_ns: u64, (deadline_ns, tau_ns): (u64, u64)) {
+            let mut request = Request { turn_ns, deadline_ns, ..Request::of_nobody() };
+            self.debts.note(&mut request, tau_ns);
+            // SAFETY: nobody else has the list.
+            unsafe { self.nodes[node].set_request(Some(request)) };
+            self.list.push_back(Arc::clone(&self.nodes[node]));
+        }
+
+        fn next(&mut self, now_ns: u64) -> usize {
+            let next = self.debts.pop_front(&mut self.list, now_ns).expect("somebody waits");
+            self.nodes.iter().position(|node| Arc::ptr_eq(node, &next)).unwrap()
+        }
+    }
+
+    /// Who comes back at once, each time after a turn of its own length, gets about as much time as the others.
+    #[test]
+    fn long_turns_are_paid_for_in_rounds() {
+        // Ten with turns of 5 ms, one with 40 and two with 100.
+        let lengths: Vec<u64> =
+            (0..13).map(|n| [5, 40, 100][usize::from(n > 9) + usize::from(n > 10)]).collect();
+        let mut queue = Queue::new(lengths.len());
+        (0..lengths.len()).for_each(|node| queue.join(node, 0));
+        let mut time = vec![0; lengths.len()];
+        for place in 0..20_000 {
+            let next = queue.next(0);
+            // Some of the short ones are twice as long.
+            let turn_ns = lengths[next] * MS * if next < 10 && place % 5 == 0 { 2 } else { 1 };
+            time[next] += turn_ns;
+            queue.join(next, turn_ns);
+        }
+        let short = time[..10].iter().sum::<u64>() / 10;
+        assert!(time[10..].iter().all(|long| (short / 2..=short * 3).contains(long)), "{time:?}");
+    }
+
+    #[test]
+    fn who_owes_nothing_keeps_its_order() {
+        let mut queue = Queue::new(60);
+        queue.debts.usual_ns = 5e6;
+        (0..60).for_each(|node| queue.join(node, if node % 3 == 0 { 500 * MS } else { 5 * MS }));
+        let served: Vec<_> = (0..40).map(|_| queue.next(0)).collect();
+        assert!(served.iter().all(|node| node % 3 != 0));
+        assert!(served.is_sorted());
+    }
+
+    /// Also if they are one more than are passed over at a time, and come back.
+    #[test]
+    fn where_all_owe_they_are_served_in_order() {
+        for others in [1, 2, 15, 16, 17, 18, 40] {
+            let mut queue = Queue::new(others + 1);
+            queue.debts.usual_ns = 1e5;
+            let mut served = vec![0; others + 1];
+            (0..others).for_each(|node| queue.join(node, 1 << 50));
+            let mut away = others;
+            for _ in 0..served.len() * 50 {
+                let next = queue.next(0);
+                served[next] += 1;
+                queue.join(away, 1 << 50);
+                away = next;
+            }
+            assert!(served.iter().all(|times| (40..=60).contains(times)), "{others}: {served:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_is_passed_over_for_long() {
+        const S: u64 = 1000 * MS;
+        for (deadline_ns, tau_ns, until_ns) in
+            [(Request::NEVER, u64::MAX, 2 * S), (S, u64::MAX, S / 2), (Request::NEVER, 50 * MS, 50 * MS)]
+        {
+            for (now_ns, first) in [(until_ns - 1, 1), (until_ns, 0)] {
+                let mut queue = Queue::new(2);
+                queue.debts.usual_ns = 1e5;
+                queue.join_until(0, 1 << 50, (deadline_ns, tau_ns));
+                queue.join(1, 0);
+                assert_eq!(queue.next(now_ns), first, "{now_ns} of {until_ns}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_usual_turn_is_found_from_anywhere() {
+        for start_ns in [1.0, 1e3, 1e9, 1e13] {
+            let mut queue = Queue::new(1);
+            queue.debts.usual_ns = start_ns;
+            for turn in 0..4000 {
+                queue.join(0, if turn % 2 == 0 { 3 * MS } else { 80 * MS });
+                queue.next(NEVER_PASSES);
+            }
+            assert!((2 * MS..4 * MS).contains(&queue.debts.usual_ns()), "{}", queue.debts.usual_ns);
+        }
+    }
+}
