@@ -128,6 +128,12 @@ impl Turn {
         self.took_ns.get()
     }
 
+    /// As if its turns had taken so long.
+    #[cfg(test)]
+    pub(crate) fn took(&self, ns: u64) {
+        self.took_ns.set(ns);
+    }
+
     /// The queue has been told.
     pub(crate) fn told(&self) {
         self.took_ns.set(0);
@@ -200,7 +206,7 @@ mod tests {
             let turn = Turn::new();
             turn.begin(0);
             assert!(!turn.leave(1000, QUANTUM_NS));
-            turn.took_ns.set(500);
+            turn.took(500);
             assert_eq!(turn.may_overtake(|| 1000 + away_ns, QUANTUM_NS), !owes, "{away_ns}");
             assert_eq!(turn.loops(), away_ns < QUANTUM_NS);
             assert_eq!(turn.untold_ns(1000 + away_ns), if owes { 500 } else { 0 });

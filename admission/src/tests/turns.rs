@@ -87,6 +87,28 @@ fn a_turn_takes_what_its_thread_works_while_others_wait() {
     }
 }
 
+/// Not to one that turns it away, and not when it goes before the others.
+#[test]
+fn what_a_turn_took_is_told_to_the_queue_once() {
+    const TOOK_NS: u64 = 1 << 40;
+    let config =
+        Config { policy: Policy::Quantum, thread_concurrency: 1, queue_limit: 1, ..Config::default() };
+    let scheduler = admission_with(Config { stall_after: None, ..config });
+    let _holder = inside(&scheduler);
+    let [mut waits, mut session] = std::array::from_fn(|_| scheduler.session());
+    let mut waits = Box::pin(waits.enter_async());
+    assert!(!is_in(waits.as_mut()));
+    session.turn.took(TOOK_NS);
+    assert_eq!(session.enter(), Err(Refused::QueueFull));
+    assert_eq!(session.turn.untold_ns(0), TOOK_NS);
+    drop(waits);
+    for (class, untold_ns) in [(Class::First, TOOK_NS), (Class::Normal, 0)] {
+        session.set_class(class);
+        assert!(!is_in(Box::pin(session.enter_async()).as_mut()));
+        assert_eq!(session.turn.untold_ns(0), untold_ns, "{class:?}");
+    }
+}
+
 #[test]
 fn a_wait_for_a_disk_takes_nothing_from_a_turn() {
     const QUANTUM: Duration = Duration::from_millis(200);
