@@ -15,10 +15,10 @@ use std::sync::Arc;
 
 use crate::queue::{List, Node, Request};
 
-/// So much of a turn is never owed, ns: some take longer than others by chance, and a virtual processor that is taken away runs on by its
-/// own clock.
+/// Nobody owes for a turn as short as this, ns: some take longer than others by chance, and a virtual processor that is taken away runs
+/// on by its own clock.
 const FREE_NS: u64 = 10_000_000;
-/// Nor are so many usual turns.
+/// Nor for one as short as so many usual ones.
 const FREE_TURNS: u64 = 4;
 /// Else who asks for a little after a report of an hour would wait for an hour, ns.
 const PASSED_FOR_NS: u64 = 2_000_000_000;
@@ -54,7 +54,13 @@ impl Debts {
             usual if turn < usual => usual * (1.0 - 3.0 * STEP),
             usual => usual * (1.0 + STEP),
         };
-        request.turn_ns = request.turn_ns.saturating_sub(FREE_NS.max(FREE_TURNS * self.usual_ns()));
+        let usual_ns = self.usual_ns();
+        if request.turn_ns <= FREE_NS.max(FREE_TURNS * usual_ns) {
+            request.turn_ns = 0;
+            return;
+        }
+        // One turn is everybody's.
+        request.turn_ns -= usual_ns;
         let patience_ns = request.deadline_ns.saturating_sub(request.queued_at_ns) / 2;
         let passed_for_ns = PASSED_FOR_NS.min(patience_ns).min(tau_ns);
         request.passed_until_ns = request.queued_at_ns.saturating_add(passed_for_ns);
