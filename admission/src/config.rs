@@ -226,7 +226,8 @@ pub struct Config {
     /// longer waits.
     pub quantum: Duration,
     /// Newcomers that may overtake the queue for each session that is served from it ([`Policy::Quantum`]): its
-    /// wait is at most so much longer than in order, plus one. 0: any number. Holders of locks are not counted.
+    /// wait is at most so much longer than in order, plus one, but for those who owe time. 0: any number. Holders of locks are
+    /// not counted.
     pub overtakes_max: u32,
     /// Time between two changes of the set of threads inside ([`Policy::Lease`]).
     pub lease: Duration,

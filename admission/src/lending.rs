@@ -99,7 +99,8 @@ impl Canceller {
         lent
     }
 
-    /// The thread runs again: its place is its own, past the limit. False, and nothing is done, if it is not lent.
+    /// The thread runs again: its place is its own, past the limit. False, and nothing has changed, if it is not lent; if its session leaves
+    /// at that moment, others may be woken.
     pub fn take_back_place(&self) -> bool {
         let Some(admission) = self.admission.upgrade() else { return false };
         // Relaxed: the swap decides.

@@ -2,7 +2,7 @@
 //!
 //! A newcomer that runs at once saves the switch to a woken thread, and makes the queue wait. With an
 //! allowance of *k* for each session that is served from the queue, the queue's wait is at most 1 + *k* times
-//! what it would be in order.
+//! what it would be in order, for those who owe no time ([`crate::debts`]).
 
 use crate::sync::{AtomicU32, Ordering};
 

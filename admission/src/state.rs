@@ -25,7 +25,7 @@
 //! - P <= T, but under `summon`;
 //! - nobody inside, nobody queued: P = Q = 0, and T are the kept places.
 //!
-//! T and Q are bounded by the number of sessions, which [`crate::Admission::session`] bounds, and of kept places. P is bounded
+//! T and Q are bounded by the number of sessions, which [`crate::Admission::session`] bounds, of kept places, and of lenders at work. P is bounded
 //! by twice the highest limit, [`PENDING_MAX`]. A place is handed on, or granted, while T <= L afterwards, so at most one
 //! highest limit of threads are pending with a place then; one is summoned while P < L, so at most one highest limit are
 //! pending without. Both can come together when the policy changes. The stall breaker, which grants past the limit, stops at the bound.
