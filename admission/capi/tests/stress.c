@@ -1,6 +1,6 @@
 /*
- * Sessions that move between threads, are used by several at once, are cancelled and freed at any time, while the
- * settings change: every call must give one of the statuses it may, and at the end nothing may be out. Meant for
+ * Sessions that move between threads, are used by several at once, are cancelled and freed at any time, and whose places are
+ * lent, while the settings change: every call must give one of the statuses it may, and at the end nothing may be out. Meant for
  * ThreadSanitizer (`make tsan`), and short enough to run without.
  */
 #include <flifo.h>
@@ -22,6 +22,12 @@ static struct {
   flifo_session_t session;
   flifo_canceller_t canceller;
 } shared[SHARED];
+
+/* A session for each thread, whose place is lent by the first one. */
+static struct {
+  flifo_session_t session;
+  flifo_canceller_t lender;
+} own[THREADS];
 
 static void fail(const char *what, flifo_status_t status)
 {
@@ -58,6 +64,17 @@ static void new_shared(int n)
 {
   must(flifo_session_new(admission, &shared[n].session), "session_new");
   must(flifo_canceller_new(shared[n].session, &shared[n].canceller), "canceller_new");
+  must(flifo_set_lendable(shared[n].session, 1), "set_lendable");
+}
+
+/* As who watches would: the place is the next's for a moment. */
+static void lend(flifo_canceller_t lender)
+{
+  flifo_status_t status = flifo_lend_place(lender);
+
+  may(status, "lend_place");
+  if (status == FLIFO_OK)
+    may(flifo_take_back_place(lender), "take_back_place");
 }
 
 static void one_shared(int n, unsigned random)
@@ -71,7 +88,7 @@ static void one_shared(int n, unsigned random)
   canceller = shared[n].canceller;
   pthread_mutex_unlock(&shared[n].lock);
 
-  switch (random % 8) {
+  switch (random % 9) {
   case 0:
     may(flifo_cancel(canceller), "cancel");
     break;
@@ -95,6 +112,9 @@ static void one_shared(int n, unsigned random)
     may(flifo_wait_end(session, FLIFO_WAIT_USER), "wait_end");
     break;
   case 4:
+    lend(canceller);
+    break;
+  case 5:
     may(flifo_forget_cancel(session), "forget_cancel");
     break;
   default:
@@ -106,10 +126,9 @@ static void one_shared(int n, unsigned random)
 static void *work(void *argument)
 {
   unsigned random = (unsigned)(size_t)argument * 2654435761u + 1;
-  flifo_session_t mine;
+  flifo_session_t mine = own[(size_t)argument].session;
   int n;
 
-  must(flifo_session_new(admission, &mine), "session_new");
   for (n = 0; n < ROUNDS; n++) {
     random = random * 1664525u + 1013904223u;
     must(flifo_enter(mine), "enter");
@@ -122,7 +141,6 @@ static void *work(void *argument)
     must(flifo_exit(mine), "exit");
     one_shared((int)(random >> 16) % SHARED, random >> 8);
   }
-  must(flifo_session_free(mine), "session_free");
   return NULL;
 }
 
@@ -131,7 +149,7 @@ int main(void)
   pthread_t threads[THREADS];
   flifo_config_t config;
   flifo_snapshot_t snapshot;
-  int n;
+  int n, i;
 
   must(flifo_config_init(&config, sizeof config), "config_init");
   config.thread_concurrency = 3;
@@ -143,6 +161,11 @@ int main(void)
     pthread_mutex_init(&shared[n].lock, NULL);
     new_shared(n);
   }
+  for (n = 0; n < THREADS; n++) {
+    must(flifo_session_new(admission, &own[n].session), "session_new");
+    must(flifo_canceller_new(own[n].session, &own[n].lender), "canceller_new");
+    must(flifo_set_lendable(own[n].session, 1), "set_lendable");
+  }
   for (n = 0; n < THREADS; n++)
     if (pthread_create(&threads[n], NULL, work, (void *)(size_t)n) != 0)
       return 1;
@@ -151,15 +174,22 @@ int main(void)
                                    FLIFO_POLICY_LEASE, FLIFO_POLICY_BROADCAST};
     struct timespec pause;
     pause.tv_sec = 0;
-    pause.tv_nsec = 1000000;
+    pause.tv_nsec = 100000;
     config.policy = policies[n % 6];
     config.thread_concurrency = 1 + (uint32_t)n % 5;
     must(flifo_reconfigure(admission, &config), "reconfigure");
     must(flifo_snapshot(admission, &snapshot, sizeof snapshot), "snapshot");
-    nanosleep(&pause, NULL);
+    for (i = 0; i < 10 * THREADS; i++) {
+      lend(own[i % THREADS].lender);
+      if (i % THREADS == 0)
+        nanosleep(&pause, NULL);
+    }
   }
-  for (n = 0; n < THREADS; n++)
+  for (n = 0; n < THREADS; n++) {
     pthread_join(threads[n], NULL);
+    must(flifo_session_free(own[n].session), "session_free");
+    must(flifo_canceller_free(own[n].lender), "canceller_free");
+  }
   for (n = 0; n < SHARED; n++) {
     must(flifo_session_free(shared[n].session), "session_free");
     must(flifo_canceller_free(shared[n].canceller), "canceller_free");
