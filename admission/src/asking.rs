@@ -66,7 +66,8 @@ impl Asking {
             tenant: session.tenant().0,
             queued_at_ns: self.queued_at_ns,
             deadline_ns: self.deadline_ns,
-            turn_ns: if caller.first { 0 } else { session.turn.untold_ns(self.queued_at_ns) },
+            turn_ns: if caller.first { 0 } else { session.turn.untold_ns() },
+            pays: session.turn.owes(self.queued_at_ns, admission.settings.quantum_ns()),
             passed_until_ns: 0,
         };
         session.node.parker.prepare();

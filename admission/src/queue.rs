@@ -40,8 +40,10 @@ pub(crate) struct Request {
     pub(crate) queued_at_ns: u64,
     /// When it gives up, ns since the scheduler was made.
     pub(crate) deadline_ns: u64,
-    /// The processor time of its last turns, ns, 0 if it is not known. In the queue: what it owes of that; see [`crate::debts`].
+    /// The processor time of its last turn, ns, 0 if it is not known. In the queue: what it owes of that; see [`crate::debts`].
     pub(crate) turn_ns: u64,
+    /// Whether it may owe for that.
+    pub(crate) pays: bool,
     /// Until then it may be passed over for that, ns since the scheduler was made. The queue sets it.
     pub(crate) passed_until_ns: u64,
 }
@@ -59,6 +61,7 @@ impl Request {
             queued_at_ns: 0,
             deadline_ns: Self::NEVER,
             turn_ns: 0,
+            pays: true,
             passed_until_ns: 0,
         }
     }

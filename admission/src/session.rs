@@ -329,12 +329,11 @@ impl Session {
     /// It entered as a newcomer; `state` is the word as it is then.
     #[inline]
     pub(crate) fn has_overtaken(&self, state: State) {
-        if state.queued() != 0
-            && state.policy() == Policy::Quantum
-            && self.class.get() == Class::Normal
-            && !self.turn.loops()
-        {
-            self.admission.overtaking.used();
+        if state.queued() != 0 && state.policy() == Policy::Quantum {
+            if self.class.get() == Class::Normal && !self.turn.loops() {
+                self.admission.overtaking.used();
+            }
+            self.turn.time_runs(self.admission.settings.quantum_ns());
         }
     }
 
@@ -350,10 +349,9 @@ impl Session {
     #[cold]
     fn may_overtake(&self) -> bool {
         let now_ns = || self.admission.metrics.now_ns();
-        self.turn.may_overtake(now_ns, self.admission.settings.quantum_ns())
-            && (self.turn.loops()
-                || self.class.get() == Class::First
-                || self.admission.overtaking.is_allowed())
+        let is_first = self.class.get() == Class::First;
+        self.turn.may_overtake(now_ns, self.admission.settings.quantum_ns(), !is_first)
+            && (self.turn.loops() || is_first || self.admission.overtaking.is_allowed())
     }
 
     /// It has one of the places that T counts; `state` is the word as it is then.
@@ -423,7 +421,7 @@ impl Session {
             None => None,
         };
         let Some(state) = left else { return self.leave_and_wake(for_good) };
-        if state.queued() == 0 {
+        if state.queued() == 0 && !for_good {
             self.turn.keeps_nobody_out();
         }
         self.last_seen.set(state);
@@ -474,6 +472,8 @@ impl Session {
         self.last_seen.set(state);
         if matches!(wake, Wake::Granted(_)) {
             add(&self.counters.handed_on, 1);
+        } else if state.queued() == 0 && !for_good {
+            self.turn.keeps_nobody_out();
         }
         admission.wake_at(wake, now_ns);
     }

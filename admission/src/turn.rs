@@ -13,9 +13,9 @@
 //!
 //! The clock is read only while somebody waits, and by who leaves for good.
 //!
-//! A statement cannot be interrupted, so a turn can be far longer than a quantum. What a turn took of the processor, from when its
-//! thread came in through the queue, is told to the queue when it comes back ([`crate::debts`]), unless it was away for as long, or has
-//! left meanwhile while nobody waited. Turns are timed where the quantum is a millisecond or longer: for shorter ones that would cost too
+//! A statement cannot be interrupted, so a turn can be far longer than a quantum. What its thread took of the processor since it was in the
+//! queue last is told to the queue when it comes back ([`crate::debts`]), and it owes for that, unless it was away for as long. What it took up to
+//! an exit at which nobody waits is forgotten. Turns are timed where the quantum is a millisecond or longer: for shorter ones that would cost too
 //! much, and who sets one has short statements in mind, or takes tickets within them. Nothing is known of sessions that go from
 //! thread to thread, as tasks do and connections in a pool of threads: their threads work for others in between.
 
@@ -25,6 +25,9 @@ use crate::cpu_time::CpuTime;
 
 /// Turns are timed under quanta of this length or longer, ns: reading a thread's clock twice takes 0.7 us.
 const TIMED_NS_MIN: u64 = 1_000_000;
+/// Nobody owes for a turn as short as this, ns, nor for two quanta: some take longer than others by chance, and a virtual processor
+/// that is taken away runs on by its own clock.
+pub(crate) const FREE_NS: u64 = 10_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -42,13 +45,13 @@ pub(crate) struct Turn {
     phase: Cell<Phase>,
     /// It came back sooner than a quantum after its last turn.
     loops: Cell<bool>,
-    /// The thread's clock when it came in through the queue, while its turn is timed.
+    /// The thread's clock when it came in while others waited, or came back from their queue, while that is timed.
     began: Cell<Option<CpuTime>>,
-    /// The processor time of turns that are over, and not told to the queue, ns.
+    /// The processor time since it was in the queue last, up to `began`, ns.
     took_ns: Cell<u64>,
     /// Whose clock it was last; 0 before.
     thread: Cell<usize>,
-    /// It has been on several threads.
+    /// It has been on several threads, or is a task's.
     migrates: Cell<bool>,
 }
 
@@ -64,19 +67,19 @@ impl Turn {
         }
     }
 
-    /// It wants to enter while others wait: whether it may overtake them.
-    pub(crate) fn may_overtake(&self, now_ns: impl Fn() -> u64, quantum_ns: u64) -> bool {
+    /// It wants to enter while others wait: whether it may overtake them. One that pays may not while it owes.
+    pub(crate) fn may_overtake(&self, now_ns: impl Fn() -> u64, quantum_ns: u64, pays: bool) -> bool {
         match self.phase.get() {
             Phase::Waits => false,
             Phase::In(_) => true,
             Phase::Away(since_ns) => {
                 let now_ns = now_ns();
                 self.loops.set(now_ns.saturating_sub(since_ns) < quantum_ns);
-                let overtakes = !self.loops.get() && self.untold_ns(now_ns) == 0;
-                if overtakes {
+                let waits = self.loops.get() || pays && self.owes(now_ns, quantum_ns);
+                if !waits {
                     self.phase.set(Phase::In(now_ns));
                 }
-                overtakes
+                !waits
             }
         }
     }
@@ -99,11 +102,16 @@ impl Turn {
         self.phase.set(Phase::In(now_ns));
     }
 
-    /// It came in through the queue, on this thread: the turn is timed from now on, if it is not already.
+    /// It came in on this thread while others waited: what it takes is timed from now on, if it is not already.
+    #[inline]
     pub(crate) fn time_runs(&self, quantum_ns: u64) {
-        if quantum_ns < TIMED_NS_MIN || self.migrates.get() || self.began.get().is_some() {
-            return;
+        if quantum_ns >= TIMED_NS_MIN && !self.migrates.get() && self.began.get().is_none() {
+            self.starts_clock();
         }
+    }
+
+    #[cold]
+    fn starts_clock(&self) {
         let began = CpuTime::now();
         let thread = began.map_or(0, CpuTime::thread);
         let before = self.thread.replace(thread);
@@ -111,21 +119,36 @@ impl Turn {
         self.began.set(began.filter(|_| !self.migrates.get()));
     }
 
-    /// Nobody waits: what it took is nobody's loss.
+    /// It is used by tasks, which go from thread to thread.
+    pub(crate) fn is_a_tasks(&self) {
+        self.migrates.set(true);
+        self.began.set(None);
+    }
+
+    /// It has left, and nobody waits: what it took is nobody's loss any more.
     #[inline]
     pub(crate) fn keeps_nobody_out(&self) {
         self.began.set(None);
         self.took_ns.set(0);
     }
 
-    /// The processor time of its turns, of which the queue has not been told, ns. 0 if it is not known, or it was away for as long.
-    pub(crate) fn untold_ns(&self, now_ns: u64) -> u64 {
-        if let Phase::Away(since_ns) = self.phase.get()
-            && now_ns.saturating_sub(since_ns) >= self.took_ns.get()
-        {
-            self.took_ns.set(0);
+    /// The processor time since it was in the queue last, ns; 0 if it is not known.
+    pub(crate) fn untold_ns(&self) -> u64 {
+        if let Some(began) = self.began.take() {
+            let took_ns = began.elapsed_ns().unwrap_or(0);
+            self.took_ns.set(self.took_ns.get().saturating_add(took_ns));
         }
         self.took_ns.get()
+    }
+
+    /// Whether that is long, and it was not away for as long.
+    pub(crate) fn owes(&self, now_ns: u64, quantum_ns: u64) -> bool {
+        let took_ns = self.took_ns.get();
+        let was_away = match self.phase.get() {
+            Phase::Away(since_ns) => now_ns.saturating_sub(since_ns) >= took_ns,
+            Phase::Waits | Phase::In(_) => false,
+        };
+        took_ns > FREE_NS.max(quantum_ns.saturating_mul(2)) && !was_away
     }
 
     /// As if its turns had taken so long.
@@ -159,10 +182,7 @@ impl Turn {
     /// It leaves, and its turn is over, whatever is left of it.
     pub(crate) fn end(&self, now_ns: u64) {
         self.phase.set(Phase::Away(now_ns));
-        if let Some(began) = self.began.take() {
-            let took_ns = began.elapsed_ns().unwrap_or(0);
-            self.took_ns.set(self.took_ns.get().saturating_add(took_ns));
-        }
+        self.untold_ns();
     }
 
     /// It gave its place up for a wait of so long: others ran meanwhile, so that is no time of its turn.
@@ -187,30 +207,43 @@ mod tests {
     #[test]
     fn who_returns_at_once_has_a_quantum_in_turn() {
         let turn = Turn::new();
-        assert!(!turn.may_overtake(|| 0, QUANTUM_NS), "a new session overtakes nobody");
+        assert!(!turn.may_overtake(|| 0, QUANTUM_NS, true), "a new session overtakes nobody");
         turn.begin(10);
         assert!(!turn.leave(30, QUANTUM_NS), "nothing is known of it yet");
-        assert!(!turn.may_overtake(|| 31, QUANTUM_NS), "its turn is over");
+        assert!(!turn.may_overtake(|| 31, QUANTUM_NS, true), "its turn is over");
         turn.begin(500);
         for statement in 1..5 {
             assert!(turn.leave(500 + 20 * statement, QUANTUM_NS));
-            assert!(turn.may_overtake(|| unreachable!("it is in its turn"), QUANTUM_NS));
+            assert!(turn.may_overtake(|| unreachable!("it is in its turn"), QUANTUM_NS, true));
         }
         assert!(!turn.leave(600, QUANTUM_NS));
-        assert!(!turn.may_overtake(|| 601, QUANTUM_NS));
+        assert!(!turn.may_overtake(|| 601, QUANTUM_NS, true));
     }
 
     #[test]
     fn who_took_long_must_be_away_as_long_to_owe_nothing() {
-        for (away_ns, owes) in [(50, true), (400, true), (500, false)] {
-            let turn = Turn::new();
-            turn.begin(0);
-            assert!(!turn.leave(1000, QUANTUM_NS));
-            turn.took(500);
-            assert_eq!(turn.may_overtake(|| 1000 + away_ns, QUANTUM_NS), !owes, "{away_ns}");
-            assert_eq!(turn.loops(), away_ns < QUANTUM_NS);
-            assert_eq!(turn.untold_ns(1000 + away_ns), if owes { 500 } else { 0 });
+        const TOOK_NS: u64 = 3 * FREE_NS;
+        for (took_ns, away_ns, owes) in [
+            (TOOK_NS, 50, true),
+            (TOOK_NS, TOOK_NS - 1, true),
+            (TOOK_NS, TOOK_NS, false),
+            (FREE_NS, 200, false),
+        ] {
+            for pays in [true, false] {
+                let turn = Turn::new();
+                turn.begin(0);
+                assert!(!turn.leave(1000, QUANTUM_NS));
+                turn.took(took_ns);
+                let is_newcomer = away_ns >= QUANTUM_NS;
+                let overtakes = turn.may_overtake(|| 1000 + away_ns, QUANTUM_NS, pays);
+                assert_eq!(overtakes, is_newcomer && !(owes && pays), "{took_ns} {away_ns}");
+                assert_eq!(turn.loops(), !is_newcomer);
+                assert_eq!(turn.untold_ns(), took_ns);
+            }
         }
+        let turn = Turn::new();
+        turn.took(TOOK_NS);
+        assert!(!turn.owes(0, TOOK_NS / 2), "two quanta");
     }
 
     #[test]
@@ -240,7 +273,7 @@ mod tests {
         for visit in 1..5 {
             let now_ns = 1000 * visit;
             assert!(!turn.leave(now_ns + 20, QUANTUM_NS));
-            assert!(turn.may_overtake(|| now_ns + 1000, QUANTUM_NS));
+            assert!(turn.may_overtake(|| now_ns + 1000, QUANTUM_NS, true));
         }
     }
 
@@ -248,13 +281,13 @@ mod tests {
     fn a_wait_without_the_place_is_no_time_of_the_turn() {
         let turn = Turn::new();
         turn.begin(0);
-        assert!(!turn.leave(20, QUANTUM_NS) && !turn.may_overtake(|| 21, QUANTUM_NS));
+        assert!(!turn.leave(20, QUANTUM_NS) && !turn.may_overtake(|| 21, QUANTUM_NS, true));
         turn.begin(1000);
         turn.pause(5000);
         assert!(turn.leave(6090, QUANTUM_NS), "90 of 100 used");
         assert!(!turn.leave(6100, QUANTUM_NS));
         turn.pause(5000);
-        assert!(!turn.may_overtake(|| 6101, QUANTUM_NS), "its turn is over, whatever it waits for");
+        assert!(!turn.may_overtake(|| 6101, QUANTUM_NS, true), "its turn is over, whatever it waits for");
     }
 
     #[test]
@@ -262,6 +295,6 @@ mod tests {
         let turn = Turn::new();
         turn.begin(0);
         turn.forfeit();
-        assert!(!turn.may_overtake(|| 10_000, QUANTUM_NS));
+        assert!(!turn.may_overtake(|| 10_000, QUANTUM_NS, true));
     }
 }

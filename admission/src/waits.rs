@@ -5,7 +5,7 @@ use std::cell::Cell;
 use crate::metrics::add;
 use crate::session::{Held, Session};
 use crate::sync::Ordering;
-use crate::{Refused, WaitKind};
+use crate::{Policy, Refused, WaitKind};
 
 /// A session's waits.
 pub(crate) struct Waits {
@@ -167,6 +167,9 @@ impl Session {
             return self.take(Held::Uncounted, tickets);
         }
         let state = self.admission.core.enter_by_force();
+        if state.queued() != 0 && state.policy() == Policy::Quantum {
+            self.turn.time_runs(self.admission.settings.quantum_ns());
+        }
         self.last_seen.set(state);
         self.admission.metrics.saw_places(state);
         self.take(Held::Place, tickets);

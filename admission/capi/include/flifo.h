@@ -191,7 +191,8 @@ typedef enum {
    */
   FLIFO_POLICY_SUMMON = 7,
   /**
-   * Round robin with a quantum (`quantum_ns`). The default.
+   * Round robin with a quantum (`quantum_ns`); from 1 ms on, a thread that took far more of the processor than others do
+   * lets them pass. The default.
    */
   FLIFO_POLICY_QUANTUM = 8,
 } flifo_policy_t;

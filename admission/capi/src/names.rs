@@ -59,7 +59,8 @@ pub enum flifo_policy_t {
     FLIFO_POLICY_LEASE = 6,
     /// A place goes to a woken thread only when that thread really runs.
     FLIFO_POLICY_SUMMON = 7,
-    /// Round robin with a quantum (`quantum_ns`). The default.
+    /// Round robin with a quantum (`quantum_ns`); from 1 ms on, a thread that took far more of the processor than others do
+    /// lets them pass. The default.
     FLIFO_POLICY_QUANTUM = 8,
 }
 

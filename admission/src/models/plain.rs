@@ -380,17 +380,17 @@ impl Plain {
         match end {
             End::Front if !passes => tenant.waiters.pop_front().unwrap().id,
             End::Front => {
-                // Those of the first sixteen that stand before one who owes nothing go behind the others, and owe less; if all
+                // Those of the first 64 that stand before one who owes nothing go behind the others, and owe less; if all
                 // of them owe, the first is served nevertheless.
                 let owes =
                     |waiter: &Waiter| waiter.request.turn_ns != 0 && now_ns < waiter.request.passed_until_ns;
-                let debtors = tenant.waiters.iter().take(16).take_while(|waiter| owes(waiter)).count();
+                let debtors = tenant.waiters.iter().take(64).take_while(|waiter| owes(waiter)).count();
                 let mut passed: VecDeque<_> = tenant.waiters.drain(..debtors).collect();
                 for waiter in &mut passed {
-                    let usual_ns = self.debts.usual_ns();
-                    waiter.request.turn_ns = waiter.request.turn_ns.saturating_sub(usual_ns);
+                    let round_ns = self.debts.round_ns();
+                    waiter.request.turn_ns = waiter.request.turn_ns.saturating_sub(round_ns);
                 }
-                if debtors == 16 || tenant.waiters.is_empty() {
+                if debtors == 64 || tenant.waiters.is_empty() {
                     passed.append(&mut tenant.waiters);
                     tenant.waiters = passed;
                     return tenant.waiters.pop_front().unwrap().id;

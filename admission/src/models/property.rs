@@ -285,6 +285,7 @@ impl World {
             queued_at_ns: self.now_ns,
             deadline_ns: self.now_ns.saturating_add(patience_ns),
             turn_ns,
+            pays: turn_ns.is_multiple_of(2_000_000),
             passed_until_ns: 0,
         };
         if !self.enter(id)? {

@@ -54,7 +54,7 @@ fn in_its_turn_with(
 #[test]
 #[cfg_attr(miri, ignore)] // No processor time passes there.
 fn a_turn_takes_what_its_thread_works_while_others_wait() {
-    const WORK_NS: u64 = 2_000_000;
+    const WORK_NS: u64 = 20_000_000;
     let scheduler = super::admission(Policy::Quantum, 1, 1);
     scheduler.reconfigure(Config { quantum: Duration::from_millis(1), ..scheduler.config() }).unwrap();
     let holder = scheduler.session();
@@ -72,7 +72,7 @@ fn a_turn_takes_what_its_thread_works_while_others_wait() {
                 while works && began.elapsed_ns().unwrap() < WORK_NS {}
                 std::thread::sleep(Duration::from_millis(3));
                 session.exit_for_good();
-                session.turn.untold_ns(0)
+                session.turn.untold_ns()
             });
             super::until_queued(&scheduler, 1);
             if others_wait {
@@ -85,6 +85,34 @@ fn a_turn_takes_what_its_thread_works_while_others_wait() {
             assert_eq!(took == 0, !others_wait);
         });
     }
+}
+
+#[test]
+#[cfg_attr(miri, ignore)] // No processor time passes there.
+fn who_worked_long_lets_the_next_pass() {
+    let scheduler = super::admission(Policy::Quantum, 1, 1);
+    scheduler.reconfigure(Config { quantum: Duration::from_millis(1), ..scheduler.config() }).unwrap();
+    let (holder, [mut first, mut works, mut next]) =
+        (inside(&scheduler), std::array::from_fn(|_| scheduler.session()));
+    let mut first_enters = Box::pin(first.enter_async());
+    assert!(!is_in(first_enters.as_mut()));
+    // So the queue knows what is usual.
+    for _ in 0..10 {
+        let mut other = scheduler.session();
+        other.turn.took(1_000_000);
+        assert!(!is_in(Box::pin(other.enter_async()).as_mut()));
+    }
+    works.enter_past_limit();
+    let began = CpuTime::now().unwrap();
+    while began.elapsed_ns().unwrap() < 30_000_000 {}
+    works.exit_for_good();
+    let (mut comes_back, mut next) = (Box::pin(works.enter_async()), Box::pin(next.enter_async()));
+    assert!(!is_in(comes_back.as_mut()) && !is_in(next.as_mut()));
+    holder.exit_for_good();
+    assert!(is_in(first_enters.as_mut()));
+    drop(first_enters);
+    first.exit_for_good();
+    assert!(is_in(next.as_mut()) && !is_in(comes_back.as_mut()));
 }
 
 /// Not to one that turns it away, and not when it goes before the others.
@@ -100,12 +128,12 @@ fn what_a_turn_took_is_told_to_the_queue_once() {
     assert!(!is_in(waits.as_mut()));
     session.turn.took(TOOK_NS);
     assert_eq!(session.enter(), Err(Refused::QueueFull));
-    assert_eq!(session.turn.untold_ns(0), TOOK_NS);
+    assert_eq!(session.turn.untold_ns(), TOOK_NS);
     drop(waits);
     for (class, untold_ns) in [(Class::First, TOOK_NS), (Class::Normal, 0)] {
         session.set_class(class);
         assert!(!is_in(Box::pin(session.enter_async()).as_mut()));
-        assert_eq!(session.turn.untold_ns(0), untold_ns, "{class:?}");
+        assert_eq!(session.turn.untold_ns(), untold_ns, "{class:?}");
     }
 }
 
