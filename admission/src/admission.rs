@@ -241,9 +241,8 @@ impl Admission {
 
     /// Counters, T, P and Q, and histograms of time.
     pub fn snapshot(&self) -> Snapshot {
-        let (promoted, lock_waiters) = self.core.promoted_and_lock_waiters();
         let disk_waits = self.disk_waits.load(Ordering::Relaxed);
-        self.metrics.snapshot(self.core.observed(), promoted, (lock_waiters, disk_waits))
+        self.metrics.snapshot(self.core.observed(), self.core.counts(), disk_waits)
     }
 
     /// Does what depends on time alone: closes the gate when the head of the queue is too old, refuses

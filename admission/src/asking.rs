@@ -13,7 +13,7 @@ use crate::rule::End;
 use crate::session::{Held, Session};
 use crate::state::{Caller, State};
 use crate::sync::{Ordering, sleep};
-use crate::{Policy, Refused};
+use crate::{Class, Policy, Refused};
 
 /// The queue limit for one that was let into the queue before.
 const ANY_LENGTH: u32 = 0;
@@ -54,20 +54,28 @@ impl Asking {
     }
 
     fn caller(&self, session: &Session) -> Caller {
-        let caller = session.caller();
-        Caller { first: caller.first || self.ahead, ..caller }
+        Caller { first: self.is_first(session), ..session.caller() }
+    }
+
+    fn is_first(&self, session: &Session) -> bool {
+        self.ahead || session.class() == Class::First
     }
 
     fn join(&self, session: &Session, end: End, queue_limit: u32) -> Next {
         let admission = &*session.admission;
         let caller = self.caller(session);
+        // One that goes before the others neither pays nor teaches.
+        let (turn_ns, owed_ns) = match caller.first {
+            true => (0, 0),
+            false => session.turn.joins(self.queued_at_ns, admission.settings.quantum_ns()),
+        };
         let request = Request {
             first: caller.first,
             tenant: session.tenant().0,
             queued_at_ns: self.queued_at_ns,
             deadline_ns: self.deadline_ns,
-            turn_ns: if caller.first { 0 } else { session.turn.untold_ns() },
-            pays: session.turn.owes(self.queued_at_ns, admission.settings.quantum_ns()),
+            turn_ns,
+            owed_ns,
             passed_until_ns: 0,
         };
         session.node.parker.prepare();
@@ -75,7 +83,8 @@ impl Asking {
         admission.wake(wake);
         if let Joined::Queued(state) = joined {
             if !caller.first {
-                session.turn.told();
+                // What it owes it owes until it is served: the queue may be left without.
+                session.turn.deficit.new_turn();
             }
             admission.metrics.saw_queue(state);
             admission.watchdog.rouse();
@@ -140,7 +149,7 @@ impl Asking {
         }
         metrics.queued(now_ns.saturating_sub(self.queued_at_ns));
         add(&session.counters.entered_from_queue, 1);
-        session.turn.begin(now_ns);
+        session.turn.begin(now_ns, !self.is_first(session));
         if state.policy() == Policy::Quantum {
             session.admission.overtaking.served();
         }
@@ -195,8 +204,8 @@ impl Session {
             }
         };
         self.place.set(Held::No);
-        if queued && outcome.is_ok_and(|state| state.policy() == Policy::Quantum) {
-            self.turn.time_runs(self.admission.settings.quantum_ns());
+        if let (true, Ok(state)) = (queued, outcome) {
+            self.is_timed_if_others_wait(state);
         }
         outcome
     }

@@ -28,8 +28,8 @@ pub enum Policy {
     /// Round robin with a quantum. A session that comes back as soon as it has left keeps coming back at once
     /// for a [`Config::quantum`]; then its place goes to the head of the queue, and itself to the tail. One that
     /// was away for longer is a newcomer, as under [`Policy::Flifo`]. With a quantum of a millisecond or
-    /// longer, a thread whose turn took far more of the processor than others' turns do, since a statement cannot be
-    /// interrupted, lets the queue pass so many times more (deficit round robin). The default.
+    /// longer, a thread that took far more of the processor than others' turns do, since a statement cannot be
+    /// interrupted, and was not away for as long since, lets the queue pass so many times more (deficit round robin). The default.
     Quantum = 8,
 }
 

@@ -80,6 +80,17 @@ pub(crate) struct Terms {
     pub(crate) lock_waiters_max: u32,
 }
 
+/// What the queue counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Counts {
+    /// Promotions by age so far.
+    pub(crate) promoted: u64,
+    /// Those that joined and owed, so far.
+    pub(crate) queued_owing: u64,
+    /// Sessions in waits for row locks now.
+    pub(crate) lock_waiters: u32,
+}
+
 /// The queue, locked.
 struct Queue<'a> {
     waiting: MutexGuard<'a, Waiting>,
@@ -232,8 +243,9 @@ impl Core {
             }
         };
         // Under another policy the order is as it says.
-        let turn_ns = if queued.policy() == Policy::Quantum { request.turn_ns } else { 0 };
-        waiting.push(Arc::clone(node), Request { turn_ns, ..request }, end);
+        let by_turns = queued.policy() == Policy::Quantum;
+        let request = if by_turns { request } else { Request { turn_ns: 0, owed_ns: 0, ..request } };
+        waiting.push(Arc::clone(node), request, end);
         (Joined::Queued(queued), self.fill(&mut waiting, request.queued_at_ns))
     }
 
@@ -577,10 +589,14 @@ impl Core {
         self.queue().served
     }
 
-    /// Promotions by age so far, and sessions in row-lock waits now.
-    pub(crate) fn promoted_and_lock_waiters(&self) -> (u64, u32) {
+    /// What the queue counts.
+    pub(crate) fn counts(&self) -> Counts {
         let waiting = self.queue();
-        (waiting.promoted, waiting.lock_waiters)
+        Counts {
+            promoted: waiting.promoted,
+            queued_owing: waiting.debts.owing,
+            lock_waiters: waiting.lock_waiters,
+        }
     }
 
     /// A change that is possible in every state; the caller holds the lock.

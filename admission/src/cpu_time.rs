@@ -1,11 +1,12 @@
 //! The processor time of a thread: what a turn took, whatever its session waited for meanwhile.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A reading of the running thread's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CpuTime {
-    thread: usize,
+    thread: u64,
     ns: u64,
 }
 
@@ -21,22 +22,29 @@ impl CpuTime {
     }
 
     /// Whose clock it is.
-    pub(crate) fn thread(self) -> usize {
+    pub(crate) fn thread(self) -> u64 {
         self.thread
     }
 
     /// The time since, if it is this thread's clock: a session can go from one thread to another, as in a pool.
     pub(crate) fn elapsed_ns(self) -> Option<u64> {
         let now = CpuTime::now().filter(|now| now.thread == self.thread)?;
-        // A thread that has ended since may have left its number to this one.
+        // A child of fork goes on with its parent's number, and a clock of its own.
         now.ns.checked_sub(self.ns)
     }
 }
 
-/// A number that no other running thread has.
-fn this_thread() -> usize {
-    thread_local!(static HERE: Cell<u8> = const { Cell::new(0) });
-    HERE.with(|here| std::ptr::from_ref(here).addr())
+/// A number that no other thread has, or had; not 0.
+fn this_thread() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    thread_local!(static OWN: Cell<u64> = const { Cell::new(0) });
+    OWN.with(|own| {
+        if own.get() == 0 {
+            // Relaxed: numbers need only be different.
+            own.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
+        }
+        own.get()
+    })
 }
 
 #[cfg(all(test, not(any(loom, shuttle, miri))))]

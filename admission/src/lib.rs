@@ -171,6 +171,7 @@ mod config;
 mod core;
 mod cpu_time;
 mod debts;
+mod deficit;
 mod delay;
 mod futex_hash;
 mod kept;

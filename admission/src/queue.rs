@@ -40,10 +40,10 @@ pub(crate) struct Request {
     pub(crate) queued_at_ns: u64,
     /// When it gives up, ns since the scheduler was made.
     pub(crate) deadline_ns: u64,
-    /// The processor time of its last turn, ns, 0 if it is not known. In the queue: what it owes of that; see [`crate::debts`].
+    /// The processor time of its last turn, ns; 0 if it is not known.
     pub(crate) turn_ns: u64,
-    /// Whether it may owe for that.
-    pub(crate) pays: bool,
+    /// What it owes, ns, and lets others pass for: see [`crate::debts`].
+    pub(crate) owed_ns: u64,
     /// Until then it may be passed over for that, ns since the scheduler was made. The queue sets it.
     pub(crate) passed_until_ns: u64,
 }
@@ -61,7 +61,7 @@ impl Request {
             queued_at_ns: 0,
             deadline_ns: Self::NEVER,
             turn_ns: 0,
-            pays: true,
+            owed_ns: 0,
             passed_until_ns: 0,
         }
     }
@@ -182,18 +182,11 @@ impl List {
         NonNull::new(self.head.cast_mut()).map(|node| unsafe { self.unlink(node) })
     }
 
-    /// Puts the one at the head behind the others.
-    pub(crate) fn rotate(&mut self) {
-        if let Some(head) = self.pop_front() {
-            self.push_back(head);
-        }
-    }
-
-    /// Puts the one at the tail before the others.
-    pub(crate) fn rotate_back(&mut self) {
-        if let Some(tail) = self.pop_back() {
-            self.push_front(tail);
-        }
+    /// All nodes, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Node> {
+        // SAFETY: linked nodes are alive, since the list owns references to them; `&self` keeps them linked, and makes every
+        // access to their links one that reads.
+        std::iter::successors(self.front(), |node| unsafe { node.links.with(|links| (*links).next).as_ref() })
     }
 
     /// Takes the one that came last.
@@ -269,17 +262,6 @@ mod tests {
         let nodes: Vec<_> = (0..50).map(|_| Node::new()).collect();
         let mut idle: VecDeque<usize> = (0..nodes.len()).collect();
         for step in 0..600u32 {
-            match step % 14 {
-                0 => {
-                    list.rotate();
-                    model.rotate_left(usize::from(!model.is_empty()));
-                }
-                7 => {
-                    list.rotate_back();
-                    model.rotate_right(usize::from(!model.is_empty()));
-                }
-                _ => {}
-            }
             // A fixed mix of the operations that fills and drains the list several times.
             match (step / 60 + step * step) % 6 {
                 0 | 1 => {
@@ -308,6 +290,7 @@ mod tests {
             assert_eq!(list.is_empty(), model.is_empty());
             let front = list.front().map(ptr::from_ref);
             assert_eq!(front, model.front().map(|&n| Arc::as_ptr(&nodes[n])));
+            assert!(list.iter().map(ptr::from_ref).eq(model.iter().map(|&n| Arc::as_ptr(&nodes[n]))));
         }
         drop(list);
         assert!(nodes.iter().all(|node| Arc::strong_count(node) == 1), "the list kept a reference");

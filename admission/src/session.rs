@@ -313,7 +313,7 @@ impl Session {
         // Without a limit the word does not change, so reading it costs no other session anything.
         if guess.unlimited() && core.state().unlimited() {
             add(&self.counters.entered_at_once, 1);
-            self.turn.keeps_nobody_out();
+            self.turn.deficit.forget();
             self.take(Held::Uncounted, self.admission.settings.tickets());
             return true;
         }
@@ -329,11 +329,19 @@ impl Session {
     /// It entered as a newcomer; `state` is the word as it is then.
     #[inline]
     pub(crate) fn has_overtaken(&self, state: State) {
-        if state.queued() != 0 && state.policy() == Policy::Quantum {
+        if others_wait_by_turns(state) {
             if self.class.get() == Class::Normal && !self.turn.loops() {
                 self.admission.overtaking.used();
             }
-            self.turn.time_runs(self.admission.settings.quantum_ns());
+            self.turn.overtook(self.admission.settings.quantum_ns());
+        }
+    }
+
+    /// It came in through the queue, or past the limit; `state` is the word as it is then.
+    #[inline]
+    pub(crate) fn is_timed_if_others_wait(&self, state: State) {
+        if others_wait_by_turns(state) {
+            self.turn.deficit.runs(self.admission.settings.quantum_ns());
         }
     }
 
@@ -342,7 +350,7 @@ impl Session {
     pub(crate) fn caller(&self) -> Caller {
         let seen = self.last_seen.get();
         // What it saw last may be old; then it overtakes once where it should not have.
-        let fresh = seen.queued() == 0 || seen.policy() != Policy::Quantum || self.may_overtake();
+        let fresh = !others_wait_by_turns(seen) || self.may_overtake();
         Caller { fresh, first: self.class.get() == Class::First }
     }
 
@@ -421,8 +429,14 @@ impl Session {
             None => None,
         };
         let Some(state) = left else { return self.leave_and_wake(for_good) };
-        if state.queued() == 0 && !for_good {
-            self.turn.keeps_nobody_out();
+        self.has_left(state);
+    }
+
+    /// `state` is the word as it is then.
+    #[inline]
+    fn has_left(&self, state: State) {
+        if state.queued() == 0 {
+            self.turn.deficit.forget();
         }
         self.last_seen.set(state);
     }
@@ -432,7 +446,7 @@ impl Session {
     fn keep(&self) -> Option<State> {
         let in_turn = || {
             let (settings, metrics) = (&self.admission.settings, &self.admission.metrics);
-            self.turn.goes_on(|| metrics.now_ns(), settings.quantum_ns())
+            self.turn.leaves_within(|| metrics.now_ns(), settings.quantum_ns())
         };
         self.admission.core.keep(self.slot.get(), self.class.get() == Class::First, in_turn)
     }
@@ -469,11 +483,13 @@ impl Session {
             over
         };
         let (wake, state) = admission.core.leave_and_wake(leaver, &lease_over, &now_ns);
-        self.last_seen.set(state);
-        if matches!(wake, Wake::Granted(_)) {
-            add(&self.counters.handed_on, 1);
-        } else if state.queued() == 0 && !for_good {
-            self.turn.keeps_nobody_out();
+        match wake {
+            // Somebody waited until then.
+            Wake::Granted(_) => {
+                self.last_seen.set(state);
+                add(&self.counters.handed_on, 1);
+            }
+            _ => self.has_left(state),
         }
         admission.wake_at(wake, now_ns);
     }
@@ -535,6 +551,12 @@ impl Session {
             add(&self.counters.entered_by_ticket, u64::from(used));
         }
     }
+}
+
+/// Whether others wait, and who may overtake them depends on its turn.
+#[inline]
+fn others_wait_by_turns(state: State) -> bool {
+    state.queued() != 0 && state.policy() == Policy::Quantum
 }
 
 /// The processor that this thread runs on. A model checker has none: each session is given one.

@@ -29,7 +29,7 @@ impl Session {
     /// Its waker may do anything. One that is due while the thread is in another's is called after that one returns, or
     /// before it sleeps in the queue.
     pub fn enter_async(&mut self) -> Enter<'_> {
-        self.turn.is_a_tasks();
+        self.turn.deficit.is_a_tasks();
         Enter { session: self, asks: false }
     }
 

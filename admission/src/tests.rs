@@ -1,6 +1,7 @@
 //! The scheduler as threads see it, and in the modules below as tasks do, and in corner cases.
 
 mod defects;
+mod deficits;
 mod lending;
 mod regressions;
 mod tasks;

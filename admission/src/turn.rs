@@ -13,21 +13,11 @@
 //!
 //! The clock is read only while somebody waits, and by who leaves for good.
 //!
-//! A statement cannot be interrupted, so a turn can be far longer than a quantum. What its thread took of the processor since it was in the
-//! queue last is told to the queue when it comes back ([`crate::debts`]), and it owes for that, unless it was away for as long. What it took up to
-//! an exit at which nobody waits is forgotten. Turns are timed where the quantum is a millisecond or longer: for shorter ones that would cost too
-//! much, and who sets one has short statements in mind, or takes tickets within them. Nothing is known of sessions that go from
-//! thread to thread, as tasks do and connections in a pool of threads: their threads work for others in between.
+//! A statement cannot be interrupted, so a turn can be far longer than a quantum: what it takes is owed ([`crate::deficit`]).
 
 use std::cell::Cell;
 
-use crate::cpu_time::CpuTime;
-
-/// Turns are timed under quanta of this length or longer, ns: reading a thread's clock twice takes 0.7 us.
-const TIMED_NS_MIN: u64 = 1_000_000;
-/// Nobody owes for a turn as short as this, ns, nor for two quanta: some take longer than others by chance, and a virtual processor
-/// that is taken away runs on by its own clock.
-pub(crate) const FREE_NS: u64 = 10_000_000;
+use crate::deficit::{Deficit, FREE_NS};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -45,14 +35,12 @@ pub(crate) struct Turn {
     phase: Cell<Phase>,
     /// It came back sooner than a quantum after its last turn.
     loops: Cell<bool>,
-    /// The thread's clock when it came in while others waited, or came back from their queue, while that is timed.
-    began: Cell<Option<CpuTime>>,
-    /// The processor time since it was in the queue last, up to `began`, ns.
-    took_ns: Cell<u64>,
-    /// Whose clock it was last; 0 before.
-    thread: Cell<usize>,
-    /// It has been on several threads, or is a task's.
-    migrates: Cell<bool>,
+    /// When it left within its turn last, ns.
+    left_ns: Cell<u64>,
+    /// When it asked whether it may overtake last, ns.
+    asked_ns: Cell<u64>,
+    /// What its turns took of others.
+    pub(crate) deficit: Deficit,
 }
 
 impl Turn {
@@ -60,28 +48,53 @@ impl Turn {
         Turn {
             phase: Cell::new(Phase::Waits),
             loops: Cell::new(false),
-            began: Cell::new(None),
-            took_ns: Cell::new(0),
-            thread: Cell::new(0),
-            migrates: Cell::new(false),
+            left_ns: Cell::new(0),
+            asked_ns: Cell::new(0),
+            deficit: Deficit::new(),
         }
     }
 
     /// It wants to enter while others wait: whether it may overtake them. One that pays may not while it owes.
     pub(crate) fn may_overtake(&self, now_ns: impl Fn() -> u64, quantum_ns: u64, pays: bool) -> bool {
+        self.ends_outside(&now_ns, quantum_ns);
         match self.phase.get() {
             Phase::Waits => false,
             Phase::In(_) => true,
             Phase::Away(since_ns) => {
                 let now_ns = now_ns();
+                self.asked_ns.set(now_ns);
                 self.loops.set(now_ns.saturating_sub(since_ns) < quantum_ns);
-                let waits = self.loops.get() || pays && self.owes(now_ns, quantum_ns);
-                if !waits {
-                    self.phase.set(Phase::In(now_ns));
-                }
+                let waits = self.loops.get() || pays && self.owed_ns(now_ns, quantum_ns) != 0;
                 !waits
             }
         }
+    }
+
+    /// It left within its turn, and is back: if it was away for a quantum, the turn was over when it left. Only for one that is timed is the
+    /// clock read for that: what its thread did outside is not to be charged.
+    fn ends_outside(&self, now_ns: impl Fn() -> u64, quantum_ns: u64) {
+        let left_ns = self.left_ns.get();
+        if matches!(self.phase.get(), Phase::In(_))
+            && self.deficit.is_timed()
+            && now_ns().saturating_sub(left_ns) >= quantum_ns
+        {
+            self.deficit.stops(quantum_ns);
+            self.phase.set(Phase::Away(left_ns));
+        }
+    }
+
+    /// It came in without queueing, while others waited.
+    pub(crate) fn overtook(&self, quantum_ns: u64) {
+        let asked_ns = self.asked_ns.get();
+        // One that asked before it was away came in because it did not know that others waited.
+        if let Phase::Away(since_ns) = self.phase.get()
+            && since_ns <= asked_ns
+        {
+            self.deficit.was_away(asked_ns - since_ns);
+            self.deficit.new_turn();
+            self.phase.set(Phase::In(asked_ns));
+        }
+        self.deficit.runs(quantum_ns);
     }
 
     /// Whether it is known to come back at once: then it overtakes within its turn, and not as a newcomer.
@@ -94,77 +107,37 @@ impl Turn {
     #[cfg(all(test, loom))]
     pub(crate) fn loops_since(&self, now_ns: u64) {
         self.loops.set(true);
-        self.begin(now_ns);
+        self.begin(now_ns, true);
     }
 
-    /// It came in through the queue.
-    pub(crate) fn begin(&self, now_ns: u64) {
+    /// It is about to queue: what its last turn took, if the queue does not know that, and what it owes, ns.
+    pub(crate) fn joins(&self, now_ns: u64, quantum_ns: u64) -> (u64, u64) {
+        self.deficit.stops(u64::MAX);
+        (self.deficit.turn_ns(), self.owed_ns(now_ns, quantum_ns))
+    }
+
+    /// It came in through the queue; `paid`: and let others pass there for what it owed.
+    pub(crate) fn begin(&self, now_ns: u64, paid: bool) {
         self.phase.set(Phase::In(now_ns));
-    }
-
-    /// It came in on this thread while others waited: what it takes is timed from now on, if it is not already.
-    #[inline]
-    pub(crate) fn time_runs(&self, quantum_ns: u64) {
-        if quantum_ns >= TIMED_NS_MIN && !self.migrates.get() && self.began.get().is_none() {
-            self.starts_clock();
+        self.deficit.new_turn();
+        if paid {
+            self.deficit.paid();
         }
     }
 
-    #[cold]
-    fn starts_clock(&self) {
-        let began = CpuTime::now();
-        let thread = began.map_or(0, CpuTime::thread);
-        let before = self.thread.replace(thread);
-        self.migrates.set(before != 0 && before != thread);
-        self.began.set(began.filter(|_| !self.migrates.get()));
-    }
-
-    /// It is used by tasks, which go from thread to thread.
-    pub(crate) fn is_a_tasks(&self) {
-        self.migrates.set(true);
-        self.began.set(None);
-    }
-
-    /// It has left, and nobody waits: what it took is nobody's loss any more.
-    #[inline]
-    pub(crate) fn keeps_nobody_out(&self) {
-        self.began.set(None);
-        self.took_ns.set(0);
-    }
-
-    /// The processor time since it was in the queue last, ns; 0 if it is not known.
-    pub(crate) fn untold_ns(&self) -> u64 {
-        if let Some(began) = self.began.take() {
-            let took_ns = began.elapsed_ns().unwrap_or(0);
-            self.took_ns.set(self.took_ns.get().saturating_add(took_ns));
-        }
-        self.took_ns.get()
-    }
-
-    /// Whether that is long, and it was not away for as long.
-    pub(crate) fn owes(&self, now_ns: u64, quantum_ns: u64) -> bool {
-        let took_ns = self.took_ns.get();
-        let was_away = match self.phase.get() {
-            Phase::Away(since_ns) => now_ns.saturating_sub(since_ns) >= took_ns,
-            Phase::Waits | Phase::In(_) => false,
+    /// What it owes, ns; 0 if that is little.
+    fn owed_ns(&self, now_ns: u64, quantum_ns: u64) -> u64 {
+        let away_ns = match self.phase.get() {
+            Phase::Away(since_ns) => now_ns.saturating_sub(since_ns),
+            Phase::Waits | Phase::In(_) => 0,
         };
-        took_ns > FREE_NS.max(quantum_ns.saturating_mul(2)) && !was_away
-    }
-
-    /// As if its turns had taken so long.
-    #[cfg(test)]
-    pub(crate) fn took(&self, ns: u64) {
-        self.took_ns.set(ns);
-    }
-
-    /// The queue has been told.
-    pub(crate) fn told(&self) {
-        self.took_ns.set(0);
+        let owed_ns = self.deficit.owed_ns().saturating_sub(away_ns);
+        if owed_ns > FREE_NS.max(quantum_ns.saturating_mul(2)) { owed_ns } else { 0 }
     }
 
     /// It leaves while others wait: whether it comes back within its turn.
     pub(crate) fn leave(&self, now_ns: u64, quantum_ns: u64) -> bool {
-        let comes_back = self.goes_on(|| now_ns, quantum_ns);
+        let comes_back = self.leaves_within(|| now_ns, quantum_ns);
         if !comes_back {
             self.end(now_ns);
         }
@@ -172,17 +145,25 @@ impl Turn {
     }
 
     /// It leaves while others wait: as [`Turn::leave`], but its turn is not ended.
-    pub(crate) fn goes_on(&self, now_ns: impl FnOnce() -> u64, quantum_ns: u64) -> bool {
-        match self.phase.get() {
-            Phase::In(since_ns) => self.loops.get() && now_ns().saturating_sub(since_ns) < quantum_ns,
-            Phase::Waits | Phase::Away(_) => false,
+    pub(crate) fn leaves_within(&self, now_ns: impl FnOnce() -> u64, quantum_ns: u64) -> bool {
+        let Phase::In(since_ns) = self.phase.get() else { return false };
+        if !self.loops.get() {
+            return false;
         }
+        let now_ns = now_ns();
+        self.left_ns.set(now_ns);
+        now_ns.saturating_sub(since_ns) < quantum_ns
     }
 
     /// It leaves, and its turn is over, whatever is left of it.
     pub(crate) fn end(&self, now_ns: u64) {
+        if let Phase::Away(since_ns) = self.phase.get() {
+            // It came in when nobody waited, or past the limit.
+            self.deficit.was_away(now_ns.saturating_sub(since_ns));
+            self.deficit.new_turn();
+        }
+        self.deficit.stops(u64::MAX);
         self.phase.set(Phase::Away(now_ns));
-        self.untold_ns();
     }
 
     /// It gave its place up for a wait of so long: others ran meanwhile, so that is no time of its turn.
@@ -201,6 +182,7 @@ impl Turn {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+    use crate::deficit::TIMED_NS_MIN;
 
     const QUANTUM_NS: u64 = 100;
 
@@ -208,10 +190,10 @@ mod tests {
     fn who_returns_at_once_has_a_quantum_in_turn() {
         let turn = Turn::new();
         assert!(!turn.may_overtake(|| 0, QUANTUM_NS, true), "a new session overtakes nobody");
-        turn.begin(10);
+        turn.begin(10, true);
         assert!(!turn.leave(30, QUANTUM_NS), "nothing is known of it yet");
         assert!(!turn.may_overtake(|| 31, QUANTUM_NS, true), "its turn is over");
-        turn.begin(500);
+        turn.begin(500, true);
         for statement in 1..5 {
             assert!(turn.leave(500 + 20 * statement, QUANTUM_NS));
             assert!(turn.may_overtake(|| unreachable!("it is in its turn"), QUANTUM_NS, true));
@@ -223,53 +205,75 @@ mod tests {
     #[test]
     fn who_took_long_must_be_away_as_long_to_owe_nothing() {
         const TOOK_NS: u64 = 3 * FREE_NS;
-        for (took_ns, away_ns, owes) in [
-            (TOOK_NS, 50, true),
-            (TOOK_NS, TOOK_NS - 1, true),
-            (TOOK_NS, TOOK_NS, false),
-            (FREE_NS, 200, false),
+        for (took_ns, away_ns, owed_ns) in [
+            (TOOK_NS, 50, TOOK_NS - 50),
+            (TOOK_NS, 2 * FREE_NS - 1, FREE_NS + 1),
+            (TOOK_NS, 2 * FREE_NS, 0),
+            (FREE_NS, 200, 0),
         ] {
             for pays in [true, false] {
                 let turn = Turn::new();
-                turn.begin(0);
+                turn.begin(0, true);
                 assert!(!turn.leave(1000, QUANTUM_NS));
-                turn.took(took_ns);
+                turn.deficit.took(took_ns);
                 let is_newcomer = away_ns >= QUANTUM_NS;
-                let overtakes = turn.may_overtake(|| 1000 + away_ns, QUANTUM_NS, pays);
-                assert_eq!(overtakes, is_newcomer && !(owes && pays), "{took_ns} {away_ns}");
-                assert_eq!(turn.loops(), !is_newcomer);
-                assert_eq!(turn.untold_ns(), took_ns);
+                // Asked again, as by one that finds no place and queues.
+                for _ in 0..2 {
+                    let overtakes = turn.may_overtake(|| 1000 + away_ns, QUANTUM_NS, pays);
+                    assert_eq!(overtakes, is_newcomer && !(owed_ns != 0 && pays), "{took_ns} {away_ns}");
+                    assert_eq!(turn.loops(), !is_newcomer);
+                    assert_eq!(turn.joins(1000 + away_ns, QUANTUM_NS), (took_ns, owed_ns));
+                }
             }
         }
         let turn = Turn::new();
-        turn.took(TOOK_NS);
-        assert!(!turn.owes(0, TOOK_NS / 2), "two quanta");
+        turn.deficit.took(TOOK_NS);
+        assert_eq!(turn.joins(0, TOOK_NS / 2), (TOOK_NS, 0), "two quanta");
     }
 
+    /// One that overtakes owes what it owed, less its absence; a new turn is added to that.
     #[test]
-    fn who_goes_from_thread_to_thread_is_not_timed() {
+    fn absences_are_taken_off_once() {
         let turn = Turn::new();
-        turn.time_runs(TIMED_NS_MIN - 1);
-        assert_eq!(turn.began.get(), None);
-        turn.time_runs(TIMED_NS_MIN);
-        let began = turn.began.get();
-        assert!(began.is_some() || cfg!(miri));
-        turn.time_runs(TIMED_NS_MIN);
-        assert_eq!(turn.began.get(), began, "it goes on");
         turn.end(0);
-        let turn = std::thread::spawn(move || {
-            turn.time_runs(TIMED_NS_MIN);
-            turn
-        });
-        let turn = turn.join().unwrap();
-        turn.time_runs(TIMED_NS_MIN);
-        assert_eq!(turn.began.get(), None);
+        turn.deficit.took(9 * FREE_NS);
+        assert!(turn.may_overtake(|| 5 * FREE_NS, QUANTUM_NS, false));
+        turn.overtook(QUANTUM_NS);
+        assert_eq!(turn.deficit.owed_ns(), 4 * FREE_NS);
+        turn.end(6 * FREE_NS);
+        assert_eq!(turn.deficit.owed_ns(), 4 * FREE_NS);
+        // It came in when nobody waited, or past the limit.
+        turn.end(7 * FREE_NS);
+        assert_eq!(turn.deficit.owed_ns(), 3 * FREE_NS);
+        turn.begin(8 * FREE_NS, false);
+        assert_eq!(turn.deficit.owed_ns(), 3 * FREE_NS, "it went before the others");
+        turn.begin(8 * FREE_NS, true);
+        assert_eq!(turn.deficit.owed_ns(), 0);
+    }
+
+    /// Its clock runs on, but no more of that is charged than the turn could have taken.
+    #[test]
+    #[cfg_attr(miri, ignore)] // No processor time passes there.
+    fn what_a_thread_does_outside_is_not_charged() {
+        let turn = Turn::new();
+        turn.end(0);
+        assert!(!turn.may_overtake(|| 1, TIMED_NS_MIN, true));
+        turn.begin(10, true);
+        turn.deficit.runs(TIMED_NS_MIN);
+        assert!(turn.leave(20, TIMED_NS_MIN));
+        assert!(turn.may_overtake(|| 20 + TIMED_NS_MIN - 1, TIMED_NS_MIN, true));
+        assert!(turn.deficit.is_timed(), "it is back in its turn");
+        let began = crate::cpu_time::CpuTime::now().unwrap();
+        while began.elapsed_ns().unwrap() < 5 * TIMED_NS_MIN {}
+        assert!(turn.may_overtake(|| 20 + TIMED_NS_MIN, TIMED_NS_MIN, true));
+        assert!(!turn.loops(), "a newcomer");
+        assert_eq!(turn.deficit.owed_ns(), TIMED_NS_MIN);
     }
 
     #[test]
     fn who_was_away_is_a_newcomer_and_hands_on() {
         let turn = Turn::new();
-        turn.begin(0);
+        turn.begin(0, true);
         for visit in 1..5 {
             let now_ns = 1000 * visit;
             assert!(!turn.leave(now_ns + 20, QUANTUM_NS));
@@ -280,9 +284,9 @@ mod tests {
     #[test]
     fn a_wait_without_the_place_is_no_time_of_the_turn() {
         let turn = Turn::new();
-        turn.begin(0);
+        turn.begin(0, true);
         assert!(!turn.leave(20, QUANTUM_NS) && !turn.may_overtake(|| 21, QUANTUM_NS, true));
-        turn.begin(1000);
+        turn.begin(1000, true);
         turn.pause(5000);
         assert!(turn.leave(6090, QUANTUM_NS), "90 of 100 used");
         assert!(!turn.leave(6100, QUANTUM_NS));
@@ -293,7 +297,7 @@ mod tests {
     #[test]
     fn a_forfeited_turn_overtakes_nobody() {
         let turn = Turn::new();
-        turn.begin(0);
+        turn.begin(0, true);
         turn.forfeit();
         assert!(!turn.may_overtake(|| 10_000, QUANTUM_NS, true));
     }

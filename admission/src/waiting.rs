@@ -49,7 +49,7 @@ pub(crate) struct Waiting {
     pub(crate) promoted: u64,
     /// Sessions taken out to get a place.
     pub(crate) served: u64,
-    debts: Debts,
+    pub(crate) debts: Debts,
     /// No deadline in the queue is earlier, ns. It may be that of one that has left.
     earliest_ns: u64,
 }

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use crate::metrics::add;
 use crate::session::{Held, Session};
 use crate::sync::Ordering;
-use crate::{Policy, Refused, WaitKind};
+use crate::{Refused, WaitKind};
 
 /// A session's waits.
 pub(crate) struct Waits {
@@ -42,6 +42,7 @@ impl Session {
         }
         if self.is_inside() && self.admission.settings.wait_mask().contains(kind) && self.may_give_up(kind) {
             // Noted before anybody is woken: a waker may use this session.
+            self.turn.deficit.stops(u64::MAX);
             let counts = self.put_down(Held::Waiting);
             self.waits.left.set(Some((kind, depth)));
             if kind == WaitKind::RowLock {
@@ -167,9 +168,7 @@ impl Session {
             return self.take(Held::Uncounted, tickets);
         }
         let state = self.admission.core.enter_by_force();
-        if state.queued() != 0 && state.policy() == Policy::Quantum {
-            self.turn.time_runs(self.admission.settings.quantum_ns());
-        }
+        self.is_timed_if_others_wait(state);
         self.last_seen.set(state);
         self.admission.metrics.saw_places(state);
         self.take(Held::Place, tickets);

@@ -524,6 +524,10 @@ typedef struct {
    * The outermost waits, by `flifo_wait_kind_t`; the first `FLIFO_WAIT_KINDS` are used.
    */
   flifo_times_t wait_times[FLIFO_WAIT_KINDS_MAX];
+  /**
+   * Entries that queued while they owed others for long turns (`FLIFO_QUANTUM`): others passed them, if any came.
+   */
+  uint64_t queued_owing;
 } flifo_snapshot_t;
 
 #ifdef __cplusplus

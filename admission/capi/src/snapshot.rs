@@ -95,6 +95,8 @@ pub struct flifo_snapshot_t {
     pub inside_times: flifo_times_t,
     /// The outermost waits, by `flifo_wait_kind_t`; the first `FLIFO_WAIT_KINDS` are used.
     pub wait_times: [flifo_times_t; FLIFO_WAIT_KINDS_MAX],
+    /// Entries that queued while they owed others for long turns (`FLIFO_QUANTUM`): others passed them, if any came.
+    pub queued_owing: u64,
 }
 
 // SAFETY: integers only; the assertion counts the fields' bytes.
@@ -102,7 +104,7 @@ unsafe impl Growing for flifo_snapshot_t {
     const BYTES_MIN: usize = 1208;
 }
 const _: () = assert!(
-    size_of::<flifo_snapshot_t>() == 8 + 10 * 4 + 12 * 8 + (3 + FLIFO_WAIT_KINDS_MAX) * 7 * 8,
+    size_of::<flifo_snapshot_t>() == 8 + 10 * 4 + 13 * 8 + (3 + FLIFO_WAIT_KINDS_MAX) * 7 * 8,
     "padding"
 );
 const _: () = assert!(WaitKind::ALL.len() <= FLIFO_WAIT_KINDS_MAX);
@@ -158,6 +160,7 @@ impl From<&Snapshot> for flifo_snapshot_t {
             woken_to_running_times: times(&snapshot.woken_to_running_ns),
             inside_times: times(&snapshot.inside_ns),
             wait_times,
+            queued_owing: snapshot.queued_owing,
         }
     }
 }
@@ -238,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_struct_is_the_first_version_s() {
-        assert_eq!(size_of::<flifo_snapshot_t>(), flifo_snapshot_t::BYTES_MIN);
+    fn the_struct_has_grown_at_its_end() {
+        assert_eq!(std::mem::offset_of!(flifo_snapshot_t, queued_owing), flifo_snapshot_t::BYTES_MIN);
     }
 }

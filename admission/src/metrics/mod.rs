@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use histogram::AtomicHistogram;
 
+use crate::core::Counts;
 use crate::state::State;
 use crate::{Refused, WaitKind};
 
@@ -167,8 +168,8 @@ impl Metrics {
         (places + totals.by_ticket, places)
     }
 
-    /// `promoted`, and the sessions that wait for row locks and for disks now, are known elsewhere.
-    pub(crate) fn snapshot(&self, now: State, promoted: u64, waiting: (u32, u32)) -> Snapshot {
+    /// What the queue counts, and how many wait for disks now, are known elsewhere.
+    pub(crate) fn snapshot(&self, now: State, queue: Counts, disk_waits: u32) -> Snapshot {
         let totals: Totals = self.registry.totals();
         let refused = |why: Refused| self.refused[why as usize].load(Ordering::Relaxed);
         Snapshot {
@@ -179,9 +180,10 @@ impl Metrics {
             refused_queue_full: refused(Refused::QueueFull),
             cancelled: refused(Refused::Cancelled),
             stalls_broken: self.stalls_broken.load(Ordering::Relaxed),
-            promoted,
-            lock_waiters: waiting.0,
-            disk_waits: waiting.1,
+            promoted: queue.promoted,
+            queued_owing: queue.queued_owing,
+            lock_waiters: queue.lock_waiters,
+            disk_waits,
             wait_ns: self.histograms.wait_ns.each_ref().map(AtomicHistogram::load),
             entered_at_once: totals.at_once,
             entered_by_ticket: totals.by_ticket,

@@ -34,6 +34,9 @@ const COUNTERS: &[(&str, FurtherLabel, &str, Read<u64>)] = &[
     ("promoted_total", None, "Sessions that went before the first class because of their age", |s| {
         s.promoted
     }),
+    ("queued_owing_total", None, "Entries that queued while they owed others for long turns", |s| {
+        s.queued_owing
+    }),
 ];
 const ENTRIES: &str = "Entries, by how the place was found";
 const REFUSED: &str = "Entries that were refused";
@@ -77,7 +80,7 @@ const WAITS: (&str, &str) = ("waits_total", "Outermost waits");
 /// | name after the prefix | kind | further label |
 /// |---|---|---|
 /// | `entries_total` | counter | `how`: `at_once`, `by_lifo`, `from_queue`, `by_force`, `by_ticket` |
-/// | `handed_on_total`, `stalls_broken_total`, `promoted_total` | counter | |
+/// | `handed_on_total`, `stalls_broken_total`, `promoted_total`, `queued_owing_total` | counter | |
 /// | `refused_total` | counter | `why`: `timeout`, `queue_full`, `cancelled` |
 /// | `waits_total` | counter | `kind`: as [`WaitKind::name`], with `_` for blanks |
 /// | `thread_concurrency`, `inside`, `pending`, `queued`, `lock_waiters`, `disk_waits` | gauge | |

@@ -42,6 +42,8 @@ pub struct Snapshot {
     pub stalls_broken: u64,
     /// Sessions that went before the first class because of their age.
     pub promoted: u64,
+    /// Entries that queued while they owed others for long turns ([`Policy::Quantum`]): others passed them, if any came.
+    pub queued_owing: u64,
     /// Sessions now in waits for row locks that gave up their places, but for those whose wait is a long one.
     pub lock_waiters: u32,
     /// Sessions now in waits for disks that gave up their places.
@@ -88,6 +90,7 @@ impl Snapshot {
             cancelled: left(self.cancelled, earlier.cancelled),
             stalls_broken: left(self.stalls_broken, earlier.stalls_broken),
             promoted: left(self.promoted, earlier.promoted),
+            queued_owing: left(self.queued_owing, earlier.queued_owing),
             wait_ns: std::array::from_fn(|kind| difference(&self.wait_ns[kind], &earlier.wait_ns[kind])),
             queued_ns: difference(&self.queued_ns, &earlier.queued_ns),
             woken_to_running_ns: difference(&self.woken_to_running_ns, &earlier.woken_to_running_ns),

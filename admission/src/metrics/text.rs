@@ -45,7 +45,11 @@ impl Display for Snapshot {
             ("cancelled", self.cancelled),
         ];
         writeln!(f, "Refused {}, {}: {}", self.refused(), rate(self.refused()), List(&reasons))?;
-        writeln!(f, "Stalls broken {}, promoted by age {}", self.stalls_broken, self.promoted)?;
+        writeln!(
+            f,
+            "Stalls broken {}, promoted by age {}, queued owing for long turns {}",
+            self.stalls_broken, self.promoted, self.queued_owing
+        )?;
         writeln!(f, "Outside in waits: {} for row locks, {} for disks", self.lock_waiters, self.disk_waits)?;
         write_times(f, "Queue wait", self.queue_wait())?;
         write_times(f, "W, woken to running", self.woken_to_running())?;
@@ -100,6 +104,7 @@ impl Snapshot {
         pair("cancelled", &self.cancelled);
         pair("stalls_broken", &self.stalls_broken);
         pair("promoted", &self.promoted);
+        pair("queued_owing", &self.queued_owing);
         pair("lock_waiters", &self.lock_waiters);
         pair("disk_waits", &self.disk_waits);
         if let Some(queue) = self.queue_wait() {
@@ -183,10 +188,11 @@ mod tests {
     use super::super::Metrics;
     use super::*;
     use crate::Policy;
+    use crate::core::Counts;
     use crate::state::State;
 
     fn nothing_yet(policy: Policy, limit: u32) -> Snapshot {
-        let now = Metrics::new().snapshot(State::idle(policy, limit), 0, (0, 0));
+        let now = Metrics::new().snapshot(State::idle(policy, limit), Counts::default(), 0);
         Snapshot { elapsed: Duration::ZERO, ..now }
     }
 
@@ -211,6 +217,7 @@ mod tests {
             cancelled: 1,
             stalls_broken: 1,
             promoted: 12,
+            queued_owing: 30,
             lock_waiters: 40,
             disk_waits: 8,
             ..nothing_yet(Policy::Quantum, 4)
@@ -238,7 +245,7 @@ Entries 1065000, 106500.00/s: 120000 at once, 5000 past the limit, 30000 from th
 12000.00/s at once, 500.00/s past the limit, 3000.00/s from the queue, 1000.00/s by force, 90000.00/s by ticket
 Hand-offs 29900, 2990.00/s
 Refused 24, 2.40/s: 3 by timeout, 20 with a full queue, 1 cancelled
-Stalls broken 1, promoted by age 12
+Stalls broken 1, promoted by age 12, queued owing for long turns 30
 Outside in waits: 40 for row locks, 8 for disks
 Queue wait: 100 times, median 2.13 ms, 95% 2.13 ms, 99% 4.36 s, longest 4.36 s
 W, woken to running: 3 times, median 50 ns, 95% 50 ns, 99% 50 ns, longest 50 ns
@@ -265,7 +272,7 @@ Entries 0, 0.00/s: 0 at once, 0 past the limit, 0 from the queue, 0 by force, 0 
 0.00/s at once, 0.00/s past the limit, 0.00/s from the queue, 0.00/s by force, 0.00/s by ticket
 Hand-offs 0, 0.00/s
 Refused 0, 0.00/s: 0 by timeout, 0 with a full queue, 0 cancelled
-Stalls broken 0, promoted by age 0
+Stalls broken 0, promoted by age 0, queued owing for long turns 0
 Outside in waits: 0 for row locks, 0 for disks
 Queue wait: none
 W, woken to running: none
@@ -282,8 +289,8 @@ END OF ADMISSION
         let expected = "admission policy=quantum limit=4 inside=5 pending=2 queued=1015 inside_max=7 \
             pending_max=3 queued_max=1020 elapsed_s=10.000 entries_per_s=106500.0 at_once=120000 \
             by_lifo=5000 from_queue=30000 by_force=10000 by_ticket=900000 handed_on=29900 timeout=3 \
-            queue_full=20 cancelled=1 stalls_broken=1 promoted=12 lock_waiters=40 disk_waits=8 \
-            queue_p50_us=2129.919 queue_p95_us=2129.919 queue_p99_us=4362076.159 queue_max_us=4362076.159 \
+            queue_full=20 cancelled=1 stalls_broken=1 promoted=12 queued_owing=30 lock_waiters=40 \
+            disk_waits=8 queue_p50_us=2129.919 queue_p95_us=2129.919 queue_p99_us=4362076.159 queue_max_us=4362076.159 \
             w_p50_us=0.050 s_p50_us=0.025 wait_row_lock=7 wait_row_lock_p50_us=16.639 wait_disk=4 \
             wait_disk_p50_us=133.119";
         assert_eq!(busy().line(), expected);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::Policy;
 use crate::config::half;
-use crate::debts::Debts;
+use crate::debts::{Debts, PASSED_OVER_MAX};
 use crate::queue::Request;
 use crate::rule::End;
 use crate::rule::Leaver;
@@ -73,7 +73,7 @@ pub(super) struct Plain {
     tenants: Vec<Tenant>,
     pass: f64,
     first_in_a_row: u32,
-    debts: Debts,
+    pub(super) debts: Debts,
 }
 
 impl Plain {
@@ -253,7 +253,7 @@ impl Plain {
         }
         let mut owing = request;
         if self.policy != Policy::Quantum {
-            owing.turn_ns = 0;
+            owing.owed_ns = 0;
         } else if !request.first {
             self.debts.note(&mut owing, self.tau_ns);
         }
@@ -380,20 +380,18 @@ impl Plain {
         match end {
             End::Front if !passes => tenant.waiters.pop_front().unwrap().id,
             End::Front => {
-                // Those of the first 64 that stand before one who owes nothing go behind the others, and owe less; if all
-                // of them owe, the first is served nevertheless.
+                // Those that stand before one who owes nothing go behind the others, and owe less; if all
+                // owe, the first is served nevertheless.
                 let owes =
-                    |waiter: &Waiter| waiter.request.turn_ns != 0 && now_ns < waiter.request.passed_until_ns;
-                let debtors = tenant.waiters.iter().take(64).take_while(|waiter| owes(waiter)).count();
+                    |waiter: &Waiter| waiter.request.owed_ns != 0 && now_ns < waiter.request.passed_until_ns;
+                let debtors = tenant.waiters.iter().take_while(|waiter| owes(waiter)).count();
+                if debtors >= PASSED_OVER_MAX.min(tenant.waiters.len()) {
+                    return tenant.waiters.pop_front().unwrap().id;
+                }
                 let mut passed: VecDeque<_> = tenant.waiters.drain(..debtors).collect();
                 for waiter in &mut passed {
                     let round_ns = self.debts.round_ns();
-                    waiter.request.turn_ns = waiter.request.turn_ns.saturating_sub(round_ns);
-                }
-                if debtors == 64 || tenant.waiters.is_empty() {
-                    passed.append(&mut tenant.waiters);
-                    tenant.waiters = passed;
-                    return tenant.waiters.pop_front().unwrap().id;
+                    waiter.request.owed_ns = waiter.request.owed_ns.saturating_sub(round_ns);
                 }
                 let next = tenant.waiters.pop_front();
                 tenant.waiters.append(&mut passed);

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::plain::{Id, Joined, Plain, Tellings, Told};
 use crate::Policy;
-use crate::core::{self, Core, Terms, Wake};
+use crate::core::{self, Core, Counts, Terms, Wake};
 use crate::queue::{List, Node, Request};
 use crate::rule::End;
 use crate::rule::Leaver;
@@ -285,7 +285,8 @@ impl World {
             queued_at_ns: self.now_ns,
             deadline_ns: self.now_ns.saturating_add(patience_ns),
             turn_ns,
-            pays: turn_ns.is_multiple_of(2_000_000),
+            // Some were away for as long.
+            owed_ns: if turn_ns.is_multiple_of(2_000_000) { turn_ns } else { 0 },
             passed_until_ns: 0,
         };
         if !self.enter(id)? {
@@ -476,8 +477,12 @@ impl World {
         );
         prop_assert_eq!((state.policy(), state.limit()), (plain.policy, plain.limit));
         prop_assert_eq!((state.closed(), state.congested()), (plain.closed, plain.congested));
-        let counts = self.core.promoted_and_lock_waiters();
-        prop_assert_eq!(counts, (plain.promoted, plain.lock_waiters));
+        let expected = Counts {
+            promoted: plain.promoted,
+            queued_owing: plain.debts.owing,
+            lock_waiters: plain.lock_waiters,
+        };
+        prop_assert_eq!(self.core.counts(), expected);
         if count(|client| matches!(client.at, Where::Told(_))) == 0 {
             prop_assert_eq!(plain.wrong_at_rest(), None);
         }

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use super::tasks::{admission_with, inside, is_in, poll};
 use crate::config::processors;
-use crate::cpu_time::CpuTime;
 use crate::kept::Kept;
 use crate::{Admission, Class, Config, Policy, Refused, Session, WaitKind};
 
@@ -48,93 +47,6 @@ fn in_its_turn_with(
     assert!(is_in(comes_back.as_mut()), "its turn begins");
     drop(comes_back);
     (admission, others, second, session)
-}
-
-/// The queue is told what a turn took of the processor: not what its thread slept, and nothing of a time when nobody waited.
-#[test]
-#[cfg_attr(miri, ignore)] // No processor time passes there.
-fn a_turn_takes_what_its_thread_works_while_others_wait() {
-    const WORK_NS: u64 = 20_000_000;
-    let scheduler = super::admission(Policy::Quantum, 1, 1);
-    scheduler.reconfigure(Config { quantum: Duration::from_millis(1), ..scheduler.config() }).unwrap();
-    let holder = scheduler.session();
-    for (works, others_wait) in [(true, true), (false, true), (true, false)] {
-        holder.enter().unwrap();
-        let (session, other) = (scheduler.session(), scheduler.session());
-        std::thread::scope(|scope| {
-            let took = scope.spawn(move || {
-                session.enter().unwrap();
-                if !others_wait {
-                    session.exit();
-                    session.enter().unwrap();
-                }
-                let began = CpuTime::now().unwrap();
-                while works && began.elapsed_ns().unwrap() < WORK_NS {}
-                std::thread::sleep(Duration::from_millis(3));
-                session.exit_for_good();
-                session.turn.untold_ns()
-            });
-            super::until_queued(&scheduler, 1);
-            if others_wait {
-                scope.spawn(move || other.enter().unwrap());
-                super::until_queued(&scheduler, 2);
-            }
-            holder.exit_for_good();
-            let took = took.join().unwrap();
-            assert_eq!(took >= WORK_NS, works && others_wait, "{took} ns");
-            assert_eq!(took == 0, !others_wait);
-        });
-    }
-}
-
-#[test]
-#[cfg_attr(miri, ignore)] // No processor time passes there.
-fn who_worked_long_lets_the_next_pass() {
-    let scheduler = super::admission(Policy::Quantum, 1, 1);
-    scheduler.reconfigure(Config { quantum: Duration::from_millis(1), ..scheduler.config() }).unwrap();
-    let (holder, [mut first, mut works, mut next]) =
-        (inside(&scheduler), std::array::from_fn(|_| scheduler.session()));
-    let mut first_enters = Box::pin(first.enter_async());
-    assert!(!is_in(first_enters.as_mut()));
-    // So the queue knows what is usual.
-    for _ in 0..10 {
-        let mut other = scheduler.session();
-        other.turn.took(1_000_000);
-        assert!(!is_in(Box::pin(other.enter_async()).as_mut()));
-    }
-    works.enter_past_limit();
-    let began = CpuTime::now().unwrap();
-    while began.elapsed_ns().unwrap() < 30_000_000 {}
-    works.exit_for_good();
-    let (mut comes_back, mut next) = (Box::pin(works.enter_async()), Box::pin(next.enter_async()));
-    assert!(!is_in(comes_back.as_mut()) && !is_in(next.as_mut()));
-    holder.exit_for_good();
-    assert!(is_in(first_enters.as_mut()));
-    drop(first_enters);
-    first.exit_for_good();
-    assert!(is_in(next.as_mut()) && !is_in(comes_back.as_mut()));
-}
-
-/// Not to one that turns it away, and not when it goes before the others.
-#[test]
-fn what_a_turn_took_is_told_to_the_queue_once() {
-    const TOOK_NS: u64 = 1 << 40;
-    let config =
-        Config { policy: Policy::Quantum, thread_concurrency: 1, queue_limit: 1, ..Config::default() };
-    let scheduler = admission_with(Config { stall_after: None, ..config });
-    let _holder = inside(&scheduler);
-    let [mut waits, mut session] = std::array::from_fn(|_| scheduler.session());
-    let mut waits = Box::pin(waits.enter_async());
-    assert!(!is_in(waits.as_mut()));
-    session.turn.took(TOOK_NS);
-    assert_eq!(session.enter(), Err(Refused::QueueFull));
-    assert_eq!(session.turn.untold_ns(), TOOK_NS);
-    drop(waits);
-    for (class, untold_ns) in [(Class::First, TOOK_NS), (Class::Normal, 0)] {
-        session.set_class(class);
-        assert!(!is_in(Box::pin(session.enter_async()).as_mut()));
-        assert_eq!(session.turn.untold_ns(), untold_ns, "{class:?}");
-    }
 }
 
 #[test]
