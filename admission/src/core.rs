@@ -20,15 +20,19 @@
 //!
 //! Lock order: the queue's lock is the only one here, and nothing is called while it is held.
 
+mod terms;
+
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+
+pub(crate) use terms::{Counts, Terms};
 
 use crate::Policy;
 use crate::config::half;
 use crate::kept::Kept;
 use crate::queue::{List, Node, Request};
 use crate::rule::{End, Exit, Leaver, Passing};
-use crate::state::{Caller, ONE_PENDING, ONE_PLACE, PENDING_MAX, State};
+use crate::state::{Caller, ONE_PENDING, ONE_PLACE, State};
 use crate::sync::{AtomicBool, AtomicU64, CacheAligned, Mutex, MutexGuard, Ordering, lock};
 use crate::waiting::Waiting;
 
@@ -70,25 +74,6 @@ impl Wake {
     fn of(list: List, kind: fn(List) -> Self) -> Self {
         if list.is_empty() { Wake::Nobody } else { kind(list) }
     }
-}
-
-/// What the queue is told at run time.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Terms {
-    pub(crate) promote_after_ns: u64,
-    pub(crate) tau_ns: u64,
-    pub(crate) lock_waiters_max: u32,
-}
-
-/// What the queue counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Counts {
-    /// Promotions by age so far.
-    pub(crate) promoted: u64,
-    /// Those that joined and owed, so far.
-    pub(crate) queued_owing: u64,
-    /// Sessions in waits for row locks now.
-    pub(crate) lock_waiters: u32,
 }
 
 /// The queue, locked.
@@ -499,106 +484,6 @@ impl Core {
         overdue
     }
 
-    /// Sets policy and limit. Raising the limit wakes as many as now fit; another policy, or no limit,
-    /// sends everybody in the queue to ask again.
-    pub(crate) fn set_rule(&self, policy: Policy, limit: u32, now_ns: u64) -> (Wake, State) {
-        let mut waiting = self.queue();
-        // Policy and flags change under the lock only, so what is seen now stays so.
-        let idle = State::idle(policy, limit);
-        if idle.unlimited() || self.state().policy() != policy {
-            let state = self.change(|state| state.with_rule(policy, limit).dispersed());
-            self.give_back_kept();
-            return (Wake::Retry(waiting.take_all()), state);
-        }
-        let after = self.change(|state| state.with_rule(policy, limit));
-        (self.fill(&mut waiting, now_ns), after)
-    }
-
-    /// Sets what does not stand in the word.
-    pub(crate) fn set_terms(&self, terms: Terms, now_ns: u64) -> Wake {
-        let mut waiting = self.queue();
-        waiting.promote_after_ns = terms.promote_after_ns;
-        waiting.tau_ns = terms.tau_ns;
-        waiting.lock_waiters_max = terms.lock_waiters_max;
-        self.reopen(&waiting, now_ns);
-        self.note_congestion(&mut waiting, now_ns)
-    }
-
-    /// One more tenant; its number.
-    pub(crate) fn add_tenant(&self, weight: f64) -> u32 {
-        self.queue().add_tenant(weight)
-    }
-
-    /// One more, or one less, waits for a row lock.
-    pub(crate) fn lock_wait(&self, begins: bool, now_ns: u64) -> Wake {
-        let mut waiting = self.queue();
-        waiting.lock_waiters = match begins {
-            true => waiting.lock_waiters + 1,
-            false => waiting.lock_waiters.saturating_sub(1),
-        };
-        self.note_congestion(&mut waiting, now_ns)
-    }
-
-    fn note_congestion(&self, waiting: &mut Waiting, now_ns: u64) -> Wake {
-        let congested = waiting.lock_waiters_max != 0 && waiting.lock_waiters >= waiting.lock_waiters_max;
-        if self.state().congested() == congested {
-            return Wake::Nobody;
-        }
-        self.change(|state| state.with_congested(congested));
-        self.fill(waiting, now_ns)
-    }
-
-    /// Closes the gate to newcomers if the one that waits longest has waited for tau; true while it is closed.
-    pub(crate) fn close_gate(&self, now_ns: u64) -> bool {
-        let waiting = self.queue();
-        if head_is_old(&waiting, now_ns) && !self.state().closed() {
-            self.change(|state| state.with_closed(true));
-        }
-        self.reopen(&waiting, now_ns);
-        self.state().closed()
-    }
-
-    /// Opens the gate again once nobody waits too long.
-    fn reopen(&self, waiting: &Waiting, now_ns: u64) {
-        if self.state().closed() && !head_is_old(waiting, now_ns) {
-            self.change(|state| state.with_closed(false));
-        }
-    }
-
-    /// Nothing moves: admits the next past the limit. The stall breaker.
-    pub(crate) fn break_stall(&self, now_ns: u64) -> Wake {
-        let mut waiting = self.queue();
-        let mut old = self.state();
-        // However many are pending: they may be tasks that nobody polls, which say nothing of the next. It is asked once in a
-        // stall time, so those who are merely slow are not joined by many.
-        while old.queued() > 0 && old.pending() < PENDING_MAX {
-            match self.swap(old, old.granted()) {
-                Ok(new) => {
-                    let next = waiting.pop(new.policy().rule().end, now_ns);
-                    self.reopen(&waiting, now_ns);
-                    return Wake::Granted(single(next));
-                }
-                Err(seen) => old = seen,
-            }
-        }
-        Wake::Nobody
-    }
-
-    /// A number that grows with each session that is served from the queue.
-    pub(crate) fn served(&self) -> u64 {
-        self.queue().served
-    }
-
-    /// What the queue counts.
-    pub(crate) fn counts(&self) -> Counts {
-        let waiting = self.queue();
-        Counts {
-            promoted: waiting.promoted,
-            queued_owing: waiting.debts.owing,
-            lock_waiters: waiting.lock_waiters,
-        }
-    }
-
     /// A change that is possible in every state; the caller holds the lock.
     pub(crate) fn change(&self, transition: impl Fn(State) -> State) -> State {
         let mut old = self.state();
@@ -620,12 +505,6 @@ impl Core {
             .map(|_| new)
             .map_err(State)
     }
-}
-
-fn head_is_old(waiting: &Waiting, now_ns: u64) -> bool {
-    // Asked on every hand-off, so the common case, no tau, must cost nothing.
-    waiting.tau_ns != u64::MAX
-        && waiting.oldest_ns().is_some_and(|at_ns| now_ns.saturating_sub(at_ns) > waiting.tau_ns)
 }
 
 fn single(node: Option<Arc<Node>>) -> List {
