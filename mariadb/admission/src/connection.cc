@@ -99,6 +99,7 @@ void reset(Connection &connection, MYSQL_THD thd) {
   connection.may_hold_locks = true;
   connection.waits_for_row.store(false, std::memory_order_relaxed);
   connection.gave_up_place = false;
+  connection.idle_since = {};
   connection.waits = 0;
   connection.wait.store(Wait::None, std::memory_order_relaxed);
 }

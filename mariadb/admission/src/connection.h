@@ -85,6 +85,8 @@ struct Connection {
   // It waits for a row lock; and the place it had went to others for so long.
   std::atomic<bool> waits_for_row{false};
   bool gave_up_place;
+  // It may hold locks for which others wait, and has been between two statements since then.
+  std::chrono::steady_clock::time_point idle_since;
 
   // For the one that looks for sleepers. The thread that serves it, and the number of its stays inside so far; `lender` is the
   // canceller's id.

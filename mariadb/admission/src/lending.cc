@@ -3,6 +3,7 @@
 #include "lending.h"
 
 #include "queueing.h"
+#include "rowlocks.h"
 #include "settings.h"
 #include "watcher.h"
 
@@ -251,6 +252,7 @@ class Looks {
     const Clock::time_point now = Clock::now();
     const bool at_lent = now - looked_at_lent >= LENT_EVERY;
     if (at_lent) looked_at_lent = now;
+    rowlocks::measure();
     const Found found = look({now, lends_more, lends, at_lent, long_after});
     if (found.lends) lent_last = now;
     // If all sleep, those that come in next likely will: then one look after the other would let in too few for whatever they all

@@ -7,6 +7,7 @@
 #include "settings.h"
 #include "lending.h"
 #include "text.h"
+#include "waits.h"
 
 #include <mysql/service_kill_statement.h>
 #include <mysqld_error.h>
@@ -219,6 +220,8 @@ void leave(Connection &connection) {
   const bool passed = connection.passes;
   connection.in_statement = connection.passes = false;
   if (passed) return;
+  if (connection.holds_locks && connection.in_transaction) rowlocks::owner_idles(connection);
+  waits::statement_is_over(connection);
   rowlocks::wait_ends(connection);
   lending::goes_out(connection);
   // Not inside if it was refused, or the limit was lifted meanwhile.
@@ -227,6 +230,7 @@ void leave(Connection &connection) {
 
 // A statement begins whose id is this, or not known (0).
 void begin_any(Connection &connection, unsigned long long query_id, bool passes) {
+  rowlocks::owner_is_back(connection);
   connection.in_statement = true;
   connection.passes = passes;
   connection.query_id = query_id;
@@ -242,6 +246,7 @@ void begin(Connection &connection, MYSQL_THD thd, unsigned long long query_id, c
   begin_any(connection, query_id, false);
   enter(connection, thd, rest);
   lending::comes_in(connection);
+  if (rest.is_two_phase() && flifo_is_inside(connection.session) == FLIFO_OK) waits::commit_begins(connection, thd);
 }
 
 // One that asks nobody. What it runs asks nobody either, whatever is set meanwhile: it may have locked what those who have places

@@ -218,6 +218,8 @@ SessionLocks Text::locks_but_names() const {
 
 bool Text::ends_prepared() const { return begins_with("xa commit") || begins_with("xa rollback"); }
 
+bool Text::is_two_phase() const { return begins_with("xa prepare") || ends_prepared(); }
+
 bool Text::only_begins() const {
   constexpr size_t BEGIN_WORK = sizeof "begin work" - 1;
   if (begins_with("begin")) return words_length <= BEGIN_WORK;

@@ -56,6 +56,9 @@ class Text {
   // Whether it ends a prepared transaction, which may be another's: its client has left it behind.
   bool ends_prepared() const;
 
+  // Whether it does that, or prepares one.
+  bool is_two_phase() const;
+
   // Whether the statement does no more than begin a transaction. A compound statement that begins one may write.
   bool only_begins() const;
 

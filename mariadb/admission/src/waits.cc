@@ -51,7 +51,9 @@ void begin_wait(Connection &connection, flifo_wait_kind_t kind) {
   flifo_wait_begin(connection.session, kind);
   const bool keeps = flifo_is_inside(connection.session) == FLIFO_OK;
   connection.wait.store(keeps ? Wait::Keeps : Wait::GaveUp, std::memory_order_relaxed);
-  if (kind == FLIFO_WAIT_ROW_LOCK && keeps) rowlocks::wait_begins(connection);
+  if (kind != FLIFO_WAIT_ROW_LOCK || !keeps) return;
+  rowlocks::wait_begins(connection);
+  if (connection.gave_up_place) connection.wait.store(Wait::GaveUp, std::memory_order_relaxed);
 }
 
 // The innermost one is over.
@@ -71,6 +73,15 @@ void end_wait(Connection &connection) {
 // has some. A pool's threads go on with another connection only between statements.
 thread_local Connection *commits = nullptr;
 thread_local unsigned commits_within = 0;
+
+void begin_commit(Connection &connection) {
+  begin_wait(connection, FLIFO_WAIT_LOG_SYNC);
+  if (flifo_is_inside(connection.session) == FLIFO_OK)
+    // It keeps its place, and what waits there are within are told, or seen, one by one.
+    end_wait(connection);
+  else
+    commits = &connection;
+}
 
 }  // namespace
 
@@ -99,13 +110,20 @@ void commit_begins(MYSQL_THD thd) {
   if (!server::logs_changes(thd)) return;
   Connection *connection = connections::find(thd);
   if (connection == nullptr || !connection->in_statement || connection->passes || connection->waits != 0) return;
-  if (!statement::commits_changes(*connection, thd)) return;
-  begin_wait(*connection, FLIFO_WAIT_LOG_SYNC);
-  if (flifo_is_inside(connection->session) == FLIFO_OK)
-    // It keeps its place, and what waits there are within are told, or seen, one by one.
-    end_wait(*connection);
-  else
-    commits = connection;
+  if (statement::commits_changes(*connection, thd)) begin_commit(*connection);
+}
+
+void commit_begins(Connection &connection, MYSQL_THD thd) {
+  if (server::logs_changes(thd)) begin_commit(connection);
+}
+
+void statement_is_over(Connection &connection) {
+  if (commits != &connection) return;
+  commits = nullptr;
+  commits_within = 0;
+  // First: it needs no place any more.
+  flifo_exit(connection.session);
+  while (connection.waits != 0) end_wait(connection);
 }
 
 void commit_is_over(MYSQL_THD thd) {

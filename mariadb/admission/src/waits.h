@@ -5,7 +5,7 @@
 #ifndef FLIFO_WAITS_H
 #define FLIFO_WAITS_H
 
-#include "server.h"
+#include "connection.h"
 
 namespace flifo::waits {
 
@@ -16,6 +16,10 @@ void end(MYSQL_THD thd);
 // A commit, of whose waits the callbacks do not tell: with a binary log, or in a cluster, it is taken for one wait.
 void commit_begins(MYSQL_THD thd);
 void commit_is_over(MYSQL_THD thd);
+
+// A statement that does no more than that, and of which the server does not tell when: until it is over.
+void commit_begins(Connection &connection, MYSQL_THD thd);
+void statement_is_over(Connection &connection);
 
 }  // namespace flifo::waits
 

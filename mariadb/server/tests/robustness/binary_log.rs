@@ -28,6 +28,7 @@ fn on(name: &'static str, options: Options) -> Subject {
         options,
         tests: vec![
             ("commits_hold_no_place", commits_hold_no_place),
+            ("commits_in_two_phases_hold_no_place", commits_in_two_phases_hold_no_place),
             ("who_waits_for_a_replica_holds_no_place", who_waits_for_a_replica_holds_no_place),
             (
                 "a_procedure_goes_on_in_its_place_after_a_commit",
@@ -84,6 +85,37 @@ fn commits_hold_no_place(server: &PrivateServer) {
     assert!(all.iter().all(|one| !one.is_over()), "the syncs are held");
     drop(held);
     all.into_iter().for_each(|one| assert_eq!(code(one.end()), 0));
+}
+
+fn commits_in_two_phases_hold_no_place(server: &PrivateServer) {
+    set(server, "thread_concurrency", "1");
+    let prepared = |id: u32, statements: &[&str]| {
+        let mut client = app(server);
+        let update = format!("UPDATE t SET k = k + 1 WHERE id = {id}");
+        for statement in [&format!("XA START '{id}'"), &update, &format!("XA END '{id}'")] {
+            assert_eq!(code(run(&mut client, statement)), 0);
+        }
+        for statement in statements {
+            assert_eq!(code(run(&mut client, &format!("{statement} '{id}'"))), 0);
+        }
+        client
+    };
+    let (prepares, commits, rolls_back) =
+        (prepared(1, &[]), prepared(2, &["XA PREPARE"]), prepared(3, &["XA PREPARE"]));
+    let held = Held::begin();
+    let all = [
+        Running::on(prepares, "XA PREPARE '1'"),
+        Running::on(commits, "XA COMMIT '2'"),
+        Running::on(rolls_back, "XA ROLLBACK '3'"),
+    ];
+    let mut root = admin(server);
+    let text = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'XA %' AND user = 'app'";
+    until("all commit", || root.query_first::<usize, _>(text).unwrap() == Some(all.len()));
+    assert_eq!(code(run(&mut app(server), "SELECT COUNT(*) FROM t")), 0);
+    assert!(all.iter().all(|one| !one.is_over()), "the syncs are held");
+    drop(held);
+    all.into_iter().for_each(|one| assert_eq!(code(one.end()), 0));
+    assert_eq!(code(run(&mut app(server), "XA COMMIT '1'")), 0);
 }
 
 /// Where the replica is waited for: behind the commit; or within it, by the group's leader.

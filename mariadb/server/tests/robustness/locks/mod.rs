@@ -1,11 +1,13 @@
 //! Locks of the server's, and one place: whoever holds them gets in, and those who wait for him do not keep him out.
 //! The server resolves deadlocks; admission adds none. No stall is broken, and no lock wait times out meanwhile.
 
+mod owners;
 mod session;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
+use self::owners::idle_between_statements;
 use self::session::{
     a_name_is_freed_in_a_packet, a_name_is_locked, a_name_is_locked_while_nobody_was_asked,
     locks_of_the_session,
@@ -26,6 +28,7 @@ pub(crate) fn subject() -> Subject {
 pub(crate) fn tests() -> Vec<Test> {
     vec![
         ("idle_while_holding", idle_while_holding),
+        ("idle_between_statements", idle_between_statements),
         ("however_the_locks_were_taken", however_the_locks_were_taken),
         ("holders_go_before_others", holders_go_before_others),
         ("refused_in_a_transaction", refused_in_a_transaction),
