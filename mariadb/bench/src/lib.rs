@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `plan`, `contestant`, `workload`, `settings` | what is measured, and how |
 //! | `dataset` | the tables, loaded once |
-//! | `running` | a contestant's server, and a round of a cell on it |
+//! | `running`, `beside` | a contestant's server, and a round of a cell on it; what else runs there |
 //! | `sysbench` | the load: started, heard, ended |
 //! | `measure` | counters of the server and of the kernel, and the figures that come of them |
 //! | `run` | contestants taking turns |
@@ -14,13 +14,13 @@
 //! Whatever waits ends on Ctrl-C, and every wait has a bound. Servers and sysbench end with this process.
 
 pub mod bars;
+mod beside;
 pub mod contestant;
 mod dataset;
 mod error;
 pub mod measure;
 pub mod plan;
 pub mod report;
-mod reports;
 pub mod results;
 pub mod run;
 mod running;

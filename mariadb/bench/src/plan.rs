@@ -109,6 +109,14 @@ pub struct Cli {
     #[arg(long, value_name = "ROWS", requires = "reports", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub report_rows: Option<u32>,
 
+    /// So many connections besides, each with transactions that update one of ten rows, and pause behind each statement
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=4000))]
+    pub transactions: u32,
+
+    /// For so many microseconds, as a round trip or the application's work takes
+    #[arg(long, value_name = "US", requires = "transactions", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
+    pub pause: u32,
+
     /// Statements are sent as text, and not prepared
     #[arg(long)]
     pub text: bool,
@@ -179,6 +187,8 @@ impl Plan {
                 log_file_bytes: cli.log_file_size.0,
                 reports: cli.reports,
                 report_rows: cli.report_rows,
+                transactions: cli.transactions,
+                pause_us: cli.pause,
                 text: cli.text,
                 server_options: cli.set.clone(),
             },

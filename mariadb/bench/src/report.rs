@@ -47,7 +47,7 @@ fn head(results: &Results) -> String {
         text,
         "{}, {}; {}, {} cores, {}, {}. Median of {rounds} interleaved rounds of {} s, of which the first {} do not count, \
          and the lowest and highest round. Ratios are of the same round. Throughput is what the server counts. \
-         {} rows, {}, --rand-type={}{}{}.{}\n",
+         {} rows, {}, --rand-type={}{}{}{}.{}\n",
         results.mariadb_version,
         results.sysbench_version,
         results.machine.cpu_model,
@@ -63,6 +63,14 @@ fn head(results: &Results) -> String {
         if settings.reports > 0 {
             let of = settings.report_rows.map(|rows| format!(" of {rows} rows joined with as many"));
             format!(", {} reports{} beside the load", settings.reports, of.unwrap_or_default())
+        } else {
+            String::new()
+        },
+        if settings.transactions > 0 {
+            format!(
+                ", {} connections beside the load with transactions on ten rows that pause for {} us behind each statement",
+                settings.transactions, settings.pause_us
+            )
         } else {
             String::new()
         },

@@ -12,10 +12,10 @@ use flifo_mariadb::mysql::prelude::Queryable;
 use flifo_mariadb::{Options, PrivateServer};
 use rustix::process::{Pid, Signal, getpriority_process, kill_process, setpriority_process};
 
+use crate::beside::Beside;
 use crate::contestant::{Contestant, Kind};
 use crate::dataset::Dataset;
 use crate::measure::{Edge, Figures, Reading, Usage};
-use crate::reports::Reports;
 use crate::settings::Settings;
 use crate::sysbench::{Drive, Load, Target};
 use crate::workload::Workload;
@@ -135,7 +135,7 @@ impl Running {
         }
         self.signal(Signal::CONT);
         let mut notes = Vec::new();
-        let figures = self.beside_reports((round, workload), connections, settings, &mut notes);
+        let figures = self.in_company((round, workload), connections, settings, &mut notes);
         if let Ok(figures) = &figures {
             notes.extend(oddities(figures));
         }
@@ -147,16 +147,16 @@ impl Running {
         Measured { figures, notes }
     }
 
-    fn beside_reports(
+    fn in_company(
         &mut self,
         cell: (u32, Workload),
         connections: u32,
         settings: &Settings,
         notes: &mut Vec<String>,
     ) -> Result<Figures> {
-        let reports = Reports::start(&self.server, settings.reports, settings.report_rows)?;
+        let beside = Beside::start(&self.server, settings)?;
         let figures = self.under_load(cell, connections, settings);
-        let ended = reports.end(&mut self.admin);
+        let ended = beside.end(&mut self.admin);
         // What ended the load may have ended them as well.
         let figures = figures?;
         notes.extend(ended?);

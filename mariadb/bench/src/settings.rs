@@ -17,6 +17,10 @@ pub struct Settings {
     pub reports: u32,
     /// So many rows joined with as many are a report, which begins again then.
     pub report_rows: Option<u32>,
+    /// Connections besides, with transactions that contend for ten rows.
+    pub transactions: u32,
+    /// These pause for so long behind each statement.
+    pub pause_us: u32,
     /// Statements as text, instead of prepared ones.
     pub text: bool,
     /// Besides these, in the order given: names and values without dashes.

@@ -109,18 +109,23 @@ fn one_server_is_all_contestants_by_turns() {
 }
 
 #[test]
-fn reports_run_beside_the_load_until_its_end() {
+fn reports_and_transactions_run_beside_the_load_until_its_end() {
     let temp = tempfile::tempdir().unwrap();
     let output = bench(
         &temp,
-        "--workload point-select --rounds 1 --only stock,plugin --reports 5 --text \
+        "--workload point-select --rounds 1 --only stock,plugin --reports 5 --transactions 20 --pause 500 --text \
          --contestant plugin=plugin:flifo_thread_concurrency=2",
     )
     .output()
     .unwrap();
     assert!(output.status.success(), "{}", said(&output));
     assert_nothing_left(&temp);
-    assert!(said(&output).contains("statements as text, 5 reports beside the load"), "{}", said(&output));
+    for told in [
+        "statements as text, 5 reports beside the load, 20 connections beside the load with transactions",
+        " transactions/s",
+    ] {
+        assert!(said(&output).contains(told), "{}", said(&output));
+    }
     // Each is there to its end, and the plugin has let the load pass them.
     for wrong in ["Unknown thread id", "not quiet", "please report", "failed"] {
         assert!(!said(&output).contains(wrong), "{}", said(&output));

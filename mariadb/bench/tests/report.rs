@@ -18,6 +18,8 @@ fn results(what: What) -> Results {
         buffer_pool_bytes: 1 << 30,
         reports: 0,
         report_rows: None,
+        transactions: 0,
+        pause_us: 0,
         text: false,
         log_file_bytes: 2 << 30,
         server_options: Vec::new(),

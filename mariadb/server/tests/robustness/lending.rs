@@ -164,8 +164,11 @@ fn the_place_of_one_that_runs_for_long_is_lent(server: &PrivateServer) {
     // The last keeps its place until somebody queues for it.
     until("two hold no place", || server.status_number("Flifo_lent_now").unwrap() == 2);
     let mut client = app(server);
-    assert_eq!(code(run(&mut client, "SELECT COUNT(*) FROM t")), 0);
-    until("all hold no place", || server.status_number("Flifo_lent_now").unwrap() == 3);
+    // Once it may come in while the place goes from one report to the next, and need not queue.
+    until("all hold no place", || {
+        assert_eq!(code(run(&mut client, "SELECT COUNT(*) FROM t")), 0);
+        server.status_number("Flifo_lent_now").unwrap() == 3
+    });
     let broken = server.status_number("Flifo_stalls_broken").unwrap();
     for _ in 0..30 {
         assert_eq!(code(run(&mut client, "SELECT COUNT(*) FROM t")), 0);

@@ -1,0 +1,116 @@
+//! What runs beside the load, as an ordinary account: reports, long statements that use a processor each; and transactions that pause.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use flifo_mariadb::PrivateServer;
+use flifo_mariadb::mysql::prelude::Queryable;
+use flifo_mariadb::mysql::{self, Conn};
+
+use crate::Result;
+use crate::settings::Settings;
+use crate::sysbench::USER;
+use crate::workload::BIG;
+
+/// Rows for which the transactions contend.
+const HOT_ROWS: u64 = 10;
+
+/// Connections that do the same again and again, until they are ended.
+struct Crowd {
+    what: &'static str,
+    running: Vec<(u32, JoinHandle<()>)>,
+    done: Arc<AtomicU64>,
+    since: Instant,
+}
+
+impl Crowd {
+    /// Each connection of `count` does `once`, which is told how often it did before, spread over the connections.
+    fn start(
+        server: &PrivateServer,
+        (count, what): (u32, &'static str),
+        once: impl Fn(&mut Conn, u64) -> mysql::Result<()> + Send + Sync + 'static,
+    ) -> Result<Crowd> {
+        let clients = (0..count).map(|_| server.connect_as(USER, BIG));
+        let clients = clients.collect::<std::result::Result<Vec<_>, _>>()?;
+        let (once, done) = (Arc::new(once), Arc::new(AtomicU64::new(0)));
+        let mut running = Vec::new();
+        for (number, mut client) in (0..).zip(clients) {
+            let id = client.connection_id();
+            let (once, done) = (Arc::clone(&once), Arc::clone(&done));
+            running.push((
+                id,
+                thread::spawn(move || {
+                    let mut times = number * 7919;
+                    // That it is ended is no error.
+                    while once(&mut client, times).is_ok() {
+                        done.fetch_add(1, Ordering::Relaxed);
+                        times += 1;
+                    }
+                }),
+            ));
+        }
+        Ok(Crowd { what, running, done, since: Instant::now() })
+    }
+
+    /// Ends them, by `admin`; how much they did. An error if one had ended: it was no load.
+    fn end(self, admin: &mut Conn) -> Result<Option<String>> {
+        let (done, seconds) = (self.done.load(Ordering::Relaxed), self.since.elapsed().as_secs_f64());
+        let mut ended = Ok(());
+        for (id, report) in self.running {
+            let killed = admin.query_drop(format!("KILL {id}"));
+            ended = ended.and(killed.map_err(Into::into));
+            // If the server is gone, so is its connection.
+            let _ = report.join();
+        }
+        ended.map(|()| (done > 0).then(|| format!("{:.1} {}/s", done as f64 / seconds, self.what)))
+    }
+}
+
+/// All that runs beside the load.
+pub(crate) struct Beside(Vec<Crowd>);
+
+impl Beside {
+    pub(crate) fn start(server: &PrivateServer, settings: &Settings) -> Result<Beside> {
+        let report = report_of(settings.report_rows);
+        let reports =
+            Crowd::start(server, (settings.reports, "reports"), move |client, _| client.query_drop(&report))?;
+        let (rows, pause) = (u64::from(settings.rows), Duration::from_micros(settings.pause_us.into()));
+        let transactions =
+            Crowd::start(server, (settings.transactions, "transactions"), move |client, times| {
+                let row = times.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 16;
+                let statements = [
+                    "BEGIN".to_owned(),
+                    format!("UPDATE sbtest1 SET k = k + 1 WHERE id = {}", 1 + row % HOT_ROWS),
+                    format!("SELECT c FROM sbtest1 WHERE id = {}", 1 + row % rows),
+                    "COMMIT".to_owned(),
+                ];
+                statements.iter().try_for_each(|statement| {
+                    client.query_drop(statement)?;
+                    thread::sleep(pause);
+                    Ok(())
+                })
+            })?;
+        Ok(Beside(vec![reports, transactions]))
+    }
+
+    /// Ends all, by `admin`; what they did, for a note.
+    pub(crate) fn end(self, admin: &mut Conn) -> Result<Vec<String>> {
+        let done: Vec<_> = self.0.into_iter().map(|crowd| crowd.end(admin)).collect::<Result<_>>()?;
+        Ok(done.into_iter().flatten().collect())
+    }
+}
+
+/// Of so many `rows` joined with as many; without a number it lasts longer than any cell.
+fn report_of(rows: Option<u32>) -> String {
+    match rows {
+        Some(rows) => {
+            format!("SELECT SUM(a.k ^ b.k) FROM sbtest1 a, sbtest1 b WHERE a.id <= {rows} AND b.id <= {rows}")
+        }
+        // All rows with all rows, twice: however few they are.
+        None => {
+            "SELECT SUM(a.k ^ b.k ^ c.k ^ d.k) FROM sbtest1 a, sbtest1 b, sbtest1 c, sbtest1 d".to_owned()
+        }
+    }
+}
