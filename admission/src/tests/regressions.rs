@@ -269,7 +269,8 @@ fn one_that_polled_when_the_policy_changed_is_served_or_refused() {
     let admission = admission_with(Config {
         policy: Policy::Sleep,
         thread_concurrency: 1,
-        queue_timeout: Some(Duration::from_millis(200)),
+        // Long enough for it to be seen while it polls, also in an interpreter.
+        queue_timeout: Some(Duration::from_secs(if cfg!(miri) { 20 } else { 1 })),
         ..Config::default()
     });
     let _holder = inside(&admission);
