@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::deficit::FREE_NS;
 use crate::queue::{List, Node, Request};
 
-/// Nobody owes for as little as so many usual turns.
+/// Nobody owes for as little as so many usual turns, of which none is longer.
 const FREE_TURNS: u64 = 4;
 /// The average turn is one of so many.
 const AVERAGED: f64 = 64.0;
@@ -51,7 +51,7 @@ impl Debts {
         if request.turn_ns != 0 {
             self.learn(request.turn_ns);
         }
-        if request.owed_ns <= self.free_ns() {
+        if request.owed_ns == 0 || request.owed_ns.max(request.turn_ns) <= self.free_ns() {
             request.owed_ns = 0;
             return;
         }
