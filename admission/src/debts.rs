@@ -55,9 +55,9 @@ impl Debts {
             request.owed_ns = 0;
             return;
         }
-        self.owing += 1;
         // One turn is everybody's.
         request.owed_ns = request.owed_ns.saturating_sub(self.round_ns());
+        self.owing += u64::from(request.owed_ns != 0);
         let patience_ns = request.deadline_ns.saturating_sub(request.queued_at_ns) / 3;
         let passed_for_ns = PASSED_FOR_NS.min(patience_ns).min(tau_ns);
         request.passed_until_ns = request.queued_at_ns.saturating_add(passed_for_ns);

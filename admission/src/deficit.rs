@@ -28,6 +28,8 @@ pub(crate) struct Deficit {
     turn_ns: Cell<u64>,
     /// What it took of others up to `began`, less what it was away and what it paid, ns.
     owed_ns: Cell<u64>,
+    /// It is inside, and what it was away before is taken off already.
+    came_in: Cell<bool>,
     /// Whose clock it was last; 0 before.
     thread: Cell<u64>,
     /// It has been on several threads, or is a task's.
@@ -40,6 +42,7 @@ impl Deficit {
             began: Cell::new(None),
             turn_ns: Cell::new(0),
             owed_ns: Cell::new(0),
+            came_in: Cell::new(false),
             thread: Cell::new(0),
             migrates: Cell::new(false),
         }
@@ -83,14 +86,23 @@ impl Deficit {
         }
     }
 
-    /// Another turn begins.
+    /// The queue has been told of its turn, or another begins.
     pub(crate) fn new_turn(&self) {
         self.turn_ns.set(0);
     }
 
-    /// It was away for so long, and let the others run.
-    pub(crate) fn was_away(&self, ns: u64) {
-        self.owed_ns.set(self.owed_ns.get().saturating_sub(ns));
+    /// It comes in, and another turn begins: it was away for so long, and let the others run. Once for each time that it comes in.
+    pub(crate) fn comes_in(&self, away_ns: u64) {
+        if !self.came_in.replace(true) {
+            self.owed_ns.set(self.owed_ns.get().saturating_sub(away_ns));
+            self.new_turn();
+        }
+    }
+
+    /// It leaves, and its turn is over.
+    pub(crate) fn leaves(&self) {
+        self.stops(u64::MAX);
+        self.came_in.set(false);
     }
 
     /// It has let the others pass.
@@ -104,6 +116,7 @@ impl Deficit {
         self.began.set(None);
         self.turn_ns.set(0);
         self.owed_ns.set(0);
+        self.came_in.set(false);
     }
 
     /// The processor time of its last turn, ns; 0 if it is not known, or was told before.

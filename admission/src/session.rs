@@ -341,7 +341,8 @@ impl Session {
     #[inline]
     pub(crate) fn is_timed_if_others_wait(&self, state: State) {
         if others_wait_by_turns(state) {
-            self.turn.deficit.runs(self.admission.settings.quantum_ns());
+            let now_ns = || self.admission.metrics.now_ns();
+            self.turn.forced(now_ns, self.admission.settings.quantum_ns());
         }
     }
 
@@ -487,6 +488,10 @@ impl Session {
             // Somebody waited until then.
             Wake::Granted(_) => {
                 self.last_seen.set(state);
+                if state.queued() == 0 {
+                    // Its next entry need not ask whether it may overtake, and what it does until then is its own.
+                    self.turn.deficit.stops(u64::MAX);
+                }
                 add(&self.counters.handed_on, 1);
             }
             _ => self.has_left(state),

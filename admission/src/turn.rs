@@ -79,6 +79,7 @@ impl Turn {
             && now_ns().saturating_sub(left_ns) >= quantum_ns
         {
             self.deficit.stops(quantum_ns);
+            self.deficit.leaves();
             self.phase.set(Phase::Away(left_ns));
         }
     }
@@ -90,9 +91,16 @@ impl Turn {
         if let Phase::Away(since_ns) = self.phase.get()
             && since_ns <= asked_ns
         {
-            self.deficit.was_away(asked_ns - since_ns);
-            self.deficit.new_turn();
+            self.deficit.comes_in(asked_ns - since_ns);
             self.phase.set(Phase::In(asked_ns));
+        }
+        self.deficit.runs(quantum_ns);
+    }
+
+    /// It came in past the limit, or comes back from a wait, while others wait. It has no turn by that.
+    pub(crate) fn forced(&self, now_ns: impl FnOnce() -> u64, quantum_ns: u64) {
+        if let Phase::Away(since_ns) = self.phase.get() {
+            self.deficit.comes_in(now_ns().saturating_sub(since_ns));
         }
         self.deficit.runs(quantum_ns);
     }
@@ -118,7 +126,9 @@ impl Turn {
 
     /// It came in through the queue; `paid`: and let others pass there for what it owed.
     pub(crate) fn begin(&self, now_ns: u64, paid: bool) {
-        self.phase.set(Phase::In(now_ns));
+        if let Phase::Away(since_ns) = self.phase.replace(Phase::In(now_ns)) {
+            self.deficit.comes_in(now_ns.saturating_sub(since_ns));
+        }
         self.deficit.new_turn();
         if paid {
             self.deficit.paid();
@@ -159,11 +169,10 @@ impl Turn {
     /// It leaves, and its turn is over, whatever is left of it.
     pub(crate) fn end(&self, now_ns: u64) {
         if let Phase::Away(since_ns) = self.phase.get() {
-            // It came in when nobody waited, or past the limit.
-            self.deficit.was_away(now_ns.saturating_sub(since_ns));
-            self.deficit.new_turn();
+            // It came in when nobody waited, and nobody knows when.
+            self.deficit.comes_in(now_ns.saturating_sub(since_ns));
         }
-        self.deficit.stops(u64::MAX);
+        self.deficit.leaves();
         self.phase.set(Phase::Away(now_ns));
     }
 
@@ -244,8 +253,13 @@ mod tests {
         turn.end(7 * FREE_NS);
         assert_eq!(turn.deficit.owed_ns(), 3 * FREE_NS);
         turn.begin(8 * FREE_NS, false);
-        assert_eq!(turn.deficit.owed_ns(), 3 * FREE_NS, "it went before the others");
-        turn.begin(8 * FREE_NS, true);
+        assert_eq!(turn.deficit.owed_ns(), 2 * FREE_NS, "it went before the others");
+        turn.end(9 * FREE_NS);
+        // Past the limit, and not as short as its stay is long.
+        turn.forced(|| 10 * FREE_NS, QUANTUM_NS);
+        turn.end(50 * FREE_NS);
+        assert_eq!(turn.deficit.owed_ns(), FREE_NS);
+        turn.begin(50 * FREE_NS, true);
         assert_eq!(turn.deficit.owed_ns(), 0);
     }
 

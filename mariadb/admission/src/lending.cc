@@ -244,6 +244,7 @@ class Looks {
  public:
   // When to look again.
   Watcher::Pause operator()() {
+    rowlocks::measure();
     const bool lends = settings::lends_sleepers();
     const milliseconds long_after = settings::stall_after();
     const bool any_lent = lent_now.load(std::memory_order_relaxed) != 0;
@@ -252,7 +253,6 @@ class Looks {
     const Clock::time_point now = Clock::now();
     const bool at_lent = now - looked_at_lent >= LENT_EVERY;
     if (at_lent) looked_at_lent = now;
-    rowlocks::measure();
     const Found found = look({now, lends_more, lends, at_lent, long_after});
     if (found.lends) lent_last = now;
     // If all sleep, those that come in next likely will: then one look after the other would let in too few for whatever they all

@@ -220,7 +220,6 @@ void leave(Connection &connection) {
   const bool passed = connection.passes;
   connection.in_statement = connection.passes = false;
   if (passed) return;
-  if (connection.holds_locks && connection.in_transaction) rowlocks::owner_idles(connection);
   waits::statement_is_over(connection);
   rowlocks::wait_ends(connection);
   lending::goes_out(connection);
@@ -246,7 +245,7 @@ void begin(Connection &connection, MYSQL_THD thd, unsigned long long query_id, c
   begin_any(connection, query_id, false);
   enter(connection, thd, rest);
   lending::comes_in(connection);
-  if (rest.is_two_phase() && flifo_is_inside(connection.session) == FLIFO_OK) waits::commit_begins(connection, thd);
+  if (rest.commits_in_two_phases() && flifo_is_inside(connection.session) == FLIFO_OK) waits::commit_begins(connection, thd);
 }
 
 // One that asks nobody. What it runs asks nobody either, whatever is set meanwhile: it may have locked what those who have places
@@ -321,7 +320,10 @@ void on_end(MYSQL_THD thd, const mysql_event_general &event) {
   const Text text(event.general_query, event.general_query_length);
   // Whose ever statement it was: with another role the account may pass, or may no more.
   if (connection->in_statement && text.sets_role()) connection->privilege_known = false;
-  if (is_command(event, "Reset connection")) connection->session_locks = 0;
+  if (is_command(event, "Reset connection")) {
+    connection->session_locks = 0;
+    connection->idle_since = {};
+  }
   if (!is_status) {
     saw_command(*connection, thd);
     ask_privilege(*connection, thd);
@@ -340,7 +342,10 @@ void on_end(MYSQL_THD thd, const mysql_event_general &event) {
   if (!passes) saw_end_of(*connection, thd, event);
   leave(*connection);
   // Only the first of a packet announces itself.
-  if (!is_status || !another_follows(*connection, thd, event)) return;
+  if (!is_status || !another_follows(*connection, thd, event)) {
+    if (!passes && connection->in_transaction && connection->holds_locks) rowlocks::owner_idles(*connection);
+    return;
+  }
   if (passes)
     pass(*connection, 0);
   else
@@ -400,6 +405,7 @@ void on_connection(MYSQL_THD thd, const mysql_event_connection &event) {
         leave(*connection);
         // The server has let go of all that was locked before it looked at the password.
         connection->session_locks = 0;
+        connection->idle_since = {};
         // Else the account is the one that it was: the connection goes on with it.
         if (event.status != 0) return;
         connection->privilege_known = connection->is_admin = false;

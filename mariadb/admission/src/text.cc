@@ -218,7 +218,9 @@ SessionLocks Text::locks_but_names() const {
 
 bool Text::ends_prepared() const { return begins_with("xa commit") || begins_with("xa rollback"); }
 
-bool Text::is_two_phase() const { return begins_with("xa prepare") || ends_prepared(); }
+bool Text::commits_in_two_phases() const {
+  return !may_not_run && (begins_with("xa prepare") || begins_with("xa commit"));
+}
 
 bool Text::only_begins() const {
   constexpr size_t BEGIN_WORK = sizeof "begin work" - 1;

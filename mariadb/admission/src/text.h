@@ -56,8 +56,8 @@ class Text {
   // Whether it ends a prepared transaction, which may be another's: its client has left it behind.
   bool ends_prepared() const;
 
-  // Whether it does that, or prepares one.
-  bool is_two_phase() const;
+  // Whether it prepares a transaction, or commits one that is prepared. Not if it stands in a comment that is run.
+  bool commits_in_two_phases() const;
 
   // Whether the statement does no more than begin a transaction. A compound statement that begins one may write.
   bool only_begins() const;

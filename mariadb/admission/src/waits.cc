@@ -103,7 +103,7 @@ void end(MYSQL_THD thd) {
 }
 
 void commit_begins(MYSQL_THD thd) {
-  if (commits != nullptr) {
+  if (commits != nullptr && commits->thd.load(std::memory_order_relaxed) == thd) {
     commits_within++;
     return;
   }

@@ -44,8 +44,12 @@ impl Crowd {
                 thread::spawn(move || {
                     let mut times = number * 7919;
                     // That it is ended is no error.
-                    while once(&mut client, times).is_ok() {
-                        done.fetch_add(1, Ordering::Relaxed);
+                    loop {
+                        match once(&mut client, times) {
+                            Ok(()) => _ = done.fetch_add(1, Ordering::Relaxed),
+                            Err(error) if is_to_be_tried_again(&error) => {}
+                            Err(_) => break,
+                        }
                         times += 1;
                     }
                 }),
@@ -66,6 +70,11 @@ impl Crowd {
         }
         ended.map(|()| (done > 0).then(|| format!("{:.1} {}/s", done as f64 / seconds, self.what)))
     }
+}
+
+/// A deadlock, or a wait for a row that took too long: the server has rolled it back, or the next BEGIN ends it.
+fn is_to_be_tried_again(error: &mysql::Error) -> bool {
+    matches!(error, mysql::Error::MySqlError(error) if [1213, 1205].contains(&error.code))
 }
 
 /// All that runs beside the load.

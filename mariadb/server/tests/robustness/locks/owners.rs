@@ -36,7 +36,7 @@ pub(crate) fn idle_between_statements(server: &PrivateServer) {
                 rounds.fetch_add(1, Ordering::Relaxed);
             }
         });
-        until("it is known how long the owner is idle", || rounds.load(Ordering::Relaxed) > 3);
+        until("it is known how long the owner is idle", || rounds.load(Ordering::Relaxed) > 20);
         let second = Running::start(server, UPDATE_1);
         until_row_waits(server, 2);
         assert_eq!(code(run(&mut app(server), "SELECT COUNT(*) FROM t")), 0);
