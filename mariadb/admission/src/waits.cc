@@ -76,11 +76,10 @@ thread_local unsigned commits_within = 0;
 
 void begin_commit(Connection &connection) {
   begin_wait(connection, FLIFO_WAIT_LOG_SYNC);
-  if (flifo_is_inside(connection.session) == FLIFO_OK)
-    // It keeps its place, and what waits there are within are told, or seen, one by one.
-    end_wait(connection);
-  else
-    commits = &connection;
+  // It keeps its place, and what waits there are within are told, or seen, one by one.
+  if (flifo_is_inside(connection.session) == FLIFO_OK) return end_wait(connection);
+  commits = &connection;
+  commits_within = 0;
 }
 
 }  // namespace
