@@ -161,10 +161,9 @@ fn the_place_of_one_that_runs_for_long_is_lent(server: &PrivateServer) {
     set_number(server, "stall_after", 50);
     let reports: Vec<_> =
         (0..3).map(|_| Running::start(server, "SELECT BENCHMARK(1000000000000, MD5(1))")).collect();
-    // The last keeps its place until somebody queues for it.
-    until("two hold no place", || server.status_number("Flifo_lent_now").unwrap() == 2);
     let mut client = app(server);
-    // Once it may come in while the place goes from one report to the next, and need not queue.
+    // Each keeps its place until somebody queues for it: on a slow machine the stall breaker may have let the last one in. Now and
+    // then a select comes in while a place goes from one report to the next, and need not queue.
     until("all hold no place", || {
         assert_eq!(code(run(&mut client, "SELECT COUNT(*) FROM t")), 0);
         server.status_number("Flifo_lent_now").unwrap() == 3
