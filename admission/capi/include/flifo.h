@@ -525,7 +525,7 @@ typedef struct {
    */
   flifo_times_t wait_times[FLIFO_WAIT_KINDS_MAX];
   /**
-   * Entries that queued while they owed others for long turns (`FLIFO_QUANTUM`): others passed them, if any came.
+   * Entries that queued while they owed others for long turns (`FLIFO_POLICY_QUANTUM`): others passed them, if any came.
    */
   uint64_t queued_owing;
 } flifo_snapshot_t;

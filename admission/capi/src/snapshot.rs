@@ -95,7 +95,7 @@ pub struct flifo_snapshot_t {
     pub inside_times: flifo_times_t,
     /// The outermost waits, by `flifo_wait_kind_t`; the first `FLIFO_WAIT_KINDS` are used.
     pub wait_times: [flifo_times_t; FLIFO_WAIT_KINDS_MAX],
-    /// Entries that queued while they owed others for long turns (`FLIFO_QUANTUM`): others passed them, if any came.
+    /// Entries that queued while they owed others for long turns (`FLIFO_POLICY_QUANTUM`): others passed them, if any came.
     pub queued_owing: u64,
 }
 

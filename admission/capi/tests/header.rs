@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -35,6 +36,26 @@ fn the_header_is_what_the_sources_say() {
         "admission/capi/include/flifo.h is not what the sources say (from line {line} on): run `make header` \
          and look at what changed"
     );
+}
+
+/// What the comments name is there.
+#[test]
+fn every_name_in_the_header_is_one_of_its_own() {
+    let header = fs::read_to_string(capi("include/flifo.h")).expect("the header is there");
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let names = |text: &str| -> BTreeSet<String> {
+        let ours = |word: &&str| word.starts_with("FLIFO_") || word.starts_with("flifo_");
+        text.split(|c| !is_part(c)).filter(ours).map(str::to_owned).collect()
+    };
+    let (mut code, mut comments) = (String::new(), String::new());
+    for (n, part) in header.split("/*").enumerate() {
+        let (comment, rest) =
+            if n == 0 { ("", part) } else { part.split_once("*/").expect("a comment ends") };
+        comments += comment;
+        code += rest;
+    }
+    let unknown: Vec<String> = names(&comments).difference(&names(&code)).cloned().collect();
+    assert_eq!(unknown, [""; 0]);
 }
 
 /// Every function, type, constant, field and enumerator has its comment.
