@@ -259,29 +259,22 @@ pub struct SweepArgs {
     pub target: Option<Address>,
 
     /// The account that changes the plugin's settings and reads the server's counters [default: --target's]
-    #[arg(help_heading = "A live server", long, value_name = "ADDRESS", value_parser = Address::from_str, requires = "target")]
+    #[arg(help_heading = "A live server", long, value_name = "ADDRESS", value_parser = Address::from_str)]
     pub admin_target: Option<Address>,
 
-    /// How statements are sent
-    #[arg(
-        help_heading = "A live server",
-        long,
-        value_name = "P",
-        value_enum,
-        default_value = "prepared",
-        requires = "target"
-    )]
-    pub protocol: Protocol,
+    /// How statements are sent [default: prepared]
+    #[arg(help_heading = "A live server", long, value_name = "P", value_enum)]
+    pub protocol: Option<Protocol>,
 
     /// Threads that play the clients, each for its share of the connections [default: half the processors, 2 to 16]
-    #[arg(help_heading = "A live server", long, value_name = "N", value_parser = small_number, requires = "target")]
+    #[arg(help_heading = "A live server", long, value_name = "N", value_parser = small_number)]
     pub client_threads: Option<u32>,
 
     /// Put load on a server that is not on this machine
     ///
     /// Without it only sockets and loopback addresses are accepted: a sweep takes all that a server has. Use it
     /// on servers that are yours to load.
-    #[arg(help_heading = "A live server", long, requires = "target")]
+    #[arg(help_heading = "A live server", long)]
     pub allow_remote: bool,
 
     /// Write the results as JSON (docs/results.md)

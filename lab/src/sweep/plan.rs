@@ -214,7 +214,19 @@ fn check_engine(args: &SweepArgs) -> Result<(), Error> {
                 .into(),
         ));
     }
-    Ok(())
+    // Not clap's `requires`, which is forgotten beside an option that excludes --target.
+    let of_servers = [
+        ("--admin-target", args.admin_target.is_some()),
+        ("--protocol", args.protocol.is_some()),
+        ("--client-threads", args.client_threads.is_some()),
+        ("--allow-remote", args.allow_remote),
+    ];
+    match of_servers.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => {
+            Err(Error::Usage(format!("{option} is for a server: add --target, or leave it out")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// What is not asked of a server.
@@ -327,6 +339,13 @@ mod tests {
     fn what_only_a_server_can_do_needs_one() {
         assert!(plan("--concurrency auto").unwrap_err().to_string().contains("--target"));
         assert!(plan("--target unix:/s --concurrency auto").is_ok());
+        for option in ["--admin-target unix:/s", "--protocol text", "--client-threads 2", "--allow-remote"] {
+            for line in [option.to_owned(), format!("--data d --statement-work 0 {option}")] {
+                let refused = plan(&line).unwrap_err().to_string();
+                assert!(refused.contains("add --target"), "{line}: {refused}");
+            }
+            assert!(plan(&format!("--target unix:/s {option}")).is_ok(), "{option}");
+        }
     }
 
     #[test]

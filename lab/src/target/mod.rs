@@ -51,11 +51,12 @@ pub(crate) use address::{without_addresses, without_passwords};
 pub(crate) use run::sweep;
 
 /// How statements are sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Protocol {
     /// As text, parsed each time.
     Text,
     /// Prepared once per connection, then executed.
+    #[default]
     Prepared,
 }
 

@@ -57,7 +57,8 @@ pub(crate) fn sweep(args: &SweepArgs, address: &Address, plan: Plan, start: &Sta
         return Err(Error::Usage("--target and --admin-target are two servers; name one".into()));
     }
     admin.check(&plan.settings)?;
-    check_room(&mut admin, &plan, args.protocol)?;
+    let protocol = args.protocol.unwrap_or_default();
+    check_room(&mut admin, &plan, protocol)?;
     if plan.settings.iter().any(|setting| setting.policy != Policy::None)
         && admin::bypasses_admission(&mut session).map_err(|error| connect::explain(address, error))?
     {
@@ -76,7 +77,7 @@ pub(crate) fn sweep(args: &SweepArgs, address: &Address, plan: Plan, start: &Sta
     let machine = Machine::detect(Path::new(admin.facts.variable("datadir").unwrap_or(".")));
     let settings = settings(&admin, address, &plan, (rows, args.seed), threads);
     let results = Results::new(machine, settings, command_line(), start.utc());
-    let (protocol, seed) = (args.protocol, args.seed);
+    let seed = args.seed;
     let mut live = Live { admin, address, plan: &plan, protocol, threads, rows, seed, open: None, failed: 0 };
     let (measured, kept) = measure_and_keep(args, &plan, &mut live, &progress, results, start);
     drop(live.open.take());
