@@ -1,6 +1,7 @@
 //! The command `flifo`.
 
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use flifo::bench::{self, args::BenchCommand};
@@ -11,6 +12,7 @@ use flifo::error::{EXIT_OK, Error};
 use flifo::experiment::{self, args::ExperimentCommand};
 use flifo::interrupt;
 use flifo::iobench;
+use flifo::output::check_different;
 use flifo::report::{self, Style};
 use flifo::sweep;
 
@@ -56,6 +58,9 @@ fn run(command: &Command) -> Result<Ended, Error> {
             Ok(Ended::Done)
         }
         Command::Report(args) => {
+            let files = [Some(&args.json), args.html.as_ref(), args.svg.as_ref()];
+            let files: Vec<&Path> = files.into_iter().flatten().map(PathBuf::as_path).collect();
+            check_different(&files)?;
             let mut out = std::io::stdout();
             report::run(&args.json, args.html.as_deref(), args.svg.as_deref(), Style::stdout(), &mut out)?;
             Ok(Ended::Done)

@@ -45,6 +45,28 @@ pub fn check_writable(file: &Path) -> Result<(), Error> {
     })
 }
 
+/// [`check_writable`] for all files of a command, which are to be different ones: the last would be all that is left.
+pub fn check_all_writable<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), Error> {
+    let files: Vec<&Path> = files.into_iter().map(PathBuf::as_path).collect();
+    files.iter().try_for_each(|file| check_writable(file))?;
+    check_different(&files)
+}
+
+/// Says no where two of the paths lead to one regular file, whether or not it is there yet.
+pub fn check_different(files: &[&Path]) -> Result<(), Error> {
+    let mut seen: Vec<PathBuf> = Vec::new();
+    for path in files {
+        let Ok(Place::Replaced(file)) = place(path) else { continue };
+        let Ok(dir) = directory(&file).canonicalize() else { continue };
+        let file = dir.join(file.file_name().unwrap_or_default());
+        if seen.contains(&file) {
+            return Err(Error::Usage(format!("{} is named twice; name a file for each", path.display())));
+        }
+        seen.push(file);
+    }
+    Ok(())
+}
+
 /// Writes `bytes` as the whole of a file: a reader, or a full disk, never leaves half of it there.
 pub fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), ResultsError> {
     let written = place(path).and_then(|place| match place {
@@ -160,6 +182,26 @@ pub(crate) mod tests {
         assert!(refused(&temp.path().join("astray")).contains("No such file"));
         symlink("ring", temp.path().join("ring")).unwrap();
         assert!(check_writable(&temp.path().join("ring")).is_err());
+    }
+
+    #[test]
+    fn two_names_of_one_file_are_refused() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = |name: &str| temp.path().join(name);
+        fs::create_dir(path("runs")).unwrap();
+        fs::write(path("a"), "").unwrap();
+        for (link, target) in [("to-a", "a"), ("to-new", "runs/new"), ("to-runs", "runs")] {
+            symlink(target, path(link)).unwrap();
+        }
+        for (one, other) in
+            [("a", "a"), ("a", "to-a"), ("a", "runs/../a"), ("runs/new", "to-new"), ("to-new", "to-runs/new")]
+        {
+            let refused = check_all_writable([&path(one), &path(other)]).unwrap_err().to_string();
+            assert!(refused.contains("twice"), "{one}, {other}: {refused}");
+        }
+        check_all_writable([&path("a"), &path("runs/a"), &path("new")]).unwrap();
+        // Two may be thrown away.
+        check_all_writable([&PathBuf::from("/dev/null"), &PathBuf::from("/dev/null")]).unwrap();
     }
 
     #[test]

@@ -56,6 +56,19 @@ fn the_command_line() {
 }
 
 #[test]
+fn no_file_of_results_is_written_over_by_another() {
+    let temp = tempfile::tempdir().unwrap();
+    let (saved, page) = (temp.path().join("r.json"), temp.path().join("r.html"));
+    fs::write(&saved, flifo::report::fixture::results().to_json()).unwrap();
+    let before = fs::read(&saved).unwrap();
+    fails(flifo().arg("report").arg(&saved).arg("--html").arg(&saved), 2, &["r.json", "twice"]);
+    fails(flifo().arg("report").arg(&saved).arg("--html").arg(&page).arg("--svg").arg(&page), 2, &["twice"]);
+    let dir = temp.path().join("data");
+    fails(tiny(&dir).arg("--json").arg(&page).arg("--html").arg(&page), 2, &["twice"]);
+    assert!(fs::read(&saved).unwrap() == before && !page.exists() && !dir.exists());
+}
+
+#[test]
 fn no_message_shows_a_password() {
     let wrong: &[&[&str]] = &[
         &["sweep", "--target", "mysq://app:secret@h/b"],

@@ -8,7 +8,7 @@ use std::time::Instant;
 use flifo::cli::Bytes;
 use flifo::command::{Ended, command_line};
 use flifo::error::Error;
-use flifo::output::{check_writable, replace_file};
+use flifo::output::{check_all_writable, replace_file};
 use flifo::progress::{Progress, SweepBar};
 use flifo::sampler::{Machine, Sampler, Server};
 use flifo::{clock, interrupt, limits};
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<Ended, Error> {
     let dir = directory(args);
     let machine = Machine::detect(&dir);
     let plan = Plan::new(args, machine.cores.max(1))?;
-    [&args.json, &args.markdown].into_iter().flatten().try_for_each(|file| check_writable(file))?;
+    check_all_writable([&args.json, &args.markdown].into_iter().flatten())?;
     check_limits(&plan, &dir)?;
     let progress = Progress::new();
     if machine.file_system == "tmpfs" {

@@ -10,7 +10,7 @@ use crate::clock::Start;
 use crate::command::{Ended, and_afterwards, command_line};
 use crate::error::Error;
 use crate::limits;
-use crate::output::check_writable;
+use crate::output::{check_all_writable, check_writable};
 use crate::progress::Progress;
 use crate::report::{self, Style};
 use crate::results::{Results, Settings};
@@ -25,9 +25,7 @@ pub fn admission(args: &AdmissionArgs) -> Result<Ended, Error> {
     let start = Start::now();
     let machine = Machine::detect(Path::new("."));
     let plan = Plan::new(args, machine.cores.max(1))?;
-    for file in [&args.json, &args.html].into_iter().flatten() {
-        check_writable(file)?;
-    }
+    check_all_writable([&args.json, &args.html].into_iter().flatten())?;
     if let Some(dir) = &args.svg {
         std::fs::create_dir_all(dir).map_err(|source| Error::Write { path: dir.clone(), source })?;
         check_writable(&dir.join("load.svg"))?;

@@ -13,7 +13,7 @@ use crate::clock::Start;
 use crate::command::{Ended, command_line};
 use crate::error::Error;
 use crate::limits::{self, SMALLER_CONCURRENCY};
-use crate::output::check_writable;
+use crate::output::check_all_writable;
 use crate::progress::{Progress, SweepBar, minutes};
 use crate::report::Style;
 use crate::results::Failure;
@@ -22,9 +22,7 @@ use crate::sampler::Machine;
 /// Runs `flifo iobench`.
 pub fn iobench(args: &IobenchArgs) -> Result<Ended, Error> {
     let plan = Plan::from_args(args)?;
-    for file in [&args.json, &args.html].into_iter().flatten() {
-        check_writable(file)?;
-    }
+    check_all_writable([&args.json, &args.html].into_iter().flatten())?;
     let (results, ended) = measure(&plan)?;
     show::keep(&results, args.json.as_deref(), args.html.as_deref(), args.advise, Style::stdout())?;
     match (failures(&results), ended) {

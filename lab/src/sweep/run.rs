@@ -16,7 +16,7 @@ use crate::error::{EXIT_DATA, Error};
 use crate::front::{Front, FrontKind, STACK_BYTES};
 use crate::interrupt;
 use crate::limits;
-use crate::output::check_writable;
+use crate::output::check_all_writable;
 use crate::progress::Progress;
 use crate::report::{self, Style};
 use crate::results::{CellKey, Failure, Results, Round, Settings};
@@ -46,9 +46,7 @@ pub(crate) enum Ran {
 pub fn sweep(args: &SweepArgs) -> Result<Ended, Error> {
     let start = Start::now();
     let plan = Plan::new(args)?;
-    for file in [&args.json, &args.html, &args.svg].into_iter().flatten() {
-        check_writable(file)?;
-    }
+    check_all_writable([&args.json, &args.html, &args.svg].into_iter().flatten())?;
     match &args.target {
         Some(address) => target::sweep(args, address, plan, &start),
         None => sweep_engine(args, &plan, &start),

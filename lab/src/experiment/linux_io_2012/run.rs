@@ -12,7 +12,7 @@ use crate::iobench::kinds::{Carrier, Mode, Workload};
 use crate::iobench::plan::{Access, Lists, Plan};
 use crate::iobench::results::IoResults;
 use crate::iobench::{failures, measure, show};
-use crate::output::check_writable;
+use crate::output::check_all_writable;
 use crate::report::Style;
 use crate::results::Failure;
 
@@ -26,9 +26,7 @@ const WARMUP_MAX: Duration = Duration::from_secs(1);
 /// Runs `flifo experiment linux-io-2012`.
 pub fn linux_io_2012(args: &LinuxIo2012Args) -> Result<Ended, Error> {
     let plans = plans(args)?;
-    for file in [&args.json, &args.html].into_iter().flatten() {
-        check_writable(file)?;
-    }
+    check_all_writable([&args.json, &args.html].into_iter().flatten())?;
     // Nobody left to read it is no reason to stop.
     let _ = writeln!(stdout(), "{}", announcement(&plans, args.scale));
     let (results, ended) = measure_all(&plans, measure)?;
