@@ -106,8 +106,16 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
         .into_iter()
         .map(|failure| format!("<p class=\"warning\">Not measured: {}</p>\n", escape(&failure)))
         .collect();
-    for text in panels.iter().filter_map(changes::warning).chain(panels.iter().flat_map(others::notes)) {
-        warning += &format!("<p class=\"warning\">{}</p>\n", escape(&text));
+    // All stand together: of several panels each says which it is of.
+    let of = |panel: &Panel<'_>| match panels {
+        [_] => String::new(),
+        _ => format!("{}: ", panel.heading()),
+    };
+    let redo = panels.iter().filter_map(|panel| Some((panel, changes::warning(panel)?)));
+    let others =
+        panels.iter().flat_map(|panel| others::notes(panel).into_iter().map(move |note| (panel, note)));
+    for (panel, text) in redo.chain(others) {
+        warning += &format!("<p class=\"warning\">{}{}</p>\n", escape(&of(panel)), escape(&text));
     }
     if results.interrupted {
         warning +=
@@ -278,6 +286,19 @@ mod tests {
         let page = html(&results).unwrap();
         assert!(!page.contains("<script>alert") && !page.contains("</script><b>"));
         assert!(page.contains("&lt;/script&gt;&lt;script&gt;alert(1)"));
+    }
+
+    #[test]
+    fn a_warning_says_of_which_panel_it_is() {
+        let mut results = fixture::results();
+        let last = results.cells.last_mut().unwrap();
+        last.rounds[0].seconds[1].cpu_server = Some(0.0);
+        let workload = last.key.workload.clone();
+        let page = html(&results).unwrap();
+        assert!(page.contains(&format!("<p class=\"warning\">{workload}, ")), "{workload}");
+        // Of one panel there is nothing to be told apart.
+        results.cells.retain(|cell| cell.key.workload == workload);
+        assert!(html(&results).unwrap().contains("<p class=\"warning\">In 1 of "));
     }
 
     #[test]
