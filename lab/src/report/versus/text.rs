@@ -7,7 +7,7 @@ use comfy_table::{Cell as Field, ColumnConstraint, Table};
 use super::{against_best_peer, best_peer, conclusion, flat_threads, longest_against_fifo, ours};
 use crate::report::analysis::{Curve, Panel, bound, panels};
 use crate::report::text::{ansi, bold, label, right_aligned, table, throughput_table};
-use crate::report::{Style, format};
+use crate::report::{Style, format, others};
 use crate::results::{Cell, Results, Round};
 
 /// The heading of the lines that [`entry_line`] gives, without newline.
@@ -53,6 +53,9 @@ pub(crate) fn report(results: &Results, style: Style) -> String {
     for panel in &panels {
         let last = panel.threads.last().copied().unwrap_or(0);
         let _ = writeln!(text, "\n{}\n{}", bold(&panel.heading(), style), conclusion(panel));
+        for note in others::notes(panel) {
+            let _ = writeln!(text, "{note}");
+        }
         let sections = [
             (
                 "Statements per second: median of the rounds, lowest and highest round".to_owned(),
@@ -195,6 +198,16 @@ mod tests {
         }
         let bare = Cell::new(results.cells[0].key.clone());
         assert_eq!(entry_line(&bare, PLAIN).len(), heading.len());
+    }
+
+    #[test]
+    fn what_others_had_of_the_processors_is_told() {
+        let mut results = fixture::bench();
+        assert!(!report(&results, PLAIN).contains("other programs"));
+        let seconds = &mut results.cells[0].rounds[0].seconds;
+        *seconds = fixture::results().cells[0].rounds[0].seconds.clone();
+        seconds[0].cpu_server = Some(0.0);
+        assert!(report(&results, PLAIN).contains("other programs"));
     }
 
     #[test]
