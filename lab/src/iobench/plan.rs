@@ -249,11 +249,12 @@ impl Plan {
         for cell in &self.cells {
             let Some(size) = self.size_bytes else { break };
             let least = u64::from(cell.block_bytes) * u64::from(cell.files.max(1)) * BLOCKS_MIN;
-            if !size.is_multiple_of(u64::from(cell.block_bytes)) {
+            let block = u64::from(cell.block_bytes);
+            if !size.is_multiple_of(block) {
                 return Err(Error::Usage(format!(
                     "--size {size} is no multiple of the block of {}: use {}",
-                    Bytes(cell.block_bytes.into()),
-                    size.next_multiple_of(cell.block_bytes.into())
+                    Bytes(block),
+                    size.checked_next_multiple_of(block).unwrap_or(size - size % block)
                 )));
             }
             if size < least {
@@ -447,6 +448,8 @@ mod tests {
     fn a_size_holds_whole_blocks() {
         let error = try_plan("--size 1000000 --block 16K").unwrap_err().to_string();
         assert!(error.contains("1015808"), "{error}");
+        let error = try_plan("--size 18446744073709551615 --block 4K").unwrap_err().to_string();
+        assert!(error.ends_with("use 18446744073709547520"), "{error}");
         let error = try_plan("--size 16K --files 4 --block 4K").unwrap_err().to_string();
         assert!(error.contains("32K"), "{error}");
         plan("--size 8M --files 3 --block 4K");
