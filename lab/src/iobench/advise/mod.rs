@@ -1,7 +1,7 @@
 //! What a measurement says to set.
 //!
 //! Every piece of advice stands on figures of this run. What was not measured is not advised: it says which option
-//! to add. Where the rounds of two settings overlap, no difference was seen, and none is claimed.
+//! to add. Where neither of two settings did more in every round, no difference was seen, and none is claimed.
 
 mod rules;
 

@@ -388,8 +388,10 @@ impl<'a> Evidence<'a> {
             );
             return Advice::new(NAMES.0, "OFF with atomic writes", NAMES.1, "ON", because);
         }
-        let because =
-            format!("no page of {} can be written untorn here, says statx. {cost}", size(self.page_bytes));
+        let because = format!(
+            "the kernel tells of no page of {} that is written untorn here. {cost}",
+            size(self.page_bytes)
+        );
         Advice::new(NAMES.0, "ON", NAMES.1, "ON", because)
     }
 }
