@@ -6,6 +6,7 @@ use std::str::FromStr;
 use clap::builder::RangedU64ValueParser;
 use clap::{Parser, ValueEnum};
 use flifo::cli::Bytes;
+use flifo::command::without_repeats;
 use serde::Serialize;
 
 use crate::contestant::Contestant;
@@ -203,8 +204,8 @@ impl Plan {
     }
 }
 
-fn or<T: Clone>(given: &[T], default: impl Fn() -> Vec<T>) -> Vec<T> {
-    if given.is_empty() { default() } else { given.to_vec() }
+fn or<T: Copy + PartialEq>(given: &[T], default: impl Fn() -> Vec<T>) -> Vec<T> {
+    if given.is_empty() { default() } else { without_repeats(given) }
 }
 
 fn connections(cli: &Cli) -> Vec<u32> {
@@ -273,6 +274,12 @@ mod tests {
         assert_eq!(plan.cells().len(), 21);
         assert_eq!(names(&plan), ["stock", "plugin", "pool"]);
         assert_eq!(plan.settings.rows, 1_000_000);
+    }
+
+    #[test]
+    fn repeats_are_measured_once() {
+        let plan = plan("--workload read-write,point-select,read-write --connections 16,16").unwrap();
+        assert_eq!(plan.cells(), [(Workload::ReadWrite, 16), (Workload::PointSelect, 16)]);
     }
 
     #[test]
