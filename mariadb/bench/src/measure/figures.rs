@@ -109,14 +109,17 @@ impl Figures {
     }
 }
 
-/// `None` without the plugin, and if hardly anybody queued.
+/// `None` without the plugin, if hardly anybody queued, and if too many had before: the server's mean is of all of its
+/// life, in whole microseconds, so that what they took together is known to as many microseconds only.
 fn queue_cycle_ms(first: &Reading, last: &Reading) -> Option<f64> {
     const FEW: u64 = 100;
+    const EXACT: f64 = 0.1;
     let queued = last.counted_since(first, QUEUED_COUNT);
     let total_us =
         |reading: &Reading| Some(reading.get(QUEUED_COUNT)? as f64 * reading.get(QUEUED_MEAN)? as f64);
     let grown_us = total_us(last)? - total_us(first).unwrap_or(0.0);
-    (queued >= FEW && grown_us > 0.0).then(|| grown_us / queued as f64 / 1e3)
+    let unknown_us = last.get(QUEUED_COUNT)? as f64;
+    (queued >= FEW && unknown_us <= EXACT * grown_us).then(|| grown_us / queued as f64 / 1e3)
 }
 
 fn plugin(first: &Reading, last: &Reading) -> BTreeMap<String, u64> {
@@ -131,4 +134,28 @@ fn plugin(first: &Reading, last: &Reading) -> BTreeMap<String, u64> {
         Some((lower, value))
     };
     last.names("FLIFO_").filter_map(figure).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_queue_s_cycle_is_told_where_it_is_known() {
+        let reading = |count: u64, mean_us: u64| {
+            Reading::of(vec![
+                (QUEUED_COUNT.into(), count.to_string()),
+                (QUEUED_MEAN.into(), mean_us.to_string()),
+            ])
+        };
+        let none = Reading::default();
+        assert_eq!(queue_cycle_ms(&none, &none), None);
+        // 1,000 queued for 2 ms each, then 1,000 for 4 ms: 3 ms in the mean.
+        let (first, last) = (reading(1_000, 2_000), reading(2_000, 3_000));
+        assert_eq!(queue_cycle_ms(&first, &last), Some(4.0));
+        assert_eq!(queue_cycle_ms(&none, &first), Some(2.0));
+        assert_eq!(queue_cycle_ms(&first, &reading(1_050, 3_000)), None, "hardly anybody queued");
+        // Ten millions before: 1 us of their mean is 10 s, and the thousand that queued now took 4 s.
+        assert_eq!(queue_cycle_ms(&reading(10_000_000, 20), &reading(10_001_000, 21)), None);
+    }
 }

@@ -39,7 +39,7 @@ impl Reading {
     }
 
     /// What is no number is left out.
-    fn of(rows: Vec<(String, String)>) -> Reading {
+    pub(super) fn of(rows: Vec<(String, String)>) -> Reading {
         let mut reading = Reading::default();
         for (name, value) in rows {
             match name.as_str() {
