@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use flifo::error::{EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE};
 use flifo::interrupt;
-use flifo::output::{check_writable, replace_file};
+use flifo::output::{check_all_writable, replace_file};
 use flifo_mariadb_bench::plan::{Cli, Plan};
 use flifo_mariadb_bench::results::Results;
 use flifo_mariadb_bench::{Error, Result, report, run};
@@ -30,21 +30,18 @@ fn main() -> ExitCode {
 fn run_command() -> Result<u8> {
     let cli = Cli::parse();
     let plan = Plan::of(&cli)?;
-    for file in [&cli.markdown, &cli.json].into_iter().flatten() {
-        // Before an hour of measuring rather than after.
-        check_writable(file)?;
-    }
+    // Before an hour of measuring rather than after.
+    check_all_writable([&cli.markdown, &cli.json].into_iter().flatten())?;
     interrupt::install()?;
-    let command_line: Vec<String> = std::env::args().skip(1).collect();
+    let command_line: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let results = run::run(plan, format!("flifo-mariadb-bench {}", command_line.join(" ")))?;
     let text = report::markdown(&results);
     let _ = std::io::stdout().write_all(text.as_bytes());
-    if let Some(file) = &cli.markdown {
-        replace_file(file, text.as_bytes())?;
-    }
-    if let Some(file) = &cli.json {
-        replace_file(file, json(&results).as_bytes())?;
-    }
+    // Each whatever became of the other.
+    let written = cli.markdown.as_ref().map_or(Ok(()), |file| replace_file(file, text.as_bytes()));
+    let saved = cli.json.as_ref().map_or(Ok(()), |file| replace_file(file, json(&results).as_bytes()));
+    written.and(saved)?;
     Ok(match &results {
         results if results.interrupted => EXIT_INTERRUPTED,
         results if results.cells.is_empty() => EXIT_FAILURE,
