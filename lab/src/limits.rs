@@ -21,6 +21,13 @@ const DESCRIPTORS_SPARE: u64 = 100;
 /// Threads beyond the connections' own: page cleaners, sampler, progress, signals.
 const THREADS_SPARE: u64 = 100;
 
+/// Has a file that would be larger than `ulimit -f` allows be an error of the write: its signal would end the process, with
+/// its test files left and its results lost. A program that is run from here inherits that.
+pub fn file_size_is_an_error() {
+    // SAFETY: SIG_IGN is a disposition; nobody else changes this signal's.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// Raises the soft limit of descriptors as far as needed and allowed.
 pub fn descriptors(needed: u64, fewer: &str) -> Result<(), Error> {
     let needed = needed + DESCRIPTORS_SPARE;

@@ -12,11 +12,13 @@ use flifo::error::{EXIT_OK, Error};
 use flifo::experiment::{self, args::ExperimentCommand};
 use flifo::interrupt;
 use flifo::iobench;
+use flifo::limits;
 use flifo::output::check_different;
 use flifo::report::{self, Style};
 use flifo::sweep;
 
 fn main() -> ExitCode {
+    limits::file_size_is_an_error();
     let code = match Cli::parse_args() {
         Ok(cli) => match run(&cli.command) {
             Ok(ended) => ended.exit_code(),

@@ -69,6 +69,19 @@ fn no_file_of_results_is_written_over_by_another() {
 }
 
 #[test]
+fn a_file_that_may_not_grow_is_an_error_and_nothing_is_left() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut command = Command::new("sh");
+    // Half a MiB.
+    command.args(["-c", "ulimit -f 1024; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_flifo"), "iobench"]);
+    command.arg(temp.path()).args(["--size", "16M", "--workload", "random-read", "--time", "0.05"]);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(3) && text.contains("File too large"), "{output:?}");
+    assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn no_message_shows_a_password() {
     let wrong: &[&[&str]] = &[
         &["sweep", "--target", "mysq://app:secret@h/b"],
