@@ -373,6 +373,35 @@ fn a_process_without_file_descriptors_is_told_so() {
     verify_whole(&dir);
 }
 
+/// A child that was forked while it was open, and has not become another program yet, has its files open, too.
+#[test]
+fn a_database_that_was_closed_opens_whoever_was_forked_meanwhile() {
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::UnixStream;
+    use std::os::unix::process::CommandExt as _;
+
+    let dir = database();
+    let db = Database::open(dir.path(), config()).unwrap();
+    let (mut here, mut there) = UnixStream::pair().unwrap();
+    let child = std::thread::spawn(move || {
+        let stops = move || {
+            there.write_all(&[1])?;
+            there.read_exact(&mut [0])
+        };
+        let mut command = Command::new("true");
+        // SAFETY: between the fork and the new program there are two calls of the system, and no memory is asked for.
+        unsafe { command.pre_exec(stops) };
+        command.status().unwrap()
+    });
+    here.read_exact(&mut [0]).unwrap();
+    db.close().unwrap();
+    let again = Database::open(dir.path(), config());
+    here.write_all(&[1]).unwrap();
+    assert!(child.join().unwrap().success());
+    let again = again.unwrap();
+    verify_some(&again, &again.tree("t").unwrap(), ROWS, 7).unwrap();
+}
+
 #[test]
 #[ignore = "run by a_process_without_file_descriptors_is_told_so, since the limit is the whole process's"]
 fn opens_with_few_descriptors() {

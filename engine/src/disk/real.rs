@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use rustix::io::{Errno, retry_on_intr};
@@ -41,6 +42,18 @@ impl Default for FileAccess {
 pub struct RealFile {
     file: File,
     alignment_bytes: usize,
+    /// See [`DiskFile::lock`].
+    is_locked: AtomicBool,
+}
+
+impl Drop for RealFile {
+    fn drop(&mut self) {
+        // Closing is not enough, as with the lock of a directory: a child that was forked meanwhile holds the open file, too, and
+        // whoever opens the database again would wait for that one. If this fails, closing has to do.
+        if *self.is_locked.get_mut() {
+            let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+        }
+    }
 }
 
 impl RealFile {
@@ -55,7 +68,7 @@ impl RealFile {
         if access.direct {
             probe(&file)?;
         }
-        Ok(RealFile { file, alignment_bytes: access.alignment_bytes })
+        Ok(RealFile { file, alignment_bytes: access.alignment_bytes, is_locked: AtomicBool::new(false) })
     }
 
     /// Makes all earlier writes durable, and what the file system knows of the file besides what
@@ -170,7 +183,11 @@ impl DiskFile for RealFile {
         match retry_on_intr(|| rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive)) {
             // A file system without locks, where a link may lead.
             Err(Errno::OPNOTSUPP | Errno::NOLCK | Errno::NOSYS | Errno::INVAL) => Ok(()),
-            other => Ok(other?),
+            other => {
+                other?;
+                self.is_locked.store(true, Ordering::Relaxed);
+                Ok(())
+            }
         }
     }
 
