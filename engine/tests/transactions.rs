@@ -101,6 +101,28 @@ fn a_rollback_leaves_nothing_and_a_savepoint_what_was_before() {
 }
 
 #[test]
+fn who_has_written_nothing_is_no_commit_and_no_rollback() {
+    let (db, table) = database();
+    let session = session(&db);
+    let ended = || (db.stats().txns.commits, db.stats().txns.rollbacks);
+    let locks = || {
+        let mut txn = session.begin(Isolation::Serializable);
+        assert_eq!(get(&mut txn, &table, b"a"), None);
+        assert!(!txn.get_for_update(&table, b"b", &mut Vec::new()).unwrap());
+        assert_eq!(db.stats().txns.active, 1);
+        txn
+    };
+    locks().commit().unwrap();
+    locks().rollback().unwrap();
+    drop(locks());
+    assert_eq!(ended(), (0, 0));
+    let mut txn = locks();
+    assert!(txn.insert(&table, b"a", b"1").unwrap());
+    txn.rollback().unwrap();
+    assert_eq!(ended(), (0, 1));
+}
+
+#[test]
 fn rows_that_were_deleted_are_purged_once_nobody_sees_them() {
     let (db, table) = database();
     let (one, two) = (session(&db), session(&db));

@@ -49,9 +49,9 @@ impl Database {
     }
 
     /// Takes the table out of the catalog and frees its pages, those of its indexes too. Nobody may have a handle of it,
-    /// or it is [`Error::TableInUse`]; and no transaction may be going on that has written, or for which a version before the
-    /// newest one of any row is kept, or it is [`Error::TransactionsActive`]. Purges what was before, which may take a while; a
-    /// rollback that cannot be done, or a page that purge cannot read, is in the way of its own table alone.
+    /// or it is [`Error::TableInUse`]; and no transaction may be going on that has written, or locked rows, or for which a
+    /// version before the newest one of any row is kept, or it is [`Error::TransactionsActive`]. Purges what was before, which
+    /// may take a while; a rollback that cannot be done, or a page that purge cannot read, is in the way of its own table alone.
     pub fn drop_table(&self, name: &str) -> Result<()> {
         self.inner.drop_table(name)
     }

@@ -89,7 +89,7 @@ pub enum Isolation {
 /// What transactions did since the database was opened, and how much history there is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TxnStats {
-    /// Transactions that have written, and not ended.
+    /// Transactions that have written, or locked rows, and not ended.
     pub active: u64,
     /// Commits of transactions that had written.
     pub commits: u64,

@@ -236,8 +236,10 @@ impl<'s> Txn<'s> {
 
     /// Undoes all that it has written.
     pub(crate) fn rollback(&mut self, waiter: &Waiter) -> Result<()> {
+        // One that has only locked rows is not counted, as it is not when it commits.
+        let wrote = self.writing.as_ref().is_some_and(|writing| !writing.undo.is_empty());
         self.undo_to(0, |_, _| Ok(()), waiter)?;
-        if self.writing.is_some() {
+        if wrote {
             self.system.rollbacks.fetch_add(1, Ordering::Relaxed);
         }
         self.end();

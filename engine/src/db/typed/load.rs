@@ -47,8 +47,9 @@ impl Database {
     /// that began before. A column that the table numbers gets numbers where it is NULL.
     ///
     /// Nobody else may use the table meanwhile: that is [`Error::TableLoading`]. If it has indexes, no transaction that
-    /// has written may be going on, or it is [`Error::TransactionsActive`]; their entries are sorted meanwhile, each
-    /// index's in [`sort_buffer_bytes`](crate::EngineConfig::sort_buffer_bytes) of memory, and what does not fit, in files.
+    /// has written, or locked rows, may be going on, or it is [`Error::TransactionsActive`]; their entries are sorted
+    /// meanwhile, each index's in [`sort_buffer_bytes`](crate::EngineConfig::sort_buffer_bytes) of memory, and what does not
+    /// fit, in files.
     ///
     /// A load that fails, or is cut off by a crash, or by a panic in `progress` or in `rows`, leaves the table empty. Where that
     /// cannot be done at once, and if it has indexes and the last call of `progress` panics, the next open does it; until then
