@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::{config, get, key, session};
 use flifo_engine::Isolation::{ReadCommitted, RepeatableRead};
 use flifo_engine::disk::{Disk as _, DiskCall, Fault, MemoryDisk};
-use flifo_engine::{Database, EngineConfig, Error, Table};
+use flifo_engine::{Database, EngineConfig, Error, Table, Transaction};
 
 const ROWS: u64 = 1000;
 /// The value of a row in the only page of table `a`, by which that is found on the disk.
@@ -185,4 +185,31 @@ fn a_rollback_on_a_full_disk_gets_what_purge_makes_free() {
     drop(reads);
     wait_while(&db, |txns| txns.active > 0);
     assert!(get(&mut sessions[0].begin(ReadCommitted), &table, b"large") == Some(large));
+}
+
+/// Who was told to try again would try for ever: nobody lets go of the row any more.
+#[test]
+fn who_waits_for_a_row_of_a_database_that_has_stopped_is_told_so() {
+    let disk = MemoryDisk::default();
+    let config = EngineConfig { lock_wait_timeout: Duration::from_millis(50), ..small() };
+    let db = Database::create_on(Arc::new(disk.clone()), config).unwrap();
+    let table = db.create_table("t").unwrap();
+    let (one, two) = (session(&db), session(&db));
+    let mut txn = one.begin(ReadCommitted);
+    assert!(txn.insert(&table, b"row", b"1").unwrap());
+    txn.commit().unwrap();
+    let mut holds = one.begin(ReadCommitted);
+    assert!(holds.update(&table, b"row", b"2").unwrap());
+    let wants = |txn: &mut Transaction<'_>| txn.get_for_update(&table, b"row", &mut Vec::new());
+    let waited = wants(&mut two.begin(ReadCommitted));
+    assert!(matches!(waited, Err(Error::LockWaitTimeout)), "{waited:?}");
+    disk.fail_from(Some(DiskCall::Sync), 1, Fault::Io);
+    db.checkpoint().unwrap_err();
+    disk.heal();
+    assert!(matches!(holds.rollback(), Err(Error::Stopped { .. })));
+    let waited = wants(&mut two.begin(ReadCommitted));
+    assert!(matches!(waited, Err(Error::Stopped { .. })), "{waited:?}");
+    // What nobody has locked can be read still.
+    let mut reads = two.begin(ReadCommitted);
+    assert_eq!(get(&mut reads, &table, b"row"), Some(b"1".to_vec()));
 }

@@ -288,6 +288,12 @@ impl Log {
         fence(Ordering::SeqCst);
     }
 
+    /// An error if nothing is appended any more.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        self.writer.check()?;
+        if self.sealed.load(Ordering::Relaxed) { Err(Error::Closed) } else { Ok(()) }
+    }
+
     /// What lies before may be appended: nothing that recovery needs is in the way of the block it lies in.
     fn file_end(&self) -> u64 {
         self.checkpoint().0 / BLOCK_BYTES * BLOCK_BYTES + self.capacity_bytes

@@ -138,6 +138,11 @@ impl TxnSystem {
         self.table.begin(&self.reserve)
     }
 
+    /// An error if no transaction can end any more.
+    pub(super) fn check_open(&self) -> Result<()> {
+        self.pool.log().check_open()
+    }
+
     pub(super) fn tree(&self, root: PageNo) -> Tree {
         Tree::open(&self.pool, &self.alloc, root)
     }

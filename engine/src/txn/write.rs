@@ -236,14 +236,23 @@ impl<'s> Txn<'s> {
     /// Waits for those who are in the way, if there are any. The caller looks at the row again; if it has to ask once more
     /// after a wait, then with more right.
     pub(super) fn queue(&self, request: &mut Request<'_>, waiter: &Waiter) -> Result<()> {
-        let granted = self.system.locks.queue(*request, waiter).map_err(lock_error)?;
+        let granted = self.system.locks.queue(*request, waiter).map_err(|error| self.lock_error(error))?;
         request.insists |= granted == Granted::AfterWait;
         Ok(())
     }
 
     /// Takes a lock that nobody can have but as a lock object.
     pub(super) fn lock(&self, request: Request<'_>, waiter: &Waiter) -> Result<()> {
-        self.system.locks.lock(request, waiter).map(drop).map_err(lock_error)
+        self.system.locks.lock(request, waiter).map(drop).map_err(|error| self.lock_error(error))
+    }
+
+    fn lock_error(&self, error: LockError) -> Error {
+        match error {
+            LockError::Deadlock => Error::Deadlock,
+            // Of a database that has stopped nobody lets go of rows any more: who was told to try again would do so for ever.
+            LockError::Timeout => self.system.check_open().err().unwrap_or(Error::LockWaitTimeout),
+            LockError::Cancelled => Error::LockWaitCancelled,
+        }
     }
 
     pub(super) fn request<'k>(&self, id: TxnId, tree: &Tree, key: &'k [u8], mode: LockMode) -> Request<'k> {
@@ -282,14 +291,6 @@ pub(super) fn check_size(tree: &Tree, key: &[u8], value: &[u8]) -> Result<()> {
         return Err(Error::ValueTooLarge { size: value.len(), max });
     }
     tree.check_size(key.len(), HEADER_BYTES + value.len())
-}
-
-fn lock_error(error: LockError) -> Error {
-    match error {
-        LockError::Deadlock => Error::Deadlock,
-        LockError::Timeout => Error::LockWaitTimeout,
-        LockError::Cancelled => Error::LockWaitCancelled,
-    }
 }
 
 pub(super) fn lock_key<'k>(tree: &Tree, key: Option<&'k [u8]>) -> LockKey<'k> {
