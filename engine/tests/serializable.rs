@@ -111,6 +111,42 @@ fn the_end_of_a_table_is_a_gap() {
     waits(writer.insert(&empty, b"x", b"1"));
 }
 
+/// Purge has passed it while it was written over, and the record of its deletion is gone: nothing else tells of it.
+#[test]
+fn a_deleted_row_that_carries_a_gap_goes_when_it_was_written_over_in_vain() {
+    let (db, table) = impatient();
+    let (one, two, three) = (session(&db), session(&db), session(&db));
+    fill(&one, &table, &[b"b", b"d", b"f"]);
+    while db.stats().txns.history > 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // With a rollback segment of its own.
+    let mut reader = three.begin(Serializable);
+    assert!(reader.insert(&table, b"z", b"1").unwrap());
+    let mut holds_purge = two.begin(RepeatableRead);
+    assert_eq!(get(&mut holds_purge, &table, b"d"), Some(b"0".to_vec()));
+    let mut deletes = one.begin(ReadCommitted);
+    deletes.delete(&table, b"d").unwrap();
+    deletes.commit().unwrap();
+    assert_eq!(range(&mut reader, &table, b"a", b"g"), [b"b", b"f"]);
+    let savepoint = reader.savepoint();
+    assert!(reader.insert(&table, b"d", b"1").unwrap());
+    drop(holds_purge);
+    // All but its own records.
+    while db.stats().txns.history > 2 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    reader.rollback_to(savepoint).unwrap();
+    waits(two.begin(ReadCommitted).insert(&table, b"c", b"1"));
+    assert_eq!(db.check_table(&table).unwrap().rows, 4);
+    reader.commit().unwrap();
+    let begun = std::time::Instant::now();
+    while db.check_table(&table).unwrap().rows > 3 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it stays");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn a_gap_outlives_the_deleted_row_that_carries_it() {
     let (db, table) = impatient();

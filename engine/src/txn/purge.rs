@@ -8,9 +8,10 @@
 //! standing in the way of its own segment and of nobody else's, and what it needs may be pages that only purge makes free.
 
 use std::cell::Cell;
-use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::TxnSystem;
@@ -19,6 +20,8 @@ use super::undo::{Purging, Record, RecordHead, Segment};
 use super::version::{Header, UndoPtr};
 use crate::background::{Task, Wake};
 use crate::error::{Error, Result};
+use crate::page::PageNo;
+use crate::sync::lock;
 use crate::wait::Waiter;
 
 /// Undo records of a segment that are looked at in one step.
@@ -59,6 +62,7 @@ impl Purger {
             more = rolled_back.unwrap_or(false);
         }
         more |= purge_all(&self.system, &self.waiter).more;
+        self.system.remove_left_behind(self.system.left_behind.next(), &self.waiter);
         if more { Wake::Now } else { Wake::At(now + ROUND) }
     }
 }
@@ -199,6 +203,82 @@ fn remove_deleted(system: &TxnSystem, record: &Record, ptr: UndoPtr, waiter: &Wa
         !held.get()
     })?;
     Ok(!held.get())
+}
+
+/// Deleted rows that no record tells of any more, since purge has passed it, and that stay, since somebody had a gap lock there. They
+/// go when nobody has. What is left at the end of the process stays until its key is written again.
+#[derive(Default)]
+pub(super) struct LeftBehind(Mutex<Rows>);
+
+/// A row's tree, and its key.
+type RowPlace = (PageNo, Vec<u8>);
+
+#[derive(Default)]
+struct Rows {
+    /// The versions that delete them, which every snapshot sees.
+    deleted: BTreeMap<RowPlace, Header>,
+    /// The last one that was looked at: each has its turn.
+    last: Option<RowPlace>,
+}
+
+impl LeftBehind {
+    fn rows(&self) -> MutexGuard<'_, Rows> {
+        lock(&self.0)
+    }
+
+    pub(super) fn add(&self, tree: PageNo, key: &[u8], deleted: Header) {
+        self.rows().deleted.insert((tree, key.to_vec()), deleted);
+    }
+
+    /// Those whose turn it is.
+    fn next(&self) -> Vec<(RowPlace, Header)> {
+        let mut rows = self.rows();
+        let from = rows.last.take().map_or(Bound::Unbounded, Bound::Excluded);
+        let next = rows.deleted.range((from, Bound::Unbounded)).take(BATCH_RECORDS);
+        let next: Vec<_> = next.map(|(place, deleted)| (place.clone(), *deleted)).collect();
+        rows.last = next.last().filter(|_| next.len() == BATCH_RECORDS).map(|(place, _)| place.clone());
+        next
+    }
+
+    pub(super) fn all(&self) -> Vec<(RowPlace, Header)> {
+        self.rows().deleted.iter().map(|(place, deleted)| (place.clone(), *deleted)).collect()
+    }
+
+    /// It is gone, or was written again. If that one was left behind, too, it stays.
+    fn remove(&self, place: &RowPlace, deleted: Header) {
+        let mut rows = self.rows();
+        if rows.deleted.get(place) == Some(&deleted) {
+            rows.deleted.remove(place);
+        }
+    }
+
+    /// These trees may go.
+    pub(super) fn forget(&self, trees: &[PageNo]) {
+        self.rows().deleted.retain(|(tree, _), _| !trees.contains(tree));
+    }
+}
+
+impl TxnSystem {
+    /// Removes these rows, as far as that can be. The caller sees to it that none of their trees is taken down meanwhile.
+    pub(super) fn remove_left_behind(&self, rows: Vec<(RowPlace, Header)>, waiter: &Waiter) {
+        for (place, deleted) in rows {
+            let (root, key) = &place;
+            let (tree, held) = (self.tree(*root), Cell::new(false));
+            let removed = tree.remove_if(waiter, key, |now| {
+                let is_there = Header::of(now) == Some(deleted);
+                held.set(is_there && self.gaps.hold(&self.locks, &tree, key));
+                is_there && !held.get()
+            });
+            let is_done = match removed {
+                Ok(_) => !held.get(),
+                // As with what a record tells of, see above. All else is tried again.
+                Err(error) => error.is_damage(),
+            };
+            if is_done {
+                self.left_behind.remove(&place, deleted);
+            }
+        }
+    }
 }
 
 impl Task for Purger {

@@ -1,5 +1,6 @@
 //! What all transactions of a database share, and how it is found again after a crash.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
@@ -8,6 +9,7 @@ use std::time::Duration;
 use super::locking::Gaps;
 use super::moment::Kept;
 use super::prepared::Prepared;
+use super::purge::LeftBehind;
 use super::segments::Segments;
 use super::table::TxnTable;
 use super::undo::{Lagging, Record, Segment, What};
@@ -54,6 +56,7 @@ pub(crate) struct TxnSystem {
     /// Those that a crash, or an error, cut off, with their records.
     unfinished: Mutex<VecDeque<Unfinished>>,
     pub(super) prepared: Prepared,
+    pub(super) left_behind: LeftBehind,
     pub(super) commits: AtomicU64,
     pub(super) rollbacks: AtomicU64,
     pub(super) purged: AtomicU64,
@@ -128,6 +131,7 @@ impl TxnSystem {
             purging: RwLock::default(),
             unfinished: Mutex::new(losers),
             prepared: Prepared::new(in_doubt),
+            left_behind: LeftBehind::default(),
             commits: AtomicU64::new(0),
             rollbacks: AtomicU64::new(0),
             purged: AtomicU64::new(0),
@@ -176,17 +180,23 @@ impl TxnSystem {
     }
 
     /// Removes a deleted row that was put in place again, if every snapshot sees the deletion: purge has passed it, perhaps,
-    /// while there was a newer version, and does not come again. (One where somebody has a gap lock stays, if so, until its key
-    /// is written again.) What some snapshot does not see, purge has not passed.
+    /// while there was a newer version, and does not come again. One where somebody has a gap lock goes later. What some snapshot
+    /// does not see, purge has not passed.
     fn remove_passed(&self, tree: &Tree, key: &[u8], version: &[u8], waiter: &Waiter) -> Result<()> {
         let Some(deleted) = Header::of(Some(version)).filter(|version| version.deleted) else {
             return Ok(());
         };
         let oldest = self.table.settle();
         if self.table.is_visible(deleted.txn, oldest.commit) {
+            let held = Cell::new(false);
             tree.remove_if(waiter, key, |now| {
-                Header::of(now) == Some(deleted) && !self.gaps.hold(&self.locks, tree, key)
+                let is_there = Header::of(now) == Some(deleted);
+                held.set(is_there && self.gaps.hold(&self.locks, tree, key));
+                is_there && !held.get()
             })?;
+            if held.get() {
+                self.left_behind.add(tree.root(), key, deleted);
+            }
         }
         Ok(())
     }
@@ -265,6 +275,7 @@ impl TxnSystem {
                 return Ok(false);
             }
             if self.has_no_history(waiter)? {
+                self.forget_left_behind(of, waiter);
                 return Ok(true);
             }
             let is_looked_at = self.table.has_snapshots();
@@ -281,9 +292,18 @@ impl TxnSystem {
         }
         // What nobody has a handle of, those that are unfinished do not write.
         match self.has_history_of(of, waiter)? {
-            false => Ok(true),
+            false => {
+                self.forget_left_behind(of, waiter);
+                Ok(true)
+            }
             true => failed.map_or(Ok(false), Err),
         }
+    }
+
+    /// Nobody is active but those whose rollback fails, so what was left behind goes, as far as it can; and the trees may go, too.
+    fn forget_left_behind(&self, of: &[PageNo], waiter: &Waiter) {
+        self.remove_left_behind(self.left_behind.all(), waiter);
+        self.left_behind.forget(of);
     }
 
     /// How far purge is in each segment, and how much is there: the same again if it has done nothing.
