@@ -49,7 +49,8 @@ pub struct RealFile {
 impl Drop for RealFile {
     fn drop(&mut self) {
         // Closing is not enough, as with the lock of a directory: a child that was forked meanwhile holds the open file, too, and
-        // whoever opens the database again would wait for that one. If this fails, closing has to do.
+        // whoever opens the database again would wait for that one. Nothing is under way then: who hands writes to the kernel
+        // borrows the file until they have ended. If this fails, closing has to do.
         if *self.is_locked.get_mut() {
             let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
         }

@@ -22,6 +22,7 @@ use crate::background::{Task, Wake};
 use crate::error::{Error, Result};
 use crate::page::PageNo;
 use crate::sync::lock;
+use crate::tree::Tree;
 use crate::wait::Waiter;
 
 /// Undo records of a segment that are looked at in one step.
@@ -189,20 +190,10 @@ fn may_go(
     }
 }
 
-/// If the deletion is the row's newest version still, nobody sees another, and the row goes. False if it has to stay for
-/// now: somebody has a gap lock there.
+/// As [`TxnSystem::remove_row`] with the deletion that a record tells of.
 fn remove_deleted(system: &TxnSystem, record: &Record, ptr: UndoPtr, waiter: &Waiter) -> Result<bool> {
-    let tree = system.tree(record.tree);
-    let held = Cell::new(false);
-    tree.remove_if(waiter, &record.key, |now| {
-        held.set(false);
-        if !Header::of(now).is_some_and(|now| now.deleted && now.is_of(record.txn, ptr)) {
-            return false;
-        }
-        held.set(system.gaps.hold(&system.locks, &tree, &record.key));
-        !held.get()
-    })?;
-    Ok(!held.get())
+    let is_it = |now: Header| now.deleted && now.is_of(record.txn, ptr);
+    system.remove_row(&system.tree(record.tree), &record.key, is_it, waiter)
 }
 
 /// Deleted rows that no record tells of any more, since purge has passed it, and that stay, since somebody had a gap lock there. They
@@ -259,18 +250,30 @@ impl LeftBehind {
 }
 
 impl TxnSystem {
+    /// If the row's newest version is the deletion meant still, nobody sees another, and the row goes. False if it has to stay for
+    /// now: somebody has a gap lock there.
+    pub(super) fn remove_row(
+        &self,
+        tree: &Tree,
+        key: &[u8],
+        is_it: impl Fn(Header) -> bool,
+        waiter: &Waiter,
+    ) -> Result<bool> {
+        let held = Cell::new(false);
+        tree.remove_if(waiter, key, |now| {
+            let is_there = Header::of(now).is_some_and(&is_it);
+            held.set(is_there && self.gaps.hold(&self.locks, tree, key));
+            is_there && !held.get()
+        })?;
+        Ok(!held.get())
+    }
+
     /// Removes these rows, as far as that can be. The caller sees to it that none of their trees is taken down meanwhile.
     pub(super) fn remove_left_behind(&self, rows: Vec<(RowPlace, Header)>, waiter: &Waiter) {
         for (place, deleted) in rows {
             let (root, key) = &place;
-            let (tree, held) = (self.tree(*root), Cell::new(false));
-            let removed = tree.remove_if(waiter, key, |now| {
-                let is_there = Header::of(now) == Some(deleted);
-                held.set(is_there && self.gaps.hold(&self.locks, &tree, key));
-                is_there && !held.get()
-            });
-            let is_done = match removed {
-                Ok(_) => !held.get(),
+            let is_done = match self.remove_row(&self.tree(*root), key, |now| now == deleted, waiter) {
+                Ok(is_done) => is_done,
                 // As with what a record tells of, see above. All else is tried again.
                 Err(error) => error.is_damage(),
             };

@@ -1,6 +1,5 @@
 //! What all transactions of a database share, and how it is found again after a crash.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
@@ -188,13 +187,7 @@ impl TxnSystem {
         };
         let oldest = self.table.settle();
         if self.table.is_visible(deleted.txn, oldest.commit) {
-            let held = Cell::new(false);
-            tree.remove_if(waiter, key, |now| {
-                let is_there = Header::of(now) == Some(deleted);
-                held.set(is_there && self.gaps.hold(&self.locks, tree, key));
-                is_there && !held.get()
-            })?;
-            if held.get() {
+            if !self.remove_row(tree, key, |now| now == deleted, waiter)? {
                 self.left_behind.add(tree.root(), key, deleted);
             }
         }
