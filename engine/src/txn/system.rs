@@ -186,10 +186,9 @@ impl TxnSystem {
             return Ok(());
         };
         let oldest = self.table.settle();
-        if self.table.is_visible(deleted.txn, oldest.commit) {
-            if !self.remove_row(tree, key, |now| now == deleted, waiter)? {
-                self.left_behind.add(tree.root(), key, deleted);
-            }
+        let is_passed = self.table.is_visible(deleted.txn, oldest.commit);
+        if is_passed && !self.remove_row(tree, key, |now| now == deleted, waiter)? {
+            self.left_behind.add(tree.root(), key, deleted);
         }
         Ok(())
     }
