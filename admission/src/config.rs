@@ -29,7 +29,8 @@ pub enum Policy {
     /// for a [`Config::quantum`]; then its place goes to the head of the queue, and itself to the tail. One that
     /// was away for longer is a newcomer, as under [`Policy::Flifo`]. With a quantum of a millisecond or
     /// longer, a thread that took far more of the processor than others' turns do, since a statement cannot be
-    /// interrupted, and was not away for as long since, lets the queue pass so many times more (deficit round robin). The default.
+    /// interrupted, and was not away for as long since, lets the queue pass so many times more (deficit round robin). A turn in
+    /// which a wait for a disk gave the place up goes on past the limit. The default.
     Quantum = 8,
 }
 

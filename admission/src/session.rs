@@ -319,11 +319,28 @@ impl Session {
         }
         let (slot, caller) = (self.slot.get(), self.caller());
         let entered = core.take_kept(slot, caller).or_else(|| core.try_enter(guess, caller));
-        let Some((how, state)) = entered else { return false };
+        let Some((how, state)) = entered else { return self.goes_on_past_limit() };
         self.count(how);
         self.has_overtaken(state);
         self.has_place(state);
         true
+    }
+
+    /// Past the limit it goes on with a turn in which it made way for another; whether it does. Not while the head of the queue has
+    /// waited too long, or only holders of locks are let in.
+    #[cold]
+    fn goes_on_past_limit(&self) -> bool {
+        let state = self.admission.core.state();
+        let goes_on = self.turn.made_way()
+            && others_wait_by_turns(state)
+            && !(state.closed() || state.congested())
+            && self.may_overtake()
+            && self.turn.is_on();
+        if goes_on {
+            add(&self.counters.entered_past_limit, 1);
+            self.force_entry(self.admission.settings.tickets());
+        }
+        goes_on
     }
 
     /// It entered as a newcomer; `state` is the word as it is then.

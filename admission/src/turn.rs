@@ -5,7 +5,9 @@
 //! quantum is over, its exit hands the place on, and its next entry goes to the tail of the queue.
 //!
 //! A wait that gives the place up, as for a disk, is no time of the turn: others have the place meanwhile. Else a
-//! statement that reads from a disk would use up a turn, and queue each time.
+//! statement that reads from a disk would use up a turn, and queue each time. Those others are in their turns, too, when it comes
+//! back, past the limit; so after a wait for a disk the rest of its turn is past the limit as well, or it would find its place taken
+//! at its next statement and queue there. The ends of turns repay that.
 //!
 //! A session that was away for a quantum or longer, with its client or at its own work, is a newcomer: it
 //! may overtake while woken threads do not run yet, as under `flifo`, and its exit hands its place on, since
@@ -35,6 +37,8 @@ pub(crate) struct Turn {
     phase: Cell<Phase>,
     /// It came back sooner than a quantum after its last turn.
     loops: Cell<bool>,
+    /// It gave its place up for a disk in this turn, so that another's turn began.
+    made_way: Cell<bool>,
     /// When it left within its turn last, ns.
     left_ns: Cell<u64>,
     /// When it asked whether it may overtake last, ns.
@@ -48,6 +52,7 @@ impl Turn {
         Turn {
             phase: Cell::new(Phase::Waits),
             loops: Cell::new(false),
+            made_way: Cell::new(false),
             left_ns: Cell::new(0),
             asked_ns: Cell::new(0),
             deficit: Deficit::new(),
@@ -92,7 +97,7 @@ impl Turn {
             && since_ns <= asked_ns
         {
             self.deficit.comes_in(asked_ns - since_ns);
-            self.phase.set(Phase::In(asked_ns));
+            self.begins(asked_ns);
         }
         self.deficit.runs(quantum_ns);
     }
@@ -126,13 +131,19 @@ impl Turn {
 
     /// It came in through the queue; `paid`: and let others pass there for what it owed.
     pub(crate) fn begin(&self, now_ns: u64, paid: bool) {
-        if let Phase::Away(since_ns) = self.phase.replace(Phase::In(now_ns)) {
+        if let Phase::Away(since_ns) = self.begins(now_ns) {
             self.deficit.comes_in(now_ns.saturating_sub(since_ns));
         }
         self.deficit.new_turn();
         if paid {
             self.deficit.paid();
         }
+    }
+
+    /// Its turn begins; what it was in before.
+    fn begins(&self, now_ns: u64) -> Phase {
+        self.made_way.set(false);
+        self.phase.replace(Phase::In(now_ns))
     }
 
     /// What it owes, ns; 0 if that is little, and of short turns.
@@ -177,10 +188,22 @@ impl Turn {
     }
 
     /// It gave its place up for a wait of so long: others ran meanwhile, so that is no time of its turn.
-    pub(crate) fn pause(&self, ns: u64) {
+    pub(crate) fn pause(&self, ns: u64, for_disk: bool) {
         if let Phase::In(since_ns) = self.phase.get() {
             self.phase.set(Phase::In(since_ns.saturating_add(ns)));
+            self.made_way.set(self.made_way.get() | for_disk);
         }
+    }
+
+    /// Whether it made way for another in its last turn, for a disk.
+    #[inline]
+    pub(crate) fn made_way(&self) -> bool {
+        self.made_way.get()
+    }
+
+    /// Whether its turn goes on, as [`Turn::may_overtake`] has it.
+    pub(crate) fn is_on(&self) -> bool {
+        matches!(self.phase.get(), Phase::In(_))
     }
 
     /// The rest of its turn is lost, and it overtakes nobody.
@@ -299,11 +322,17 @@ mod tests {
         turn.begin(0, true);
         assert!(!turn.leave(20, QUANTUM_NS) && !turn.may_overtake(|| 21, QUANTUM_NS, true));
         turn.begin(1000, true);
-        turn.pause(5000);
+        turn.pause(5000, true);
         assert!(turn.leave(6090, QUANTUM_NS), "90 of 100 used");
+        assert!(turn.made_way() && turn.is_on());
         assert!(!turn.leave(6100, QUANTUM_NS));
-        turn.pause(5000);
+        turn.pause(5000, true);
+        assert!(!turn.is_on());
         assert!(!turn.may_overtake(|| 6101, QUANTUM_NS, true), "its turn is over, whatever it waits for");
+        turn.begin(20_000, true);
+        assert!(!turn.made_way(), "in this one it has made way for nobody");
+        turn.pause(5000, false);
+        assert!(!turn.made_way(), "not for a disk");
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl Session {
         match self.waits.left.get() {
             Some((kind, at)) if at == depth && self.place.get() == Held::Waiting => {
                 self.waits.left.set(None);
-                self.turn.pause(waited_ns);
+                self.turn.pause(waited_ns, kind == WaitKind::Disk);
                 self.place.set(Held::Asks);
                 self.uncount(kind);
                 true

@@ -68,6 +68,38 @@ fn a_wait_for_a_disk_takes_nothing_from_a_turn() {
     assert!(session.try_enter());
 }
 
+/// The place it gave up is another's, whose turn has begun: without that it would queue at its next entry. Not after other waits,
+/// nor when somebody waits too long.
+#[test]
+fn after_a_wait_for_a_disk_a_turn_goes_on_past_the_limit() {
+    for (kind, closes, goes_on) in
+        [(WaitKind::Disk, false, true), (WaitKind::Disk, true, false), (WaitKind::Network, false, false)]
+    {
+        let (admission, _others, _second, session) = in_its_turn(Duration::from_secs(1000));
+        admission.reconfigure(Config { tau: Some(Duration::from_secs(1)), ..admission.config() }).unwrap();
+        let [mut third, mut fourth] = std::array::from_fn(|_| admission.session());
+        let (mut third, mut fourth) = (Box::pin(third.enter_async()), Box::pin(fourth.enter_async()));
+        assert!(!is_in(third.as_mut()));
+        session.wait_begin(kind);
+        assert!(is_in(third.as_mut()) && !is_in(fourth.as_mut()));
+        session.wait_end(kind);
+        let limit = admission.core.state().limit();
+        for _ in 0..2 {
+            session.exit();
+            assert!(!is_in(fourth.as_mut()), "it repays what it took past the limit");
+            assert_eq!(admission.core.state().places(), limit);
+            if closes {
+                admission.step(Instant::now() + Duration::from_secs(10));
+            }
+            assert_eq!(session.try_enter(), goes_on, "{kind:?}, a closed gate: {closes}");
+        }
+        if goes_on {
+            session.exit_for_good();
+            assert!(!session.try_enter(), "its turn is over");
+        }
+    }
+}
+
 /// Its place stays with the processor, so that no other session's next step fails for it.
 #[test]
 fn within_its_turn_neither_exit_nor_entry_writes_the_word() {

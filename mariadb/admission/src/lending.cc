@@ -5,17 +5,14 @@
 #include "queueing.h"
 #include "rowlocks.h"
 #include "settings.h"
+#include "sleepers.h"
 #include "watcher.h"
 
-#include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <mutex>
 #include <new>
 
@@ -37,7 +34,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 // A look costs some microseconds for each one inside. Most sleep for less than the time between two of those that are SOON.
-constexpr microseconds SELDOM{10000}, SOON{300};
+constexpr microseconds SELDOM{10000}, SOON{300}, SOON_IF_BUSY{1200};
 // Those whose place is lent are mostly gone before they are seen to run again.
 constexpr microseconds LENT_EVERY{2000};
 // So many times as long as the last look took, at least: there may be hundreds that sleep.
@@ -49,9 +46,11 @@ constexpr milliseconds ROW_WAIT_IS_LONG{5};
 // How many are let in at once at most, if all inside sleep.
 constexpr unsigned BURST_MAX = 256;
 
-// Who is inside, for the one that looks: so that it need not look at a thousand connections. Who finds no slot is not looked at.
+// Who is inside, for the one that looks: so that it need not look at a thousand connections. As many of the slots are in use as had
+// to be so far. Who finds no slot is not looked at.
 constexpr unsigned SLOTS = 4096, PROBES = 8;
 std::atomic<Connection *> slots[SLOTS];
+std::atomic<unsigned> slots_used{256};
 std::atomic<unsigned> without_slot{0};
 
 std::mutex free_mutex;
@@ -85,18 +84,7 @@ class Mine {
 
 thread_local Mine mine;
 
-// Reads a small file of a thread in /proc. False if there is none.
-bool read_file(int tid, const char *name, char (&text)[512]) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/self/task/%d/%s", tid, name);
-  const int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return false;
-  const ssize_t length = read(file, text, sizeof text - 1);
-  close(file);
-  if (length <= 0) return false;
-  text[length] = '\0';
-  return true;
-}
+Sleepers sleepers;
 
 // Whether a connection's thread sleeps; then how long it has run so far in its life, which tells whether it has since.
 bool is_asleep(const Connection &connection, unsigned long long &run_ns) {
@@ -105,15 +93,7 @@ bool is_asleep(const Connection &connection, unsigned long long &run_ns) {
   if (thread == nullptr) return false;
   // In a pool of threads the connection waits without one.
   if (thread->serves.load(std::memory_order_relaxed) != &connection) return true;
-  const int tid = thread->tid.load(std::memory_order_relaxed);
-  char text[512];
-  if (!read_file(tid, "stat", text)) return false;
-  // Behind its name, in which there may be anything.
-  const char *state = strrchr(text, ')');
-  if (state == nullptr || state[1] != ' ' || (state[2] != 'S' && state[2] != 'D')) return false;
-  if (!read_file(tid, "schedstat", text)) return false;
-  run_ns = strtoull(text, nullptr, 10);
-  return true;
+  return sleepers.is_asleep(thread->tid.load(std::memory_order_relaxed), run_ns);
 }
 
 // What is lent: how a look is made.
@@ -230,11 +210,26 @@ void look_at(Connection &connection, const Rules &rules, Found &found) {
   found.asleep++;
 }
 
+// Whether one of the first slots is the connection's now.
+bool takes_slot(Connection &connection, unsigned used) {
+  const auto first = static_cast<unsigned>(reinterpret_cast<uintptr_t>(&connection) / sizeof connection);
+  for (unsigned probe = 0; probe < PROBES; probe++) {
+    std::atomic<Connection *> &slot = slots[(first + probe) % used];
+    Connection *nobody = nullptr;
+    if (!slot.compare_exchange_strong(nobody, &connection, std::memory_order_release, std::memory_order_relaxed))
+      continue;
+    connection.slot = &slot;
+    return true;
+  }
+  return false;
+}
+
 Found look(const Rules &rules) {
   Found found;
   found.runs = without_slot.load(std::memory_order_relaxed) != 0;
-  for (const auto &slot : slots)
-    if (Connection *connection = slot.load(std::memory_order_acquire)) look_at(*connection, rules, found);
+  const unsigned used = slots_used.load(std::memory_order_relaxed);
+  for (unsigned slot = 0; slot < used; slot++)
+    if (Connection *connection = slots[slot].load(std::memory_order_acquire)) look_at(*connection, rules, found);
   lent_now.store(found.lent, std::memory_order_relaxed);
   return found;
 }
@@ -261,7 +256,7 @@ class Looks {
     burst = all_sleep ? std::min(2 * burst + 1, BURST_MAX) : burst / 2;
     if (all_sleep && lends) flifo_admit_past_limit(settings::admission(), burst);
     Watcher::Pause pause = found.asleep != 0 ? LENT_EVERY : SELDOM;
-    if (found.suspects || now - lent_last < SELDOM) pause = SOON;
+    if (found.suspects || now - lent_last < SELDOM) pause = sleepers.processors_are_busy() ? SOON_IF_BUSY : SOON;
     // A look in which this thread was kept from its processor is not that long.
     return std::max(pause, std::min<Watcher::Pause>(LOOK_SHARE * (Clock::now() - now), SELDOM));
   }
@@ -283,17 +278,16 @@ void serves(Connection &connection) {
 
 void comes_in(Connection &connection) {
   connection.stay.fetch_add(1, std::memory_order_release);
-  const auto first = static_cast<unsigned>(reinterpret_cast<uintptr_t>(&connection) / sizeof connection);
-  for (unsigned probe = 0; probe < PROBES; probe++) {
-    std::atomic<Connection *> &slot = slots[(first + probe) % SLOTS];
-    Connection *nobody = nullptr;
-    if (!slot.compare_exchange_strong(nobody, &connection, std::memory_order_release, std::memory_order_relaxed))
-      continue;
-    connection.slot = &slot;
-    return;
+  unsigned used = slots_used.load(std::memory_order_relaxed);
+  while (!takes_slot(connection, used)) {
+    if (used == SLOTS) {
+      connection.has_no_slot = true;
+      without_slot.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
+    // Relaxed: who looks meanwhile finds the rest at the next look. If another was faster, `used` is what that one made of it.
+    if (slots_used.compare_exchange_strong(used, 2 * used, std::memory_order_relaxed)) used *= 2;
   }
-  connection.has_no_slot = true;
-  without_slot.fetch_add(1, std::memory_order_relaxed);
 }
 
 void goes_out(Connection &connection) {
@@ -316,6 +310,9 @@ bool start_watching() {
   return watcher.start(SELDOM, Looks());
 }
 
-void stop_watching() { watcher.stop(); }
+void stop_watching() {
+  watcher.stop();
+  sleepers.close_all();
+}
 
 }  // namespace flifo::lending
