@@ -326,23 +326,6 @@ impl Session {
         true
     }
 
-    /// Past the limit it goes on with a turn in which it made way for another; whether it does. Not while the head of the queue has
-    /// waited too long, or only holders of locks are let in.
-    #[cold]
-    fn goes_on_past_limit(&self) -> bool {
-        let state = self.admission.core.state();
-        let goes_on = self.turn.made_way()
-            && others_wait_by_turns(state)
-            && !(state.closed() || state.congested())
-            && self.may_overtake()
-            && self.turn.is_on();
-        if goes_on {
-            add(&self.counters.entered_past_limit, 1);
-            self.force_entry(self.admission.settings.tickets());
-        }
-        goes_on
-    }
-
     /// It entered as a newcomer; `state` is the word as it is then.
     #[inline]
     pub(crate) fn has_overtaken(&self, state: State) {
@@ -373,7 +356,7 @@ impl Session {
     }
 
     #[cold]
-    fn may_overtake(&self) -> bool {
+    pub(crate) fn may_overtake(&self) -> bool {
         let now_ns = || self.admission.metrics.now_ns();
         let is_first = self.class.get() == Class::First;
         self.turn.may_overtake(now_ns, self.admission.settings.quantum_ns(), !is_first)
@@ -577,7 +560,7 @@ impl Session {
 
 /// Whether others wait, and who may overtake them depends on its turn.
 #[inline]
-fn others_wait_by_turns(state: State) -> bool {
+pub(crate) fn others_wait_by_turns(state: State) -> bool {
     state.queued() != 0 && state.policy() == Policy::Quantum
 }
 

@@ -188,11 +188,15 @@ impl Turn {
     }
 
     /// It gave its place up for a wait of so long: others ran meanwhile, so that is no time of its turn.
-    pub(crate) fn pause(&self, ns: u64, for_disk: bool) {
+    pub(crate) fn pause(&self, ns: u64) {
         if let Phase::In(since_ns) = self.phase.get() {
             self.phase.set(Phase::In(since_ns.saturating_add(ns)));
-            self.made_way.set(self.made_way.get() | for_disk);
         }
+    }
+
+    /// It has come back past the limit from a wait for a disk.
+    pub(crate) fn makes_way(&self) {
+        self.made_way.set(matches!(self.phase.get(), Phase::In(_)));
     }
 
     /// Whether it made way for another in its last turn, for a disk.
@@ -322,17 +326,16 @@ mod tests {
         turn.begin(0, true);
         assert!(!turn.leave(20, QUANTUM_NS) && !turn.may_overtake(|| 21, QUANTUM_NS, true));
         turn.begin(1000, true);
-        turn.pause(5000, true);
+        turn.pause(5000);
+        turn.makes_way();
         assert!(turn.leave(6090, QUANTUM_NS), "90 of 100 used");
         assert!(turn.made_way() && turn.is_on());
         assert!(!turn.leave(6100, QUANTUM_NS));
-        turn.pause(5000, true);
+        turn.pause(5000);
         assert!(!turn.is_on());
         assert!(!turn.may_overtake(|| 6101, QUANTUM_NS, true), "its turn is over, whatever it waits for");
         turn.begin(20_000, true);
         assert!(!turn.made_way(), "in this one it has made way for nobody");
-        turn.pause(5000, false);
-        assert!(!turn.made_way(), "not for a disk");
     }
 
     #[test]

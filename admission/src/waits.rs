@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use crate::metrics::add;
-use crate::session::{Held, Session};
+use crate::session::{Held, Session, others_wait_by_turns};
 use crate::sync::Ordering;
 use crate::{Refused, WaitKind};
 
@@ -61,6 +61,9 @@ impl Session {
     /// Without a `wait_begin` before it, it does nothing.
     pub fn wait_end(&self, kind: WaitKind) {
         if self.comes_back(kind) {
+            if kind == WaitKind::Disk {
+                self.turn.makes_way();
+            }
             self.force_entry(2);
         }
     }
@@ -114,7 +117,7 @@ impl Session {
         match self.waits.left.get() {
             Some((kind, at)) if at == depth && self.place.get() == Held::Waiting => {
                 self.waits.left.set(None);
-                self.turn.pause(waited_ns, kind == WaitKind::Disk);
+                self.turn.pause(waited_ns);
                 self.place.set(Held::Asks);
                 self.uncount(kind);
                 true
@@ -158,6 +161,23 @@ impl Session {
         let now_ns = self.admission.metrics.now_ns();
         let wake = self.admission.core.lock_wait(begins, now_ns);
         self.admission.wake(wake);
+    }
+
+    /// Past the limit it goes on with a turn in which it made way for another; whether it does. Not while the head of the queue has
+    /// waited too long, or only holders of locks are let in.
+    #[cold]
+    pub(crate) fn goes_on_past_limit(&self) -> bool {
+        let state = self.admission.core.state();
+        let goes_on = self.turn.made_way()
+            && others_wait_by_turns(state)
+            && !(state.closed() || state.congested())
+            && self.may_overtake()
+            && self.turn.is_on();
+        if goes_on {
+            add(&self.counters.entered_past_limit, 1);
+            self.force_entry(self.admission.settings.tickets());
+        }
+        goes_on
     }
 
     /// Enters without asking; the entry uses one of the tickets.

@@ -2,8 +2,8 @@
 //! Shapes are as a small machine shows them; no figure in it was measured.
 
 use crate::results::{
-    AdmissionFigures, CellKey, ChangeFigures, DiskFigures, EntryFigures, Failure, Fairness, HostFigures,
-    PerSecond, RefusalFigures, Results, Round, Second, ServerFigures, Settings, Variable,
+    AdmissionFigures, CellKey, ChangeFigures, DiskFigures, EngineSecond, EntryFigures, Failure, Fairness,
+    HostFigures, PerSecond, RefusalFigures, Results, Round, Second, ServerFigures, Settings, Variable,
 };
 use crate::sampler::{Machine, Samples};
 
@@ -233,6 +233,11 @@ fn second(at_s: f64, host: &HostFigures) -> Second {
         cpu_server: host.cpu_server,
         cpu_client: host.cpu_client,
         run_queue: host.run_queue_max,
+        engine: Some(EngineSecond {
+            disk_reads_per_s: Some(900.0),
+            purged_per_s: Some(80.0),
+            ..EngineSecond::default()
+        }),
     }
 }
 

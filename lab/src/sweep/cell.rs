@@ -79,16 +79,17 @@ pub(super) fn run(
     let mut interrupted = interrupt::sleep_until(|| window.start_ns().min(window.end_ns()));
     let mut sampler = Sampler::start(Server::RestOfThisProcess, front.client_tids().to_vec());
     let before = Counted::now(&admission, bench.database);
-    let mut age = changes::Age::of(&before.engine);
+    let mut looks = changes::Looks::from(window.start_ns(), &before.engine);
     interrupted = interrupted
         || interrupt::sleep_until(|| {
-            age.look(bench.database);
+            looks.look(bench.database);
             window.end_ns().saturating_sub(LAST_LOOK_NS)
         });
     sampler.look();
     let after = Counted::now(&admission, bench.database);
     interrupted = interrupted || interrupt::sleep_until(|| window.end_ns());
-    let samples = sampler.finish();
+    let mut samples = sampler.finish();
+    looks.note(&mut samples.seconds);
     if interrupted {
         window.cut();
     }
@@ -108,7 +109,7 @@ pub(super) fn run(
         admission: figures::admission(&after.admission.since(&before.admission)),
         fairness: Fairness::of(&tally.per_connection),
         disk: disk_figures(&before.engine, &after.engine, counted),
-        changes: changes::figures(&before.engine, &after.engine, counted, &age),
+        changes: changes::figures(&before.engine, &after.engine, counted, &looks),
         refusals: tally.retries.figures(),
         ..round.with_seconds(&tally.seconds)
     };

@@ -6,7 +6,7 @@ use flifo_engine::{Database, EngineStats, WaitReason};
 
 use crate::clock;
 use crate::figures::quantile_us;
-use crate::results::ChangeFigures;
+use crate::results::{ChangeFigures, EngineSecond, Second};
 
 /// Redo from the last checkpoint on, bytes.
 fn age_bytes(stats: &EngineStats) -> u64 {
@@ -18,28 +18,67 @@ fn age_share(stats: &EngineStats) -> f64 {
     age_bytes(stats) as f64 / stats.redo.capacity_bytes.max(1) as f64
 }
 
-/// The highest [`age_share`] of a window.
-pub(super) struct Age {
-    share_max: f64,
+/// What is looked at while a window lasts: the checkpoint's age, and each second's counters.
+pub(super) struct Looks {
+    age_share_max: f64,
     next_look_ns: u64,
+    start_ns: u64,
+    /// The counters at the last whole second, and when it was looked.
+    second: (EngineStats, u64),
+    seconds: Vec<EngineSecond>,
 }
 
-impl Age {
+impl Looks {
     /// A look sums up the counters of all threads, so there are no more of them than are needed.
-    const LOOKS_APART_NS: u64 = 100_000_000;
+    const APART_NS: u64 = 100_000_000;
 
-    /// What it is at the window's start.
-    pub(super) fn of(stats: &EngineStats) -> Self {
-        Age { share_max: age_share(stats), next_look_ns: clock::now_ns() + Self::LOOKS_APART_NS }
+    /// From the window's start on, where it is so.
+    pub(super) fn from(start_ns: u64, stats: &EngineStats) -> Self {
+        let now_ns = clock::now_ns();
+        Looks {
+            age_share_max: age_share(stats),
+            next_look_ns: now_ns + Self::APART_NS,
+            start_ns,
+            second: (stats.clone(), now_ns),
+            seconds: Vec::new(),
+        }
     }
 
     /// Looks again if it is time to.
     pub(super) fn look(&mut self, database: &Database) {
         let now_ns = clock::now_ns();
-        if now_ns >= self.next_look_ns {
-            self.next_look_ns = now_ns + Self::LOOKS_APART_NS;
-            self.share_max = self.share_max.max(age_share(&database.stats()));
+        let is_second = now_ns >= self.start_ns + (self.seconds.len() as u64 + 1) * 1_000_000_000;
+        if now_ns < self.next_look_ns && !is_second {
+            return;
         }
+        self.next_look_ns = now_ns + Self::APART_NS;
+        let stats = database.stats();
+        self.age_share_max = self.age_share_max.max(age_share(&stats));
+        if is_second {
+            let elapsed = Duration::from_nanos(now_ns - self.second.1);
+            self.seconds.push(engine_second(&self.second.0, &stats, elapsed));
+            self.second = (stats, now_ns);
+        }
+    }
+
+    /// Notes each second's counters beside what else was sampled in it.
+    pub(super) fn note(&mut self, seconds: &mut [Second]) {
+        for (second, engine) in seconds.iter_mut().zip(self.seconds.drain(..)) {
+            second.engine = Some(engine);
+        }
+    }
+}
+
+fn engine_second(before: &EngineStats, after: &EngineStats, elapsed: Duration) -> EngineSecond {
+    let per_s = |now: u64, then: u64| Some((now - then) as f64 / elapsed.as_secs_f64());
+    EngineSecond {
+        disk_reads_per_s: per_s(after.pool.reads, before.pool.reads),
+        disk_writes_per_s: per_s(after.pool.writes, before.pool.writes),
+        free_frame_waits_per_s: per_s(after.pool.free_frame_waits, before.pool.free_frame_waits),
+        redo_bytes_per_s: per_s(after.redo.next_lsn, before.redo.next_lsn),
+        purged_per_s: per_s(after.txns.purged, before.txns.purged),
+        history_length: Some(after.txns.history),
+        dirty_pages: Some(after.pool.dirty_pages),
     }
 }
 
@@ -48,7 +87,7 @@ pub(super) fn figures(
     before: &EngineStats,
     after: &EngineStats,
     elapsed: Duration,
-    age: &Age,
+    looks: &Looks,
 ) -> ChangeFigures {
     let waits = after.waits.since(&before.waits);
     let wait_us = |reason, quantile| quantile_us(waits.waits_ns(reason), quantile);
@@ -61,7 +100,7 @@ pub(super) fn figures(
         log_wait_p50_us: wait_us(WaitReason::LogSync, 0.50),
         log_wait_p99_us: wait_us(WaitReason::LogSync, 0.99),
         checkpoint_age_bytes: Some(age_bytes(after)),
-        checkpoint_age_share_max: Some(age.share_max.max(age_share(after))),
+        checkpoint_age_share_max: Some(looks.age_share_max.max(age_share(after))),
         redo_hard_stops: Some(after.redo.hard_stops - before.redo.hard_stops),
         redo_holds: Some(waits.count(WaitReason::RedoSpace)),
         history_length: Some(after.txns.history),
