@@ -131,6 +131,11 @@ fn settings_are_noted_and_seconds_are_counted() {
     let round = &json["cells"][0]["rounds"][0];
     let seconds: Vec<f64> =
         round["seconds"].as_array().unwrap()[..2].iter().map(|s| number(s, "transactions_per_s")).collect();
+    let of_engine = |second: usize, key: &str| number(&round["seconds"][second]["engine"], key);
+    for second in 0..2 {
+        assert!(of_engine(second, "redo_bytes_per_s") > 0.0, "{round}");
+        assert!(of_engine(second, "dirty_pages") > 0.0, "{round}");
+    }
     let mean = (seconds[0] + seconds[1]) / 2.0;
     let lowest = seconds[0].min(seconds[1]) / mean;
     assert!((number(round, "lowest_second_share") - lowest).abs() < 1e-9, "{round}");
