@@ -37,7 +37,7 @@ pub(crate) struct Turn {
     phase: Cell<Phase>,
     /// It came back sooner than a quantum after its last turn.
     loops: Cell<bool>,
-    /// It gave its place up for a disk in this turn, so that another's turn began.
+    /// It gave its place up for a disk, and found it taken when it came back, in this turn.
     made_way: Cell<bool>,
     /// When it left within its turn last, ns.
     left_ns: Cell<u64>,
@@ -194,9 +194,9 @@ impl Turn {
         }
     }
 
-    /// It has come back past the limit from a wait for a disk.
-    pub(crate) fn makes_way(&self) {
-        self.made_way.set(matches!(self.phase.get(), Phase::In(_)));
+    /// It has come back from a wait for a disk and found its place taken, or not.
+    pub(crate) fn comes_back(&self, place_is_taken: bool) {
+        self.made_way.set(place_is_taken);
     }
 
     /// Whether it made way for another in its last turn, for a disk.
@@ -205,9 +205,11 @@ impl Turn {
         self.made_way.get()
     }
 
-    /// Whether its turn goes on, as [`Turn::may_overtake`] has it.
-    pub(crate) fn is_on(&self) -> bool {
-        matches!(self.phase.get(), Phase::In(_))
+    /// Whether its turn goes on: it comes back at once, and the quantum is not over. Unlike [`Turn::may_overtake`] this looks at the
+    /// clock: a turn that nobody waited for has no end.
+    pub(crate) fn is_on(&self, now_ns: u64, quantum_ns: u64) -> bool {
+        self.loops.get()
+            && matches!(self.phase.get(), Phase::In(since_ns) if now_ns.saturating_sub(since_ns) < quantum_ns)
     }
 
     /// The rest of its turn is lost, and it overtakes nobody.
@@ -327,12 +329,13 @@ mod tests {
         assert!(!turn.leave(20, QUANTUM_NS) && !turn.may_overtake(|| 21, QUANTUM_NS, true));
         turn.begin(1000, true);
         turn.pause(5000);
-        turn.makes_way();
+        turn.comes_back(true);
         assert!(turn.leave(6090, QUANTUM_NS), "90 of 100 used");
-        assert!(turn.made_way() && turn.is_on());
+        assert!(turn.made_way() && turn.is_on(6091, QUANTUM_NS));
+        assert!(!turn.is_on(6100, QUANTUM_NS), "though nobody was there for whom it had to end");
         assert!(!turn.leave(6100, QUANTUM_NS));
         turn.pause(5000);
-        assert!(!turn.is_on());
+        assert!(!turn.is_on(6101, QUANTUM_NS));
         assert!(!turn.may_overtake(|| 6101, QUANTUM_NS, true), "its turn is over, whatever it waits for");
         turn.begin(20_000, true);
         assert!(!turn.made_way(), "in this one it has made way for nobody");

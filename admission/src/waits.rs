@@ -5,7 +5,7 @@ use std::cell::Cell;
 use crate::metrics::add;
 use crate::session::{Held, Session, others_wait_by_turns};
 use crate::sync::Ordering;
-use crate::{Refused, WaitKind};
+use crate::{Class, Refused, WaitKind};
 
 /// A session's waits.
 pub(crate) struct Waits {
@@ -61,10 +61,11 @@ impl Session {
     /// Without a `wait_begin` before it, it does nothing.
     pub fn wait_end(&self, kind: WaitKind) {
         if self.comes_back(kind) {
-            if kind == WaitKind::Disk {
-                self.turn.makes_way();
-            }
             self.force_entry(2);
+            if kind == WaitKind::Disk {
+                let state = self.last_seen.get();
+                self.turn.comes_back(state.queued() != 0 && state.places() > state.limit());
+            }
         }
     }
 
@@ -77,6 +78,8 @@ impl Session {
             return Ok(());
         }
         self.place.set(Held::No);
+        // What it has now is within the limit.
+        self.turn.comes_back(false);
         if self.enter_at_once() {
             return Ok(());
         }
@@ -164,15 +167,20 @@ impl Session {
     }
 
     /// Past the limit it goes on with a turn in which it made way for another; whether it does. Not while the head of the queue has
-    /// waited too long, or only holders of locks are let in.
+    /// waited too long, holders of locks wait, or only they are let in; nor beyond some times the limit, since a disk that stood
+    /// still lets all come back together.
     #[cold]
     pub(crate) fn goes_on_past_limit(&self) -> bool {
-        let state = self.admission.core.state();
+        const TIMES_THE_LIMIT: u32 = 8;
+        let (core, settings) = (&self.admission.core, &self.admission.settings);
+        let state = core.state();
         let goes_on = self.turn.made_way()
             && others_wait_by_turns(state)
             && !(state.closed() || state.congested())
+            && state.places() < TIMES_THE_LIMIT * state.limit()
+            && (self.class() == Class::First || !core.first_waits())
             && self.may_overtake()
-            && self.turn.is_on();
+            && self.turn.is_on(self.admission.metrics.now_ns(), settings.quantum_ns());
         if goes_on {
             add(&self.counters.entered_past_limit, 1);
             self.force_entry(self.admission.settings.tickets());

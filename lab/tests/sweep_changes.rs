@@ -116,7 +116,7 @@ fn settings_are_noted_and_seconds_are_counted() {
     let temp = tempfile::tempdir().unwrap();
     let json = temp.path().join("out.json");
     let (data, html) = (temp.path().join("data"), temp.path().join("out.html"));
-    let mut command = run(&data, &["--workload", "update-index", "--threads", "2", "--time", "2.2"]);
+    let mut command = run(&data, &["--workload", "update-index", "--threads", "2", "--time", "2"]);
     command.args(["--policy", "none", "--rollback-segments", "3", "--doublewrite", "off"]);
     command.args(["--flush-log-at-trx-commit", "0"]).arg("--html").arg(&html);
     succeeds(command.arg("--json").arg(&json));

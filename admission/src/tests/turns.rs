@@ -68,36 +68,80 @@ fn a_wait_for_a_disk_takes_nothing_from_a_turn() {
     assert!(session.try_enter());
 }
 
-/// The place it gave up is another's, whose turn has begun: without that it would queue at its next entry. Not after other waits,
-/// nor when somebody waits too long.
+/// In its turn a session has come back from a wait, another has the place, and one more queues; it has left again. What its entry
+/// finds then.
+fn enters_after_a_wait(kind: WaitKind, quantum: Duration, then: impl FnOnce(&Arc<Admission>)) -> bool {
+    let (admission, _others, _second, session) = in_its_turn(quantum);
+    let [mut third, mut fourth] = std::array::from_fn(|_| admission.session());
+    let (mut third, mut fourth) = (Box::pin(third.enter_async()), Box::pin(fourth.enter_async()));
+    assert!(!is_in(third.as_mut()));
+    session.wait_begin(kind);
+    assert!(is_in(third.as_mut()) && !is_in(fourth.as_mut()));
+    session.wait_end(kind);
+    let limit = admission.core.state().limit();
+    session.exit();
+    assert!(!is_in(fourth.as_mut()), "it repays what it took past the limit");
+    assert_eq!(admission.core.state().places(), limit);
+    then(&admission);
+    let enters = session.try_enter();
+    assert_eq!(admission.core.state().places(), limit + u32::from(enters));
+    if enters {
+        session.exit_for_good();
+        assert!(!session.try_enter(), "its turn is over");
+    }
+    enters
+}
+
+/// The place it gave up is another's, whose turn has begun: without that it would queue at its next entry.
 #[test]
 fn after_a_wait_for_a_disk_a_turn_goes_on_past_the_limit() {
-    for (kind, closes, goes_on) in
-        [(WaitKind::Disk, false, true), (WaitKind::Disk, true, false), (WaitKind::Network, false, false)]
-    {
-        let (admission, _others, _second, session) = in_its_turn(Duration::from_secs(1000));
-        admission.reconfigure(Config { tau: Some(Duration::from_secs(1)), ..admission.config() }).unwrap();
-        let [mut third, mut fourth] = std::array::from_fn(|_| admission.session());
-        let (mut third, mut fourth) = (Box::pin(third.enter_async()), Box::pin(fourth.enter_async()));
-        assert!(!is_in(third.as_mut()));
-        session.wait_begin(kind);
-        assert!(is_in(third.as_mut()) && !is_in(fourth.as_mut()));
-        session.wait_end(kind);
-        let limit = admission.core.state().limit();
-        for _ in 0..2 {
-            session.exit();
-            assert!(!is_in(fourth.as_mut()), "it repays what it took past the limit");
-            assert_eq!(admission.core.state().places(), limit);
-            if closes {
-                admission.step(Instant::now() + Duration::from_secs(10));
-            }
-            assert_eq!(session.try_enter(), goes_on, "{kind:?}, a closed gate: {closes}");
-        }
-        if goes_on {
-            session.exit_for_good();
-            assert!(!session.try_enter(), "its turn is over");
-        }
-    }
+    const LONG: Duration = Duration::from_secs(1000);
+    assert!(enters_after_a_wait(WaitKind::Disk, LONG, |_| {}));
+    assert!(!enters_after_a_wait(WaitKind::Network, LONG, |_| {}), "only for a disk");
+    let closes = |admission: &Arc<Admission>| {
+        let config = Config { tau: Some(Duration::from_secs(1)), ..admission.config() };
+        admission.reconfigure(config).unwrap();
+        admission.step(Instant::now() + Duration::from_secs(10));
+    };
+    assert!(!enters_after_a_wait(WaitKind::Disk, LONG, closes), "somebody waits too long");
+    // Nobody has ended the turn: a quantum under a millisecond is not timed, and its exit was before.
+    const SHORT: Duration = Duration::from_millis(300);
+    assert!(!enters_after_a_wait(WaitKind::Disk, SHORT, |_| std::thread::sleep(SHORT)), "the turn is over");
+}
+
+#[test]
+fn a_turn_does_not_go_on_past_the_limit_before_a_holder_of_locks() {
+    let (admission, _others, _second, session) = in_its_turn(Duration::from_secs(1000));
+    let [mut third, mut holder] = std::array::from_fn(|_| admission.session());
+    holder.set_class(Class::First);
+    let (mut third, mut holder) = (Box::pin(third.enter_async()), Box::pin(holder.enter_async()));
+    assert!(!is_in(third.as_mut()));
+    session.wait_begin(WaitKind::Disk);
+    assert!(is_in(third.as_mut()) && !is_in(holder.as_mut()));
+    session.wait_end(WaitKind::Disk);
+    session.exit();
+    assert!(!session.try_enter());
+}
+
+/// Where the end of a wait may queue, what it brings back is within the limit, and so is the rest of the turn.
+#[test]
+fn the_end_of_a_wait_that_may_queue_keeps_to_the_limit() {
+    let (admission, _others, second, session) = in_its_turn(Duration::from_secs(1000));
+    let mut sessions: [Session; 3] = std::array::from_fn(|_| admission.session());
+    let [mut third, mut fourth, mut fifth] =
+        sessions.each_mut().map(|session| Box::pin(session.enter_async()));
+    assert!(!is_in(third.as_mut()));
+    session.wait_begin(WaitKind::Disk);
+    assert!(is_in(third.as_mut()) && !is_in(fourth.as_mut()) && !is_in(fifth.as_mut()));
+    session.wait_end(WaitKind::Disk);
+    session.wait_begin(WaitKind::Sleep);
+    second.exit();
+    assert!(is_in(fourth.as_mut()), "the overshoot was repaid, and the place handed on");
+    let limit = admission.core.state().limit();
+    let config = Config { queue_timeout: Some(Duration::from_millis(20)), ..admission.config() };
+    admission.reconfigure(config).unwrap();
+    assert_eq!(session.wait_end_may_queue(WaitKind::Sleep), Err(Refused::Timeout));
+    assert_eq!(admission.core.state().places(), limit);
 }
 
 /// Its place stays with the processor, so that no other session's next step fails for it.

@@ -87,6 +87,7 @@ pub(super) fn run(
         });
     sampler.look();
     let after = Counted::now(&admission, bench.database);
+    looks.end(&after.engine, after.at_ns, window.end_ns());
     interrupted = interrupted || interrupt::sleep_until(|| window.end_ns());
     let mut samples = sampler.finish();
     looks.note(&mut samples.seconds);

@@ -47,22 +47,40 @@ impl Looks {
     /// Looks again if it is time to.
     pub(super) fn look(&mut self, database: &Database) {
         let now_ns = clock::now_ns();
-        let is_second = now_ns >= self.start_ns + (self.seconds.len() as u64 + 1) * 1_000_000_000;
-        if now_ns < self.next_look_ns && !is_second {
+        let whole = self.whole_seconds(now_ns);
+        if now_ns < self.next_look_ns && whole == self.seconds.len() {
             return;
         }
         self.next_look_ns = now_ns + Self::APART_NS;
         let stats = database.stats();
         self.age_share_max = self.age_share_max.max(age_share(&stats));
-        if is_second {
-            let elapsed = Duration::from_nanos(now_ns - self.second.1);
-            self.seconds.push(engine_second(&self.second.0, &stats, elapsed));
-            self.second = (stats, now_ns);
+        self.fill(whole, &stats, now_ns);
+    }
+
+    /// The last look, just before the window's end: what was counted since the last whole second stands for the whole of its last.
+    pub(super) fn end(&mut self, stats: &EngineStats, now_ns: u64, window_end_ns: u64) {
+        self.age_share_max = self.age_share_max.max(age_share(stats));
+        self.fill(self.whole_seconds(window_end_ns), stats, now_ns);
+    }
+
+    fn whole_seconds(&self, at_ns: u64) -> usize {
+        (at_ns.saturating_sub(self.start_ns) / 1_000_000_000) as usize
+    }
+
+    /// Each of the seconds that have ended since has the mean over all of them: if a look is late, they are several.
+    fn fill(&mut self, whole: usize, stats: &EngineStats, now_ns: u64) {
+        let elapsed = Duration::from_nanos(now_ns.saturating_sub(self.second.1));
+        if whole > self.seconds.len() && !elapsed.is_zero() {
+            self.seconds.resize(whole, engine_second(&self.second.0, stats, elapsed));
+            self.second = (stats.clone(), now_ns);
         }
     }
 
-    /// Notes each second's counters beside what else was sampled in it.
+    /// Notes each second's counters beside what else was sampled in it; not if that was not sampled by the second.
     pub(super) fn note(&mut self, seconds: &mut [Second]) {
+        if seconds.len() < self.seconds.len() {
+            return;
+        }
         for (second, engine) in seconds.iter_mut().zip(self.seconds.drain(..)) {
             second.engine = Some(engine);
         }
@@ -100,7 +118,7 @@ pub(super) fn figures(
         log_wait_p50_us: wait_us(WaitReason::LogSync, 0.50),
         log_wait_p99_us: wait_us(WaitReason::LogSync, 0.99),
         checkpoint_age_bytes: Some(age_bytes(after)),
-        checkpoint_age_share_max: Some(looks.age_share_max.max(age_share(after))),
+        checkpoint_age_share_max: Some(looks.age_share_max),
         redo_hard_stops: Some(after.redo.hard_stops - before.redo.hard_stops),
         redo_holds: Some(waits.count(WaitReason::RedoSpace)),
         history_length: Some(after.txns.history),

@@ -111,6 +111,8 @@ struct Rules {
 struct Found {
   // Somebody sleeps who did not at the look before, and is no longer waited for than the next look.
   bool suspects = false;
+  // Somebody who was looked at does not sleep.
+  bool awake = false;
   // A sleeper's place was lent.
   bool lends = false;
   // Places that are lent, and those of them that are sleepers'.
@@ -194,6 +196,7 @@ void look_at(Connection &connection, const Rules &rules, Found &found) {
     seen.run_ns = run_ns;
     seen.since = rules.now;
     found.suspects |= sleeps;
+    found.awake |= !sleeps;
     found.runs = true;
     return;
   }
@@ -256,7 +259,9 @@ class Looks {
     burst = all_sleep ? std::min(2 * burst + 1, BURST_MAX) : burst / 2;
     if (all_sleep && lends) flifo_admit_past_limit(settings::admission(), burst);
     Watcher::Pause pause = found.asleep != 0 ? LENT_EVERY : SELDOM;
-    if (found.suspects || now - lent_last < SELDOM) pause = sleepers.processors_are_busy() ? SOON_IF_BUSY : SOON;
+    // The processors may be busy with the work of others: if all here sleep, their places are missed.
+    if (found.suspects || now - lent_last < SELDOM)
+      pause = found.awake && sleepers.processors_are_busy() ? SOON_IF_BUSY : SOON;
     // A look in which this thread was kept from its processor is not that long.
     return std::max(pause, std::min<Watcher::Pause>(LOOK_SHARE * (Clock::now() - now), SELDOM));
   }
