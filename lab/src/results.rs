@@ -15,7 +15,7 @@ use serde_json::{Number, Value};
 mod changes;
 mod fairness;
 
-pub use changes::{ChangeFigures, RefusalFigures};
+pub use changes::{ChangeFigures, EngineSecond, RefusalFigures};
 pub use fairness::Fairness;
 
 use crate::output::replace_file;
@@ -270,23 +270,6 @@ pub struct Second {
     pub run_queue: Option<u32>,
     /// What the engine did in that second of the window; `None` of the rest, and of a live server.
     pub engine: Option<EngineSecond>,
-}
-
-/// The engine's counters over one second, and where two of them stood at its end.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct EngineSecond {
-    pub disk_reads_per_s: Option<f64>,
-    pub disk_writes_per_s: Option<f64>,
-    /// Waits for a free frame of the buffer pool.
-    pub free_frame_waits_per_s: Option<f64>,
-    pub redo_bytes_per_s: Option<f64>,
-    /// Undo records that were purged.
-    pub purged_per_s: Option<f64>,
-    /// Undo records that were not.
-    pub history_length: Option<u64>,
-    /// Pages with changes that were not on disk.
-    pub dirty_pages: Option<u64>,
 }
 
 /// What was counted in one second of a window.

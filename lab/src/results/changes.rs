@@ -38,6 +38,23 @@ pub struct ChangeFigures {
     pub dirty_pages: Option<u64>,
 }
 
+/// The engine's counters over one second, and where two of them stood at its end.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EngineSecond {
+    pub disk_reads_per_s: Option<f64>,
+    pub disk_writes_per_s: Option<f64>,
+    /// Waits for a free frame of the buffer pool.
+    pub free_frame_waits_per_s: Option<f64>,
+    pub redo_bytes_per_s: Option<f64>,
+    /// Undo records that were purged.
+    pub purged_per_s: Option<f64>,
+    /// Undo records that were not.
+    pub history_length: Option<u64>,
+    /// Pages with changes that were not on disk.
+    pub dirty_pages: Option<u64>,
+}
+
 /// Errors after which a statement or a transaction was tried again.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
