@@ -194,8 +194,8 @@ impl Turn {
         }
     }
 
-    /// It has come back from a wait for a disk and found its place taken, or not.
-    pub(crate) fn comes_back(&self, place_is_taken: bool) {
+    /// It has returned from a wait for a disk, and its place was taken or not.
+    pub(crate) fn returned(&self, place_is_taken: bool) {
         self.made_way.set(place_is_taken);
     }
 
@@ -329,7 +329,7 @@ mod tests {
         assert!(!turn.leave(20, QUANTUM_NS) && !turn.may_overtake(|| 21, QUANTUM_NS, true));
         turn.begin(1000, true);
         turn.pause(5000);
-        turn.comes_back(true);
+        turn.returned(true);
         assert!(turn.leave(6090, QUANTUM_NS), "90 of 100 used");
         assert!(turn.made_way() && turn.is_on(6091, QUANTUM_NS));
         assert!(!turn.is_on(6100, QUANTUM_NS), "though nobody was there for whom it had to end");

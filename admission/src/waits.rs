@@ -64,7 +64,7 @@ impl Session {
             self.force_entry(2);
             if kind == WaitKind::Disk {
                 let state = self.last_seen.get();
-                self.turn.comes_back(state.queued() != 0 && state.places() > state.limit());
+                self.turn.returned(state.queued() != 0 && state.places() > state.limit());
             }
         }
     }
@@ -79,7 +79,7 @@ impl Session {
         }
         self.place.set(Held::No);
         // What it has now is within the limit.
-        self.turn.comes_back(false);
+        self.turn.returned(false);
         if self.enter_at_once() {
             return Ok(());
         }

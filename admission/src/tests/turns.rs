@@ -104,7 +104,7 @@ fn after_a_wait_for_a_disk_a_turn_goes_on_past_the_limit() {
         admission.step(Instant::now() + Duration::from_secs(10));
     };
     assert!(!enters_after_a_wait(WaitKind::Disk, LONG, closes), "somebody waits too long");
-    // Nobody has ended the turn: a quantum under a millisecond is not timed, and its exit was before.
+    // Nobody has ended the turn: its exit was before.
     const SHORT: Duration = Duration::from_millis(300);
     assert!(!enters_after_a_wait(WaitKind::Disk, SHORT, |_| std::thread::sleep(SHORT)), "the turn is over");
 }
