@@ -134,9 +134,9 @@ install: capi ## the C library: header, libraries, flifo.pc, docs (PREFIX=/usr/l
 
 uninstall: ## takes away what install has put there
 	rm -f "$(DESTDIR)$(INCLUDEDIR)/flifo.h" "$(DESTDIR)$(LIBDIR)/pkgconfig/flifo.pc"
-	cd "$(DESTDIR)$(LIBDIR)" && rm -f libflifo.a libflifo.so libflifo.so.$(ABI) $(SO)
-	cd "$(DESTDIR)$(DOCDIR)" && rm -f $(notdir $(DOCS))
-	rmdir "$(DESTDIR)$(DOCDIR)"
+	for file in libflifo.a libflifo.so libflifo.so.$(ABI) $(SO); do rm -f "$(DESTDIR)$(LIBDIR)/$$file"; done
+	for file in $(notdir $(DOCS)); do rm -f "$(DESTDIR)$(DOCDIR)/$$file"; done
+	! test -d "$(DESTDIR)$(DOCDIR)" || rmdir "$(DESTDIR)$(DOCDIR)"
 
 tsan: ## data races: the scheduler, and the C library with its examples, under ThreadSanitizer
 	tools/tsan

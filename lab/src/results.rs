@@ -6,17 +6,19 @@
 //!
 //! A figure that could not be measured is `null`, never 0.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 
 mod changes;
 mod fairness;
+mod file;
 
 pub use changes::{ChangeFigures, EngineSecond, RefusalFigures};
 pub use fairness::Fairness;
+pub use file::ResultsError;
+pub(crate) use file::read_results;
 
 use crate::output::replace_file;
 use crate::sampler::{Machine, Samples};
@@ -424,11 +426,6 @@ pub(crate) fn pretty_json(results: &impl Serialize) -> String {
     json
 }
 
-/// The text of a file of results.
-pub(crate) fn read_results(path: &Path) -> Result<String, ResultsError> {
-    fs::read_to_string(path).map_err(|source| ResultsError::read(path, source))
-}
-
 /// What no run writes would take a page for its digits, or give the axes of a picture no end: every figure of `results`
 /// is 0 or more, and possible. A seed is no figure.
 pub(crate) fn check_figures(results: &impl Serialize) -> Result<(), ResultsError> {
@@ -565,26 +562,5 @@ impl Round {
         let lowest = counted.iter().map(|second| second.transactions).min().filter(|_| whole >= 2 && sum > 0);
         self.lowest_second_share = lowest.map(|lowest| lowest as f64 * whole as f64 / sum as f64);
         self
-    }
-}
-
-/// Why a results file cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ResultsError {
-    #[error("cannot read {}: {source}", path.display())]
-    Read { path: PathBuf, source: std::io::Error },
-    #[error("cannot write {}: {source}; choose a directory that exists and has room", path.display())]
-    Write { path: PathBuf, source: std::io::Error },
-    #[error("not a results file of flifo: {0}")]
-    Json(#[from] serde_json::Error),
-    #[error("not a results file of flifo: {0}")]
-    Figure(String),
-    #[error("results of schema {0}, but this flifo reads schema {SCHEMA}: use the version that wrote them")]
-    Schema(u32),
-}
-
-impl ResultsError {
-    fn read(path: &Path, source: std::io::Error) -> Self {
-        ResultsError::Read { path: path.to_owned(), source }
     }
 }

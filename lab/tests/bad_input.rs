@@ -281,4 +281,5 @@ fn a_file_that_is_no_result() {
     fails(flifo().arg("report").arg(&file), 1, &["x.json"]);
     fs::write(&file, "{}").unwrap();
     fails(flifo().arg("report").arg(&file), 1, &["not a results file"]);
+    fails(flifo().args(["report", "/dev/zero"]), 1, &["not a results file", "/dev/zero", "256 MiB"]);
 }

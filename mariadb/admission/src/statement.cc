@@ -132,7 +132,7 @@ void end_it(MYSQL_THD thd, flifo_status_t why) {
   flifo_admission_config(settings::admission(), &config, sizeof config);
   char text[200];
   if (why == FLIFO_QUEUE_FULL) {
-    snprintf(text, sizeof text, "flifo: %u statements wait for admission already (flifo_max_queue); try again later",
+    snprintf(text, sizeof text, "flifo: the queue for admission is full (flifo_max_queue = %u); try again later",
              config.queue_limit);
     server::refuse(thd, ER_TOO_MANY_CONCURRENT_TRXS, text);
   } else if (why == FLIFO_TIMEOUT) {

@@ -1,0 +1,38 @@
+//! The file that results are read from, and what may be wrong with it.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::SCHEMA;
+
+/// Bytes of a file at the most: an hour's sweep with all of its seconds has some megabytes.
+const BYTES_MAX: u64 = 256 << 20;
+
+/// Why a results file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ResultsError {
+    #[error("cannot read {}: {source}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("cannot write {}: {source}; choose a directory that exists and has room", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("not a results file of flifo: {} has more than {} MiB", path.display(), BYTES_MAX >> 20)]
+    TooLong { path: PathBuf },
+    #[error("not a results file of flifo: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("not a results file of flifo: {0}")]
+    Figure(String),
+    #[error("results of schema {0}, but this flifo reads schema {SCHEMA}: use the version that wrote them")]
+    Schema(u32),
+}
+
+/// The file's text. One without an end, as a device may be, is refused before it fills the memory.
+pub(crate) fn read_results(path: &Path) -> Result<String, ResultsError> {
+    let mut text = String::new();
+    let file = File::open(path).map(|file| file.take(BYTES_MAX + 1));
+    match file.and_then(|mut file| file.read_to_string(&mut text)) {
+        Ok(bytes) if bytes as u64 > BYTES_MAX => Err(ResultsError::TooLong { path: path.to_owned() }),
+        Ok(_) => Ok(text),
+        Err(source) => Err(ResultsError::Read { path: path.to_owned(), source }),
+    }
+}
