@@ -134,8 +134,8 @@ install: capi ## the C library: header, libraries, flifo.pc, docs (PREFIX=/usr/l
 
 uninstall: ## takes away what install has put there
 	rm -f "$(DESTDIR)$(INCLUDEDIR)/flifo.h" "$(DESTDIR)$(LIBDIR)/pkgconfig/flifo.pc"
-	for file in libflifo.a libflifo.so libflifo.so.$(ABI) $(SO); do rm -f "$(DESTDIR)$(LIBDIR)/$$file"; done
-	for file in $(notdir $(DOCS)); do rm -f "$(DESTDIR)$(DOCDIR)/$$file"; done
+	set -e; for file in libflifo.a libflifo.so libflifo.so.$(ABI) $(SO); do rm -f "$(DESTDIR)$(LIBDIR)/$$file"; done
+	set -e; for file in $(notdir $(DOCS)); do rm -f "$(DESTDIR)$(DOCDIR)/$$file"; done
 	! test -d "$(DESTDIR)$(DOCDIR)" || rmdir "$(DESTDIR)$(DOCDIR)"
 
 tsan: ## data races: the scheduler, and the C library with its examples, under ThreadSanitizer

@@ -82,7 +82,6 @@ fn roll_back_one(system: &TxnSystem, waiter: &Waiter) -> Result<bool> {
 
 /// Purges a batch of each segment.
 pub(super) fn purge_all(system: &TxnSystem, waiter: &Waiter) -> Round {
-    system.lagging.note_records(system.segments.iter().map(Segment::records));
     // Held to the end: what it sees can be told as long as it is.
     let oldest = system.table.settle();
     let mut round = Round { more: false, failed: None };

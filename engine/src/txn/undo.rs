@@ -186,45 +186,19 @@ pub(super) struct Purging<'s> {
     _alone: MutexGuard<'s, ()>,
 }
 
-/// Where purge does not keep up; apart from what each record changes, since all who begin to write look.
-pub(super) struct Lagging {
-    /// In so many segments.
-    segments: CacheAligned<AtomicUsize>,
-    /// With so many records a segment is one of them.
-    records: AtomicU64,
-}
+/// In how many segments purge does not keep up; apart from what each record changes, since all who begin to write look.
+#[derive(Default)]
+pub(super) struct Lagging(CacheAligned<AtomicUsize>);
 
 impl Lagging {
     #[inline]
     pub(super) fn any(&self) -> bool {
-        self.segments.0.load(Ordering::Relaxed) != 0
-    }
-
-    /// Given the records of each segment: decides from how many on one lags, so that the whole history is as long, about, however
-    /// many segments it lies in.
-    pub(super) fn note_records(&self, segments: impl Iterator<Item = u64>) {
-        let long = segments.filter(|&records| records >= LAG_RECORDS_MIN).count() as u64;
-        let share = LAG_RECORDS_IN_ALL / long.max(1);
-        self.records.store(share.clamp(LAG_RECORDS_MIN, LAG_RECORDS_MAX), Ordering::Relaxed);
-    }
-
-    fn records(&self) -> u64 {
-        self.records.load(Ordering::Relaxed)
+        self.0.0.load(Ordering::Relaxed) != 0
     }
 }
 
-impl Default for Lagging {
-    fn default() -> Self {
-        Lagging { segments: CacheAligned(AtomicUsize::new(0)), records: AtomicU64::new(LAG_RECORDS_MAX) }
-    }
-}
-
-/// Of so many records in all segments together nobody says that purge does not keep up: they are in memory still.
-const LAG_RECORDS_IN_ALL: u64 = 8192;
-/// Nor of so many in one: purge's thread is about to come to them.
-const LAG_RECORDS_MAX: u64 = 4096;
-/// A look at fewer is not worth it.
-const LAG_RECORDS_MIN: u64 = 256;
+/// Of fewer records in a segment nobody says that purge does not keep up: they are in memory still.
+const LAG_RECORDS: u64 = 4096;
 
 /// The numbers of a segment's records.
 struct Numbers {
@@ -258,12 +232,12 @@ impl Segment {
             tree,
             numbers: Mutex::new(numbers),
             records: AtomicU64::new(records),
-            lag_from: AtomicU64::new(lagging.records()),
+            lag_from: AtomicU64::new(LAG_RECORDS),
             lags: AtomicBool::new(false),
             lagging,
             purging: Mutex::default(),
         };
-        segment.set_lags(records >= segment.lagging.records());
+        segment.set_lags(records >= LAG_RECORDS);
         Ok(segment)
     }
 
@@ -390,7 +364,7 @@ impl Segment {
         if self.lags.swap(lags, Ordering::Relaxed) == lags {
             return;
         }
-        let count = &self.lagging.segments.0;
+        let Lagging(CacheAligned(count)) = &*self.lagging;
         match lags {
             true => count.fetch_add(1, Ordering::Relaxed),
             false => count.fetch_sub(1, Ordering::Relaxed),
@@ -400,9 +374,9 @@ impl Segment {
     /// A batch of it was purged; whether there may be more. What has to stay, for somebody's sake or since it cannot be read, is
     /// no lag: that begins with as many again.
     fn note_lag(&self, more: bool) {
-        let (records, share) = (self.records(), self.lagging.records());
-        self.lag_from.store(if more { share } else { records + share }, Ordering::Relaxed);
-        self.set_lags(more && records >= share);
+        let records = self.records();
+        self.lag_from.store(if more { LAG_RECORDS } else { records + LAG_RECORDS }, Ordering::Relaxed);
+        self.set_lags(more && records >= LAG_RECORDS);
     }
 
     pub(super) fn records(&self) -> u64 {
@@ -461,22 +435,6 @@ mod tests {
             assert!(matches!(Record::decode(&bytes[..HEADER_BYTES + 2]), Err(Error::CorruptUndo { .. })));
         }
         assert!(matches!(Record::decode(&[9; 40]), Err(Error::CorruptUndo { .. })));
-    }
-
-    #[test]
-    fn the_more_segments_have_a_history_the_sooner_each_lags() {
-        let lagging = Lagging::default();
-        assert_eq!(lagging.records(), LAG_RECORDS_MAX);
-        let records_of_each = |long: usize, short: usize| {
-            let long = std::iter::repeat_n(LAG_RECORDS_MIN, long);
-            lagging.note_records(long.chain(std::iter::repeat_n(LAG_RECORDS_MIN - 1, short)));
-            lagging.records()
-        };
-        assert_eq!(records_of_each(0, 128), LAG_RECORDS_MAX);
-        assert_eq!(records_of_each(1, 127), LAG_RECORDS_MAX);
-        assert_eq!(records_of_each(16, 112), LAG_RECORDS_IN_ALL / 16);
-        assert_eq!(records_of_each(128, 0), LAG_RECORDS_MIN);
-        assert_eq!(records_of_each(2, 0), LAG_RECORDS_MAX, "it holds for as long as they are long");
     }
 
     proptest::proptest! {

@@ -1,4 +1,4 @@
-//! The file that results are read from, and what may be wrong with it.
+//! Files of results, and what may be wrong with one.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -26,13 +26,14 @@ pub enum ResultsError {
     Schema(u32),
 }
 
-/// The file's text. One without an end, as a device may be, is refused before it fills the memory.
+/// The file's text. One without an end, as a device may be, is refused.
 pub(crate) fn read_results(path: &Path) -> Result<String, ResultsError> {
-    let mut text = String::new();
-    let file = File::open(path).map(|file| file.take(BYTES_MAX + 1));
-    match file.and_then(|mut file| file.read_to_string(&mut text)) {
-        Ok(bytes) if bytes as u64 > BYTES_MAX => Err(ResultsError::TooLong { path: path.to_owned() }),
-        Ok(_) => Ok(text),
-        Err(source) => Err(ResultsError::Read { path: path.to_owned(), source }),
+    let cannot = |source| ResultsError::Read { path: path.to_owned(), source };
+    let file = File::open(path).map_err(cannot)?;
+    let mut bytes = Vec::new();
+    file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(ResultsError::TooLong { path: path.to_owned() });
     }
+    String::from_utf8(bytes).map_err(|error| cannot(io::Error::new(io::ErrorKind::InvalidData, error)))
 }
