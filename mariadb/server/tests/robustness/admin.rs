@@ -342,7 +342,7 @@ fn the_queue_may_be_full(server: &PrivateServer) {
     let before = server.status_number("Flifo_refused_queue_full").unwrap();
     let crowd = Crowd::gather(server, 5);
     set_number(server, "max_queue", 5);
-    let refused = refuses_all(server, 1637, "5 statements");
+    let refused = refuses_all(server, 1637, "flifo_max_queue = 5");
     assert_eq!(server.status_number("Flifo_refused_queue_full").unwrap(), before + refused);
     comes_in_past_the_limit(server, locker, "Flifo_refused_queue_full");
     set_number(server, "max_queue", 6);
