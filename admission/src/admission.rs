@@ -191,8 +191,8 @@ impl Admission {
             tau_ns: config.tau.map_or(UNBOUNDED_NS, in_ns),
             lock_waiters_max: config.lock_waiters_max,
         };
-        let keeps_limit = !sets_limit && self.watchdog.keeps_limit(&config);
-        let limit = if keeps_limit { self.core.state().limit() } else { config.first_limit() };
+        let kept = if sets_limit { None } else { self.watchdog.kept_limit(&config) };
+        let limit = kept.unwrap_or_else(|| config.first_limit());
         let by_terms = self.core.set_terms(terms, now_ns);
         let (by_rule, _) = self.core.set_rule(config.policy, limit, now_ns);
         self.watchdog.configure(&config, sets_limit);
@@ -246,7 +246,8 @@ impl Admission {
     }
 
     /// Does what depends on time alone: closes the gate when the head of the queue is too old, refuses
-    /// async tasks whose deadline has passed, breaks a stall, and tries limits if the limit finds itself.
+    /// async tasks whose deadline has passed, breaks a stall, lifts the limit where most wait for disks, and tries limits if the
+    /// limit finds itself.
     /// For schedulers without a watchdog ([`Config::watchdog`]); call it every few milliseconds.
     pub fn step(self: &Arc<Self>, now: Instant) {
         // The last of all times stands for never, which has not come.
@@ -266,12 +267,15 @@ impl Admission {
             }
             self.wake(wake);
         }
-        if let Some(limit) = self.watchdog.better_limit(&self.metrics, self.core.observed(), now_ns) {
+        let disk_waits = self.disk_waits.load(Ordering::Relaxed);
+        let lifted = self.watchdog.lifted_limit(&self.metrics, self.core.observed(), disk_waits, now_ns);
+        let better = || self.watchdog.better_limit(&self.metrics, self.core.observed(), now_ns);
+        if let Some(limit) = lifted.or_else(better) {
             self.try_limit(limit);
         }
     }
 
-    /// Sets the limit on behalf of `auto`, if it still wants that one.
+    /// Sets the limit on behalf of the watchdog, if that still wants that one.
     fn try_limit(&self, limit: u32) {
         // Under the lock, so that a change is not undone: neither of the policy, nor of the limit, which comes with another
         // controller, or with none.

@@ -199,6 +199,11 @@ pub struct Config {
     /// Disk waits that give up their places at a time; one more keeps its place, so that no more reads
     /// pile up on the disks than they do well with. 0: any number.
     pub io_depth: u32,
+    /// When in at least so many of 100 places there is a wait for a disk, and few enough threads want to be inside, the limit
+    /// is lifted to 128 for each processor, until it is in fewer than half as many or somebody would queue again: there is little for a
+    /// limit to win there, and to queue costs switches. 0: never, as unless set; 100 at most. Not under [`Policy::None`]
+    /// and [`Policy::Sleep`], nor without a limit. [`crate::Admission::step`] finds it out, within a second or two.
+    pub disk_bound_percent: u32,
     /// When so many sessions wait for row locks, others than those of [`crate::Class::First`] get as many
     /// places as half the processors, and one at least: where everybody comes to stand in a lock's queue, each commit is a hand-over
     /// to one that has to wake up, and the search for deadlocks costs more the longer the queues are. Those that
@@ -251,6 +256,9 @@ impl Config {
         if self.concurrency_tickets == 0 {
             return Err(ConfigError::Tickets);
         }
+        if self.disk_bound_percent > 100 {
+            return Err(ConfigError::DiskBound(self.disk_bound_percent));
+        }
         if let Some(AutoLimit { floor, ceiling }) = self.auto
             && !(1 <= floor && floor <= ceiling && ceiling <= Self::THREAD_CONCURRENCY_MAX)
         {
@@ -266,6 +274,12 @@ impl Config {
             Some((name, _)) => Err(ConfigError::Zero(name)),
             None => Ok(()),
         }
+    }
+
+    /// The share of places that lifts the limit, if there is one that can be lifted.
+    pub(crate) fn lifts_at_percent(&self) -> u32 {
+        let has_limit = self.first_limit() != 0 && !matches!(self.policy, Policy::None | Policy::Sleep);
+        if has_limit { self.disk_bound_percent } else { 0 }
     }
 
     /// The limit to begin with. One that finds itself is never without: nobody would queue, and where nobody queues
@@ -300,6 +314,7 @@ impl Default for Config {
             concurrency_tickets: 5000,
             wait_mask: WaitMask::ALL,
             io_depth: 0,
+            disk_bound_percent: 0,
             lock_waiters_max: half(processors()),
             queue_limit: 0,
             queue_timeout: None,
@@ -326,6 +341,9 @@ pub enum ConfigError {
     /// A place without a ticket lets nobody in.
     #[error("concurrency_tickets must be at least 1")]
     Tickets,
+    /// A share of places.
+    #[error("disk_bound_percent {0} is too high: at most 100")]
+    DiskBound(u32),
     /// The bounds of a limit that finds itself.
     #[error("auto needs 1 <= floor <= ceiling <= {max}, not {floor} and {ceiling}", max = Config::THREAD_CONCURRENCY_MAX)]
     Auto {

@@ -173,6 +173,7 @@ mod cpu_time;
 mod debts;
 mod deficit;
 mod delay;
+mod disk_bound;
 mod futex_hash;
 mod kept;
 mod lending;

@@ -2,6 +2,7 @@
 
 mod defects;
 mod deficits;
+mod disk_bound;
 mod lending;
 mod regressions;
 mod tasks;

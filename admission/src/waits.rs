@@ -17,6 +17,8 @@ pub(crate) struct Waits {
     left: Cell<Option<(WaitKind, u32)>>,
     /// It is one of those that [`crate::Config::lock_waiters_max`] bounds.
     counted: Cell<bool>,
+    /// How many places the session had taken when it waited for a disk last: another wait on the same one counts no more.
+    read_on_place: Cell<u64>,
 }
 
 impl Waits {
@@ -26,6 +28,7 @@ impl Waits {
             outermost: Cell::new(None),
             left: Cell::new(None),
             counted: Cell::new(false),
+            read_on_place: Cell::new(0),
         }
     }
 }
@@ -39,6 +42,9 @@ impl Session {
         self.waits.depth.set(depth);
         if depth == 1 {
             self.waits.outermost.set(Some((kind, self.admission.metrics.now_ns())));
+        }
+        if kind == WaitKind::Disk && self.is_inside() {
+            self.count_reader();
         }
         if self.is_inside() && self.admission.settings.wait_mask().contains(kind) && self.may_give_up(kind) {
             // Noted before anybody is woken: a waker may use this session.
@@ -136,6 +142,14 @@ impl Session {
         self.end_turn();
         if let Some((kind, _)) = self.waits.left.take() {
             self.uncount(kind);
+        }
+    }
+
+    /// It waits for a disk on the place it has.
+    fn count_reader(&self) {
+        let places = self.counters.places();
+        if self.waits.read_on_place.replace(places) != places {
+            add(&self.counters.read_from_disk, 1);
         }
     }
 

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use crate::admission::{Admission, in_ns};
 use crate::auto::{AutoConfig, Controller, Sample};
+use crate::config::processors;
 use crate::core::Core;
+use crate::disk_bound::{DiskBound, Sample as Reads, WINDOW_NS};
 use crate::futex_hash;
 use crate::metrics::Metrics;
 use crate::state::State;
@@ -58,6 +60,31 @@ struct Inner {
     controller: Option<Controller>,
     /// When to tell it of the work done, ns.
     tell_at_ns: u64,
+    /// The limit that was told, where it does not find itself.
+    fixed_limit: u32,
+    /// Lifts it.
+    disk_bound: DiskBound,
+    /// When to tell that of the reads, ns.
+    count_reads_at_ns: u64,
+}
+
+impl Inner {
+    /// The limit, unless it is lifted.
+    fn held_limit(&self) -> u32 {
+        self.controller.as_ref().map_or(self.fixed_limit, Controller::limit)
+    }
+
+    fn limit(&self) -> u32 {
+        self.held_limit().max(self.disk_bound.lifted_limit().unwrap_or(0))
+    }
+
+    /// The search begins at this limit, if there is one.
+    fn search_from(&mut self, start: u32) {
+        self.controller = self.auto.map(|(AutoLimit { floor, ceiling }, _)| {
+            let auto = AutoConfig { floor, ceiling, start, ..AutoConfig::default() };
+            Controller::new(auto, SEED).expect("the bounds were checked")
+        });
+    }
 }
 
 impl Watchdog {
@@ -91,20 +118,21 @@ impl Watchdog {
             inner.stall_after_ns = stall_after_ns;
             inner.look_at_ns = 0;
         }
+        inner.fixed_limit = config.first_limit();
+        // It is lifted again soon, if that is still right.
+        inner.disk_bound = DiskBound::new(config.lifts_at_percent(), processors());
         let auto = config.auto.map(|bounds| (bounds, config.thread_concurrency));
         if begins_anew || auto != inner.auto {
             inner.auto = auto;
-            inner.controller = config.auto.map(|AutoLimit { floor, ceiling }| {
-                let auto =
-                    AutoConfig { floor, ceiling, start: config.first_limit(), ..AutoConfig::default() };
-                Controller::new(auto, SEED).expect("the bounds were checked")
-            });
+            inner.search_from(config.first_limit());
         }
     }
 
-    /// Whether the thread has told the limit that finds itself what there is to tell while nobody waits.
-    fn has_told(&self) -> bool {
-        lock(&self.inner).controller.as_ref().is_none_or(Controller::may_rest)
+    /// Whether there is nothing to look at while nobody waits: the limit is not lifted, and where it finds itself, that knows
+    /// of the empty queue.
+    fn may_rest(&self) -> bool {
+        let inner = lock(&self.inner);
+        !inner.disk_bound.is_lifted() && inner.controller.as_ref().is_none_or(Controller::may_rest)
     }
 
     /// The thread wants to sleep: whether it may, since whoever joins from now on rouses it.
@@ -163,15 +191,42 @@ impl Watchdog {
         stalls
     }
 
-    /// Whether a change to `config` leaves the limit to the one who finds it.
-    pub(crate) fn keeps_limit(&self, config: &Config) -> bool {
+    /// The limit that was found, if a change to `config` leaves it to the one who finds it.
+    pub(crate) fn kept_limit(&self, config: &Config) -> Option<u32> {
         let inner = lock(&self.inner);
-        inner.auto.is_some() && inner.auto == config.auto.map(|bounds| (bounds, config.thread_concurrency))
+        let keeps = inner.auto.is_some()
+            && inner.auto == config.auto.map(|bounds| (bounds, config.thread_concurrency));
+        keeps.then(|| inner.held_limit())
     }
 
-    /// Whether this limit is to be tried, still.
+    /// Whether this limit is to be set, still.
     pub(crate) fn wants_limit(&self, limit: u32) -> bool {
-        lock(&self.inner).controller.as_ref().is_some_and(|controller| controller.limit() == limit)
+        lock(&self.inner).limit() == limit
+    }
+
+    /// A limit to set, if most statements began to read from disk, or ceased to. As with [`Watchdog::better_limit`], others may
+    /// change the configuration before.
+    pub(crate) fn lifted_limit(
+        &self,
+        metrics: &Metrics,
+        state: State,
+        disk_waits: u32,
+        now_ns: u64,
+    ) -> Option<u32> {
+        let mut inner = lock(&self.inner);
+        if now_ns < inner.count_reads_at_ns || !inner.disk_bound.is_wanted() {
+            return None;
+        }
+        inner.count_reads_at_ns = now_ns.saturating_add(WINDOW_NS);
+        let (places, reading) = metrics.disk_reads();
+        let demand = state.places() + state.queued() + disk_waits;
+        let is_lifted = inner.disk_bound.observe(Reads { now_ns, places, reading, demand })?;
+        if !is_lifted {
+            // What was done meanwhile was done on another limit than the one that was on trial.
+            let start = inner.held_limit();
+            inner.search_from(start);
+        }
+        Some(inner.limit())
     }
 
     /// A limit to try, if the limit finds itself. Others may change the configuration before it is set: see
@@ -183,6 +238,10 @@ impl Watchdog {
         }
         inner.tell_at_ns = now_ns.saturating_add(TELL_EVERY_NS);
         inner.controller.as_ref()?;
+        // Nothing to be found: the limit it asks for is not set.
+        if inner.disk_bound.is_lifted() {
+            return None;
+        }
         // Counting reads the counters of all sessions: no more than a hundredth of a processor for that. By the clock: `now_ns`
         // is the caller's, and may be old.
         let began_ns = metrics.now_ns();
@@ -201,7 +260,7 @@ fn watch(admission: &Weak<Admission>) {
         let queued = admission.core.state().queued();
         futex_hash::make_room(queued);
         idle_steps = if queued != 0 { 0 } else { (idle_steps + 1).min(IDLE_STEPS) };
-        if idle_steps < IDLE_STEPS || !admission.watchdog.has_told() {
+        if idle_steps < IDLE_STEPS || !admission.watchdog.may_rest() {
             drop(admission);
             std::thread::park_timeout(PERIOD);
             continue;
@@ -239,14 +298,14 @@ mod tests {
         let auto = Some(AutoLimit { floor: 1, ceiling: 4 });
         let admission = Admission::new(Config { watchdog: false, ..Config::default() }).unwrap();
         let (watchdog, metrics) = (&admission.watchdog, &admission.metrics);
-        assert!(watchdog.has_told());
+        assert!(watchdog.may_rest());
         admission.reconfigure(Config { auto, ..admission.config() }).unwrap();
-        assert!(!watchdog.has_told());
+        assert!(!watchdog.may_rest());
         let idle = admission.core.observed();
         let told = |state, now_ns| {
             lock(&watchdog.inner).tell_at_ns = now_ns;
             watchdog.better_limit(metrics, state, now_ns);
-            watchdog.has_told()
+            watchdog.may_rest()
         };
         assert!(!told(idle.joined(), 1));
         assert!(told(idle, 2));

@@ -350,6 +350,11 @@ typedef struct {
    * 0: any number.
    */
   uint64_t overtakes_max;
+  /**
+   * When in at least so many of 100 places there is a wait for a disk, the limit is lifted, until it is in fewer than
+   * half as many. 0: never.
+   */
+  uint64_t disk_bound_percent;
 } flifo_config_t;
 
 /**

@@ -55,6 +55,9 @@ pub struct flifo_config_t {
     /// Newcomers that may overtake the queue for each session that is served from it (`FLIFO_POLICY_QUANTUM`);
     /// 0: any number.
     pub overtakes_max: u64,
+    /// When in at least so many of 100 places there is a wait for a disk, the limit is lifted, until it is in fewer than
+    /// half as many. 0: never.
+    pub disk_bound_percent: u64,
 }
 
 /// No struct of ours will ever be larger; a `struct_size` above was never set.
@@ -73,7 +76,7 @@ pub(crate) unsafe trait Growing: Copy {
 unsafe impl Growing for flifo_config_t {
     const BYTES_MIN: usize = 104;
 }
-const _: () = assert!(size_of::<flifo_config_t>() == 8 + 10 * 4 + 7 * 8, "padding");
+const _: () = assert!(size_of::<flifo_config_t>() == 8 + 10 * 4 + 8 * 8, "padding");
 
 fn check_bytes<T: Growing>(bytes: usize) -> Result<(), Failure> {
     if (T::BYTES_MIN..=STRUCT_BYTES_MAX).contains(&bytes) {
@@ -155,6 +158,7 @@ impl From<&Config> for flifo_config_t {
             quantum_ns: in_ns(config.quantum),
             lease_ns: in_ns(config.lease),
             overtakes_max: config.overtakes_max.into(),
+            disk_bound_percent: config.disk_bound_percent.into(),
         }
     }
 }
@@ -193,6 +197,7 @@ impl flifo_config_t {
             quantum: Duration::from_nanos(self.quantum_ns),
             lease: Duration::from_nanos(self.lease_ns),
             overtakes_max: self.overtakes_max.try_into().unwrap_or(u32::MAX),
+            disk_bound_percent: self.disk_bound_percent.try_into().unwrap_or(u32::MAX),
             watchdog,
             ..base.clone()
         };
@@ -317,6 +322,8 @@ mod tests {
             |config| config.auto_floor = 1,
             |config| config.auto_ceiling = 4,
             |config| config.quantum_ns = 0,
+            |config| config.disk_bound_percent = 101,
+            |config| config.disk_bound_percent = u64::MAX,
         ] {
             assert_eq!(changed(wrong), Err(FLIFO_INVALID));
         }

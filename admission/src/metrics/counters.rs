@@ -18,6 +18,21 @@ pub(crate) struct Counters {
     pub(crate) entered_past_limit: AtomicU64,
     pub(crate) entered_by_ticket: AtomicU64,
     pub(crate) handed_on: AtomicU64,
+    /// Places on which there was a wait for a disk.
+    pub(crate) read_from_disk: AtomicU64,
+}
+
+impl Counters {
+    /// Places taken so far, for whatever begins there; the end of a wait begins nothing.
+    pub(crate) fn places(&self) -> u64 {
+        let kinds = [
+            &self.entered_at_once,
+            &self.entered_by_lifo,
+            &self.entered_from_queue,
+            &self.entered_past_limit,
+        ];
+        kinds.iter().map(|counter| counter.load(Ordering::Relaxed)).sum()
+    }
 }
 
 /// Adds to a counter that only the calling session writes.
@@ -36,9 +51,15 @@ pub(super) struct Totals {
     pub(super) past_limit: u64,
     pub(super) by_ticket: u64,
     pub(super) handed_on: u64,
+    pub(super) read_from_disk: u64,
 }
 
 impl Totals {
+    /// Places taken, for whatever begins there.
+    pub(super) fn places(&self) -> u64 {
+        self.at_once + self.by_lifo + self.from_queue + self.past_limit
+    }
+
     fn add(&mut self, counters: &Counters) {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         self.at_once += read(&counters.entered_at_once);
@@ -48,6 +69,7 @@ impl Totals {
         self.past_limit += read(&counters.entered_past_limit);
         self.by_ticket += read(&counters.entered_by_ticket);
         self.handed_on += read(&counters.handed_on);
+        self.read_from_disk += read(&counters.read_from_disk);
     }
 }
 

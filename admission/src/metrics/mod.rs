@@ -164,8 +164,13 @@ impl Metrics {
     /// a wait begins nothing.
     pub(crate) fn work_done(&self) -> (u64, u64) {
         let totals = self.registry.totals();
-        let places = totals.at_once + totals.by_lifo + totals.from_queue + totals.past_limit;
-        (places + totals.by_ticket, places)
+        (totals.places() + totals.by_ticket, totals.places())
+    }
+
+    /// Places taken so far, and those of them with a wait for a disk.
+    pub(crate) fn disk_reads(&self) -> (u64, u64) {
+        let totals = self.registry.totals();
+        (totals.places(), totals.read_from_disk)
     }
 
     /// What the queue counts, and how many wait for disks now, are known elsewhere.

@@ -32,6 +32,7 @@ unsigned concurrency_tickets;
 unsigned queue_timeout_ms;
 unsigned max_queue;
 unsigned io_depth;
+unsigned disk_bound_percent;
 unsigned lock_waiters;
 unsigned quantum_us;
 unsigned overtakes;
@@ -65,6 +66,7 @@ void fill(flifo_config_t &config) {
   config.concurrency_tickets = concurrency_tickets;
   config.wait_mask = static_cast<uint32_t>(wait_mask);
   config.io_depth = io_depth;
+  config.disk_bound_percent = disk_bound_percent;
   config.lock_waiters_max = lock_waiters;
   config.queue_limit = max_queue;
   config.queue_timeout_ns = queue_timeout_ms * 1000000ULL;
@@ -129,9 +131,10 @@ bool take_number(st_mysql_value *value, void *save, const char *name, unsigned l
 }
 
 constexpr char CONCURRENCY_TICKETS[] = "flifo_concurrency_tickets", IO_DEPTH[] = "flifo_io_depth",
+               DISK_BOUND[] = "flifo_disk_bound",
                LOCK_WAITERS[] = "flifo_lock_waiters", QUANTUM[] = "flifo_quantum", OVERTAKES[] = "flifo_overtakes",
                STALL_AFTER[] = "flifo_stall_after";
-constexpr unsigned QUANTUM_MAX = 1000000;
+constexpr unsigned QUANTUM_MAX = 1000000, PERCENT_MAX = 100;
 
 template <const char *NAME, unsigned LEAST = 0, unsigned MOST = UINT_MAX>
 int check_number(MYSQL_THD, st_mysql_sys_var *, void *save, st_mysql_value *value) {
@@ -201,6 +204,10 @@ MYSQL_SYSVAR_UINT(max_queue, max_queue, PLUGIN_VAR_RQCMDARG,
 MYSQL_SYSVAR_UINT(io_depth, io_depth, PLUGIN_VAR_RQCMDARG,
                   "Disk waits that give up their places at a time; one more keeps its place. 0: any number",
                   check_number<IO_DEPTH>, update<unsigned>, 0, 0, UINT_MAX, 0);
+MYSQL_SYSVAR_UINT(disk_bound, disk_bound_percent, PLUGIN_VAR_RQCMDARG,
+                  "When so many of 100 statements wait for a disk, the limit is lifted, until fewer than half as many do: "
+                  "there is little for a limit to win there. 0: never",
+                  (check_number<DISK_BOUND, 0, PERCENT_MAX>), update<unsigned>, 50, 0, PERCENT_MAX, 0);
 MYSQL_SYSVAR_UINT(lock_waiters, lock_waiters, PLUGIN_VAR_RQCMDARG,
                   "When so many statements wait for row locks, transactions that hold none get as many places as half the "
                   "processors. 0: any number",
@@ -264,8 +271,8 @@ bool bypasses(MYSQL_THD thd) { return THDVAR(thd, bypass) != 0; }
 st_mysql_sys_var *variables[] = {
     MYSQL_SYSVAR(thread_concurrency), MYSQL_SYSVAR(policy),       MYSQL_SYSVAR(concurrency_tickets),
     MYSQL_SYSVAR(queue_timeout),      MYSQL_SYSVAR(max_queue),    MYSQL_SYSVAR(io_depth),
-    MYSQL_SYSVAR(lock_waiters),       MYSQL_SYSVAR(quantum),      MYSQL_SYSVAR(overtakes),
-    MYSQL_SYSVAR(stall_after),        MYSQL_SYSVAR(lend_sleepers),
+    MYSQL_SYSVAR(disk_bound),         MYSQL_SYSVAR(lock_waiters), MYSQL_SYSVAR(quantum),
+    MYSQL_SYSVAR(overtakes),          MYSQL_SYSVAR(stall_after),  MYSQL_SYSVAR(lend_sleepers),
     MYSQL_SYSVAR(wait_mask),          MYSQL_SYSVAR(bypass),       nullptr,
 };
 

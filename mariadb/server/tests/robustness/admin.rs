@@ -522,6 +522,9 @@ fn hostile_values(server: &PrivateServer) {
         ("overtakes", "NULL"),
         ("io_depth", "-1"),
         ("lock_waiters", "-1"),
+        ("disk_bound", "-1"),
+        ("disk_bound", "101"),
+        ("disk_bound", "0.5e2"),
     ] {
         let (error, text) = error_of(run(&mut root, &format!("SET GLOBAL flifo_{name} = {value}")));
         assert!(

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::support::random::Random;
 use super::support::rest::empty;
@@ -13,22 +13,30 @@ pub(crate) fn subject() -> Subject {
     Subject {
         name: "disk",
         options: with_plugin().buffer_pool(6 << 20),
-        tests: vec![("more_data_than_memory", more_data_than_memory)],
+        tests: vec![
+            ("more_data_than_memory", more_data_than_memory),
+            ("a_limit_that_is_lifted", a_limit_that_is_lifted),
+        ],
     }
 }
 
 const KEYS: usize = 60_000;
 
-fn more_data_than_memory(server: &PrivateServer) {
+/// Three times as much as the buffer pool holds.
+fn fill(server: &PrivateServer) {
     let mut root = admin(server);
     for statement in [
-        "CREATE TABLE test.large (id INT PRIMARY KEY, k INT NOT NULL, pad CHAR(250) NOT NULL, KEY (k)) CHARSET latin1",
+        "CREATE OR REPLACE TABLE test.large (id INT PRIMARY KEY, k INT NOT NULL, pad CHAR(250) NOT NULL, KEY (k)) CHARSET latin1",
         &format!(
             "INSERT INTO test.large SELECT seq, seq * 7919 % {KEYS}, REPEAT('x', 250) FROM test.seq_1_to_{KEYS}"
         ),
     ] {
         root.query_drop(statement).unwrap();
     }
+}
+
+fn more_data_than_memory(server: &PrivateServer) {
+    fill(server);
     let before = server.status_number("Flifo_wait_disk_count").unwrap();
     for (limit, policy, io_depth) in
         [("2", "quantum", 0), ("1", "flifo", 1), ("4", "fifo", 2), ("auto", "quantum", 0)]
@@ -64,4 +72,46 @@ fn more_data_than_memory(server: &PrivateServer) {
         empty(server);
     }
     assert!(server.status_number("Flifo_wait_disk_count").unwrap() > before, "nobody waited for the disk");
+}
+
+/// Nobody queues while most statements read from the disk, and all do again when that is over.
+fn a_limit_that_is_lifted(server: &PrivateServer) {
+    fill(server);
+    set_number(server, "thread_concurrency", 2);
+    set_number(server, "disk_bound", 10);
+    let limit = || server.status_number("Flifo_thread_concurrency").unwrap();
+    let comes_to = |wanted: fn(u64) -> bool| {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !wanted(limit()) {
+            assert!(Instant::now() < end, "the limit is {} still", limit());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let reads = AtomicBool::new(true);
+    crowd(
+        32,
+        |number, stop| {
+            let mut random = Random::new(number as u64);
+            let mut client = app(server);
+            while !stop.load(Ordering::Relaxed) {
+                // Beyond it there is nothing to read.
+                let k = if reads.load(Ordering::Relaxed) { random.below(KEYS) } else { KEYS + 1 };
+                run(
+                    &mut client,
+                    &format!("SELECT SUM(LENGTH(pad)) FROM large WHERE k BETWEEN {k} AND {k} + 20"),
+                )
+                .unwrap();
+            }
+        },
+        || {
+            comes_to(|limit| limit > 2);
+            reads.store(false, Ordering::Relaxed);
+            comes_to(|limit| limit == 2);
+            reads.store(true, Ordering::Relaxed);
+            comes_to(|limit| limit > 2);
+        },
+    );
+    // Also when there is no load any more.
+    comes_to(|limit| limit == 2);
+    empty(server);
 }

@@ -342,7 +342,7 @@ fn goes_while_statements_wait(server: &PrivateServer) {
 }
 
 fn settings_change_under_load(server: &PrivateServer) {
-    const VALUES: [(&str, &[&str]); 11] = [
+    const VALUES: [(&str, &[&str]); 12] = [
         ("thread_concurrency", &["'0'", "'1'", "'2'", "'7'", "'1023'", "'auto'"]),
         (
             "policy",
@@ -362,6 +362,7 @@ fn settings_change_under_load(server: &PrivateServer) {
         ("queue_timeout", &["0", "1", "50", "4294967295"]),
         ("max_queue", &["0", "1", "5", "4294967295"]),
         ("io_depth", &["0", "1", "4294967295"]),
+        ("disk_bound", &["0", "1", "50", "100"]),
         ("lock_waiters", &["0", "1", "4", "4294967295"]),
         ("wait_mask", &["''", "'ROW_LOCK'", "'DISK,SLEEP'", "127", "DEFAULT"]),
         ("quantum", &["1", "50", "1000000"]),

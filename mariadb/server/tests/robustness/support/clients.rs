@@ -86,7 +86,8 @@ pub(crate) fn set_number(server: &PrivateServer, name: &str, value: u64) {
     admin(server).query_drop(format!("SET GLOBAL flifo_{name} = {value}")).unwrap();
 }
 
-/// All settings as they are without an option; but no stall is broken and no place lent, so that one that was lost is missed.
+/// All settings as they are without an option; but no stall is broken and no place lent, so that one that was lost is missed, and
+/// no limit is lifted.
 #[track_caller]
 pub(crate) fn defaults(server: &PrivateServer) {
     const NAMES: [&str; 11] = [
@@ -106,7 +107,8 @@ pub(crate) fn defaults(server: &PrivateServer) {
     for name in NAMES {
         root.query_drop(format!("SET GLOBAL flifo_{name} = DEFAULT")).unwrap();
     }
-    root.query_drop("SET GLOBAL flifo_stall_after = 0, flifo_lend_sleepers = OFF").unwrap();
+    root.query_drop("SET GLOBAL flifo_stall_after = 0, flifo_lend_sleepers = OFF, flifo_disk_bound = 0")
+        .unwrap();
 }
 
 /// Runs it and reads all that it answers: an error may come after the first row.
