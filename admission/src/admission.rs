@@ -191,8 +191,8 @@ impl Admission {
             tau_ns: config.tau.map_or(UNBOUNDED_NS, in_ns),
             lock_waiters_max: config.lock_waiters_max,
         };
-        let kept = if sets_limit { None } else { self.watchdog.kept_limit(&config) };
-        let limit = kept.unwrap_or_else(|| config.first_limit());
+        let keeps_limit = !sets_limit && self.watchdog.keeps_limit(&config);
+        let limit = if keeps_limit { self.core.state().limit() } else { config.first_limit() };
         let by_terms = self.core.set_terms(terms, now_ns);
         let (by_rule, _) = self.core.set_rule(config.policy, limit, now_ns);
         self.watchdog.configure(&config, sets_limit);

@@ -199,10 +199,13 @@ pub struct Config {
     /// Disk waits that give up their places at a time; one more keeps its place, so that no more reads
     /// pile up on the disks than they do well with. 0: any number.
     pub io_depth: u32,
-    /// When in at least so many of 100 places there is a wait for a disk, and few enough threads want to be inside, the limit
-    /// is lifted to 128 for each processor, until it is in fewer than half as many or somebody would queue again: there is little for a
-    /// limit to win there, and to queue costs switches. 0: never, as unless set; 100 at most. Not under [`Policy::None`]
-    /// and [`Policy::Sleep`], nor without a limit. [`crate::Admission::step`] finds it out, within a second or two.
+    /// When in at least so many of 100 places there is a wait for a disk, in 500 a second for each processor at least, the limit is
+    /// lifted to 128 for each processor (at most [`Config::THREAD_CONCURRENCY_MAX`]), until it is in fewer than half as many: there is
+    /// little for a limit to win there, and to queue costs switches. Only where none of those inside, queued and waiting for disks
+    /// would queue then, with a quarter to spare, and where no more than 2 of 100 wait for row locks; not within 5 s after it
+    /// was set again. 0: never, as unless set; 100 at most. Nor without a limit, under [`Policy::None`] and
+    /// [`Policy::Sleep`], with [`Config::auto`] or [`Config::io_depth`], or where [`Config::wait_mask`] has no
+    /// [`WaitKind::Disk`]. [`crate::Admission::step`] finds it out, within a second.
     pub disk_bound_percent: u32,
     /// When so many sessions wait for row locks, others than those of [`crate::Class::First`] get as many
     /// places as half the processors, and one at least: where everybody comes to stand in a lock's queue, each commit is a hand-over
@@ -238,7 +241,8 @@ pub struct Config {
     /// Time between two changes of the set of threads inside ([`Policy::Lease`]).
     pub lease: Duration,
     /// Whether the scheduler has a thread of its own for what depends on time alone (tau, the stall
-    /// breaker, deadlines of async tasks, `auto`). It sleeps while nobody waits. Without it, call
+    /// breaker, deadlines of async tasks, `auto`, a limit that is lifted). It sleeps while nobody waits and the limit is
+    /// not lifted. Without it, call
     /// [`crate::Admission::step`] every few milliseconds. Once there it stays, and goes on, until the scheduler is dropped,
     /// also when this becomes false.
     pub watchdog: bool,
@@ -276,10 +280,12 @@ impl Config {
         }
     }
 
-    /// The share of places that lifts the limit, if there is one that can be lifted.
+    /// The share of places that lifts the limit, if there is one that can be lifted. Not where it bounds the reads as well.
     pub(crate) fn lifts_at_percent(&self) -> u32 {
-        let has_limit = self.first_limit() != 0 && !matches!(self.policy, Policy::None | Policy::Sleep);
-        if has_limit { self.disk_bound_percent } else { 0 }
+        let has_limit = self.thread_concurrency != 0 && self.auto.is_none();
+        let queues = !matches!(self.policy, Policy::None | Policy::Sleep);
+        let reads_outside = self.io_depth == 0 && self.wait_mask.contains(WaitKind::Disk);
+        if has_limit && queues && reads_outside { self.disk_bound_percent } else { 0 }
     }
 
     /// The limit to begin with. One that finds itself is never without: nobody would queue, and where nobody queues

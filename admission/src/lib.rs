@@ -105,6 +105,7 @@
 //! - A limit of about twice the processors to begin with, which is the default. Higher, if those inside wait
 //!   for what is not declared; lower, if they dispute few locks. 0 lifts the limit.
 //! - Let the limit find itself between two bounds with [`Config::auto`].
+//! - Where most places have a wait for a disk, [`Config::disk_bound_percent`] lifts the limit for as long.
 //! - Everything can be changed while the server runs: [`Admission::reconfigure`],
 //!   [`Admission::set_thread_concurrency`].
 //!

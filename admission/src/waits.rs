@@ -17,8 +17,10 @@ pub(crate) struct Waits {
     left: Cell<Option<(WaitKind, u32)>>,
     /// It is one of those that [`crate::Config::lock_waiters_max`] bounds.
     counted: Cell<bool>,
-    /// How many places the session had taken when it waited for a disk last: another wait on the same one counts no more.
+    /// How many places the session had taken when it waited for a disk last, and for a row lock: another wait on the same one
+    /// counts no more.
     read_on_place: Cell<u64>,
+    row_wait_on_place: Cell<u64>,
 }
 
 impl Waits {
@@ -29,6 +31,7 @@ impl Waits {
             left: Cell::new(None),
             counted: Cell::new(false),
             read_on_place: Cell::new(0),
+            row_wait_on_place: Cell::new(0),
         }
     }
 }
@@ -43,8 +46,8 @@ impl Session {
         if depth == 1 {
             self.waits.outermost.set(Some((kind, self.admission.metrics.now_ns())));
         }
-        if kind == WaitKind::Disk && self.is_inside() {
-            self.count_reader();
+        if self.is_inside() {
+            self.count_place(kind);
         }
         if self.is_inside() && self.admission.settings.wait_mask().contains(kind) && self.may_give_up(kind) {
             // Noted before anybody is woken: a waker may use this session.
@@ -145,11 +148,16 @@ impl Session {
         }
     }
 
-    /// It waits for a disk on the place it has.
-    fn count_reader(&self) {
+    /// The place it has is one with such a wait.
+    fn count_place(&self, kind: WaitKind) {
+        let (last, count) = match kind {
+            WaitKind::Disk => (&self.waits.read_on_place, &self.counters.read_from_disk),
+            WaitKind::RowLock => (&self.waits.row_wait_on_place, &self.counters.waited_for_row),
+            _ => return,
+        };
         let places = self.counters.places();
-        if self.waits.read_on_place.replace(places) != places {
-            add(&self.counters.read_from_disk, 1);
+        if last.replace(places) != places {
+            add(count, 1);
         }
     }
 

@@ -11,7 +11,7 @@ use crate::admission::{Admission, in_ns};
 use crate::auto::{AutoConfig, Controller, Sample};
 use crate::config::processors;
 use crate::core::Core;
-use crate::disk_bound::{DiskBound, Sample as Reads, WINDOW_NS};
+use crate::disk_bound::DiskBound;
 use crate::futex_hash;
 use crate::metrics::Metrics;
 use crate::state::State;
@@ -60,31 +60,8 @@ struct Inner {
     controller: Option<Controller>,
     /// When to tell it of the work done, ns.
     tell_at_ns: u64,
-    /// The limit that was told, where it does not find itself.
-    fixed_limit: u32,
-    /// Lifts it.
+    /// Lifts a limit that is set, and does not find itself.
     disk_bound: DiskBound,
-    /// When to tell that of the reads, ns.
-    count_reads_at_ns: u64,
-}
-
-impl Inner {
-    /// The limit, unless it is lifted.
-    fn held_limit(&self) -> u32 {
-        self.controller.as_ref().map_or(self.fixed_limit, Controller::limit)
-    }
-
-    fn limit(&self) -> u32 {
-        self.held_limit().max(self.disk_bound.lifted_limit().unwrap_or(0))
-    }
-
-    /// The search begins at this limit, if there is one.
-    fn search_from(&mut self, start: u32) {
-        self.controller = self.auto.map(|(AutoLimit { floor, ceiling }, _)| {
-            let auto = AutoConfig { floor, ceiling, start, ..AutoConfig::default() };
-            Controller::new(auto, SEED).expect("the bounds were checked")
-        });
-    }
 }
 
 impl Watchdog {
@@ -118,19 +95,22 @@ impl Watchdog {
             inner.stall_after_ns = stall_after_ns;
             inner.look_at_ns = 0;
         }
-        inner.fixed_limit = config.first_limit();
-        // It is lifted again soon, if that is still right.
-        inner.disk_bound = DiskBound::new(config.lifts_at_percent(), processors());
+        let (percent, limit) = (config.lifts_at_percent(), config.first_limit());
+        if begins_anew || !inner.disk_bound.stays_with(percent, limit) {
+            inner.disk_bound = DiskBound::new(percent, limit, processors());
+        }
         let auto = config.auto.map(|bounds| (bounds, config.thread_concurrency));
         if begins_anew || auto != inner.auto {
             inner.auto = auto;
-            inner.search_from(config.first_limit());
+            inner.controller = config.auto.map(|AutoLimit { floor, ceiling }| {
+                let auto = AutoConfig { floor, ceiling, start: limit, ..AutoConfig::default() };
+                Controller::new(auto, SEED).expect("the bounds were checked")
+            });
         }
     }
 
-    /// Whether there is nothing to look at while nobody waits: the limit is not lifted, and where it finds itself, that knows
-    /// of the empty queue.
-    fn may_rest(&self) -> bool {
+    /// Whether there is nothing to look at while nobody waits: the limit is not lifted, and who finds it knows of the empty queue.
+    pub(crate) fn may_rest(&self) -> bool {
         let inner = lock(&self.inner);
         !inner.disk_bound.is_lifted() && inner.controller.as_ref().is_none_or(Controller::may_rest)
     }
@@ -191,21 +171,23 @@ impl Watchdog {
         stalls
     }
 
-    /// The limit that was found, if a change to `config` leaves it to the one who finds it.
-    pub(crate) fn kept_limit(&self, config: &Config) -> Option<u32> {
+    /// Whether a change to `config` leaves the limit to the one who finds it, or has lifted it.
+    pub(crate) fn keeps_limit(&self, config: &Config) -> bool {
         let inner = lock(&self.inner);
-        let keeps = inner.auto.is_some()
-            && inner.auto == config.auto.map(|bounds| (bounds, config.thread_concurrency));
-        keeps.then(|| inner.held_limit())
+        let auto = config.auto.map(|bounds| (bounds, config.thread_concurrency));
+        let finds_it = inner.auto.is_some() && inner.auto == auto;
+        finds_it || inner.disk_bound.stays_with(config.lifts_at_percent(), config.first_limit())
     }
 
     /// Whether this limit is to be set, still.
     pub(crate) fn wants_limit(&self, limit: u32) -> bool {
-        lock(&self.inner).limit() == limit
+        let inner = lock(&self.inner);
+        let wanted = inner.controller.as_ref().map_or_else(|| inner.disk_bound.limit(), Controller::limit);
+        wanted == limit
     }
 
-    /// A limit to set, if most statements began to read from disk, or ceased to. As with [`Watchdog::better_limit`], others may
-    /// change the configuration before.
+    /// A limit to set, if most statements began to read from disk, or ceased to. Others may change the configuration before it is
+    /// set: see [`Watchdog::wants_limit`].
     pub(crate) fn lifted_limit(
         &self,
         metrics: &Metrics,
@@ -213,20 +195,8 @@ impl Watchdog {
         disk_waits: u32,
         now_ns: u64,
     ) -> Option<u32> {
-        let mut inner = lock(&self.inner);
-        if now_ns < inner.count_reads_at_ns || !inner.disk_bound.is_wanted() {
-            return None;
-        }
-        inner.count_reads_at_ns = now_ns.saturating_add(WINDOW_NS);
-        let (places, reading) = metrics.disk_reads();
         let demand = state.places() + state.queued() + disk_waits;
-        let is_lifted = inner.disk_bound.observe(Reads { now_ns, places, reading, demand })?;
-        if !is_lifted {
-            // What was done meanwhile was done on another limit than the one that was on trial.
-            let start = inner.held_limit();
-            inner.search_from(start);
-        }
-        Some(inner.limit())
+        lock(&self.inner).disk_bound.observe(now_ns, demand, || metrics.reads())
     }
 
     /// A limit to try, if the limit finds itself. Others may change the configuration before it is set: see
@@ -238,10 +208,6 @@ impl Watchdog {
         }
         inner.tell_at_ns = now_ns.saturating_add(TELL_EVERY_NS);
         inner.controller.as_ref()?;
-        // Nothing to be found: the limit it asks for is not set.
-        if inner.disk_bound.is_lifted() {
-            return None;
-        }
         // Counting reads the counters of all sessions: no more than a hundredth of a processor for that. By the clock: `now_ns`
         // is the caller's, and may be old.
         let began_ns = metrics.now_ns();

@@ -351,8 +351,9 @@ typedef struct {
    */
   uint64_t overtakes_max;
   /**
-   * When in at least so many of 100 places there is a wait for a disk, the limit is lifted, until it is in fewer than
-   * half as many. 0: never.
+   * When in at least so many of 100 places there is a wait for a disk, in 500 a second for each processor at least, the limit is
+   * lifted to 128 for each processor, until it is in fewer than half as many; not where somebody would queue still, where places
+   * wait for row locks, with `auto_ceiling` or `io_depth`. 0: never.
    */
   uint64_t disk_bound_percent;
 } flifo_config_t;

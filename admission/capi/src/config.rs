@@ -55,8 +55,9 @@ pub struct flifo_config_t {
     /// Newcomers that may overtake the queue for each session that is served from it (`FLIFO_POLICY_QUANTUM`);
     /// 0: any number.
     pub overtakes_max: u64,
-    /// When in at least so many of 100 places there is a wait for a disk, the limit is lifted, until it is in fewer than
-    /// half as many. 0: never.
+    /// When in at least so many of 100 places there is a wait for a disk, in 500 a second for each processor at least, the limit is
+    /// lifted to 128 for each processor, until it is in fewer than half as many; not where somebody would queue still, where places
+    /// wait for row locks, with `auto_ceiling` or `io_depth`. 0: never.
     pub disk_bound_percent: u64,
 }
 

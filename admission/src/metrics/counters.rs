@@ -20,6 +20,8 @@ pub(crate) struct Counters {
     pub(crate) handed_on: AtomicU64,
     /// Places on which there was a wait for a disk.
     pub(crate) read_from_disk: AtomicU64,
+    /// And a wait for a row lock.
+    pub(crate) waited_for_row: AtomicU64,
 }
 
 impl Counters {
@@ -52,6 +54,7 @@ pub(super) struct Totals {
     pub(super) by_ticket: u64,
     pub(super) handed_on: u64,
     pub(super) read_from_disk: u64,
+    pub(super) waited_for_row: u64,
 }
 
 impl Totals {
@@ -70,6 +73,7 @@ impl Totals {
         self.by_ticket += read(&counters.entered_by_ticket);
         self.handed_on += read(&counters.handed_on);
         self.read_from_disk += read(&counters.read_from_disk);
+        self.waited_for_row += read(&counters.waited_for_row);
     }
 }
 

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use histogram::AtomicHistogram;
 
 use crate::core::Counts;
+use crate::disk_bound::Places;
 use crate::state::State;
 use crate::{Refused, WaitKind};
 
@@ -167,10 +168,10 @@ impl Metrics {
         (totals.places() + totals.by_ticket, totals.places())
     }
 
-    /// Places taken so far, and those of them with a wait for a disk.
-    pub(crate) fn disk_reads(&self) -> (u64, u64) {
+    /// Places taken so far, and those of them with a wait for a disk or for a row.
+    pub(crate) fn reads(&self) -> Places {
         let totals = self.registry.totals();
-        (totals.places(), totals.read_from_disk)
+        Places { taken: totals.places(), reading: totals.read_from_disk, row_waits: totals.waited_for_row }
     }
 
     /// What the queue counts, and how many wait for disks now, are known elsewhere.

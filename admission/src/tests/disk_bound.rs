@@ -5,26 +5,43 @@ use std::time::{Duration, Instant};
 
 use super::tasks::admission_with;
 use crate::config::processors;
-use crate::{Admission, AutoLimit, Config, Policy, WaitKind};
+use crate::{Admission, AutoLimit, Config, Policy, Session, WaitKind, WaitMask};
 
-/// A scheduler whose time the test makes.
+/// A scheduler whose time the test makes, and sessions of which many want to be inside.
 struct Stage {
     admission: Arc<Admission>,
+    crowd: Vec<Session>,
     now: Instant,
 }
 
 impl Stage {
     fn new(config: Config) -> Self {
         let admission = admission_with(Config { disk_bound_percent: 50, ..config });
-        let stage = Stage { admission, now: Instant::now() };
-        stage.admission.step(stage.now);
+        let mut stage = Stage { crowd: Vec::new(), admission, now: Instant::now() };
+        stage.steps();
         stage
     }
 
-    /// A second in which each place has so many waits of a kind.
-    fn second_of(&mut self, waits: usize, kind: WaitKind) {
+    fn steps(&mut self) {
+        self.admission.step(self.now);
+        self.now += Duration::from_millis(500);
+    }
+
+    /// As many as wait for disks all the while.
+    fn crowd_of(mut self, waiting: u32) -> Self {
+        self.crowd.extend((0..waiting).map(|_| {
+            let session = self.admission.session();
+            session.enter().unwrap();
+            session.wait_begin(WaitKind::Disk);
+            session
+        }));
+        self
+    }
+
+    /// Half a second in which each of enough places has so many waits of a kind.
+    fn window_of(&mut self, waits: usize, kind: WaitKind) {
         let session = self.admission.session();
-        for _ in 0..1000 {
+        for _ in 0..500 * processors() {
             session.enter().unwrap();
             for _ in 0..waits {
                 session.wait_begin(kind);
@@ -32,8 +49,7 @@ impl Stage {
             }
             session.exit();
         }
-        self.now += Duration::from_secs(1);
-        self.admission.step(self.now);
+        self.steps();
     }
 
     fn limit(&self) -> u32 {
@@ -51,79 +67,108 @@ fn lifted() -> u32 {
 
 #[test]
 fn the_limit_is_lifted_while_most_places_wait_for_a_disk() {
-    let mut stage = Stage::new(config());
-    stage.second_of(1, WaitKind::LogSync);
+    let mut stage = Stage::new(config()).crowd_of(10);
+    stage.window_of(1, WaitKind::LogSync);
     assert_eq!(stage.limit(), 1);
-    stage.second_of(1, WaitKind::Disk);
+    stage.window_of(1, WaitKind::Disk);
     assert_eq!(stage.limit(), lifted());
     assert_eq!(stage.admission.config().thread_concurrency, 1, "what it was told");
-    stage.second_of(1, WaitKind::Disk);
+    stage.window_of(1, WaitKind::Disk);
     assert_eq!(stage.limit(), lifted());
-    stage.second_of(0, WaitKind::Disk);
+    stage.window_of(0, WaitKind::Disk);
     assert_eq!(stage.limit(), 1);
 }
 
 #[test]
-fn many_waits_on_one_place_count_once() {
-    let mut stage = Stage::new(Config { disk_bound_percent: 50, ..config() });
+fn those_who_wait_for_disks_would_queue_too() {
+    let mut stage = Stage::new(config()).crowd_of(lifted());
+    stage.window_of(1, WaitKind::Disk);
+    assert_eq!(stage.limit(), 1);
+}
+
+#[test]
+fn where_places_wait_for_rows_the_limit_stays() {
+    let mut stage = Stage::new(Config { lock_waiters_max: 0, ..config() }).crowd_of(10);
     for _ in 0..3 {
         let session = stage.admission.session();
-        session.enter().unwrap();
-        for _ in 0..5000 {
-            session.wait_begin(WaitKind::Disk);
-            session.wait_end(WaitKind::Disk);
+        for _ in 0..50 * processors() {
+            session.enter().unwrap();
+            for kind in [WaitKind::Disk, WaitKind::RowLock] {
+                session.wait_begin(kind);
+                session.wait_end(kind);
+            }
+            session.exit();
         }
-        session.exit();
-        stage.second_of(0, WaitKind::Disk);
+        stage.window_of(1, WaitKind::Disk);
         assert_eq!(stage.limit(), 1);
     }
 }
 
 #[test]
-fn a_change_of_the_configuration_sets_the_limit_again() {
-    let mut stage = Stage::new(config());
-    stage.second_of(1, WaitKind::Disk);
+fn many_waits_on_one_place_count_once() {
+    let mut stage = Stage::new(config()).crowd_of(10);
+    for _ in 0..3 {
+        let session = stage.admission.session();
+        session.enter().unwrap();
+        for _ in 0..5000 * processors() {
+            session.wait_begin(WaitKind::Disk);
+            session.wait_end(WaitKind::Disk);
+        }
+        session.exit();
+        stage.window_of(0, WaitKind::Disk);
+        assert_eq!(stage.limit(), 1);
+    }
+}
+
+#[test]
+fn another_limit_is_set_at_once_and_other_settings_leave_it_lifted() {
+    let mut stage = Stage::new(config()).crowd_of(10);
+    stage.window_of(1, WaitKind::Disk);
+    assert_eq!(stage.limit(), lifted());
+    stage.admission.reconfigure(Config { queue_limit: 7, ..stage.admission.config() }).unwrap();
+    assert_eq!(stage.limit(), lifted());
+    stage.admission.reconfigure(Config { thread_concurrency: 2, ..stage.admission.config() }).unwrap();
+    assert_eq!(stage.limit(), 2);
+    stage.window_of(1, WaitKind::Disk);
+    stage.window_of(1, WaitKind::Disk);
     assert_eq!(stage.limit(), lifted());
     stage.admission.set_thread_concurrency(2).unwrap();
-    assert_eq!(stage.limit(), 2);
-    stage.second_of(1, WaitKind::Disk);
-    stage.second_of(1, WaitKind::Disk);
+    assert_eq!(stage.limit(), 2, "also the same");
+    stage.window_of(1, WaitKind::Disk);
+    stage.window_of(1, WaitKind::Disk);
     assert_eq!(stage.limit(), lifted());
     stage.admission.reconfigure(Config { disk_bound_percent: 0, ..stage.admission.config() }).unwrap();
     assert_eq!(stage.limit(), 2);
-    stage.second_of(1, WaitKind::Disk);
-    stage.second_of(1, WaitKind::Disk);
+    stage.window_of(1, WaitKind::Disk);
+    stage.window_of(1, WaitKind::Disk);
     assert_eq!(stage.limit(), 2, "0: never");
 }
 
 #[test]
 fn where_there_is_nothing_to_lift_nothing_is_lifted() {
+    let auto = Some(AutoLimit { floor: 1, ceiling: 1 });
     for config in [
         Config { thread_concurrency: 0, ..config() },
         Config { policy: Policy::None, ..config() },
         Config { policy: Policy::Sleep, ..config() },
-        Config { thread_concurrency: Config::THREAD_CONCURRENCY_MAX, ..config() },
+        Config { io_depth: 100, ..config() },
+        Config { wait_mask: WaitMask::ALL.without(WaitKind::Disk), thread_concurrency: 100, ..config() },
+        Config { auto, ..config() },
     ] {
-        let mut stage = Stage::new(config);
+        let mut stage = Stage::new(config).crowd_of(10);
         let before = stage.limit();
-        stage.second_of(1, WaitKind::Disk);
-        stage.second_of(1, WaitKind::Disk);
+        stage.window_of(1, WaitKind::Disk);
+        stage.window_of(1, WaitKind::Disk);
         assert_eq!(stage.limit(), before);
     }
 }
 
 #[test]
-fn a_limit_that_finds_itself_goes_on_from_where_it_was() {
-    let auto = Some(AutoLimit { floor: 1, ceiling: 8 });
-    let mut stage = Stage::new(Config { auto, thread_concurrency: 3, ..config() });
-    let found = stage.limit();
-    stage.second_of(1, WaitKind::Disk);
-    assert_eq!(stage.limit(), lifted());
-    stage.admission.reconfigure(Config { io_depth: 7, ..stage.admission.config() }).unwrap();
-    assert!((1..=8).contains(&stage.limit()));
-    stage.second_of(1, WaitKind::Disk);
-    stage.second_of(1, WaitKind::Disk);
-    assert_eq!(stage.limit(), lifted());
-    stage.second_of(0, WaitKind::Disk);
-    assert!((1..=8).contains(&stage.limit()), "{found} before");
+fn the_watchdog_does_not_rest_while_the_limit_is_lifted() {
+    let mut stage = Stage::new(config()).crowd_of(10);
+    assert!(stage.admission.watchdog.may_rest());
+    stage.window_of(1, WaitKind::Disk);
+    assert!(!stage.admission.watchdog.may_rest());
+    stage.window_of(0, WaitKind::Disk);
+    assert!(stage.admission.watchdog.may_rest());
 }

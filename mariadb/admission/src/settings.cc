@@ -205,8 +205,8 @@ MYSQL_SYSVAR_UINT(io_depth, io_depth, PLUGIN_VAR_RQCMDARG,
                   "Disk waits that give up their places at a time; one more keeps its place. 0: any number",
                   check_number<IO_DEPTH>, update<unsigned>, 0, 0, UINT_MAX, 0);
 MYSQL_SYSVAR_UINT(disk_bound, disk_bound_percent, PLUGIN_VAR_RQCMDARG,
-                  "When so many of 100 statements wait for a disk, the limit is lifted, until fewer than half as many do: "
-                  "there is little for a limit to win there. 0: never",
+                  "When so many of 100 statements wait for a disk, the limit is lifted, as long as nobody would queue then, until "
+                  "fewer than half as many do: there is little for a limit to win there. 0: never",
                   (check_number<DISK_BOUND, 0, PERCENT_MAX>), update<unsigned>, 50, 0, PERCENT_MAX, 0);
 MYSQL_SYSVAR_UINT(lock_waiters, lock_waiters, PLUGIN_VAR_RQCMDARG,
                   "When so many statements wait for row locks, transactions that hold none get as many places as half the "
