@@ -161,11 +161,11 @@ impl Admission {
     }
 
     /// Changes the configuration at run time. A higher limit lets as many in as now fit; a lower one takes
-    /// effect as threads leave. When the policy changes, or the limit is lifted, everybody in the queue
+    /// effect as threads leave. When the policy changes, or there is no limit any more, everybody in the queue
     /// asks again. A change that is refused changes nothing.
     ///
     /// While `auto` finds the limit, [`Config::thread_concurrency`] and its bounds are taken anew only when one of them is another
-    /// than before.
+    /// than before. Nor does another change set a limit again that [`Config::disk_bound_percent`] has lifted.
     pub fn reconfigure(self: &Arc<Self>, config: Config) -> Result<(), ConfigError> {
         self.change(|_| config, false)
     }
@@ -248,7 +248,8 @@ impl Admission {
     /// Does what depends on time alone: closes the gate when the head of the queue is too old, refuses
     /// async tasks whose deadline has passed, breaks a stall, lifts the limit where most wait for disks, and tries limits if the
     /// limit finds itself.
-    /// For schedulers without a watchdog ([`Config::watchdog`]); call it every few milliseconds.
+    /// For schedulers without a watchdog ([`Config::watchdog`]); call it every few milliseconds, also while nobody queues, if
+    /// [`Config::disk_bound_percent`] or `auto` is set: a limit that is lifted is set again by it.
     pub fn step(self: &Arc<Self>, now: Instant) {
         // The last of all times stands for never, which has not come.
         let now_ns = self.metrics.ns_of(now).min(UNBOUNDED_NS - 1);
@@ -285,6 +286,8 @@ impl Admission {
         }
         let (wake, _) = self.core.set_rule(config.policy, limit, self.metrics.now_ns());
         drop(config);
+        // The thread is not to sleep while the limit is lifted, also if another called this.
+        self.watchdog.rouse();
         self.wake(wake);
     }
 

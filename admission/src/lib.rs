@@ -103,7 +103,7 @@
 //!   [`Policy::Flifo`] is as published: where newcomers never block, woken threads can starve under it. The
 //!   others are there to compare with. `docs/policies.md` in the repository has the comparison.
 //! - A limit of about twice the processors to begin with, which is the default. Higher, if those inside wait
-//!   for what is not declared; lower, if they dispute few locks. 0 lifts the limit.
+//!   for what is not declared; lower, if they dispute few locks. 0: no limit.
 //! - Let the limit find itself between two bounds with [`Config::auto`].
 //! - Where most places have a wait for a disk, [`Config::disk_bound_percent`] lifts the limit for as long.
 //! - Everything can be changed while the server runs: [`Admission::reconfigure`],

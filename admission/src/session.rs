@@ -573,6 +573,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.give_up_asking();
         self.exit_for_good();
+        self.forget_row_waits();
         // What it left within its turn was left for it.
         if self.admission.core.state().queued() != 0 {
             self.offer_free();

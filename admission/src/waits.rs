@@ -17,10 +17,10 @@ pub(crate) struct Waits {
     left: Cell<Option<(WaitKind, u32)>>,
     /// It is one of those that [`crate::Config::lock_waiters_max`] bounds.
     counted: Cell<bool>,
-    /// How many places the session had taken when it waited for a disk last, and for a row lock: another wait on the same one
-    /// counts no more.
+    /// How many places the session had taken when it waited for a disk last: another wait on the same one counts no more.
     read_on_place: Cell<u64>,
-    row_wait_on_place: Cell<u64>,
+    /// Waits for row locks, of those begun and not ended.
+    for_rows: Cell<u32>,
 }
 
 impl Waits {
@@ -31,7 +31,7 @@ impl Waits {
             left: Cell::new(None),
             counted: Cell::new(false),
             read_on_place: Cell::new(0),
-            row_wait_on_place: Cell::new(0),
+            for_rows: Cell::new(0),
         }
     }
 }
@@ -46,8 +46,13 @@ impl Session {
         if depth == 1 {
             self.waits.outermost.set(Some((kind, self.admission.metrics.now_ns())));
         }
-        if self.is_inside() {
-            self.count_place(kind);
+        match kind {
+            WaitKind::Disk if self.is_inside() => self.count_reader(),
+            WaitKind::RowLock => {
+                self.waits.for_rows.set(self.waits.for_rows.get() + 1);
+                add(&self.counters.row_waits, 1);
+            }
+            _ => {}
         }
         if self.is_inside() && self.admission.settings.wait_mask().contains(kind) && self.may_give_up(kind) {
             // Noted before anybody is woken: a waker may use this session.
@@ -89,11 +94,15 @@ impl Session {
         self.place.set(Held::No);
         // What it has now is within the limit.
         self.turn.returned(false);
-        if self.enter_at_once() {
-            return Ok(());
+        let reads = self.waits.read_on_place.get() == self.counters.places();
+        if !self.enter_at_once() {
+            let state = self.queue_ahead()?;
+            self.has_place(state);
         }
-        let state = self.queue_ahead()?;
-        self.has_place(state);
+        if reads {
+            // It goes on with what it had begun.
+            self.waits.read_on_place.set(self.counters.places());
+        }
         Ok(())
     }
 
@@ -113,10 +122,15 @@ impl Session {
     }
 
     /// One wait less; whether the session must take its place again. If so, it asks for it already.
-    fn comes_back(&self, _kind: WaitKind) -> bool {
+    fn comes_back(&self, kind: WaitKind) -> bool {
         let depth = self.waits.depth.get();
         let Some(depth_left) = depth.checked_sub(1) else { return false };
         self.waits.depth.set(depth_left);
+        let for_rows = self.waits.for_rows.get();
+        if kind == WaitKind::RowLock && for_rows != 0 {
+            self.waits.for_rows.set(for_rows - 1);
+            add(&self.counters.row_waits_over, 1);
+        }
         // Of a wait within a wait that kept the place, no time is known: it counts as time inside.
         let mut waited_ns = 0;
         if depth_left == 0
@@ -148,17 +162,17 @@ impl Session {
         }
     }
 
-    /// The place it has is one with such a wait.
-    fn count_place(&self, kind: WaitKind) {
-        let (last, count) = match kind {
-            WaitKind::Disk => (&self.waits.read_on_place, &self.counters.read_from_disk),
-            WaitKind::RowLock => (&self.waits.row_wait_on_place, &self.counters.waited_for_row),
-            _ => return,
-        };
+    /// It waits for a disk on the place it has.
+    fn count_reader(&self) {
         let places = self.counters.places();
-        if last.replace(places) != places {
-            add(count, 1);
+        if self.waits.read_on_place.replace(places) != places {
+            add(&self.counters.read_from_disk, 1);
         }
+    }
+
+    /// None of its waits for row locks is under way any more.
+    pub(crate) fn forget_row_waits(&self) {
+        add(&self.counters.row_waits_over, u64::from(self.waits.for_rows.take()));
     }
 
     /// Whether one more wait of this kind may give up its place.

@@ -1,7 +1,7 @@
 //! What depends on time alone: the stall breaker, tau, deadlines of tasks, and the limit that finds itself.
 //!
 //! [`crate::Admission::step`] does it, told the time. A thread of the scheduler's own calls it while anybody
-//! waits, and sleeps while nobody does.
+//! waits, or the limit is lifted, and sleeps while nobody does.
 
 use std::sync::{Arc, Weak};
 use std::thread::{Builder, Thread};
@@ -118,7 +118,7 @@ impl Watchdog {
     /// The thread wants to sleep: whether it may, since whoever joins from now on rouses it.
     pub(crate) fn falls_asleep(&self, core: &Core) -> bool {
         self.asleep.store(true, Ordering::SeqCst);
-        core.state_after_all().queued() == 0
+        core.state_after_all().queued() == 0 && self.may_rest()
     }
 
     /// Whether the thread would have to be roused.

@@ -20,8 +20,9 @@ pub(crate) struct Counters {
     pub(crate) handed_on: AtomicU64,
     /// Places on which there was a wait for a disk.
     pub(crate) read_from_disk: AtomicU64,
-    /// And a wait for a row lock.
-    pub(crate) waited_for_row: AtomicU64,
+    /// Waits for row locks that began, and that are over.
+    pub(crate) row_waits: AtomicU64,
+    pub(crate) row_waits_over: AtomicU64,
 }
 
 impl Counters {
@@ -54,7 +55,8 @@ pub(super) struct Totals {
     pub(super) by_ticket: u64,
     pub(super) handed_on: u64,
     pub(super) read_from_disk: u64,
-    pub(super) waited_for_row: u64,
+    pub(super) row_waits: u64,
+    pub(super) row_waits_over: u64,
 }
 
 impl Totals {
@@ -73,7 +75,8 @@ impl Totals {
         self.by_ticket += read(&counters.entered_by_ticket);
         self.handed_on += read(&counters.handed_on);
         self.read_from_disk += read(&counters.read_from_disk);
-        self.waited_for_row += read(&counters.waited_for_row);
+        self.row_waits += read(&counters.row_waits);
+        self.row_waits_over += read(&counters.row_waits_over);
     }
 }
 

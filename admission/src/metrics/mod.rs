@@ -168,10 +168,15 @@ impl Metrics {
         (totals.places() + totals.by_ticket, totals.places())
     }
 
-    /// Places taken so far, and those of them with a wait for a disk or for a row.
+    /// Places taken so far, those of them with a wait for a disk, and waits for rows.
     pub(crate) fn reads(&self) -> Places {
         let totals = self.registry.totals();
-        Places { taken: totals.places(), reading: totals.read_from_disk, row_waits: totals.waited_for_row }
+        Places {
+            taken: totals.places(),
+            reading: totals.read_from_disk,
+            row_waits: totals.row_waits,
+            row_waits_over: totals.row_waits_over,
+        }
     }
 
     /// What the queue counts, and how many wait for disks now, are known elsewhere.

@@ -31,7 +31,7 @@ impl Stage {
     fn crowd_of(mut self, waiting: u32) -> Self {
         self.crowd.extend((0..waiting).map(|_| {
             let session = self.admission.session();
-            session.enter().unwrap();
+            session.enter_past_limit();
             session.wait_begin(WaitKind::Disk);
             session
         }));
@@ -42,7 +42,7 @@ impl Stage {
     fn window_of(&mut self, waits: usize, kind: WaitKind) {
         let session = self.admission.session();
         for _ in 0..500 * processors() {
-            session.enter().unwrap();
+            session.enter_past_limit();
             for _ in 0..waits {
                 session.wait_begin(kind);
                 session.wait_end(kind);
@@ -105,6 +105,35 @@ fn where_places_wait_for_rows_the_limit_stays() {
 }
 
 #[test]
+fn one_that_waits_for_a_row_and_is_dropped_waits_no_more() {
+    let mut stage = Stage::new(Config { lock_waiters_max: 0, ..config() }).crowd_of(10);
+    let session = stage.admission.session();
+    session.enter_past_limit();
+    session.wait_begin(WaitKind::RowLock);
+    stage.window_of(1, WaitKind::Disk);
+    assert_eq!(stage.limit(), 1, "of eleven one waits for a row");
+    drop(session);
+    stage.window_of(1, WaitKind::Disk);
+    assert_eq!(stage.limit(), lifted());
+}
+
+#[test]
+fn one_that_queues_after_its_wait_goes_on_with_what_it_had_begun() {
+    let mut stage = Stage::new(Config { thread_concurrency: 4, ..config() }).crowd_of(10);
+    for _ in 0..3 {
+        let session = stage.admission.session();
+        session.enter().unwrap();
+        for _ in 0..5000 * processors() {
+            session.wait_begin(WaitKind::Disk);
+            session.wait_end_may_queue(WaitKind::Disk).unwrap();
+        }
+        session.exit();
+        stage.window_of(0, WaitKind::Disk);
+        assert_eq!(stage.limit(), 4);
+    }
+}
+
+#[test]
 fn many_waits_on_one_place_count_once() {
     let mut stage = Stage::new(config()).crowd_of(10);
     for _ in 0..3 {
@@ -152,7 +181,7 @@ fn where_there_is_nothing_to_lift_nothing_is_lifted() {
         Config { policy: Policy::None, ..config() },
         Config { policy: Policy::Sleep, ..config() },
         Config { io_depth: 100, ..config() },
-        Config { wait_mask: WaitMask::ALL.without(WaitKind::Disk), thread_concurrency: 100, ..config() },
+        Config { wait_mask: WaitMask::ALL.without(WaitKind::Disk), ..config() },
         Config { auto, ..config() },
     ] {
         let mut stage = Stage::new(config).crowd_of(10);
