@@ -261,7 +261,21 @@ mod tests {
     #[test]
     fn defaults_go_through_c_unchanged() {
         assert_eq!(read(&defaults()), Ok(Config::default()));
-        assert_eq!(size_of::<flifo_config_t>(), flifo_config_t::BYTES_MIN, "the first version");
+        assert_eq!(
+            std::mem::offset_of!(flifo_config_t, disk_bound_percent),
+            flifo_config_t::BYTES_MIN,
+            "what the first version had not"
+        );
+    }
+
+    #[test]
+    fn a_caller_of_the_first_version_leaves_what_came_since() {
+        let mut first = defaults();
+        first.struct_size = flifo_config_t::BYTES_MIN;
+        first.disk_bound_percent = 7;
+        let base = Config { disk_bound_percent: 30, ..Config::default() };
+        // SAFETY: longer than its first field says.
+        assert_eq!(unsafe { read_config(&first, &base) }, Ok(base));
     }
 
     #[test]
