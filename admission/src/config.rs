@@ -203,8 +203,8 @@ pub struct Config {
     /// lifted to 128 for each processor (at most [`Config::THREAD_CONCURRENCY_MAX`]), until half of that is not reached any more: there is
     /// little for a limit to win there. Only where those inside, queued and waiting for disks are more than the limit, and few
     /// enough not to queue then, with a quarter to spare; and where waits for row locks are no more than 2 of 100 places, and those
-    /// under way 2 of 100 threads. Not within 5 s after it was set again. 0: never, as unless set; 100 at most. Nor without a limit, under [`Policy::None`] and
-    /// [`Policy::Sleep`], with [`Config::auto`] or [`Config::io_depth`], or where [`Config::wait_mask`] has no
+    /// under way 2 of 100 threads. Not within 5 s after it was set again. 0: never, as unless set; 100 at most. Nor without a
+    /// limit, under [`Policy::None`] and [`Policy::Sleep`], with [`Config::auto`] or [`Config::io_depth`], or where [`Config::wait_mask`] has no
     /// [`WaitKind::Disk`]. [`crate::Admission::step`] finds it out, within a second.
     pub disk_bound_percent: u32,
     /// When so many sessions wait for row locks, others than those of [`crate::Class::First`] get as many

@@ -26,7 +26,7 @@ const READING_PER_PROCESSOR_S: u64 = 500;
 /// keeps crowds from the rows.
 const ROW_WAITS_PERCENT: u64 = 2;
 
-/// What it is told, of all the time since the start.
+/// What it is told: of all the time since the start, and who waits now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Places {
     /// Places taken.
@@ -35,8 +35,8 @@ pub(crate) struct Places {
     pub(crate) reading: u64,
     /// Waits for row locks that began.
     pub(crate) row_waits: u64,
-    /// Those of them that are over.
-    pub(crate) row_waits_over: u64,
+    /// Those of them that are not over.
+    pub(crate) row_waiters: u64,
 }
 
 #[derive(Debug, Default)]
@@ -109,12 +109,11 @@ impl DiskBound {
             taken: now.taken.saturating_sub(from.taken),
             reading: now.reading.saturating_sub(from.reading),
             row_waits: now.row_waits.saturating_sub(from.row_waits),
-            row_waits_over: now.row_waits_over.saturating_sub(from.row_waits_over),
+            row_waiters: now.row_waiters,
         };
-        let row_waiters = now.row_waits.saturating_sub(now.row_waits_over);
         let lifts = match self.is_lifted {
-            false => now_ns >= self.rests_until_ns && self.is_wanted(done, row_waiters, span_ns, demand, 1),
-            true => self.is_wanted(done, row_waiters, span_ns, demand, 2),
+            false => now_ns >= self.rests_until_ns && self.is_wanted(done, span_ns, demand, 1),
+            true => self.is_wanted(done, span_ns, demand, 2),
         };
         if lifts == self.is_lifted {
             return None;
@@ -139,7 +138,7 @@ impl DiskBound {
 
     /// Whether such a window wants it lifted. `slack`: the bounds are so many times as wide, so that a load between the two does not
     /// lift it and set it by turns.
-    fn is_wanted(&self, done: Places, row_waiters: u64, span_ns: u64, demand: u32, slack: u64) -> bool {
+    fn is_wanted(&self, done: Places, span_ns: u64, demand: u32, slack: u64) -> bool {
         let wide = u128::from(slack);
         let (taken, reading) = (u128::from(done.taken), wide * u128::from(done.reading));
         let few = |waits: u64, of: u128| 100 * u128::from(waits) <= wide * u128::from(ROW_WAITS_PERCENT) * of;
@@ -148,7 +147,7 @@ impl DiskBound {
         100 * reading >= u128::from(self.percent) * taken
             && reading * 1_000_000_000 >= least_per_s * u128::from(span_ns)
             && few(done.row_waits, taken)
-            && few(row_waiters, u128::from(demand))
+            && few(done.row_waiters, u128::from(demand))
             // With no more than the limit nobody queues, lifted or not.
             && (self.limit + 1..=room).contains(&demand)
     }
@@ -232,7 +231,6 @@ mod tests {
         let mut load = Load::new();
         let waits = |load: &mut Load, n| {
             load.places.row_waits += n;
-            load.places.row_waits_over += n;
             load.window(4000, 4000)
         };
         assert_eq!(waits(&mut load, 81), None);
@@ -245,13 +243,13 @@ mod tests {
     fn where_many_stand_in_waits_for_rows_nothing_is_lifted() {
         let mut load = Load::new();
         load.demand = 100;
-        load.places.row_waits += 3;
+        load.places.row_waiters = 3;
         assert_eq!(load.window(4000, 4000), None);
-        load.places.row_waits_over += 1;
+        load.places.row_waiters = 2;
         assert_eq!(load.window(4000, 4000), Some(LIFTED));
-        load.places.row_waits += 2;
+        load.places.row_waiters = 4;
         assert_eq!(load.window(4000, 4000), None);
-        load.places.row_waits += 1;
+        load.places.row_waiters = 5;
         assert_eq!(load.window(4000, 4000), Some(SET));
     }
 

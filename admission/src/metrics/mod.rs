@@ -175,7 +175,8 @@ impl Metrics {
             taken: totals.places(),
             reading: totals.read_from_disk,
             row_waits: totals.row_waits,
-            row_waits_over: totals.row_waits_over,
+            // They are read one after the other.
+            row_waiters: totals.row_waits.saturating_sub(totals.row_waits_over),
         }
     }
 
