@@ -11,7 +11,8 @@ use std::sync::Arc;
 use crate::parker::Parker;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, UnsafeCell};
 
-/// What the queue and the waker know of a session.
+/// What the queue and the waker know of a session. On cache lines of its own: its session writes one at each entry.
+#[repr(align(128))]
 pub(crate) struct Node {
     /// Wakes the session's thread or task.
     pub(crate) parker: Parker,

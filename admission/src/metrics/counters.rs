@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::state::SESSIONS_MAX;
 
-/// A session's counters. Invariant: written by its session only, so a load and a store make an increment.
+/// A session's counters. Invariant: written by its session only, so a load and a store make an increment. On cache lines of their
+/// own: each entry writes one.
 #[derive(Default)]
+#[repr(align(128))]
 pub(crate) struct Counters {
     pub(crate) entered_at_once: AtomicU64,
     pub(crate) entered_by_lifo: AtomicU64,

@@ -14,6 +14,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 
 namespace flifo::lending {
@@ -21,6 +22,8 @@ struct Thread;
 }
 
 namespace flifo {
+
+constexpr size_t CACHE_LINE = 64;
 
 // Where a connection is, for the thread that looks for killed ones.
 enum class Queueing : int {
@@ -39,7 +42,9 @@ enum class Wait : unsigned char {
 // The memory of a connection is never given back, only used again: a pointer to one that is over may be looked
 // at, and says that it belongs to another THD or to none. But for the atomics and `seen`, only the thread that
 // serves the connection touches it.
-struct Connection {
+//
+// On cache lines of its own: its neighbour's statements run on another processor.
+struct alignas(CACHE_LINE) Connection {
   // Whose it is; null: free.
   std::atomic<MYSQL_THD> thd{nullptr};
   // Invariant: not No implies that `thd` is in `flifo_enter`.
@@ -79,6 +84,8 @@ struct Connection {
   // What was seen of the current transaction, and of LOCK TABLES. `holds_locks` implies `may_hold_locks`, which is also
   // true after what was not seen.
   bool in_transaction, may_hold_locks, holds_locks;
+  // The session's class.
+  flifo_class_t session_class;
   // What it locked besides: kinds of `SessionLocks`.
   unsigned char session_locks;
 
@@ -92,6 +99,7 @@ struct Connection {
   // canceller's id.
   std::atomic<Wait> wait{Wait::None};
   std::atomic<lending::Thread *> thread{nullptr};
+  // Only the thread that serves it writes it.
   std::atomic<unsigned> stay{0};
   // The stay that has become a long one, whose place is lent until its end; 0: none.
   std::atomic<unsigned> long_stay{0};

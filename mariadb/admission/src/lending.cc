@@ -21,7 +21,7 @@ namespace flifo::lending {
 std::atomic<unsigned long long> lent{0}, lent_now{0};
 
 // A thread of the server. Never given back to the system, only used again.
-struct Thread {
+struct alignas(CACHE_LINE) Thread {
   std::atomic<int> tid{0};
   std::atomic<const Connection *> serves{nullptr};
   Thread *next_free = nullptr;
@@ -215,7 +215,9 @@ void look_at(Connection &connection, const Rules &rules, Found &found) {
 
 // Whether one of the first slots is the connection's now.
 bool takes_slot(Connection &connection, unsigned used) {
-  const auto first = static_cast<unsigned>(reinterpret_cast<uintptr_t>(&connection) / sizeof connection);
+  // Neighbours, which often are inside together, have theirs on different cache lines.
+  constexpr unsigned APART = CACHE_LINE / sizeof slots[0] + 1;
+  const auto first = static_cast<unsigned>(reinterpret_cast<uintptr_t>(&connection) / sizeof connection * APART);
   for (unsigned probe = 0; probe < PROBES; probe++) {
     std::atomic<Connection *> &slot = slots[(first + probe) % used];
     Connection *nobody = nullptr;
@@ -282,7 +284,7 @@ void serves(Connection &connection) {
 }
 
 void comes_in(Connection &connection) {
-  connection.stay.fetch_add(1, std::memory_order_release);
+  stays_anew(connection);
   unsigned used = slots_used.load(std::memory_order_relaxed);
   while (!takes_slot(connection, used)) {
     if (used == SLOTS) {
@@ -303,7 +305,9 @@ void goes_out(Connection &connection) {
   connection.slot = nullptr;
 }
 
-void stays_anew(Connection &connection) { connection.stay.fetch_add(1, std::memory_order_release); }
+void stays_anew(Connection &connection) {
+  connection.stay.store(connection.stay.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
 
 void ends_wait(Connection &connection) {
   if (connection.long_stay.load(std::memory_order_relaxed) == connection.stay.load(std::memory_order_relaxed))

@@ -30,12 +30,9 @@ constexpr long long OPTION_TABLE_LOCK = 1LL << 21;
 // The numbers of SELECT, COMMIT and EXECUTE among the server's statements: the first since ever, the others in MariaDB 10.11.
 constexpr int SQLCOM_SELECT = 0, SQLCOM_COMMIT = 54, SQLCOM_EXECUTE = 97;
 
-bool is(const char *text, unsigned length, const char *wanted) {
-  return length == strlen(wanted) && memcmp(text, wanted, length) == 0;
-}
-
-bool is_command(const mysql_event_general &event, const char *name) {
-  return is(event.general_command, event.general_command_length, name);
+template <size_t SIZE>
+bool is_command(const mysql_event_general &event, const char (&name)[SIZE]) {
+  return event.general_command_length == SIZE - 1 && memcmp(event.general_command, name, SIZE - 1) == 0;
 }
 
 // The commands that run statements. PREPARE's event comes after its work.
@@ -79,18 +76,23 @@ long long what_keeps_locks(MYSQL_THD thd) {
   return thd_test_options(thd, OPTION_BEGIN | OPTION_NOT_AUTOCOMMIT | OPTION_TABLE_LOCK);
 }
 
+void set_class(Connection &connection, flifo_class_t to) {
+  if (connection.session_class == to) return;
+  flifo_set_class(connection.session, to);
+  connection.session_class = to;
+}
+
 void set_locks(Connection &connection, bool may_hold, bool holds) {
   connection.may_hold_locks = may_hold;
   connection.holds_locks = holds;
   // Whatever was held: `on_work_done` has set the class by what could be seen then.
-  flifo_set_class(connection.session, holds ? FLIFO_CLASS_FIRST : FLIFO_CLASS_NORMAL);
+  set_class(connection, holds ? FLIFO_CLASS_FIRST : FLIFO_CLASS_NORMAL);
 }
 
 // Keeps account of the transaction, so that those who hold locks go first. The public interface does not say
 // whether a transaction has locked or written; that one is open, and what statements it ran, it says. Functions,
 // triggers and isolation levels lock unseen, so any statement may have; one that is no SELECT is taken to have.
-void saw_end_of(Connection &connection, MYSQL_THD thd, const mysql_event_general &event) {
-  const Text text(event.general_query, event.general_query_length);
+void saw_end_of(Connection &connection, MYSQL_THD thd, const mysql_event_general &event, const Text &text) {
   const long long keeps = what_keeps_locks(thd), transaction = keeps & ~OPTION_TABLE_LOCK;
   const bool was_open = connection.in_transaction;
   connection.in_transaction = transaction != 0;
@@ -172,9 +174,9 @@ void ask_as_holder(Connection &connection, MYSQL_THD thd) {
 
 // For one that finds no place, and of which it is not known whether it holds locks: as if it did.
 void ask_first(Connection &connection, MYSQL_THD thd) {
-  flifo_set_class(connection.session, FLIFO_CLASS_FIRST);
+  set_class(connection, FLIFO_CLASS_FIRST);
   ask_as_holder(connection, thd);
-  flifo_set_class(connection.session, connection.holds_locks ? FLIFO_CLASS_FIRST : FLIFO_CLASS_NORMAL);
+  set_class(connection, connection.holds_locks ? FLIFO_CLASS_FIRST : FLIFO_CLASS_NORMAL);
 }
 
 // For a statement within one, which takes a ticket. It is never refused: the whole has been admitted. Out of tickets it asks as
@@ -317,18 +319,18 @@ void on_end(MYSQL_THD thd, const mysql_event_general &event) {
   Connection *connection = connections::find(thd);
   if (connection == nullptr) return;
   const bool is_status = event.event_subclass == MYSQL_AUDIT_GENERAL_STATUS;
-  const Text text(event.general_query, event.general_query_length);
-  // Whose ever statement it was: with another role the account may pass, or may no more.
-  if (connection->in_statement && text.sets_role()) connection->privilege_known = false;
   if (is_command(event, "Reset connection")) {
     connection->session_locks = 0;
     connection->idle_since = {};
   }
-  if (!is_status) {
-    saw_command(*connection, thd);
-    ask_privilege(*connection, thd);
+  if (!is_status) saw_command(*connection, thd);
+  if (!connection->in_statement) {
+    if (!is_status) ask_privilege(*connection, thd);
+    return;
   }
-  if (!connection->in_statement) return;
+  const Text text(event.general_query, event.general_query_length);
+  // Whose ever statement it was: with another role the account may pass, or may no more.
+  if (text.sets_role()) connection->privilege_known = false;
   saw_session_locks(*connection, text, event.general_error_code != 0);
   if (is_status && !is_own(*connection, event)) return stay_out(*connection, thd);
   // What EXECUTE executed has ended, and EXECUTE will; if it failed, it may have no other event.
@@ -339,7 +341,7 @@ void on_end(MYSQL_THD thd, const mysql_event_general &event) {
   }
   ask_privilege(*connection, thd);
   const bool passes = connection->passes;
-  if (!passes) saw_end_of(*connection, thd, event);
+  if (!passes) saw_end_of(*connection, thd, event, text);
   leave(*connection);
   // Only the first of a packet announces itself.
   if (!is_status || !another_follows(*connection, thd, event)) {
@@ -445,9 +447,9 @@ void on_work_done(MYSQL_THD thd) {
   lending::goes_out(*connection);
   // Who holds locks goes on with its turn, others make room for those who do. The rest of what it locked its last event tells.
   if (what_keeps_locks(thd) == 0 && connection->session_locks == 0)
-    flifo_set_class(connection->session, FLIFO_CLASS_NORMAL);
+    set_class(*connection, FLIFO_CLASS_NORMAL);
   else if (thd_sql_command(thd) != SQLCOM_SELECT && connection->kept_out == FLIFO_OK)
-    flifo_set_class(connection->session, FLIFO_CLASS_FIRST);
+    set_class(*connection, FLIFO_CLASS_FIRST);
   flifo_exit(connection->session);
 }
 

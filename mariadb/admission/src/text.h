@@ -5,6 +5,8 @@
 #ifndef FLIFO_TEXT_H
 #define FLIFO_TEXT_H
 
+#include <cstdint>
+
 namespace flifo {
 
 // What a statement does to locks that its session keeps whatever becomes of its transactions. LOCK TABLES is not among them: of
@@ -24,10 +26,6 @@ struct SessionLocks {
 class Text {
  public:
   Text(const char *text, unsigned length);
-
-  // Whether it begins with these words, given in lower case, in any case, whatever white space and comments are between
-  // them; also in a comment that is run.
-  bool begins_with(const char *words) const;
 
   // Whether it sets the session's role.
   bool sets_role() const;
@@ -63,6 +61,7 @@ class Text {
   bool only_begins() const;
 
  private:
+  bool begins_with(const char *words) const;
   bool begins_with_word(const char *word) const;
   bool ends_with_words(const char *words) const;
   bool ends_with(const char *word) const;
@@ -70,6 +69,8 @@ class Text {
 
   const char *text;
   unsigned length;
+  // Its first characters as they stand there, letters in lower case. Others may be others: who finds the letters looks again.
+  uint32_t head = 0;
   // Up to where its last words are looked for: comments in `/* */` are behind, such as clients put there for tracing, if they are
   // no longer than some thousand bytes. Of one that goes to the end of its line the last words are words.
   unsigned words_length;
