@@ -11,7 +11,8 @@ use std::sync::Arc;
 use crate::parker::Parker;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, UnsafeCell};
 
-/// What the queue and the waker know of a session. On cache lines of its own: its session writes one at each entry.
+/// What the queue and the waker know of a session. On cache lines of its own: a lendable session writes here whenever it
+/// takes a place or leaves it.
 #[repr(align(128))]
 pub(crate) struct Node {
     /// Wakes the session's thread or task.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::state::SESSIONS_MAX;
 
 /// A session's counters. Invariant: written by its session only, so a load and a store make an increment. On cache lines of their
-/// own: each entry writes one.
+/// own: whoever takes a place writes here.
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct Counters {

@@ -20,7 +20,8 @@ namespace flifo::lending {
 
 std::atomic<unsigned long long> lent{0}, lent_now{0};
 
-// A thread of the server. Never given back to the system, only used again.
+// A thread of the server. Never given back to the system, only used again. On a cache line of its own: it is written by its thread
+// alone, at each statement.
 struct alignas(CACHE_LINE) Thread {
   std::atomic<int> tid{0};
   std::atomic<const Connection *> serves{nullptr};
@@ -215,8 +216,10 @@ void look_at(Connection &connection, const Rules &rules, Found &found) {
 
 // Whether one of the first slots is the connection's now.
 bool takes_slot(Connection &connection, unsigned used) {
-  // Neighbours, which often are inside together, have theirs on different cache lines.
+  // Neighbours, which often are inside together, have theirs on different cache lines. All slots are somebody's first one: there is a
+  // power of two of them.
   constexpr unsigned APART = CACHE_LINE / sizeof slots[0] + 1;
+  static_assert(APART % 2 == 1);
   const auto first = static_cast<unsigned>(reinterpret_cast<uintptr_t>(&connection) / sizeof connection * APART);
   for (unsigned probe = 0; probe < PROBES; probe++) {
     std::atomic<Connection *> &slot = slots[(first + probe) % used];

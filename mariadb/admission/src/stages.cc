@@ -58,7 +58,7 @@ Stage look_up(MYSQL_THD thd, const char *file) {
   return Stage::Other;
 }
 
-// What stands for a place: another than 0, and with the lowest bits free for its stage.
+// What stands for a place: never 0, since no file is null, and with the lowest bits free for its stage.
 uint64_t word_of(const char *file, int line) {
   return reinterpret_cast<uint64_t>(file) << (LINE_BITS + STAGE_BITS) |
          static_cast<uint64_t>(line & ((1 << LINE_BITS) - 1)) << STAGE_BITS;

@@ -78,8 +78,7 @@ long long what_keeps_locks(MYSQL_THD thd) {
 
 void set_class(Connection &connection, flifo_class_t to) {
   if (connection.session_class == to) return;
-  flifo_set_class(connection.session, to);
-  connection.session_class = to;
+  if (flifo_set_class(connection.session, to) == FLIFO_OK) connection.session_class = to;
 }
 
 void set_locks(Connection &connection, bool may_hold, bool holds) {

@@ -152,7 +152,7 @@ Text::Text(const char *text, unsigned length) : text(text), length(length) {
 #pragma GCC unroll 4
   for (unsigned i = 0; i < sizeof head; i++) {
     if (words[i] == '\0' || words[i] == ' ') break;
-    first[i] = static_cast<unsigned char>(words[i]);
+    first[i] = static_cast<unsigned char>(words[i] | 0x20);
     ones[i] = 0xff;
   }
   uint32_t wanted, mask;

@@ -69,7 +69,8 @@ class Text {
 
   const char *text;
   unsigned length;
-  // Its first characters as they stand there, letters in lower case. Others may be others: who finds the letters looks again.
+  // Its first four characters, blanks behind its end, each with the bit that letters have in lower case; other characters may have
+  // become others. What seems to begin with some word is looked at again.
   uint32_t head = 0;
   // Up to where its last words are looked for: comments in `/* */` are behind, such as clients put there for tracing, if they are
   // no longer than some thousand bytes. Of one that goes to the end of its line the last words are words.

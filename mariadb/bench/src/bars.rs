@@ -83,6 +83,7 @@ pub fn of_stock(what: What, workload: Workload, connections: u32) -> Option<f64>
             Some(bars[AT.iter().position(|at| *at == connections)?])
         }
         What::Overhead | What::SmallPool => Some(NO_WORSE),
+        What::Moments => None,
     }
 }
 

@@ -9,6 +9,7 @@
 //! | `sysbench` | the load: started, heard, ended |
 //! | `measure` | counters of the server and of the kernel, and the figures that come of them |
 //! | `run` | contestants taking turns |
+//! | `moments` | the same by turns of a moment |
 //! | `results`, `bars`, `report` | what is kept, what was wanted, how it is shown |
 //!
 //! Whatever waits ends on Ctrl-C, and every wait has a bound. Servers and sysbench end with this process.
@@ -19,6 +20,7 @@ pub mod contestant;
 mod dataset;
 mod error;
 pub mod measure;
+pub mod moments;
 pub mod plan;
 pub mod report;
 pub mod results;

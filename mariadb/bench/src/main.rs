@@ -7,9 +7,9 @@ use clap::Parser;
 use flifo::error::{EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE};
 use flifo::interrupt;
 use flifo::output::{check_all_writable, replace_file};
-use flifo_mariadb_bench::plan::{Cli, Plan};
-use flifo_mariadb_bench::results::Results;
-use flifo_mariadb_bench::{Error, Result, report, run};
+use flifo_mariadb_bench::plan::{Cli, Plan, What};
+use flifo_mariadb_bench::{Error, Result, moments, report, run};
+use serde::Serialize;
 
 fn main() -> ExitCode {
     let code = match run_command() {
@@ -35,21 +35,30 @@ fn run_command() -> Result<u8> {
     interrupt::install()?;
     let command_line: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    let results = run::run(plan, format!("flifo-mariadb-bench {}", command_line.join(" ")))?;
-    let text = report::markdown(&results);
+    let command_line = format!("flifo-mariadb-bench {}", command_line.join(" "));
+    if plan.what == What::Moments {
+        let moments = moments::run(&plan, command_line)?;
+        return show(&cli, &moments.markdown(), &moments, (moments.interrupted, moments.cells.is_empty()));
+    }
+    let results = run::run(plan, command_line)?;
+    show(&cli, &report::markdown(&results), &results, (results.interrupted, results.cells.is_empty()))
+}
+
+/// Prints and saves what was measured; the exit code.
+fn show(cli: &Cli, text: &str, results: &impl Serialize, (interrupted, empty): (bool, bool)) -> Result<u8> {
     let _ = std::io::stdout().write_all(text.as_bytes());
     // Each whatever became of the other.
     let written = cli.markdown.as_ref().map_or(Ok(()), |file| replace_file(file, text.as_bytes()));
-    let saved = cli.json.as_ref().map_or(Ok(()), |file| replace_file(file, json(&results).as_bytes()));
+    let saved = cli.json.as_ref().map_or(Ok(()), |file| replace_file(file, json(results).as_bytes()));
     written.and(saved)?;
-    Ok(match &results {
-        results if results.interrupted => EXIT_INTERRUPTED,
-        results if results.cells.is_empty() => EXIT_FAILURE,
-        _ => EXIT_OK,
+    Ok(match (interrupted, empty) {
+        (true, _) => EXIT_INTERRUPTED,
+        (false, true) => EXIT_FAILURE,
+        (false, false) => EXIT_OK,
     })
 }
 
-fn json(results: &Results) -> String {
+fn json(results: &impl Serialize) -> String {
     let mut json = serde_json::to_string_pretty(results).expect("plain data with string keys is always JSON");
     json.push('\n');
     json

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Parser, ValueEnum};
@@ -24,6 +25,8 @@ pub enum What {
     Overhead,
     /// Data ten times the buffer pool, 64 connections: whether the disk is kept busy
     SmallPool,
+    /// Contestants by turns of a moment, 16 connections: tells some percent apart on a host that is another every second
+    Moments,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -36,6 +39,8 @@ const EXAMPLES: &str = "Examples:
       Settings beside each other in one run
   flifo-mariadb-bench overhead --one-server
       What the plugin costs one connection, in one process that has it by turns
+  flifo-mariadb-bench moments --workload point-select --contestant eight=plugin:flifo_thread_concurrency=8
+      Some percent told apart, in some four minutes
 
 Exit codes:
   0    done
@@ -78,11 +83,19 @@ pub struct Cli {
     #[arg(long)]
     pub one_server: bool,
 
-    /// Rounds, of which medians are shown [default: 5; overhead 11; with --quick 1]
+    /// Rounds, of which medians are shown [default: 5; overhead 11; moments 100; with --quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
 
-    /// Seconds of load per cell and round [default: 12; overhead 6; with --quick 3]
+    /// With moments: how long a contestant's turn counts, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 400, value_parser = clap::value_parser!(u32).range(50..=60_000))]
+    pub moment: u32,
+
+    /// With moments: how long its load runs before, so that its connections are under way
+    #[arg(long, value_name = "MS", default_value_t = 120, value_parser = clap::value_parser!(u32).range(0..=60_000))]
+    pub settle: u32,
+
+    /// Seconds of load per cell and round [default: 12; overhead 6; with --quick 3; not with moments]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub time: Option<u32>,
 
@@ -156,6 +169,9 @@ pub struct Plan {
     pub connections: Vec<u32>,
     pub contestants: Vec<Contestant>,
     pub one_server: bool,
+    /// How long a turn counts with [`What::Moments`], and how long its load runs before.
+    pub moment: Duration,
+    pub settle: Duration,
     pub rounds: u32,
     pub settings: Settings,
     /// Whether the buffer pool's size is to follow from the data's.
@@ -170,7 +186,19 @@ impl Plan {
         if skip_s >= time_s {
             return Err(Error::Usage("--skip leaves nothing of --time".into()));
         }
-        let rounds = if cli.quick { 1 } else { if cli.what == What::Overhead { 11 } else { 5 } };
+        let rounds = match cli.what {
+            _ if cli.quick => 1,
+            What::Overhead => 11,
+            What::Moments => 100,
+            What::Table | What::SmallPool => 5,
+        };
+        if cli.what == What::Moments && (cli.one_server || cli.reports + cli.transactions > 0) {
+            return Err(Error::Usage(
+                "moments has a server for each contestant, and nothing beside its load: leave out --one-server, --reports and \
+                 --transactions"
+                    .into(),
+            ));
+        }
         let rows = cli.rows.unwrap_or(if cli.quick { 100_000 } else { 1_000_000 });
         Ok(Plan {
             what: cli.what,
@@ -178,6 +206,8 @@ impl Plan {
             connections: or(&cli.connections, || connections(cli)),
             contestants: contestants(cli)?,
             one_server: cli.one_server,
+            moment: Duration::from_millis(cli.moment.into()),
+            settle: Duration::from_millis(cli.settle.into()),
             rounds: cli.rounds.unwrap_or(rounds),
             settings: Settings {
                 rows,
@@ -214,12 +244,13 @@ fn connections(cli: &Cli) -> Vec<u32> {
         What::Table => vec![16, 256, 1024],
         What::Overhead => vec![1],
         What::SmallPool => vec![64],
+        What::Moments => vec![16],
     }
 }
 
 fn workloads(what: What) -> Vec<Workload> {
     match what {
-        What::Table => Workload::value_variants().to_vec(),
+        What::Table | What::Moments => Workload::value_variants().to_vec(),
         What::Overhead => vec![Workload::PointSelect, Workload::UpdateNonIndex, Workload::ReadWrite],
         What::SmallPool => vec![Workload::PointSelect, Workload::ReadWrite],
     }
@@ -228,7 +259,7 @@ fn workloads(what: What) -> Vec<Workload> {
 fn contestants(cli: &Cli) -> Result<Vec<Contestant>> {
     let names: &[&str] = match cli.what {
         What::Table => &["stock", "plugin", "pool"],
-        What::Overhead | What::SmallPool => &["stock", "plugin"],
+        What::Overhead | What::SmallPool | What::Moments => &["stock", "plugin"],
     };
     let mut contestants: Vec<Contestant> = names.iter().filter_map(|name| name.parse().ok()).collect();
     for given in &cli.contestant {
@@ -305,6 +336,11 @@ mod tests {
         let overhead = plan("overhead").unwrap();
         assert_eq!((overhead.connections.as_slice(), overhead.rounds), ([1].as_slice(), 11));
         assert!(plan("overhead --one-server --contestant p=plugin:flifo_policy=fifo").unwrap().one_server);
+        let moments = plan("moments --contestant eight=plugin:flifo_thread_concurrency=8").unwrap();
+        assert_eq!(
+            (moments.rounds, names(&moments).as_slice()),
+            (100, ["stock", "plugin", "eight"].as_slice())
+        );
         let small = plan("small-pool --rounds 2").unwrap();
         assert_eq!((small.connections.as_slice(), small.rounds), ([64].as_slice(), 2));
         assert!(small.pool_follows_data && !plan("small-pool --buffer-pool 1G").unwrap().pool_follows_data);
@@ -316,6 +352,8 @@ mod tests {
             ("--one-server", "\"pool\" needs a server of its own"),
             ("--one-server --only x --contestant x=plugin:port=1", "port=1"),
             ("--only fast", "there is no contestant \"fast\""),
+            ("moments --one-server", "leave out --one-server"),
+            ("moments --moment 10", "50..=60000"),
             ("--time 4 --skip 4", "--skip leaves nothing"),
             ("--contestant x=y", "none of stock, plugin, pool"),
             ("--connections 0", "1..=4000"),

@@ -41,6 +41,7 @@ fn head(results: &Results) -> String {
         What::Table => "MariaDB with the plugin, without it, and with a pool of threads",
         What::Overhead => "What the plugin costs at one connection",
         What::SmallPool => "A buffer pool of a tenth of the data",
+        What::Moments => "By turns of a moment",
     };
     let mut text = format!("## {title}\n\n`{}`\n\n", results.command_line);
     let _ = writeln!(

@@ -44,7 +44,7 @@ pub struct Cell {
     pub rounds: Vec<Figures>,
 }
 
-fn by_name<S: serde::Serializer>(workload: &Workload, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn by_name<S: serde::Serializer>(workload: &Workload, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&workload.name())
 }
 

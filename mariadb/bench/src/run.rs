@@ -62,7 +62,7 @@ pub fn run(mut plan: Plan, command_line: String) -> Result<Results> {
     Ok(results)
 }
 
-fn start(plan: &Plan, dataset: &Dataset) -> Result<Vec<Running>> {
+pub(crate) fn start(plan: &Plan, dataset: &Dataset) -> Result<Vec<Running>> {
     let warm = plan.what != What::SmallPool;
     let common = || plan.settings.options();
     let wanted: Vec<(&str, Contestant, Options)> = if plan.one_server {
@@ -187,11 +187,11 @@ impl Progress {
     }
 }
 
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "flifo: {text}");
 }
 
-fn minutes(time: Duration) -> String {
+pub(crate) fn minutes(time: Duration) -> String {
     let seconds = time.as_secs_f64().round() as u64;
     format!("{}:{:02}", seconds / 60, seconds % 60)
 }

@@ -23,6 +23,10 @@ use crate::{Error, Result, workload};
 
 /// The load goes on for so long after the window's end, which takes its time to be read.
 const GRACE_S: u32 = 1;
+/// A load that is to stand by runs for so long first: its statements are prepared, its rows in memory.
+const WARM_UP: Duration = Duration::from_secs(2);
+/// A moment is followed by so long.
+const AFTER_MOMENT: Duration = Duration::from_millis(30);
 /// After a cell: until connections are gone and the server does no more than this.
 const QUIET_PROCESSORS: f64 = 0.05;
 const QUIET_LOOKS: u32 = 100;
@@ -169,22 +173,8 @@ impl Running {
         connections: u32,
         settings: &Settings,
     ) -> Result<Figures> {
-        let socket = self.server.socket();
-        let target = Target {
-            socket: &socket,
-            database: workload.database(),
-            script: workload.script(),
-            table_size: workload.table_size(settings.rows),
-        };
-        let drive = Drive {
-            connections,
-            time_s: settings.time_s + GRACE_S,
-            skip_s: settings.skip_s,
-            distribution: &settings.distribution,
-            options: workload.options(),
-            text: settings.text,
-        };
-        let load = Load::start(target, drive)?;
+        let load =
+            self.load(workload, connections, (settings.time_s + GRACE_S, settings.skip_s), settings)?;
         let begun_ns = clock::now_ns();
         let after = |seconds: u32| begun_ns + u64::from(seconds) * 1_000_000_000;
         sleep_until(after(settings.skip_s))?;
@@ -196,6 +186,86 @@ impl Running {
         }
         let report = load.finish()?;
         Ok(Figures::between((round, workload), &first, &last, &report))
+    }
+
+    fn load(
+        &self,
+        workload: Workload,
+        connections: u32,
+        (time_s, skip_s): (u32, u32),
+        settings: &Settings,
+    ) -> Result<Load> {
+        let socket = self.server.socket();
+        let target = Target {
+            socket: &socket,
+            database: workload.database(),
+            script: workload.script(),
+            table_size: workload.table_size(settings.rows),
+        };
+        let drive = Drive {
+            connections,
+            time_s,
+            skip_s,
+            distribution: &settings.distribution,
+            options: workload.options(),
+            text: settings.text,
+        };
+        Load::start(target, drive)
+    }
+
+    /// A load that runs for so long at most, and stands still as its server does, but in its moments.
+    pub(crate) fn stand_by(
+        &mut self,
+        workload: Workload,
+        connections: u32,
+        time: Duration,
+        settings: &Settings,
+    ) -> Result<Load> {
+        self.signal(Signal::CONT);
+        let load = self.load(workload, connections, (time.as_secs() as u32 + GRACE_S, 0), settings);
+        if let Ok(load) = &load {
+            sleep_until(clock::now_ns() + clock::ns(WARM_UP))?;
+            load.signal(Signal::STOP);
+        }
+        self.signal(Signal::STOP);
+        load
+    }
+
+    /// Its turn: server and load go on, and stand still again. The edges of what counts of it.
+    pub(crate) fn moment(
+        &mut self,
+        load: &Load,
+        workload: Workload,
+        (settle, counts): (Duration, Duration),
+    ) -> Result<(Edge, Edge)> {
+        self.signal(Signal::CONT);
+        load.signal(Signal::CONT);
+        let edges = self.edges_of_moment(load, workload, (settle, counts));
+        load.signal(Signal::STOP);
+        // What is under way ends, and holds nothing for as long as the others have their turns.
+        let ended = sleep_until(clock::now_ns() + clock::ns(AFTER_MOMENT));
+        self.signal(Signal::STOP);
+        ended.and(edges)
+    }
+
+    fn edges_of_moment(
+        &mut self,
+        load: &Load,
+        workload: Workload,
+        (settle, counts): (Duration, Duration),
+    ) -> Result<(Edge, Edge)> {
+        sleep_until(clock::now_ns() + clock::ns(settle))?;
+        let first = self.edge(load, workload)?;
+        sleep_until(clock::now_ns() + clock::ns(counts))?;
+        Ok((first, self.edge(load, workload)?))
+    }
+
+    /// A load has ended: its connections are gone.
+    pub(crate) fn is_over(&mut self) -> Result<Vec<String>> {
+        self.signal(Signal::CONT);
+        let notes = self.settle();
+        self.signal(Signal::STOP);
+        notes
     }
 
     fn edge(&mut self, load: &Load, workload: Workload) -> Result<Edge> {

@@ -133,21 +133,69 @@ fn reports_and_transactions_run_beside_the_load_until_its_end() {
 }
 
 #[test]
-fn ctrl_c_keeps_what_was_measured_and_ends_everything() {
+fn contestants_have_turns_of_a_moment() {
     let temp = tempfile::tempdir().unwrap();
-    let mut command = bench(&temp, "--workload point-select --rounds 1000 --only stock,pool");
+    let files = tempfile::tempdir().unwrap();
+    let json = files.path().join("o.json");
+    let arguments = format!(
+        "moments --workload point-select,hot-rows-100 --rounds 3 --moment 100 --settle 20 --json {} \
+         --contestant two=plugin:flifo_thread_concurrency=2",
+        json.display(),
+    );
+    let output = bench(&temp, &arguments).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert_nothing_left(&temp);
+    let results: Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
+    let cells = results["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 2, "{}", said(&output));
+    for cell in cells {
+        let turns: Vec<_> =
+            cell["turns"].as_array().unwrap().iter().flat_map(|of| of.as_array().unwrap()).collect();
+        assert_eq!(turns.len(), 9, "three contestants, three turns: {cell}");
+        for turn in turns {
+            assert!(turn["throughput_per_s"].as_f64().unwrap() > 0.0, "{cell}");
+            assert!(turn["server_processors"].as_f64().unwrap() > 0.0, "{cell}");
+        }
+    }
+    for wanted in ["| two |", "/ stock", "point select, 3 connections"] {
+        assert!(said(&output).contains(wanted), "{wanted} is missing in\n{}", said(&output));
+    }
+    for wrong in ["not quiet", "please report"] {
+        assert!(!said(&output).contains(wrong), "{}", said(&output));
+    }
+}
+
+/// Interrupts a run as soon as it has said `then`, which is to show what it has by then.
+fn ctrl_c_after(then: &str, arguments: &str, shown: &str) {
+    let temp = tempfile::tempdir().unwrap();
+    let mut command = bench(&temp, arguments);
     let mut child = Ended(command.spawn().unwrap());
-    // From the first cell's line on, the second cell is under way.
     let mut errors = BufReader::new(child.0.stderr.take().unwrap()).lines().map_while(Result::ok);
-    let lines: Vec<String> = errors.by_ref().take_while(|line| !line.contains("round 1/1000")).collect();
+    let lines: Vec<String> = errors.by_ref().take_while(|line| !line.contains(then)).collect();
     let pid = Pid::from_raw(child.0.id().try_into().unwrap()).unwrap();
     kill_process(pid, Signal::INT).unwrap();
     let rest: Vec<String> = errors.collect();
     let text = std::io::read_to_string(child.0.stdout.take().unwrap()).unwrap();
     let status = child.0.wait().unwrap();
     assert_eq!(status.code(), Some(130), "{lines:?} {rest:?} {text}");
-    assert!(text.contains("Interrupted") && text.contains("selects per second"), "{text}");
+    assert!(text.contains("Interrupted") && text.contains(shown), "{text}");
     assert_nothing_left(&temp);
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_measured_and_ends_everything() {
+    // From the first cell's line on, the second cell is under way.
+    ctrl_c_after(
+        "round 1/1000",
+        "--workload point-select --rounds 1000 --only stock,pool",
+        "selects per second",
+    );
+    // It tells after ten seconds.
+    ctrl_c_after(
+        "point-select, 3: ",
+        "moments --workload point-select --rounds 1000 --moment 50 --settle 0",
+        "selects a second",
+    );
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use flifo::interrupt;
 use flifo_mariadb::spawn;
+use rustix::process::{Pid, Signal, kill_process};
 
 pub(crate) use output::Report;
 
@@ -94,6 +95,14 @@ impl Load {
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Has it stand still, or go on.
+    pub(crate) fn signal(&self, signal: Signal) {
+        // It was not waited for: the number is its own, or nobody's.
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, signal);
+        }
     }
 
     /// Waits for its end and report.
