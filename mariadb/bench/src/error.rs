@@ -21,6 +21,8 @@ pub enum Error {
     Late,
     #[error("the server runs without the plugin: {0}")]
     NoPlugin(String),
+    #[error("nothing was counted in its turn: the server answers and does no work")]
+    Nothing,
     #[error("the plugin is still there some time after UNINSTALL SONAME")]
     StillThere,
     #[error("its server is gone; the last line of its log: {0}")]

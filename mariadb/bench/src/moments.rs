@@ -1,8 +1,8 @@
 //! Contestants by turns of a moment: each has a server and a load of its own, which stand still while it is another's turn.
 //!
 //! A shared host is faster and slower by a third from one second to the next. Turns of less than a second, a hundred and more, have
-//! the same host, so that the median of their ratios tells some percent; rounds of twelve seconds do not. What a process was given for
-//! its life, such as its memory, each keeps.
+//! the same host, so that the median of their ratios tells some percent between the servers of a run; rounds of twelve seconds do not.
+//! What a process was given for its life, such as its memory, each keeps: of that the error says nothing, but another run does.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -14,32 +14,43 @@ use flifo::sampler::Machine;
 use flifo::statistics::Spread;
 use serde::Serialize;
 
-use crate::contestant::Contestant;
+use crate::contestant::{Contestant, Kind};
 use crate::dataset::dataset;
 use crate::measure::Edge;
-use crate::plan::Plan;
-use crate::results::by_name;
+use crate::plan::{Plan, What};
+use crate::results::{SCHEMA, by_name};
 use crate::run::{minutes, say, start};
 use crate::running::Running;
 use crate::settings::Settings;
-use crate::sysbench::{self, Load};
+use crate::sysbench;
 use crate::workload::Workload;
 use crate::{Error, Result};
 
-/// Of each turn, what does not count and is not set: the readings, and until all stands still.
+/// Of each turn, what does not count and is not set: the readings, and until all stands still; and how long that can be.
 const BESIDES: Duration = Duration::from_millis(60);
+const BESIDES_MOST: Duration = Duration::from_millis(500);
+/// With fewer turns nothing is known of the error.
+const TURNS_MIN: usize = 5;
+/// What is more is told: the share of a turn by which its length may be wrong.
+const UNCERTAIN: f64 = 0.02;
 /// A line so often.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// What was measured.
 #[derive(Debug, Clone, Serialize)]
 pub struct Moments {
+    pub schema: u32,
+    pub what: What,
     pub command_line: String,
     pub started_at: String,
+    pub elapsed_s: f64,
     pub interrupted: bool,
     pub machine: Machine,
     pub mariadb_version: String,
     pub sysbench_version: String,
+    /// The server's options that all have, by name.
+    pub server_options: Vec<(String, String)>,
+    /// But for its times, which are of another way to measure.
     pub settings: Settings,
     pub moment_ms: u128,
     pub settle_ms: u128,
@@ -61,17 +72,22 @@ pub struct Cell {
 /// What counts of a contestant's turn.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Turn {
+    pub window_s: f64,
+    /// The window's length is known to this share of it.
+    pub window_uncertainty: f64,
     pub throughput_per_s: f64,
     pub statements_per_s: f64,
-    /// Of the server's processes, on average.
+    /// That the server uses, on average; the kernel tells it by hundredths of a second.
     pub server_processors: f64,
 }
 
 impl Turn {
     fn between(workload: Workload, (first, last): &(Edge, Edge)) -> Turn {
-        let seconds = last.reading.seconds_since(&first.reading);
-        let per_s = |name: &str| last.reading.counted_since(&first.reading, name) as f64 / seconds;
+        let window_s = last.reading.seconds_since(&first.reading);
+        let per_s = |name: &str| last.reading.counted_since(&first.reading, name) as f64 / window_s;
         Turn {
+            window_s,
+            window_uncertainty: last.reading.uncertainty_since(&first.reading),
             throughput_per_s: per_s(workload.counter()),
             statements_per_s: per_s("QUESTIONS"),
             server_processors: last.server.processors_since(&first.server),
@@ -81,6 +97,7 @@ impl Turn {
 
 /// Measures all cells. An interrupt is no error: the results say so.
 pub fn run(plan: &Plan, command_line: String) -> Result<Moments> {
+    let begun = Instant::now();
     let started_at = clock::utc_now();
     let sysbench_version = sysbench::version()?;
     let dataset = dataset(plan.settings.rows, say)?;
@@ -90,12 +107,16 @@ pub fn run(plan: &Plan, command_line: String) -> Result<Moments> {
         None => return Err(Error::Usage("nobody is left to be measured".into())),
     };
     let mut moments = Moments {
+        schema: SCHEMA,
+        what: plan.what,
         command_line,
         started_at,
+        elapsed_s: 0.0,
         interrupted: false,
         machine: Machine::detect(&std::env::temp_dir()),
         mariadb_version,
         sysbench_version,
+        server_options: plan.settings.server(),
         settings: plan.settings.clone(),
         moment_ms: plan.moment.as_millis(),
         settle_ms: plan.settle.as_millis(),
@@ -110,44 +131,62 @@ pub fn run(plan: &Plan, command_line: String) -> Result<Moments> {
     for (workload, connections) in cells {
         let mut cell = Cell { workload, connections, turns: vec![Vec::new(); servers.len()] };
         let measured = measure(plan, turn, &mut servers, &mut cell);
+        let mut notes = odd(plan, &cell);
+        if let Err(error) = &measured
+            && !matches!(error, Error::Interrupted)
+        {
+            notes.push(error.to_string());
+        }
+        if !interrupt::is_asked() {
+            notes.extend(settle(plan, &mut servers));
+        }
+        for note in notes {
+            let note = format!("{}, {connections}: {note}", workload.name());
+            say(&note);
+            moments.notes.push(note);
+        }
         if cell.turns.iter().all(|turns| !turns.is_empty()) {
             moments.cells.push(cell);
         }
-        match measured {
-            Ok(notes) => moments.notes.extend(notes),
-            Err(Error::Interrupted) => break,
-            Err(error) => {
-                let note = format!("{}, {connections}: {error}", workload.name());
-                say(&note);
-                moments.notes.push(note);
-            }
+        if interrupt::is_asked() {
+            break;
         }
     }
     moments.interrupted = interrupt::is_asked();
+    moments.elapsed_s = begun.elapsed().as_secs_f64();
     Ok(moments)
 }
 
-fn measure(plan: &Plan, turn: Duration, servers: &mut [Running], cell: &mut Cell) -> Result<Vec<String>> {
+/// All turns of a cell, or those until something went wrong.
+fn measure(plan: &Plan, turn: Duration, servers: &mut [Running], cell: &mut Cell) -> Result<()> {
     let (workload, connections) = (cell.workload, cell.connections);
-    // Twice as long as it takes: sysbench's time goes on while it stands still.
-    let bound = (turn * plan.rounds + Duration::from_secs(30)) * 2 * servers.len() as u32;
-    let stand_by = |server: &mut Running| server.stand_by(workload, connections, bound, &plan.settings);
-    let loads: Vec<Load> = servers.iter_mut().map(stand_by).collect::<Result<_>>()?;
+    let of = |at: usize| Error::of(&plan.contestants[at].name);
+    for (at, server) in servers.iter_mut().enumerate() {
+        server.is_there().map_err(of(at))?;
+    }
+    // sysbench's time goes on while it stands still.
+    let bound = ((turn + BESIDES_MOST) * plan.rounds + Duration::from_secs(60)) * servers.len() as u32;
+    let mut loads = Vec::new();
+    for (at, server) in servers.iter_mut().enumerate() {
+        loads.push(server.stand_by(workload, connections, bound, &plan.settings).map_err(of(at))?);
+    }
     let mut told = Instant::now();
     for round in 0..plan.rounds {
         let mut order: Vec<usize> = (0..servers.len()).collect();
         if round % 2 == 1 {
             order.reverse();
         }
-        let edges: Result<Vec<(usize, Turn)>> = order
-            .into_iter()
-            .map(|at| {
-                let edges = servers[at].moment(&loads[at], workload, (plan.settle, plan.moment))?;
-                Ok((at, Turn::between(workload, &edges)))
-            })
-            .collect();
         // A round is whole, or not at all.
-        for (at, turn) in edges? {
+        let mut turns = Vec::new();
+        for at in order {
+            let edges = servers[at].moment(&mut loads[at], workload, (plan.settle, plan.moment));
+            let turn = Turn::between(workload, &edges.map_err(of(at))?);
+            if turn.throughput_per_s <= 0.0 {
+                return Err(of(at)(Error::Nothing));
+            }
+            turns.push((at, turn));
+        }
+        for (at, turn) in turns {
             cell.turns[at].push(turn);
         }
         if told.elapsed() >= TELL_EVERY {
@@ -156,31 +195,73 @@ fn measure(plan: &Plan, turn: Duration, servers: &mut [Running], cell: &mut Cell
             say(&format!("{}, {connections}: {} left", workload.name(), minutes(left)));
         }
     }
-    drop(loads);
+    Ok(())
+}
+
+/// What makes a cell's figures doubtful.
+fn odd(plan: &Plan, cell: &Cell) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (turns, contestant) in cell.turns.iter().zip(&plan.contestants) {
+        let uncertain = median(turns, |turn| turn.window_uncertainty);
+        if uncertain > UNCERTAIN {
+            notes.push(format!(
+                "{}: a turn's length is known to {:.0}% only",
+                contestant.name,
+                100.0 * uncertain
+            ));
+        }
+        let one_takes_s = f64::from(cell.connections) / median(turns, |turn| turn.throughput_per_s);
+        if one_takes_s > plan.moment.as_secs_f64() {
+            notes.push(format!(
+                "{}: one of {} takes {one_takes_s:.1} s, longer than a turn: take a longer --moment",
+                contestant.name,
+                cell.workload.counted(),
+            ));
+        }
+    }
+    notes
+}
+
+/// The loads have ended: waits until nothing is left of them.
+fn settle(plan: &Plan, servers: &mut [Running]) -> Vec<String> {
     let mut notes = Vec::new();
     for (server, contestant) in servers.iter_mut().zip(&plan.contestants) {
-        let named = |note: String| format!("{}, {connections}, {}: {note}", workload.name(), contestant.name);
-        notes.extend(server.is_over()?.into_iter().map(named));
+        let found = server.is_there().and_then(|()| server.is_over());
+        let found = found.unwrap_or_else(|error| vec![error.to_string()]);
+        notes.extend(found.into_iter().map(|note| format!("{}: {note}", contestant.name)));
     }
-    notes.iter().for_each(|note| say(note));
-    Ok(notes)
+    notes
 }
 
 impl Cell {
-    /// A contestant's throughput by the first one's, turn by turn.
-    fn ratios(&self, at: usize) -> Vec<f64> {
-        let by_first = |(turn, first): (&Turn, &Turn)| turn.throughput_per_s / first.throughput_per_s;
-        self.turns[at].iter().zip(&self.turns[0]).map(by_first).collect()
+    /// A contestant's throughput by another's, round by round.
+    fn ratios(&self, at: usize, base: usize) -> Vec<f64> {
+        let by_base = |(turn, base): (&Turn, &Turn)| turn.throughput_per_s / base.throughput_per_s;
+        self.turns[at].iter().zip(&self.turns[base]).map(by_base).collect()
+    }
+
+    /// Of the server, us a statement, over all turns.
+    fn cpu_us(&self, at: usize) -> f64 {
+        let sum = |figure: fn(&Turn) -> f64| self.turns[at].iter().map(figure).sum::<f64>();
+        1e6 * sum(|turn| turn.server_processors * turn.window_s)
+            / sum(|turn| turn.statements_per_s * turn.window_s)
     }
 }
 
-/// The standard error of a median of so many, by the one of the mean, as of a normal distribution.
-fn error_of_median(values: &[f64]) -> f64 {
+fn median(turns: &[Turn], figure: fn(&Turn) -> f64) -> f64 {
+    Spread::of(turns.iter().map(figure)).map_or(0.0, |spread| spread.median)
+}
+
+/// The standard error of a median, by the one of the mean, as of a normal distribution. `None` of few.
+fn error_of_median(values: &[f64]) -> Option<f64> {
     const BY_THE_MEANS: f64 = 1.2533;
+    if values.len() < TURNS_MIN {
+        return None;
+    }
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
-    let square = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
-    BY_THE_MEANS * (square / count).sqrt()
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    Some(BY_THE_MEANS * (variance / count).sqrt())
 }
 
 /// The tenth lowest and the tenth highest of a hundred.
@@ -202,8 +283,8 @@ impl Moments {
         let _ = writeln!(
             text,
             "{}, {}; {}, {} cores, {}, {}. Each contestant has a server and a load, which stand still but for its turns; {} ms of a \
-             turn count, after {} ms. {} rows, --rand-type={}{}. Throughput is what the server counts. Ratios are of turns beside each \
-             other: the median, its standard error, and where the middle eight of ten are.\n",
+             turn count, after {} ms. {} rows, --rand-type={}{}. Throughput is what the server counts. Ratios are of the same round: \
+             the median, its standard error within these servers, and where the middle eight of ten are.\n",
             self.mariadb_version,
             self.sysbench_version,
             self.machine.cpu_model,
@@ -216,6 +297,10 @@ impl Moments {
             settings.distribution,
             if settings.text { ", statements as text" } else { "" },
         );
+        for contestant in &self.contestants {
+            let _ = writeln!(text, "- {}: {}", contestant.name, contestant.described());
+        }
+        text.push('\n');
         for cell in &self.cells {
             self.of_cell(cell, &mut text);
         }
@@ -229,31 +314,32 @@ impl Moments {
     }
 
     fn of_cell(&self, cell: &Cell, text: &mut String) {
-        let first = &self.contestants[0].name;
+        let base = self.contestants.iter().position(|contestant| contestant.kind == Kind::Stock).unwrap_or(0);
         let title = cell.workload.title(self.settings.rows);
         let _ = writeln!(text, "### {title}, {} connections\n", cell.connections);
         let counted = cell.workload.counted();
-        let _ = writeln!(text, "| | {counted} a second | server CPU, us a statement | / {first} | turns |");
+        let base_name = &self.contestants[base].name;
+        let _ =
+            writeln!(text, "| | {counted} a second | server CPU, us a statement | / {base_name} | turns |");
         let _ = writeln!(text, "|---|--:|--:|---|--:|");
         for (at, contestant) in self.contestants.iter().enumerate() {
-            let turns = &cell.turns[at];
-            let median =
-                |figure: fn(&Turn) -> f64| Spread::of(turns.iter().map(figure)).map_or(0.0, |s| s.median);
-            let ratios = cell.ratios(at);
-            let (low, high) = most_of(&ratios);
-            let by_first = match (at, Spread::of(ratios.iter().copied())) {
-                (0, _) | (_, None) => String::new(),
-                (_, Some(spread)) => {
-                    format!("{:.3} +- {:.3} ({low:.2} to {high:.2})", spread.median, error_of_median(&ratios))
+            let ratios = cell.ratios(at, base);
+            let by_base = match Spread::of(ratios.iter().copied()) {
+                Some(spread) if at != base => {
+                    let error =
+                        error_of_median(&ratios).map_or(String::new(), |error| format!(" +- {error:.3}"));
+                    let (low, high) = most_of(&ratios);
+                    format!("{:.3}{error} ({low:.2} to {high:.2})", spread.median)
                 }
+                _ => String::new(),
             };
             let _ = writeln!(
                 text,
-                "| {} | {} | {:.1} | {by_first} | {} |",
+                "| {} | {} | {:.1} | {by_base} | {} |",
                 contestant.name,
-                format::count(median(|turn| turn.throughput_per_s)),
-                median(|turn| 1e6 * turn.server_processors / turn.statements_per_s),
-                turns.len(),
+                format::count(median(&cell.turns[at], |turn| turn.throughput_per_s)),
+                cell.cpu_us(at),
+                cell.turns[at].len(),
             );
         }
         text.push('\n');
@@ -266,9 +352,11 @@ mod tests {
 
     #[test]
     fn the_error_of_a_median_by_hand() {
-        // Deviation 1, four of them.
-        assert_eq!(error_of_median(&[1.0, 3.0, 1.0, 3.0]), 1.2533 / 2.0);
-        assert_eq!(error_of_median(&[2.0]), 0.0);
+        // Six of nine deviate by 2.
+        let values = [0.0, 0.0, 0.0, 4.0, 4.0, 4.0, 2.0, 2.0, 2.0];
+        let error = error_of_median(&values).unwrap();
+        assert!((error - 1.2533 * (24.0_f64 / 8.0 / 9.0).sqrt()).abs() < 1e-12);
+        assert_eq!(error_of_median(&values[..4]), None);
     }
 
     #[test]

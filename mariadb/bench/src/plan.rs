@@ -25,7 +25,8 @@ pub enum What {
     Overhead,
     /// Data ten times the buffer pool, 64 connections: whether the disk is kept busy
     SmallPool,
-    /// Contestants by turns of a moment, 16 connections: tells some percent apart on a host that is another every second
+    /// Contestants by turns of a moment, 16 connections: tells some percent between the servers of one run, on a host that is
+    /// another every second
     Moments,
 }
 
@@ -40,7 +41,7 @@ const EXAMPLES: &str = "Examples:
   flifo-mariadb-bench overhead --one-server
       What the plugin costs one connection, in one process that has it by turns
   flifo-mariadb-bench moments --workload point-select --contestant eight=plugin:flifo_thread_concurrency=8
-      Some percent told apart, in some four minutes
+      Turns of less than a second, a hundred of each, in some four minutes
 
 Exit codes:
   0    done
@@ -50,7 +51,7 @@ Exit codes:
 
 /// A stock MariaDB beside one with the flifo plugin and one with a pool of threads, loaded by sysbench.
 ///
-/// Every contestant has a server of its own (but with --one-server), new for each round, on a copy of the same tables;
+/// Every contestant has a server of its own (but with --one-server), new for each round (but with moments), on a copy of the same tables;
 /// those that are not measured are stopped. A round is one pass over all cells, contestants taking turns (A B C, C B A).
 /// Throughput is what the server itself counts, over a steady window.
 #[derive(Debug, Parser)]
@@ -64,7 +65,7 @@ pub struct Cli {
     #[arg(long, value_name = "W,..", value_enum, value_delimiter = ',')]
     pub workload: Vec<Workload>,
 
-    /// Connections, a list [default: 16,256,1024, with --quick 16,1024; overhead 1; small-pool 64]
+    /// Connections, a list [default: 16,256,1024, with --quick 16,1024; overhead 1; small-pool 64; moments 16]
     #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4000))]
     pub connections: Vec<u32>,
 
@@ -87,13 +88,14 @@ pub struct Cli {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
 
-    /// With moments: how long a contestant's turn counts, in milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 400, value_parser = clap::value_parser!(u32).range(50..=60_000))]
-    pub moment: u32,
+    /// With moments: so many milliseconds of a contestant's turn count [default: 400]. Many connections need longer: each should
+    /// have come through its transaction
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(50..=60_000))]
+    pub moment: Option<u32>,
 
-    /// With moments: how long its load runs before, so that its connections are under way
-    #[arg(long, value_name = "MS", default_value_t = 120, value_parser = clap::value_parser!(u32).range(0..=60_000))]
-    pub settle: u32,
+    /// With moments: so many milliseconds at a turn's beginning do not [default: 120]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(0..=60_000))]
+    pub settle: Option<u32>,
 
     /// Seconds of load per cell and round [default: 12; overhead 6; with --quick 3; not with moments]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
@@ -192,11 +194,22 @@ impl Plan {
             What::Moments => 100,
             What::Table | What::SmallPool => 5,
         };
-        if cli.what == What::Moments && (cli.one_server || cli.reports + cli.transactions > 0) {
+        if cli.what == What::Moments {
+            if cli.one_server || cli.reports + cli.transactions > 0 {
+                return Err(Error::Usage(
+                    "moments has a server for each contestant, and nothing beside its load: leave out --one-server, --reports \
+                     and --transactions"
+                        .into(),
+                ));
+            }
+            if cli.time.is_some() || cli.skip.is_some() {
+                return Err(Error::Usage(
+                    "moments has --moment and --settle instead of --time and --skip".into(),
+                ));
+            }
+        } else if cli.moment.is_some() || cli.settle.is_some() {
             return Err(Error::Usage(
-                "moments has a server for each contestant, and nothing beside its load: leave out --one-server, --reports and \
-                 --transactions"
-                    .into(),
+                "--moment and --settle are for moments; here are --time and --skip".into(),
             ));
         }
         let rows = cli.rows.unwrap_or(if cli.quick { 100_000 } else { 1_000_000 });
@@ -206,8 +219,8 @@ impl Plan {
             connections: or(&cli.connections, || connections(cli)),
             contestants: contestants(cli)?,
             one_server: cli.one_server,
-            moment: Duration::from_millis(cli.moment.into()),
-            settle: Duration::from_millis(cli.settle.into()),
+            moment: Duration::from_millis(cli.moment.unwrap_or(400).into()),
+            settle: Duration::from_millis(cli.settle.unwrap_or(120).into()),
             rounds: cli.rounds.unwrap_or(rounds),
             settings: Settings {
                 rows,
@@ -353,6 +366,9 @@ mod tests {
             ("--one-server --only x --contestant x=plugin:port=1", "port=1"),
             ("--only fast", "there is no contestant \"fast\""),
             ("moments --one-server", "leave out --one-server"),
+            ("moments --reports 1", "leave out --one-server, --reports"),
+            ("moments --time 3", "--moment and --settle instead"),
+            ("--moment 100", "for moments"),
             ("moments --moment 10", "50..=60000"),
             ("--time 4 --skip 4", "--skip leaves nothing"),
             ("--contestant x=y", "none of stock, plugin, pool"),

@@ -124,6 +124,15 @@ impl Running {
         Ok(version.unwrap_or_default())
     }
 
+    /// An error if the server has ended.
+    pub(crate) fn is_there(&mut self) -> Result<()> {
+        if self.server.runs() {
+            return Ok(());
+        }
+        let log = self.server.error_log();
+        Err(Error::Gone(log.lines().last().unwrap_or("its log is empty").to_owned()))
+    }
+
     /// One round of one cell.
     pub(crate) fn measure(
         &mut self,
@@ -132,10 +141,8 @@ impl Running {
         connections: u32,
         settings: &Settings,
     ) -> Measured {
-        if !self.server.runs() {
-            let log = self.server.error_log();
-            let last = log.lines().last().unwrap_or("its log is empty").to_owned();
-            return Measured { figures: Err(Error::Gone(last)), notes: Vec::new() };
+        if let Err(gone) = self.is_there() {
+            return Measured { figures: Err(gone), notes: Vec::new() };
         }
         self.signal(Signal::CONT);
         let mut notes = Vec::new();
@@ -234,18 +241,20 @@ impl Running {
     /// Its turn: server and load go on, and stand still again. The edges of what counts of it.
     pub(crate) fn moment(
         &mut self,
-        load: &Load,
+        load: &mut Load,
         workload: Workload,
         (settle, counts): (Duration, Duration),
     ) -> Result<(Edge, Edge)> {
+        self.is_there()?;
         self.signal(Signal::CONT);
         load.signal(Signal::CONT);
         let edges = self.edges_of_moment(load, workload, (settle, counts));
+        let runs = load.still_runs();
         load.signal(Signal::STOP);
-        // What is under way ends, and holds nothing for as long as the others have their turns.
+        // Statements that are under way end. Transactions do not: their client stands still.
         let ended = sleep_until(clock::now_ns() + clock::ns(AFTER_MOMENT));
         self.signal(Signal::STOP);
-        ended.and(edges)
+        ended.and(runs).and(edges)
     }
 
     fn edges_of_moment(
@@ -255,9 +264,10 @@ impl Running {
         (settle, counts): (Duration, Duration),
     ) -> Result<(Edge, Edge)> {
         sleep_until(clock::now_ns() + clock::ns(settle))?;
-        let first = self.edge(load, workload)?;
+        // The switches are in a file for each thread, which takes too long here.
+        let first = self.edge_by(load, workload, Usage::of)?;
         sleep_until(clock::now_ns() + clock::ns(counts))?;
-        Ok((first, self.edge(load, workload)?))
+        Ok((first, self.edge_by(load, workload, Usage::of)?))
     }
 
     /// A load has ended: its connections are gone.
@@ -269,8 +279,12 @@ impl Running {
     }
 
     fn edge(&mut self, load: &Load, workload: Workload) -> Result<Edge> {
+        self.edge_by(load, workload, Usage::with_switches)
+    }
+
+    fn edge_by(&mut self, load: &Load, workload: Workload, usage: fn(u32) -> Usage) -> Result<Edge> {
         let _first = Precedence::of_this_thread();
-        let server = Usage::with_switches(self.server.pid());
+        let server = usage(self.server.pid());
         let sysbench = Usage::of(load.pid());
         Ok(Edge { reading: Reading::take(&mut self.admin, workload.counter())?, server, sysbench })
     }

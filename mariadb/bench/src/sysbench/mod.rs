@@ -97,6 +97,17 @@ impl Load {
         self.child.id()
     }
 
+    /// An error if it has ended, though nobody asked it to.
+    pub(crate) fn still_runs(&mut self) -> Result<()> {
+        self.heard.extend(self.lines.try_iter().flat_map(|line| [line, "\n".to_owned()]));
+        match self.child.try_wait() {
+            Ok(None) => Ok(()),
+            _ => Err(Error::Sysbench(
+                output::complaint(&self.heard).unwrap_or("it has ended before it should").to_owned(),
+            )),
+        }
+    }
+
     /// Has it stand still, or go on.
     pub(crate) fn signal(&self, signal: Signal) {
         // It was not waited for: the number is its own, or nobody's.
