@@ -37,8 +37,13 @@ fn run_command() -> Result<u8> {
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let command_line = format!("flifo-mariadb-bench {}", command_line.join(" "));
     if plan.what == What::Moments {
-        let moments = moments::run(&plan, command_line)?;
-        return show(&cli, &moments.markdown(), &moments, (moments.interrupted, moments.cells.is_empty()));
+        let results = moments::run(&plan, command_line)?;
+        return show(
+            &cli,
+            &moments::markdown(&results),
+            &results,
+            (results.interrupted, results.cells.is_empty()),
+        );
     }
     let results = run::run(plan, command_line)?;
     show(&cli, &report::markdown(&results), &results, (results.interrupted, results.cells.is_empty()))

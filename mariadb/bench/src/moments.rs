@@ -10,18 +10,16 @@ use std::time::{Duration, Instant};
 use flifo::clock;
 use flifo::interrupt;
 use flifo::report::format;
-use flifo::sampler::Machine;
 use flifo::statistics::Spread;
 use serde::Serialize;
 
-use crate::contestant::{Contestant, Kind};
+use crate::contestant::Kind;
 use crate::dataset::dataset;
 use crate::measure::Edge;
-use crate::plan::{Plan, What};
-use crate::results::{SCHEMA, by_name};
+use crate::plan::Plan;
+use crate::results::{Results, by_name};
 use crate::run::{minutes, say, start};
 use crate::running::Running;
-use crate::settings::Settings;
 use crate::sysbench;
 use crate::workload::Workload;
 use crate::{Error, Result};
@@ -35,29 +33,6 @@ const TURNS_MIN: usize = 5;
 const UNCERTAIN: f64 = 0.02;
 /// A line so often.
 const TELL_EVERY: Duration = Duration::from_secs(10);
-
-/// What was measured.
-#[derive(Debug, Clone, Serialize)]
-pub struct Moments {
-    pub schema: u32,
-    pub what: What,
-    pub command_line: String,
-    pub started_at: String,
-    pub elapsed_s: f64,
-    pub interrupted: bool,
-    pub machine: Machine,
-    pub mariadb_version: String,
-    pub sysbench_version: String,
-    /// The server's options that all have, by name.
-    pub server_options: Vec<(String, String)>,
-    /// But for its times, which are of another way to measure.
-    pub settings: Settings,
-    pub moment_ms: u128,
-    pub settle_ms: u128,
-    pub contestants: Vec<Contestant>,
-    pub cells: Vec<Cell>,
-    pub notes: Vec<String>,
-}
 
 /// One workload with so many connections.
 #[derive(Debug, Clone, Serialize)]
@@ -96,7 +71,7 @@ impl Turn {
 }
 
 /// Measures all cells. An interrupt is no error: the results say so.
-pub fn run(plan: &Plan, command_line: String) -> Result<Moments> {
+pub fn run(plan: &Plan, command_line: String) -> Result<Results<Cell>> {
     let begun = Instant::now();
     let started_at = clock::utc_now();
     let sysbench_version = sysbench::version()?;
@@ -106,25 +81,9 @@ pub fn run(plan: &Plan, command_line: String) -> Result<Moments> {
         Some(server) => server.version()?,
         None => return Err(Error::Usage("nobody is left to be measured".into())),
     };
-    let mut moments = Moments {
-        schema: SCHEMA,
-        what: plan.what,
-        command_line,
-        started_at,
-        elapsed_s: 0.0,
-        interrupted: false,
-        machine: Machine::detect(&std::env::temp_dir()),
-        mariadb_version,
-        sysbench_version,
-        server_options: plan.settings.server(),
-        settings: plan.settings.clone(),
-        moment_ms: plan.moment.as_millis(),
-        settle_ms: plan.settle.as_millis(),
-        contestants: plan.contestants.clone(),
-        cells: Vec::new(),
-        notes: Vec::new(),
-    };
-    let turn = plan.settle + plan.moment + BESIDES;
+    let versions = (mariadb_version, sysbench_version);
+    let mut results = Results::begin(plan, command_line, started_at, versions);
+    let turn = plan.settings.settle() + plan.settings.moment() + BESIDES;
     let cells = plan.cells();
     let all = turn * plan.rounds * (plan.contestants.len() * cells.len()) as u32;
     say(&format!("{} cells, {} turns of each, about {}", cells.len(), plan.rounds, minutes(all)));
@@ -143,18 +102,18 @@ pub fn run(plan: &Plan, command_line: String) -> Result<Moments> {
         for note in notes {
             let note = format!("{}, {connections}: {note}", workload.name());
             say(&note);
-            moments.notes.push(note);
+            results.notes.push(note);
         }
         if cell.turns.iter().all(|turns| !turns.is_empty()) {
-            moments.cells.push(cell);
+            results.cells.push(cell);
         }
         if interrupt::is_asked() {
             break;
         }
     }
-    moments.interrupted = interrupt::is_asked();
-    moments.elapsed_s = begun.elapsed().as_secs_f64();
-    Ok(moments)
+    results.interrupted = interrupt::is_asked();
+    results.elapsed_s = begun.elapsed().as_secs_f64();
+    Ok(results)
 }
 
 /// All turns of a cell, or those until something went wrong.
@@ -179,7 +138,11 @@ fn measure(plan: &Plan, turn: Duration, servers: &mut [Running], cell: &mut Cell
         // A round is whole, or not at all.
         let mut turns = Vec::new();
         for at in order {
-            let edges = servers[at].moment(&mut loads[at], workload, (plan.settle, plan.moment));
+            let edges = servers[at].moment(
+                &mut loads[at],
+                workload,
+                (plan.settings.settle(), plan.settings.moment()),
+            );
             let turn = Turn::between(workload, &edges.map_err(of(at))?);
             if turn.throughput_per_s <= 0.0 {
                 return Err(of(at)(Error::Nothing));
@@ -211,7 +174,7 @@ fn odd(plan: &Plan, cell: &Cell) -> Vec<String> {
             ));
         }
         let one_takes_s = f64::from(cell.connections) / median(turns, |turn| turn.throughput_per_s);
-        if one_takes_s > plan.moment.as_secs_f64() {
+        if one_takes_s > plan.settings.moment().as_secs_f64() {
             notes.push(format!(
                 "{}: one of {} takes {one_takes_s:.1} s, longer than a turn: take a longer --moment",
                 contestant.name,
@@ -264,7 +227,7 @@ fn error_of_median(values: &[f64]) -> Option<f64> {
     Some(BY_THE_MEANS * (variance / count).sqrt())
 }
 
-/// The tenth lowest and the tenth highest of a hundred.
+/// What a tenth of them is below, and a tenth above.
 fn most_of(values: &[f64]) -> (f64, f64) {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -272,78 +235,74 @@ fn most_of(values: &[f64]) -> (f64, f64) {
     (sorted[beyond], sorted[sorted.len() - 1 - beyond])
 }
 
-impl Moments {
-    /// The tables.
-    pub fn markdown(&self) -> String {
-        if self.cells.is_empty() {
-            return "Nothing was measured.\n".into();
-        }
-        let settings = &self.settings;
-        let mut text = format!("## By turns of a moment\n\n`{}`\n\n", self.command_line);
+/// The tables.
+pub fn markdown(results: &Results<Cell>) -> String {
+    if results.cells.is_empty() {
+        return "Nothing was measured.\n".into();
+    }
+    let settings = &results.settings;
+    let mut text = format!("## By turns of a moment\n\n`{}`\n\n", results.command_line);
+    let _ = writeln!(
+        text,
+        "{}, {}; {}, {} cores, {}, {}. Each contestant has a server and a load, which stand still but for its turns; {} ms of a \
+         turn count, after {} ms. {} rows, --rand-type={}{}. Throughput is what the server counts. Ratios are of the same round: \
+         the median, its standard error within these servers, and where the middle eight of ten are.\n",
+        results.mariadb_version,
+        results.sysbench_version,
+        results.machine.cpu_model,
+        results.machine.cores,
+        results.machine.kernel,
+        results.started_at,
+        settings.moment().as_millis(),
+        settings.settle().as_millis(),
+        settings.rows,
+        settings.distribution,
+        if settings.text { ", statements as text" } else { "" },
+    );
+    for contestant in &results.contestants {
+        let _ = writeln!(text, "- {}: {}", contestant.name, contestant.described());
+    }
+    text.push('\n');
+    for cell in &results.cells {
+        of_cell(results, cell, &mut text);
+    }
+    if results.interrupted {
+        text += "Interrupted: what was measured until then.\n\n";
+    }
+    for note in &results.notes {
+        let _ = writeln!(text, "- {note}");
+    }
+    text
+}
+
+fn of_cell(results: &Results<Cell>, cell: &Cell, text: &mut String) {
+    let base = results.contestants.iter().position(|contestant| contestant.kind == Kind::Stock).unwrap_or(0);
+    let title = cell.workload.title(results.settings.rows);
+    let _ = writeln!(text, "### {title}, {} connections\n", cell.connections);
+    let counted = cell.workload.counted();
+    let base_name = &results.contestants[base].name;
+    let _ = writeln!(text, "| | {counted} a second | server CPU, us a statement | / {base_name} | turns |");
+    let _ = writeln!(text, "|---|--:|--:|---|--:|");
+    for (at, contestant) in results.contestants.iter().enumerate() {
+        let ratios = cell.ratios(at, base);
+        let by_base = match Spread::of(ratios.iter().copied()) {
+            Some(spread) if at != base => {
+                let error = error_of_median(&ratios).map_or(String::new(), |error| format!(" +- {error:.3}"));
+                let (low, high) = most_of(&ratios);
+                format!("{:.3}{error} ({low:.2} to {high:.2})", spread.median)
+            }
+            _ => String::new(),
+        };
         let _ = writeln!(
             text,
-            "{}, {}; {}, {} cores, {}, {}. Each contestant has a server and a load, which stand still but for its turns; {} ms of a \
-             turn count, after {} ms. {} rows, --rand-type={}{}. Throughput is what the server counts. Ratios are of the same round: \
-             the median, its standard error within these servers, and where the middle eight of ten are.\n",
-            self.mariadb_version,
-            self.sysbench_version,
-            self.machine.cpu_model,
-            self.machine.cores,
-            self.machine.kernel,
-            self.started_at,
-            self.moment_ms,
-            self.settle_ms,
-            settings.rows,
-            settings.distribution,
-            if settings.text { ", statements as text" } else { "" },
+            "| {} | {} | {:.1} | {by_base} | {} |",
+            contestant.name,
+            format::count(median(&cell.turns[at], |turn| turn.throughput_per_s)),
+            cell.cpu_us(at),
+            cell.turns[at].len(),
         );
-        for contestant in &self.contestants {
-            let _ = writeln!(text, "- {}: {}", contestant.name, contestant.described());
-        }
-        text.push('\n');
-        for cell in &self.cells {
-            self.of_cell(cell, &mut text);
-        }
-        if self.interrupted {
-            text += "Interrupted: what was measured until then.\n\n";
-        }
-        for note in &self.notes {
-            let _ = writeln!(text, "- {note}");
-        }
-        text
     }
-
-    fn of_cell(&self, cell: &Cell, text: &mut String) {
-        let base = self.contestants.iter().position(|contestant| contestant.kind == Kind::Stock).unwrap_or(0);
-        let title = cell.workload.title(self.settings.rows);
-        let _ = writeln!(text, "### {title}, {} connections\n", cell.connections);
-        let counted = cell.workload.counted();
-        let base_name = &self.contestants[base].name;
-        let _ =
-            writeln!(text, "| | {counted} a second | server CPU, us a statement | / {base_name} | turns |");
-        let _ = writeln!(text, "|---|--:|--:|---|--:|");
-        for (at, contestant) in self.contestants.iter().enumerate() {
-            let ratios = cell.ratios(at, base);
-            let by_base = match Spread::of(ratios.iter().copied()) {
-                Some(spread) if at != base => {
-                    let error =
-                        error_of_median(&ratios).map_or(String::new(), |error| format!(" +- {error:.3}"));
-                    let (low, high) = most_of(&ratios);
-                    format!("{:.3}{error} ({low:.2} to {high:.2})", spread.median)
-                }
-                _ => String::new(),
-            };
-            let _ = writeln!(
-                text,
-                "| {} | {} | {:.1} | {by_base} | {} |",
-                contestant.name,
-                format::count(median(&cell.turns[at], |turn| turn.throughput_per_s)),
-                cell.cpu_us(at),
-                cell.turns[at].len(),
-            );
-        }
-        text.push('\n');
-    }
+    text.push('\n');
 }
 
 #[cfg(test)]

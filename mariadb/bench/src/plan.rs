@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Parser, ValueEnum};
@@ -171,9 +170,6 @@ pub struct Plan {
     pub connections: Vec<u32>,
     pub contestants: Vec<Contestant>,
     pub one_server: bool,
-    /// How long a turn counts with [`What::Moments`], and how long its load runs before.
-    pub moment: Duration,
-    pub settle: Duration,
     pub rounds: u32,
     pub settings: Settings,
     /// Whether the buffer pool's size is to follow from the data's.
@@ -219,13 +215,13 @@ impl Plan {
             connections: or(&cli.connections, || connections(cli)),
             contestants: contestants(cli)?,
             one_server: cli.one_server,
-            moment: Duration::from_millis(cli.moment.unwrap_or(400).into()),
-            settle: Duration::from_millis(cli.settle.unwrap_or(120).into()),
             rounds: cli.rounds.unwrap_or(rounds),
             settings: Settings {
                 rows,
                 time_s,
                 skip_s,
+                moment_ms: (cli.what == What::Moments).then(|| cli.moment.unwrap_or(400)),
+                settle_ms: (cli.what == What::Moments).then(|| cli.settle.unwrap_or(120)),
                 distribution: cli.rand_type.clone(),
                 buffer_pool_bytes: cli.buffer_pool.map_or(1 << 30, |bytes| bytes.0),
                 log_file_bytes: cli.log_file_size.0,

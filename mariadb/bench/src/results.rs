@@ -6,15 +6,16 @@ use serde::Serialize;
 
 use crate::contestant::{Contestant, Kind};
 use crate::measure::Figures;
-use crate::plan::What;
+use crate::plan::{Plan, What};
 use crate::settings::Settings;
 use crate::workload::Workload;
 
 /// Keys may be added, and are never renamed or dropped.
 pub const SCHEMA: u32 = 1;
 
+/// Whatever way it was measured in: `C` is what is kept of each workload and number of connections.
 #[derive(Debug, Clone, Serialize)]
-pub struct Results {
+pub struct Results<C = Cell> {
     pub schema: u32,
     pub what: What,
     pub command_line: String,
@@ -29,7 +30,7 @@ pub struct Results {
     pub server_options: Vec<(String, String)>,
     pub contestants: Vec<Contestant>,
     /// In the order in which they were first measured.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<C>,
     pub notes: Vec<String>,
 }
 
@@ -46,6 +47,33 @@ pub struct Cell {
 
 pub(crate) fn by_name<S: serde::Serializer>(workload: &Workload, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&workload.name())
+}
+
+impl<C> Results<C> {
+    /// Before anything is measured.
+    pub(crate) fn begin(
+        plan: &Plan,
+        command_line: String,
+        started_at: String,
+        (mariadb_version, sysbench_version): (String, String),
+    ) -> Results<C> {
+        Results {
+            schema: SCHEMA,
+            what: plan.what,
+            command_line,
+            started_at,
+            elapsed_s: 0.0,
+            interrupted: false,
+            machine: Machine::detect(&std::env::temp_dir()),
+            mariadb_version,
+            sysbench_version,
+            server_options: plan.settings.server(),
+            settings: plan.settings.clone(),
+            contestants: plan.contestants.clone(),
+            cells: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
 }
 
 impl Results {

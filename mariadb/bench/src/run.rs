@@ -6,13 +6,12 @@ use std::time::{Duration, Instant};
 use flifo::clock;
 use flifo::interrupt;
 use flifo::report::format;
-use flifo::sampler::Machine;
 use flifo_mariadb::{Options, Plugin};
 
 use crate::contestant::Contestant;
 use crate::dataset::{Dataset, dataset};
 use crate::plan::{Plan, What};
-use crate::results::{Results, SCHEMA};
+use crate::results::Results;
 use crate::running::{Measured, Running};
 use crate::sysbench;
 use crate::workload::Workload;
@@ -40,22 +39,8 @@ pub fn run(mut plan: Plan, command_line: String) -> Result<Results> {
         Some(server) => server.version()?,
         None => return Err(Error::Usage("nobody is left to be measured".into())),
     };
-    let mut results = Results {
-        schema: SCHEMA,
-        what: plan.what,
-        command_line,
-        started_at,
-        elapsed_s: 0.0,
-        interrupted: false,
-        machine: Machine::detect(&std::env::temp_dir()),
-        mariadb_version,
-        sysbench_version,
-        server_options: plan.settings.server(),
-        settings: plan.settings.clone(),
-        contestants: plan.contestants.clone(),
-        cells: Vec::new(),
-        notes: Vec::new(),
-    };
+    let versions = (mariadb_version, sysbench_version);
+    let mut results = Results::begin(&plan, command_line, started_at, versions);
     measure(&plan, &dataset, servers, &mut results);
     results.interrupted = interrupt::is_asked();
     results.elapsed_s = begun.elapsed().as_secs_f64();

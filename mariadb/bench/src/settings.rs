@@ -1,5 +1,7 @@
 //! What holds for every contestant of a run.
 
+use std::time::Duration;
+
 use flifo_mariadb::Options;
 use serde::Serialize;
 
@@ -9,6 +11,11 @@ pub struct Settings {
     pub time_s: u32,
     /// From the beginning: not counted.
     pub skip_s: u32,
+    /// With [`crate::plan::What::Moments`], instead of these: so long a turn counts, and so long its load runs before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moment_ms: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settle_ms: Option<u32>,
     /// sysbench's `--rand-type`.
     pub distribution: String,
     pub buffer_pool_bytes: u64,
@@ -44,6 +51,14 @@ impl Settings {
         ];
         let own = own.into_iter().map(|(name, value)| (name.to_owned(), value));
         own.chain(self.server_options.iter().cloned()).collect()
+    }
+
+    pub(crate) fn moment(&self) -> Duration {
+        Duration::from_millis(self.moment_ms.unwrap_or(0).into())
+    }
+
+    pub(crate) fn settle(&self) -> Duration {
+        Duration::from_millis(self.settle_ms.unwrap_or(0).into())
     }
 
     pub(crate) fn options(&self) -> Options {

@@ -14,6 +14,8 @@ fn results(what: What) -> Results {
         rows: 5000,
         time_s: 12,
         skip_s: 4,
+        moment_ms: None,
+        settle_ms: None,
         distribution: "uniform".into(),
         buffer_pool_bytes: 1 << 30,
         reports: 0,
