@@ -355,6 +355,7 @@ fn change(soak: &Soak, random: &mut Random) {
         concurrency_tickets: 1 + random.below(3) as u32,
         io_depth: random.below(4) as u32,
         disk_bound_percent: random.below(101) as u32,
+        anticipate: random.below(2) == 0,
         lock_waiters_max: if in_order { 0 } else { random.below(4) as u32 },
         queue_limit: random.of(&[0, 0, 40]),
         queue_timeout: ms(random.of(&[0, 0, 20, 100])),

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::anticipation::Anticipation;
 use crate::config::{AutoLimit, processors};
 use crate::core::{Core, Terms, Wake};
 use crate::delay::SleepDelay;
@@ -28,6 +29,7 @@ pub struct Admission {
     /// its end; never above the io_depth that was set when the last of them began.
     pub(crate) disk_waits: AtomicU32,
     pub(crate) overtaking: Overtaking,
+    pub(crate) anticipation: Anticipation,
     config: Mutex<Config>,
     tenants: Mutex<u32>,
 }
@@ -148,6 +150,7 @@ impl Admission {
             watchdog: Watchdog::new(),
             disk_waits: AtomicU32::new(0),
             overtaking: Overtaking::new(),
+            anticipation: Anticipation::new(),
             config: Mutex::new(config.clone()),
             tenants: Mutex::new(1),
         });
@@ -196,8 +199,12 @@ impl Admission {
         let by_terms = self.core.set_terms(terms, now_ns);
         let (by_rule, _) = self.core.set_rule(config.policy, limit, now_ns);
         self.watchdog.configure(&config, sets_limit);
+        let anticipates = config.anticipates();
         *current = config;
         drop(current);
+        if !anticipates {
+            self.anticipate(false, now_ns);
+        }
         let mut wakers = self.tell(by_terms, || now_ns);
         wakers.add(self.tell(by_rule, || now_ns));
         wakers.call();
@@ -245,9 +252,8 @@ impl Admission {
         self.metrics.snapshot(self.core.observed(), self.core.counts(), disk_waits)
     }
 
-    /// Does what depends on time alone: closes the gate when the head of the queue is too old, refuses
-    /// async tasks whose deadline has passed, breaks a stall, lifts the limit where most wait for disks, and tries limits if the
-    /// limit finds itself.
+    /// Does what depends on time alone: closes the gate when the head of the queue is too old, refuses async tasks whose deadline has passed, takes places that wait for
+    /// their sessions for too long, breaks a stall, lifts the limit where most wait for disks, and tries limits if the limit finds itself.
     /// For schedulers without a watchdog ([`Config::watchdog`]); call it every few milliseconds, also while nobody queues, if
     /// [`Config::disk_bound_percent`] or `auto` is set: a limit that is lifted is set again by it.
     pub fn step(self: &Arc<Self>, now: Instant) {
@@ -259,6 +265,7 @@ impl Admission {
             // A place may have been left for one whom the gate keeps out.
             self.wake(self.core.serve(now_ns));
         }
+        self.anticipate(self.watchdog.anticipates(&self.metrics, self.core.observed(), now_ns), now_ns);
         // Should the thread that was woken last not run for long, such as a task that nobody polls.
         self.wake(self.core.offer_kept(self.core.state(), || now_ns));
         if self.watchdog.stalls(&self.core, &self.metrics, now_ns) {

@@ -207,6 +207,11 @@ pub struct Config {
     /// limit, under [`Policy::None`] and [`Policy::Sleep`], with [`Config::auto`] or [`Config::io_depth`], or where [`Config::wait_mask`] has no
     /// [`WaitKind::Disk`]. [`crate::Admission::step`] finds it out, within a second.
     pub disk_bound_percent: u32,
+    /// Whether a place may wait for its session, which left within its turn and is about to be back ([`Policy::Quantum`]), although others
+    /// queue: at least eight for each place. [`crate::Admission::step`] finds out by trials whether more is done so, and takes the places of those
+    /// who stay away for a quantum. With clients on the same machine more is done so, with such that are far away or think it is not. Not
+    /// without a limit, nor with [`Config::auto`].
+    pub anticipate: bool,
     /// When so many sessions wait for row locks, others than those of [`crate::Class::First`] get as many
     /// places as half the processors, and one at least: where everybody comes to stand in a lock's queue, each commit is a hand-over
     /// to one that has to wake up, and the search for deadlocks costs more the longer the queues are. Those that
@@ -288,6 +293,12 @@ impl Config {
         if has_limit && queues && reads_outside { self.disk_bound_percent } else { 0 }
     }
 
+    /// Whether places may wait for their sessions.
+    pub(crate) fn anticipates(&self) -> bool {
+        let has_limit = self.thread_concurrency != 0 && self.auto.is_none();
+        self.anticipate && has_limit && self.policy == Policy::Quantum
+    }
+
     /// The limit to begin with. One that finds itself is never without: nobody would queue, and where nobody queues
     /// nothing is to be found.
     pub(crate) fn first_limit(&self) -> u32 {
@@ -321,6 +332,7 @@ impl Default for Config {
             wait_mask: WaitMask::ALL,
             io_depth: 0,
             disk_bound_percent: 0,
+            anticipate: false,
             lock_waiters_max: half(processors()),
             queue_limit: 0,
             queue_timeout: None,

@@ -27,11 +27,16 @@ pub(crate) const NONE: u32 = 0;
 const HOLDS: u32 = 1;
 /// It has one that T does not count, for the time that it sleeps.
 const LENT: u32 = 2;
+/// Its session has left, and it waits for it: see [`crate::anticipation`].
+pub(crate) const AWAY: u32 = 3;
 
 impl Session {
     /// Whether its place may be lent while it sleeps inside ([`Canceller::lend_place`]). By default it may not, and an exit need not
     /// look.
     pub fn set_lendable(&self, lendable: bool) {
+        if self.place.get() == Held::Away {
+            self.stays_out();
+        }
         self.settle_loan();
         self.lendable.set(lendable);
         self.note_stay();
@@ -73,7 +78,7 @@ impl Admission {
     }
 
     /// Gives back a place that T counts, on behalf of a session that will not be back at once, or hands it on.
-    fn leave_for_another(&self) {
+    pub(crate) fn leave_for_another(&self) {
         if self.core.try_leave(self.core.state()).is_none() {
             let now_ns = || self.metrics.now_ns();
             let leaver = Leaver { in_quantum: false, holds_locks: false };

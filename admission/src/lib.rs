@@ -165,6 +165,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod admission;
+mod anticipation;
 mod asking;
 pub mod auto;
 mod cancel;
@@ -175,6 +176,7 @@ mod debts;
 mod deficit;
 mod delay;
 mod disk_bound;
+mod finder;
 mod futex_hash;
 mod kept;
 mod lending;

@@ -7,6 +7,8 @@
 //!   lists what ought to happen.
 
 #[cfg(loom)]
+mod anticipation;
+#[cfg(loom)]
 mod interleavings;
 #[cfg(loom)]
 mod lending;

@@ -23,8 +23,13 @@ pub(crate) struct Node {
     /// Somebody wants the session's queueing to end. Set before the queue's lock is taken, and read under
     /// that lock by a session that joins: so one of the two sees the other. Cleared by the session.
     pub(crate) cancelled: AtomicBool,
-    /// Whether the session's place can be lent, or is: see [`crate::lending`].
+    /// Whether the session's place can be lent, or is: see [`crate::lending`]. Or waits for the session: see
+    /// [`crate::anticipation`].
     pub(crate) stay: AtomicU32,
+    /// When the session stepped out last, ns since the scheduler was made; ordered by `stay`.
+    pub(crate) away_since_ns: AtomicU64,
+    /// Whether it is in the list of those who step out.
+    pub(crate) is_listed: AtomicBool,
     /// Touched under the lock that owns the lists, or by the one owner of a list taken out of it.
     links: UnsafeCell<Links>,
     /// What it asked for, while it is in the queue; `None` before and after. Touched under the lock only.
@@ -87,6 +92,8 @@ impl Node {
             granted_at_ns: AtomicU64::new(0),
             cancelled: AtomicBool::new(false),
             stay: AtomicU32::new(crate::lending::NONE),
+            away_since_ns: AtomicU64::new(0),
+            is_listed: AtomicBool::new(false),
             links: UnsafeCell::new(Links { prev: ptr::null(), next: ptr::null() }),
             request: UnsafeCell::new(None),
         })

@@ -37,6 +37,8 @@ pub(crate) enum Held {
     Asks,
     /// Nothing for now: a wait gave the place up, and its end brings it back.
     Waiting,
+    /// It has left, but one of the places that T counts waits for it, unless somebody has taken it: [`crate::anticipation`].
+    Away,
     /// It is inside without a limit, and T does not count it.
     Uncounted,
     /// One of the places that T counts.
@@ -162,7 +164,7 @@ impl Session {
     #[inline]
     pub fn exit(&self) {
         match self.place.get() {
-            Held::No | Held::Asks => {}
+            Held::No | Held::Asks | Held::Away => {}
             Held::Waiting => self.abandon_wait(),
             Held::Uncounted | Held::Place => self.leave(),
         }
@@ -174,6 +176,10 @@ impl Session {
         match self.place.get() {
             Held::No | Held::Asks => {}
             Held::Waiting => self.abandon_wait(),
+            Held::Away => {
+                self.end_turn();
+                self.stays_out();
+            }
             Held::Uncounted | Held::Place => {
                 self.end_turn();
                 self.leave_for_good();
@@ -271,6 +277,7 @@ impl Session {
                 self.give_up_asking();
                 self.ask_once()
             }
+            Held::Away => self.is_back() || self.ask_once(),
             Held::Waiting | Held::Asks => true,
             Held::Uncounted | Held::Place => self.renew(),
         }
@@ -392,6 +399,9 @@ impl Session {
 
     #[inline]
     fn leave(&self) {
+        if self.steps_out() {
+            return;
+        }
         if self.put_down(Held::No) {
             self.hand_over(false);
         }

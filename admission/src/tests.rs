@@ -1,5 +1,6 @@
 //! The scheduler as threads see it, and in the modules below as tasks do, and in corner cases.
 
+mod anticipation;
 mod defects;
 mod deficits;
 mod disk_bound;

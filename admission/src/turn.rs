@@ -117,7 +117,7 @@ impl Turn {
     }
 
     /// As if it were known to come back at once, and had come in through the queue.
-    #[cfg(all(test, loom))]
+    #[cfg(test)]
     pub(crate) fn loops_since(&self, now_ns: u64) {
         self.loops.set(true);
         self.begin(now_ns, true);

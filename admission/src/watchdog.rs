@@ -8,10 +8,12 @@ use std::thread::{Builder, Thread};
 use std::time::{Duration, Instant};
 
 use crate::admission::{Admission, in_ns};
-use crate::auto::{AutoConfig, Controller, Sample};
+use crate::anticipation;
+use crate::auto::AutoConfig;
 use crate::config::processors;
 use crate::core::Core;
 use crate::disk_bound::DiskBound;
+use crate::finder::Finder;
 use crate::futex_hash;
 use crate::metrics::Metrics;
 use crate::state::State;
@@ -21,14 +23,10 @@ use crate::{AutoLimit, Config, ConfigError};
 /// Between two steps: short against the stall time and any timeout a user would set, long against the cost
 /// of a step (some microseconds).
 const PERIOD: Duration = Duration::from_millis(5);
-/// Chooses the order of the limits that are compared; any will do.
-const SEED: u64 = 0x5EED;
 /// So often in a stall time the watchdog looks whether anything moves.
 const LOOKS: u64 = 8;
-/// The controller is told so often, ns.
-const TELL_EVERY_NS: u64 = 10_000_000;
-/// The longest time between two tellings, ns: if counting took longer than a hundredth of it, the thread did not run meanwhile.
-const PAUSE_NS_MAX: u64 = 1_000_000_000;
+/// After so long without a long queue what was found out of anticipation is forgotten, ns.
+const FORGOTTEN_NS: u64 = 1_000_000_000;
 /// After so many steps without anybody in the queue the thread sleeps until somebody joins.
 const IDLE_STEPS: u32 = 20;
 
@@ -57,9 +55,11 @@ struct Inner {
     /// What the limit that finds itself was told, and the limit it began with.
     auto: Option<(AutoLimit, u32)>,
     /// Finds the limit.
-    controller: Option<Controller>,
-    /// When to tell it of the work done, ns.
-    tell_at_ns: u64,
+    limit: Option<Finder>,
+    /// Finds out whether places are to wait for their sessions, under the limit that was told.
+    anticipation: Option<(u32, Finder)>,
+    /// When so many queued last that it is known whether they are, ns.
+    many_queued_ns: u64,
     /// Lifts a limit that is set, and does not find itself.
     disk_bound: DiskBound,
 }
@@ -102,17 +102,22 @@ impl Watchdog {
         let auto = config.auto.map(|bounds| (bounds, config.thread_concurrency));
         if begins_anew || auto != inner.auto {
             inner.auto = auto;
-            inner.controller = config.auto.map(|AutoLimit { floor, ceiling }| {
-                let auto = AutoConfig { floor, ceiling, start: limit, ..AutoConfig::default() };
-                Controller::new(auto, SEED).expect("the bounds were checked")
+            inner.limit = config.auto.map(|AutoLimit { floor, ceiling }| {
+                Finder::new(AutoConfig { floor, ceiling, start: limit, ..AutoConfig::default() })
             });
+        }
+        let anticipates_under = config.anticipates().then_some(limit);
+        if begins_anew || anticipates_under != inner.anticipation.as_ref().map(|(limit, _)| *limit) {
+            inner.anticipation = anticipates_under.map(|limit| (limit, Finder::new(anticipation::trials())));
         }
     }
 
-    /// Whether there is nothing to look at while nobody waits: the limit is not lifted, and who finds it knows of the empty queue.
+    /// Whether there is nothing to look at while nobody waits: the limit is not lifted, and who finds something out knows of the empty
+    /// queue.
     pub(crate) fn may_rest(&self) -> bool {
         let inner = lock(&self.inner);
-        !inner.disk_bound.is_lifted() && inner.controller.as_ref().is_none_or(Controller::may_rest)
+        let anticipation = inner.anticipation.as_ref().map(|(_, finder)| finder);
+        !inner.disk_bound.is_lifted() && inner.limit.iter().chain(anticipation).all(Finder::may_rest)
     }
 
     /// The thread wants to sleep: whether it may, since whoever joins from now on rouses it.
@@ -182,7 +187,7 @@ impl Watchdog {
     /// Whether this limit is to be set, still.
     pub(crate) fn wants_limit(&self, limit: u32) -> bool {
         let inner = lock(&self.inner);
-        let wanted = inner.controller.as_ref().map_or_else(|| inner.disk_bound.limit(), Controller::limit);
+        let wanted = inner.limit.as_ref().map_or_else(|| inner.disk_bound.limit(), Finder::limit);
         wanted == limit
     }
 
@@ -202,20 +207,25 @@ impl Watchdog {
     /// A limit to try, if the limit finds itself. Others may change the configuration before it is set: see
     /// [`Watchdog::wants_limit`].
     pub(crate) fn better_limit(&self, metrics: &Metrics, state: State, now_ns: u64) -> Option<u32> {
+        lock(&self.inner).limit.as_mut()?.observe(metrics, (state.places(), state.queued()), now_ns)
+    }
+
+    /// Whether places may wait for their sessions from now on.
+    pub(crate) fn anticipates(&self, metrics: &Metrics, state: State, now_ns: u64) -> bool {
         let mut inner = lock(&self.inner);
-        if now_ns < inner.tell_at_ns {
-            return None;
+        let inner = &mut *inner;
+        let Some((_, finder)) = &mut inner.anticipation else { return false };
+        // With a shorter queue nothing can be found out; and after a while without it may be another load that comes.
+        let many_queue = anticipation::so_many_queue(state);
+        if many_queue && now_ns.saturating_sub(inner.many_queued_ns) > FORGOTTEN_NS {
+            *finder = Finder::new(anticipation::trials());
         }
-        inner.tell_at_ns = now_ns.saturating_add(TELL_EVERY_NS);
-        inner.controller.as_ref()?;
-        // Counting reads the counters of all sessions: no more than a hundredth of a processor for that. By the clock: `now_ns`
-        // is the caller's, and may be old.
-        let began_ns = metrics.now_ns();
-        let (work, places) = metrics.work_done();
-        let took_ns = metrics.now_ns().saturating_sub(began_ns);
-        inner.tell_at_ns = now_ns.saturating_add((100 * took_ns).clamp(TELL_EVERY_NS, PAUSE_NS_MAX));
-        let (queued, inside) = (state.queued(), state.places());
-        inner.controller.as_mut()?.observe(Sample { now_ns, work, places, queued, inside })
+        if many_queue {
+            inner.many_queued_ns = now_ns;
+        }
+        let queued = if many_queue { state.queued() } else { 0 };
+        finder.observe(metrics, (state.places(), queued), now_ns);
+        state.queued() != 0 && finder.limit() == anticipation::WAIT
     }
 }
 
@@ -244,20 +254,6 @@ fn watch(admission: &Weak<Admission>) {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_step_that_is_told_an_old_time_is_followed_by_no_long_pause() {
-        let admission = Admission::new(Config {
-            auto: Some(AutoLimit { floor: 1, ceiling: 4 }),
-            watchdog: false,
-            ..Config::default()
-        })
-        .unwrap();
-        std::thread::sleep(Duration::from_nanos(PAUSE_NS_MAX / 100 * 2));
-        let (watchdog, metrics) = (&admission.watchdog, &admission.metrics);
-        assert!(watchdog.better_limit(metrics, admission.core.observed(), 0).is_some());
-        assert!(lock(&watchdog.inner).tell_at_ns <= PAUSE_NS_MAX);
-    }
-
     /// What it tells next would count the hours asleep as if the queue had stood.
     #[test]
     fn the_thread_sleeps_when_the_limit_that_finds_itself_knows_of_the_empty_queue() {
@@ -268,9 +264,8 @@ mod tests {
         admission.reconfigure(Config { auto, ..admission.config() }).unwrap();
         assert!(!watchdog.may_rest());
         let idle = admission.core.observed();
-        let told = |state, now_ns| {
-            lock(&watchdog.inner).tell_at_ns = now_ns;
-            watchdog.better_limit(metrics, state, now_ns);
+        let told = |state, seconds: u64| {
+            watchdog.better_limit(metrics, state, 1_000_000_000 * seconds);
             watchdog.may_rest()
         };
         assert!(!told(idle.joined(), 1));

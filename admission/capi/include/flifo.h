@@ -356,6 +356,11 @@ typedef struct {
    * wait for row locks, with `auto_ceiling` or `io_depth`. 0: never.
    */
   uint64_t disk_bound_percent;
+  /**
+   * 1: a place may wait for its session, which left within its turn (`FLIFO_POLICY_QUANTUM`), although others queue, at least eight for
+   * each place; the scheduler finds out by trials whether more is done so. Not with `auto_ceiling`. 0: it goes to the next.
+   */
+  uint64_t anticipate;
 } flifo_config_t;
 
 /**
@@ -534,6 +539,10 @@ typedef struct {
    * Entries that queued while they owed others for long turns (`FLIFO_POLICY_QUANTUM`): others passed them, if any came.
    */
   uint64_t queued_owing;
+  /**
+   * Entries at once on a place that had waited for the session since it left (`anticipate`).
+   */
+  uint64_t anticipated;
 } flifo_snapshot_t;
 
 #ifdef __cplusplus

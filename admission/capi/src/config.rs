@@ -59,6 +59,9 @@ pub struct flifo_config_t {
     /// lifted to 128 for each processor, until it is in fewer than half as many; not where somebody would queue still, where places
     /// wait for row locks, with `auto_ceiling` or `io_depth`. 0: never.
     pub disk_bound_percent: u64,
+    /// 1: a place may wait for its session, which left within its turn (`FLIFO_POLICY_QUANTUM`), although others queue, at least eight for
+    /// each place; the scheduler finds out by trials whether more is done so. Not with `auto_ceiling`. 0: it goes to the next.
+    pub anticipate: u64,
 }
 
 /// No struct of ours will ever be larger; a `struct_size` above was never set.
@@ -77,7 +80,7 @@ pub(crate) unsafe trait Growing: Copy {
 unsafe impl Growing for flifo_config_t {
     const BYTES_MIN: usize = 104;
 }
-const _: () = assert!(size_of::<flifo_config_t>() == 8 + 10 * 4 + 8 * 8, "padding");
+const _: () = assert!(size_of::<flifo_config_t>() == 8 + 10 * 4 + 9 * 8, "padding");
 
 fn check_bytes<T: Growing>(bytes: usize) -> Result<(), Failure> {
     if (T::BYTES_MIN..=STRUCT_BYTES_MAX).contains(&bytes) {
@@ -160,6 +163,7 @@ impl From<&Config> for flifo_config_t {
             lease_ns: in_ns(config.lease),
             overtakes_max: config.overtakes_max.into(),
             disk_bound_percent: config.disk_bound_percent.into(),
+            anticipate: config.anticipate.into(),
         }
     }
 }
@@ -175,6 +179,11 @@ impl flifo_config_t {
             0 => false,
             1 => true,
             other => return Err(invalid(format!("watchdog must be 0 or 1, not {other}"))),
+        };
+        let anticipate = match self.anticipate {
+            0 => false,
+            1 => true,
+            other => return Err(invalid(format!("anticipate must be 0 or 1, not {other}"))),
         };
         if self.auto_ceiling == 0 && self.auto_floor != 0 {
             return Err(invalid("auto_floor without auto_ceiling: set both, or none"));
@@ -199,6 +208,7 @@ impl flifo_config_t {
             lease: Duration::from_nanos(self.lease_ns),
             overtakes_max: self.overtakes_max.try_into().unwrap_or(u32::MAX),
             disk_bound_percent: self.disk_bound_percent.try_into().unwrap_or(u32::MAX),
+            anticipate,
             watchdog,
             ..base.clone()
         };
@@ -273,7 +283,8 @@ mod tests {
         let mut first = defaults();
         first.struct_size = flifo_config_t::BYTES_MIN;
         first.disk_bound_percent = 7;
-        let base = Config { disk_bound_percent: 30, ..Config::default() };
+        first.anticipate = 0;
+        let base = Config { disk_bound_percent: 30, anticipate: true, ..Config::default() };
         // SAFETY: longer than its first field says.
         assert_eq!(unsafe { read_config(&first, &base) }, Ok(base));
     }
@@ -339,6 +350,7 @@ mod tests {
             |config| config.quantum_ns = 0,
             |config| config.disk_bound_percent = 101,
             |config| config.disk_bound_percent = u64::MAX,
+            |config| config.anticipate = 2,
         ] {
             assert_eq!(changed(wrong), Err(FLIFO_INVALID));
         }

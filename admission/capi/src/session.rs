@@ -170,11 +170,10 @@ pub extern "C" fn flifo_exit(session: flifo_session_t) -> flifo_status_t {
 pub extern "C" fn flifo_exit_for_good(session: flifo_session_t) -> flifo_status_t {
     call(session, false, |guest| {
         let session = &guest.session;
-        if !session.is_inside() && !session.is_waiting() {
-            return FLIFO_NOT_INSIDE;
-        }
+        let is_in = session.is_inside() || session.is_waiting();
+        // Also outside: a place may wait for it.
         session.exit_for_good();
-        FLIFO_OK
+        flifo_status_t::if_not(is_in, FLIFO_NOT_INSIDE)
     })
 }
 

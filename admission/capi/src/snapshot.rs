@@ -97,6 +97,8 @@ pub struct flifo_snapshot_t {
     pub wait_times: [flifo_times_t; FLIFO_WAIT_KINDS_MAX],
     /// Entries that queued while they owed others for long turns (`FLIFO_POLICY_QUANTUM`): others passed them, if any came.
     pub queued_owing: u64,
+    /// Entries at once on a place that had waited for the session since it left (`anticipate`).
+    pub anticipated: u64,
 }
 
 // SAFETY: integers only; the assertion counts the fields' bytes.
@@ -104,7 +106,7 @@ unsafe impl Growing for flifo_snapshot_t {
     const BYTES_MIN: usize = 1208;
 }
 const _: () = assert!(
-    size_of::<flifo_snapshot_t>() == 8 + 10 * 4 + 13 * 8 + (3 + FLIFO_WAIT_KINDS_MAX) * 7 * 8,
+    size_of::<flifo_snapshot_t>() == 8 + 10 * 4 + 14 * 8 + (3 + FLIFO_WAIT_KINDS_MAX) * 7 * 8,
     "padding"
 );
 const _: () = assert!(WaitKind::ALL.len() <= FLIFO_WAIT_KINDS_MAX);
@@ -161,6 +163,7 @@ impl From<&Snapshot> for flifo_snapshot_t {
             inside_times: times(&snapshot.inside_ns),
             wait_times,
             queued_owing: snapshot.queued_owing,
+            anticipated: snapshot.anticipated,
         }
     }
 }

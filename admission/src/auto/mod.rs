@@ -104,6 +104,8 @@ pub struct AutoConfig {
     pub probe_after: Duration,
     /// The longest time between two probes.
     pub probe_after_max: Duration,
+    /// The longest time in the blocks of a comparison that does not tell, if the search would not end it sooner.
+    pub patience: Duration,
 }
 
 impl Default for AutoConfig {
@@ -118,6 +120,7 @@ impl Default for AutoConfig {
             block_max: Duration::from_secs(1),
             probe_after: Duration::from_secs(3),
             probe_after_max: Duration::from_secs(30),
+            patience: Duration::MAX,
         }
     }
 }
@@ -332,7 +335,9 @@ impl Controller {
             gain_min: self.config.gain_min.ln_1p(),
             loss_max: -(-self.config.loss_max).ln_1p() - self.search.given_away,
             block_ns: self.block_ns(&block),
-            patience_ns: time_ns.max((places / block.places_rate()) as u64),
+            patience_ns: time_ns
+                .max((places / block.places_rate()) as u64)
+                .min(nanoseconds(self.config.patience)),
         };
         let trial = Trial::new(self.held, challenger, terms, self.coin());
         let limit = trial.limit();

@@ -13,6 +13,8 @@ use crate::state::SESSIONS_MAX;
 #[repr(align(128))]
 pub(crate) struct Counters {
     pub(crate) entered_at_once: AtomicU64,
+    /// Those of them on a place that had waited for the session.
+    pub(crate) anticipated: AtomicU64,
     pub(crate) entered_by_lifo: AtomicU64,
     pub(crate) entered_from_queue: AtomicU64,
     pub(crate) entered_by_force: AtomicU64,
@@ -50,6 +52,7 @@ pub(crate) fn add(counter: &AtomicU64, n: u64) {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) at_once: u64,
+    pub(super) anticipated: u64,
     pub(super) by_lifo: u64,
     pub(super) from_queue: u64,
     pub(super) by_force: u64,
@@ -70,6 +73,7 @@ impl Totals {
     fn add(&mut self, counters: &Counters) {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         self.at_once += read(&counters.entered_at_once);
+        self.anticipated += read(&counters.anticipated);
         self.by_lifo += read(&counters.entered_by_lifo);
         self.from_queue += read(&counters.entered_from_queue);
         self.by_force += read(&counters.entered_by_force);

@@ -203,6 +203,7 @@ impl Metrics {
             entered_from_queue: totals.from_queue,
             entered_by_force: totals.by_force,
             handed_on: totals.handed_on,
+            anticipated: totals.anticipated,
             inside: now.places(),
             pending: now.pending(),
             queued: now.queued() + self.polling.load(Ordering::Relaxed),

@@ -25,6 +25,9 @@ const COUNTERS: &[(&str, FurtherLabel, &str, Read<u64>)] = &[
     ("entries_total", Some(("how", "by_force")), ENTRIES, |s| s.entered_by_force),
     ("entries_total", Some(("how", "by_ticket")), ENTRIES, |s| s.entered_by_ticket),
     ("handed_on_total", None, "Exits that handed their place to a queued thread", |s| s.handed_on),
+    ("anticipated_total", None, "Entries at once on a place that had waited for the session", |s| {
+        s.anticipated
+    }),
     ("refused_total", Some(("why", "timeout")), REFUSED, |s| s.refused_by_timeout),
     ("refused_total", Some(("why", "queue_full")), REFUSED, |s| s.refused_queue_full),
     ("refused_total", Some(("why", "cancelled")), REFUSED, |s| s.cancelled),
@@ -80,7 +83,7 @@ const WAITS: (&str, &str) = ("waits_total", "Outermost waits");
 /// | name after the prefix | kind | further label |
 /// |---|---|---|
 /// | `entries_total` | counter | `how`: `at_once`, `by_lifo`, `from_queue`, `by_force`, `by_ticket` |
-/// | `handed_on_total`, `stalls_broken_total`, `promoted_total`, `queued_owing_total` | counter | |
+/// | `handed_on_total`, `anticipated_total`, `stalls_broken_total`, `promoted_total`, `queued_owing_total` | counter | |
 /// | `refused_total` | counter | `why`: `timeout`, `queue_full`, `cancelled` |
 /// | `waits_total` | counter | `kind`: as [`WaitKind::name`], with `_` for blanks |
 /// | `thread_concurrency`, `inside`, `pending`, `queued`, `lock_waiters`, `disk_waits` | gauge | |

@@ -32,6 +32,8 @@ pub struct Snapshot {
     pub entered_by_force: u64,
     /// Exits that handed their place to a queued thread.
     pub handed_on: u64,
+    /// Entries at once on a place that had waited for the session since it left ([`crate::Config::anticipate`]).
+    pub anticipated: u64,
     /// Entries refused because the queue timeout or the caller's deadline had passed.
     pub refused_by_timeout: u64,
     /// Entries refused because the queue was full.
@@ -85,6 +87,7 @@ impl Snapshot {
             entered_from_queue: left(self.entered_from_queue, earlier.entered_from_queue),
             entered_by_force: left(self.entered_by_force, earlier.entered_by_force),
             handed_on: left(self.handed_on, earlier.handed_on),
+            anticipated: left(self.anticipated, earlier.anticipated),
             refused_by_timeout: left(self.refused_by_timeout, earlier.refused_by_timeout),
             refused_queue_full: left(self.refused_queue_full, earlier.refused_queue_full),
             cancelled: left(self.cancelled, earlier.cancelled),

@@ -26,6 +26,7 @@ fn any_config() -> Config {
         concurrency_tickets: 1 + any(2),
         io_depth: any(2),
         lock_waiters_max: any(3),
+        anticipate: any(2) == 0,
         queue_limit: [0, 0, 2][any(3) as usize],
         queue_timeout: [None, Some(Duration::from_nanos(5))][any(2) as usize],
         tau: [None, Some(Duration::from_nanos(3))][any(2) as usize],

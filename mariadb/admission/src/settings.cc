@@ -39,6 +39,7 @@ unsigned overtakes;
 unsigned stall_after_ms;
 unsigned long long wait_mask;
 char lend_sleepers;
+char anticipate;
 
 // The texts of all values of `flifo_thread_concurrency`. The server takes a number or a text for a variable only if
 // it knows all its values.
@@ -67,6 +68,7 @@ void fill(flifo_config_t &config) {
   config.wait_mask = static_cast<uint32_t>(wait_mask);
   config.io_depth = io_depth;
   config.disk_bound_percent = disk_bound_percent;
+  config.anticipate = anticipate != 0;
   config.lock_waiters_max = lock_waiters;
   config.queue_limit = max_queue;
   config.queue_timeout_ns = queue_timeout_ms * 1000000ULL;
@@ -233,6 +235,10 @@ MYSQL_SYSVAR_BOOL(lend_sleepers, lend_sleepers, PLUGIN_VAR_OPCMDARG,
                   "The place of a statement whose thread sleeps, of which the server does not tell, or for a row lock for "
                   "some milliseconds, goes to the next until it runs again",
                   nullptr, update<char>, 1);
+MYSQL_SYSVAR_BOOL(anticipate, anticipate, PLUGIN_VAR_OPCMDARG,
+                  "Where many queue, the place of a connection in its turn may wait for its next statement, if trials find that "
+                  "more is done so (policy quantum)",
+                  nullptr, update<char>, 1);
 MYSQL_THDVAR_BOOL(bypass, PLUGIN_VAR_NOCMDOPT, "The session's statements ask nobody; needs CONNECTION ADMIN or SUPER",
                   check_bypass, nullptr, 0);
 
@@ -273,7 +279,8 @@ st_mysql_sys_var *variables[] = {
     MYSQL_SYSVAR(queue_timeout),      MYSQL_SYSVAR(max_queue),    MYSQL_SYSVAR(io_depth),
     MYSQL_SYSVAR(disk_bound),         MYSQL_SYSVAR(lock_waiters), MYSQL_SYSVAR(quantum),
     MYSQL_SYSVAR(overtakes),          MYSQL_SYSVAR(stall_after),  MYSQL_SYSVAR(lend_sleepers),
-    MYSQL_SYSVAR(wait_mask),          MYSQL_SYSVAR(bypass),       nullptr,
+    MYSQL_SYSVAR(wait_mask),          MYSQL_SYSVAR(anticipate),   MYSQL_SYSVAR(bypass),
+    nullptr,
 };
 
 }  // namespace flifo::settings

@@ -121,6 +121,7 @@ void fill(Shown &shown) {
   list.add("stalls_broken", now.stalls_broken);
   list.add("promoted", now.promoted);
   list.add("queued_owing", now.queued_owing);
+  list.add("anticipated", now.anticipated);
   list.add("lent", shown.lent);
   list.add("lent_now", shown.lent_now);
   list.add("bypassed", shown.bypassed);

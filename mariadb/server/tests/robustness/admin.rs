@@ -522,6 +522,8 @@ fn hostile_values(server: &PrivateServer) {
         ("overtakes", "NULL"),
         ("io_depth", "-1"),
         ("lock_waiters", "-1"),
+        ("anticipate", "'perhaps'"),
+        ("anticipate", "2"),
         ("disk_bound", "-1"),
         ("disk_bound", "101"),
         ("disk_bound", "0.5e2"),

@@ -342,7 +342,7 @@ fn goes_while_statements_wait(server: &PrivateServer) {
 }
 
 fn settings_change_under_load(server: &PrivateServer) {
-    const VALUES: [(&str, &[&str]); 12] = [
+    const VALUES: [(&str, &[&str]); 13] = [
         ("thread_concurrency", &["'0'", "'1'", "'2'", "'7'", "'1023'", "'auto'"]),
         (
             "policy",
@@ -367,6 +367,7 @@ fn settings_change_under_load(server: &PrivateServer) {
         ("wait_mask", &["''", "'ROW_LOCK'", "'DISK,SLEEP'", "127", "DEFAULT"]),
         ("quantum", &["1", "50", "1000000"]),
         ("overtakes", &["0", "1", "1000"]),
+        ("anticipate", &["OFF", "ON"]),
         ("bypass", &["0", "1"]),
     ];
     crowd(

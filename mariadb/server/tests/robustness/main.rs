@@ -8,6 +8,7 @@
 mod support;
 
 mod admin;
+mod anticipation;
 mod binary_log;
 mod disk;
 mod install;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         statements::subject(),
         kill::subject(),
         storm::subject(),
+        anticipation::subject(),
         locks::subject(),
         disk::subject(),
         lending::subject(),

@@ -1,7 +1,7 @@
 //! The same on a server whose connections share a pool of threads: its wait callbacks are the pool's, too.
 
 use super::support::*;
-use super::{admin, kill, statements, storm};
+use super::{admin, anticipation, kill, statements, storm};
 
 pub(crate) fn subject() -> Subject {
     Subject {
@@ -10,6 +10,7 @@ pub(crate) fn subject() -> Subject {
             .set("thread-handling", "pool-of-threads")
             .set("innodb-lock-wait-timeout", 100)
             .set("lock-wait-timeout", 100),
-        tests: [statements::tests(), kill::tests(), storm::tests(), admin::tests()].concat(),
+        tests: [statements::tests(), kill::tests(), storm::tests(), anticipation::tests(), admin::tests()]
+            .concat(),
     }
 }

@@ -90,7 +90,7 @@ pub(crate) fn set_number(server: &PrivateServer, name: &str, value: u64) {
 /// no limit is lifted.
 #[track_caller]
 pub(crate) fn defaults(server: &PrivateServer) {
-    const NAMES: [&str; 11] = [
+    const NAMES: [&str; 12] = [
         "thread_concurrency",
         "concurrency_tickets",
         "policy",
@@ -101,6 +101,7 @@ pub(crate) fn defaults(server: &PrivateServer) {
         "wait_mask",
         "quantum",
         "overtakes",
+        "anticipate",
         "bypass",
     ];
     let mut root = admin(server);

@@ -1,0 +1,201 @@
+//! A place that waits for its session between two entries: anticipatory scheduling.
+//!
+//! Where the clients run on the same machine, one that has its reply is about to send its next statement, and no processor is idle
+//! meanwhile. If its place is handed on then, one more connection is under way, and soon there are a dozen for four places: they
+//! queue for the processors instead, in the order of the kernel, and each has left the caches when it is back. So while many queue, one
+//! that leaves within its turn keeps its place until it is back, and T counts it.
+//! (The idea is that of S. Iyer and P. Druschel, "Anticipatory scheduling: a disk scheduling framework to overcome deceptive idleness",
+//! SOSP 2001, whose disk waits for the next request of the same process.)
+//!
+//! With clients that are far away, or think, processors would be idle for it. So it is compared with handing on, by the work done
+//! ([`crate::auto::Controller`]), and left where more is done without. How many are inside meanwhile tells nothing: one of four was, on the average,
+//! where most was gained. Nor would a rule for each moment do, as processors have for the places that they
+//! keep ([`crate::kept`]): whenever it hands a place on, one more is under way from then on.
+//!
+//! # Protocol
+//!
+//! A session that steps out says so by `stay` ([`Node`]), which holds [`AWAY`] then, and takes that back with a swap when it is back. Who
+//! takes its place away swaps it, too, and leaves then on the session's behalf; so one of the two has the place.
+//!
+//! - *T is never too low*: T counts the place from before `AWAY` is written until after somebody has swapped it away, and only that one
+//!   leaves.
+//! - *No place is away for ever.* Who steps out writes `AWAY`, sees to it that it is in the list, and looks whether places may wait, still;
+//!   if not, it takes its place back and leaves. Who says that they may not goes through the list after that, and who takes one off the list
+//!   looks at `stay` after that. All of it is sequentially consistent, so one of them sees the other. While places may wait,
+//!   [`Admission::step`] goes through the list, and takes those that have waited for a quantum.
+//! - *No lost wake-up*: a place that is taken is left as any other.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::auto::AutoConfig;
+use crate::lending::{AWAY, NONE};
+use crate::metrics::add;
+use crate::queue::Node;
+use crate::session::{Held, Session, others_wait_by_turns};
+use crate::state::State;
+use crate::sync::{AtomicBool, Mutex, Ordering, fence_for_models, lock};
+use crate::{Admission, Class};
+
+/// So many queue for each place: with fewer, a session's next turn is near, and with it what is in the caches. A model has few threads.
+const QUEUED_PER_PLACE: u32 = if cfg!(any(loom, shuttle)) { 0 } else { 8 };
+/// One that was not away for so long is off the list, ns.
+const FORGOTTEN_NS: u64 = 100_000_000;
+
+/// The two that are compared, as if they were limits: a place waits, or it is handed on. A tie goes to the lower.
+pub(crate) const WAIT: u32 = 1;
+const HAND_ON: u32 = 2;
+
+/// How they are compared. Each comparison makes half of its time wrong, so they are short and few: more than a few percent
+/// show, and a change of the load opens the search at once.
+pub(crate) fn trials() -> AutoConfig {
+    AutoConfig {
+        floor: WAIT,
+        ceiling: HAND_ON,
+        start: WAIT,
+        probe_after: Duration::from_secs(5),
+        probe_after_max: Duration::from_secs(60),
+        patience: Duration::from_secs(1),
+        ..AutoConfig::default()
+    }
+}
+
+/// Whether so many queue that places may wait.
+#[inline]
+pub(crate) fn so_many_queue(state: State) -> bool {
+    state.queued() >= QUEUED_PER_PLACE * state.limit()
+}
+
+pub(crate) struct Anticipation {
+    /// Whether places may wait.
+    is_on: AtomicBool,
+    /// The nodes of those who step out, as long as they do.
+    list: Mutex<Vec<Arc<Node>>>,
+}
+
+impl Anticipation {
+    pub(crate) fn new() -> Self {
+        Anticipation { is_on: AtomicBool::new(false), list: Mutex::new(Vec::new()) }
+    }
+
+    /// Whether places may wait now.
+    #[cfg(test)]
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    #[cold]
+    fn put_on_list(&self, node: &Arc<Node>) {
+        let mut list = lock(&self.list);
+        if !node.is_listed.swap(true, Ordering::SeqCst) {
+            list.push(Arc::clone(node));
+        }
+    }
+}
+
+impl Session {
+    /// It leaves: whether its place waits for it.
+    #[inline]
+    pub(crate) fn steps_out(&self) -> bool {
+        // Relaxed: it is read again.
+        self.admission.anticipation.is_on.load(Ordering::Relaxed)
+            && self.place.get() == Held::Place
+            && self.steps_out_in_turn()
+    }
+
+    fn steps_out_in_turn(&self) -> bool {
+        let admission = &*self.admission;
+        let (core, quantum_ns) = (&admission.core, admission.settings.quantum_ns());
+        let state = core.state();
+        let clock_ns = OnceCell::new();
+        let now_ns = || *clock_ns.get_or_init(|| admission.metrics.now_ns());
+        // A holder of locks that joins the queue at this moment is seen by the next that leaves.
+        let may_wait = others_wait_by_turns(state)
+            && so_many_queue(state)
+            && state.lets_keep_in_turn()
+            && (self.class() == Class::First || !core.first_waits());
+        if !may_wait || !self.turn.leaves_within(now_ns, quantum_ns) {
+            return false;
+        }
+        self.put_down(Held::Away);
+        self.last_seen.set(state);
+        // Relaxed: `stay` publishes it.
+        self.node.away_since_ns.store(now_ns(), Ordering::Relaxed);
+        // Release: what it did before is visible to who takes the place. Sequentially consistent: see the protocol.
+        self.node.stay.store(AWAY, Ordering::SeqCst);
+        fence_for_models();
+        if !self.node.is_listed.load(Ordering::SeqCst) {
+            admission.anticipation.put_on_list(&self.node);
+        }
+        if !admission.anticipation.is_on.load(Ordering::SeqCst) {
+            self.stays_out();
+        }
+        true
+    }
+
+    /// It is back, and enters: whether its place is still its own. If not, it holds nothing.
+    #[inline]
+    pub(crate) fn is_back(&self) -> bool {
+        let is_own = self.takes_back();
+        if is_own {
+            add(&self.counters.entered_at_once, 1);
+            add(&self.counters.anticipated, 1);
+            self.has_place(self.admission.core.state());
+            self.turn.deficit.runs(self.admission.settings.quantum_ns());
+        }
+        is_own
+    }
+
+    /// It will not be back at once: its place goes to the next, if it has it still.
+    #[cold]
+    pub(crate) fn stays_out(&self) {
+        if self.takes_back() {
+            self.hand_over(true);
+        }
+    }
+
+    fn takes_back(&self) -> bool {
+        self.place.set(Held::No);
+        // Relaxed on failure: it finds out by the word what became of the place.
+        self.node.stay.compare_exchange(AWAY, NONE, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+}
+
+impl Admission {
+    /// Says whether places may wait from now on, and takes those that have waited for too long at `now_ns`: the next have them.
+    pub(crate) fn anticipate(&self, may_wait: bool, now_ns: u64) {
+        let Anticipation { is_on, list } = &self.anticipation;
+        let mut list = lock(list);
+        // Written only when it changes: every exit reads it.
+        if is_on.load(Ordering::Relaxed) != may_wait {
+            is_on.store(may_wait, Ordering::SeqCst);
+        }
+        fence_for_models();
+        let longest_ns = if may_wait { self.settings.quantum_ns() } else { 0 };
+        let mut taken = 0;
+        list.retain(|node| {
+            let waits = || node.stay.load(Ordering::SeqCst) == AWAY;
+            let since_ns = now_ns.saturating_sub(node.away_since_ns.load(Ordering::Relaxed));
+            if waits() && since_ns >= longest_ns {
+                // Acquire: what the session did before is visible to who gets the place.
+                let swap = node.stay.compare_exchange(AWAY, NONE, Ordering::AcqRel, Ordering::Relaxed);
+                taken += u32::from(swap.is_ok());
+            } else if may_wait && since_ns < FORGOTTEN_NS {
+                return true;
+            }
+            node.is_listed.store(false, Ordering::SeqCst);
+            fence_for_models();
+            let waits = waits();
+            if waits {
+                node.is_listed.store(true, Ordering::SeqCst);
+            }
+            waits
+        });
+        // Not under the lock: who is woken may be a task, whose waker may do anything.
+        drop(list);
+        for _ in 0..taken {
+            self.leave_for_another();
+        }
+    }
+}
