@@ -202,12 +202,13 @@ impl Admission {
         let anticipates = config.anticipates();
         *current = config;
         drop(current);
-        if !anticipates {
-            self.anticipate(false, now_ns);
-        }
         let mut wakers = self.tell(by_terms, || now_ns);
         wakers.add(self.tell(by_rule, || now_ns));
         wakers.call();
+        // Only now: it calls wakers, too, and those of before must not wait for theirs.
+        if !anticipates {
+            self.anticipate(|| false, now_ns);
+        }
         Ok(())
     }
 
@@ -255,7 +256,8 @@ impl Admission {
     /// Does what depends on time alone: closes the gate when the head of the queue is too old, refuses async tasks whose deadline has passed, takes places that wait for
     /// their sessions for too long, breaks a stall, lifts the limit where most wait for disks, and tries limits if the limit finds itself.
     /// For schedulers without a watchdog ([`Config::watchdog`]); call it every few milliseconds, also while nobody queues, if
-    /// [`Config::disk_bound_percent`] or `auto` is set: a limit that is lifted is set again by it.
+    /// [`Config::disk_bound_percent`], [`Config::anticipate`] or `auto` is set: a limit that is lifted is set again by it, and a place that waits
+    /// for its session is another's.
     pub fn step(self: &Arc<Self>, now: Instant) {
         // The last of all times stands for never, which has not come.
         let now_ns = self.metrics.ns_of(now).min(UNBOUNDED_NS - 1);
@@ -265,7 +267,7 @@ impl Admission {
             // A place may have been left for one whom the gate keeps out.
             self.wake(self.core.serve(now_ns));
         }
-        self.anticipate(self.watchdog.anticipates(&self.metrics, self.core.observed(), now_ns), now_ns);
+        self.anticipate(|| self.watchdog.anticipates(&self.metrics, self.core.observed(), now_ns), now_ns);
         // Should the thread that was woken last not run for long, such as a task that nobody polls.
         self.wake(self.core.offer_kept(self.core.state(), || now_ns));
         if self.watchdog.stalls(&self.core, &self.metrics, now_ns) {
@@ -314,7 +316,7 @@ impl Admission {
     }
 
     /// As [`Admission::wake_at`], but leaves it to the caller to call the wakers of tasks.
-    fn tell(&self, wake: Wake, now_ns: impl FnOnce() -> u64) -> Wakers {
+    pub(crate) fn tell(&self, wake: Wake, now_ns: impl FnOnce() -> u64) -> Wakers {
         let at = |now_ns: u64| {
             // Relaxed: the parker's word publishes it.
             move |node: &Node| node.granted_at_ns.store(now_ns, Ordering::Relaxed)

@@ -21,43 +21,55 @@
 //!   leaves.
 //! - *No place is away for ever.* Who steps out writes `AWAY`, sees to it that it is in the list, and looks whether places may wait, still;
 //!   if not, it takes its place back and leaves. Who says that they may not goes through the list after that, and who takes one off the list
-//!   looks at `stay` after that. All of it is sequentially consistent, so one of them sees the other. While places may wait,
-//!   [`Admission::step`] goes through the list, and takes those that have waited for a quantum.
+//!   looks at `stay` after that, both with the list locked. These writes and looks are sequentially consistent, so one of them sees the
+//!   other. While places may wait, [`Admission::step`] goes through the list, and takes those that have waited until their sessions' turns
+//!   were over; after a millisecond while a holder of locks queues, the gate is closed, or in congestion. So for as long as it takes to the next step
+//!   places can be idle although somebody queues, and also all of them: nobody may be inside whose exit hands on.
 //! - *No lost wake-up*: a place that is taken is left as any other.
 
-use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::auto::AutoConfig;
-use crate::lending::{AWAY, NONE};
+use crate::lending::{AWAY, LENT, NONE};
 use crate::metrics::add;
+use crate::parker::Wakers;
 use crate::queue::Node;
 use crate::session::{Held, Session, others_wait_by_turns};
 use crate::state::State;
-use crate::sync::{AtomicBool, Mutex, Ordering, fence_for_models, lock};
+use crate::sync::{AtomicBool, CacheAligned, Mutex, Ordering, fence_for_models, lock};
 use crate::{Admission, Class};
 
 /// So many queue for each place: with fewer, a session's next turn is near, and with it what is in the caches. A model has few threads.
 const QUEUED_PER_PLACE: u32 = if cfg!(any(loom, shuttle)) { 0 } else { 8 };
-/// One that was not away for so long is off the list, ns.
+/// For so long so many must have queued before it begins, ns: places that wait make the queue long that makes them wait.
+pub(crate) const QUEUED_NS: u64 = if cfg!(any(loom, shuttle)) { 0 } else { 50_000_000 };
+/// While a holder of locks queues, the gate is closed, or in congestion, a place waits no longer than this, ns.
+const HURRIES_NS: u64 = 1_000_000;
+/// One that was not away for so long after its turn is off the list, ns.
 const FORGOTTEN_NS: u64 = 100_000_000;
 
 /// The two that are compared, as if they were limits: a place waits, or it is handed on. A tie goes to the lower.
 pub(crate) const WAIT: u32 = 1;
 const HAND_ON: u32 = 2;
+/// A block of a comparison lasts for so many quanta at least: those who are under way are so for their turns.
+const BLOCK_QUANTA: u32 = 4;
 
 /// How they are compared. Each comparison makes half of its time wrong, so they are short and few: more than a few percent
 /// show, and a change of the load opens the search at once.
-pub(crate) fn trials() -> AutoConfig {
+pub(crate) fn trials(quantum: Duration) -> AutoConfig {
+    let default = AutoConfig::default();
+    let block_min = default.block_min.max(quantum.saturating_mul(BLOCK_QUANTA));
     AutoConfig {
         floor: WAIT,
         ceiling: HAND_ON,
         start: WAIT,
+        block_min,
+        block_max: default.block_max.max(block_min),
         probe_after: Duration::from_secs(5),
         probe_after_max: Duration::from_secs(60),
         patience: Duration::from_secs(1),
-        ..AutoConfig::default()
+        ..default
     }
 }
 
@@ -68,21 +80,21 @@ pub(crate) fn so_many_queue(state: State) -> bool {
 }
 
 pub(crate) struct Anticipation {
-    /// Whether places may wait.
-    is_on: AtomicBool,
+    /// Whether places may wait. On a cache line of its own: every exit reads it.
+    is_on: CacheAligned<AtomicBool>,
     /// The nodes of those who step out, as long as they do.
     list: Mutex<Vec<Arc<Node>>>,
 }
 
 impl Anticipation {
     pub(crate) fn new() -> Self {
-        Anticipation { is_on: AtomicBool::new(false), list: Mutex::new(Vec::new()) }
+        Anticipation { is_on: CacheAligned(AtomicBool::new(false)), list: Mutex::new(Vec::new()) }
     }
 
-    /// Whether places may wait now.
-    #[cfg(test)]
+    /// Whether places may wait now. Relaxed: who acts upon it looks again.
+    #[inline]
     pub(crate) fn is_on(&self) -> bool {
-        self.is_on.load(Ordering::Relaxed)
+        self.is_on.0.load(Ordering::Relaxed)
     }
 
     #[cold]
@@ -98,37 +110,35 @@ impl Session {
     /// It leaves: whether its place waits for it.
     #[inline]
     pub(crate) fn steps_out(&self) -> bool {
-        // Relaxed: it is read again.
-        self.admission.anticipation.is_on.load(Ordering::Relaxed)
-            && self.place.get() == Held::Place
-            && self.steps_out_in_turn()
+        self.admission.anticipation.is_on() && self.place.get() == Held::Place && self.steps_out_in_turn()
     }
 
     fn steps_out_in_turn(&self) -> bool {
         let admission = &*self.admission;
         let (core, quantum_ns) = (&admission.core, admission.settings.quantum_ns());
         let state = core.state();
-        let clock_ns = OnceCell::new();
-        let now_ns = || *clock_ns.get_or_init(|| admission.metrics.now_ns());
-        // A holder of locks that joins the queue at this moment is seen by the next that leaves.
+        // A holder of locks that joins the queue at this moment is seen by the next that leaves, or at the next step.
         let may_wait = others_wait_by_turns(state)
             && so_many_queue(state)
             && state.lets_keep_in_turn()
-            && (self.class() == Class::First || !core.first_waits());
-        if !may_wait || !self.turn.leaves_within(now_ns, quantum_ns) {
+            && (self.class() == Class::First || !core.first_waits())
+            // Its place would be one above the limit. One that is lent from now on is repaid by the next exit.
+            && self.node.stay.load(Ordering::Relaxed) != LENT;
+        if !may_wait || !self.turn.leaves_within(|| admission.metrics.now_ns(), quantum_ns) {
             return false;
         }
-        self.put_down(Held::Away);
         self.last_seen.set(state);
+        self.put_down(Held::Away);
         // Relaxed: `stay` publishes it.
-        self.node.away_since_ns.store(now_ns(), Ordering::Relaxed);
+        self.node.away_since_ns.store(self.turn.left_ns(), Ordering::Relaxed);
+        self.node.away_until_ns.store(self.turn.ends_ns(quantum_ns), Ordering::Relaxed);
         // Release: what it did before is visible to who takes the place. Sequentially consistent: see the protocol.
         self.node.stay.store(AWAY, Ordering::SeqCst);
         fence_for_models();
         if !self.node.is_listed.load(Ordering::SeqCst) {
             admission.anticipation.put_on_list(&self.node);
         }
-        if !admission.anticipation.is_on.load(Ordering::SeqCst) {
+        if !admission.anticipation.is_on.0.load(Ordering::SeqCst) {
             self.stays_out();
         }
         true
@@ -141,8 +151,10 @@ impl Session {
         if is_own {
             add(&self.counters.entered_at_once, 1);
             add(&self.counters.anticipated, 1);
+            let (settings, metrics) = (&self.admission.settings, &self.admission.metrics);
+            self.turn.ends_outside(|| metrics.now_ns(), settings.quantum_ns());
             self.has_place(self.admission.core.state());
-            self.turn.deficit.runs(self.admission.settings.quantum_ns());
+            self.turn.deficit.runs(settings.quantum_ns());
         }
         is_own
     }
@@ -163,25 +175,32 @@ impl Session {
 }
 
 impl Admission {
-    /// Says whether places may wait from now on, and takes those that have waited for too long at `now_ns`: the next have them.
-    pub(crate) fn anticipate(&self, may_wait: bool, now_ns: u64) {
+    /// Asks whether places may wait from now on, and takes those that have waited for too long at `now_ns`: the next have them.
+    pub(crate) fn anticipate(&self, may_wait: impl FnOnce() -> bool, now_ns: u64) {
         let Anticipation { is_on, list } = &self.anticipation;
         let mut list = lock(list);
+        // Asked under the lock: who was told to wait no more, and says so after that, is the last to say.
+        let may_wait = may_wait();
         // Written only when it changes: every exit reads it.
-        if is_on.load(Ordering::Relaxed) != may_wait {
-            is_on.store(may_wait, Ordering::SeqCst);
+        if is_on.0.load(Ordering::Relaxed) != may_wait {
+            is_on.0.store(may_wait, Ordering::SeqCst);
         }
         fence_for_models();
-        let longest_ns = if may_wait { self.settings.quantum_ns() } else { 0 };
+        let state = self.core.state();
+        let hurries = state.closed() || state.congested() || self.core.first_waits();
         let mut taken = 0;
         list.retain(|node| {
             let waits = || node.stay.load(Ordering::SeqCst) == AWAY;
-            let since_ns = now_ns.saturating_sub(node.away_since_ns.load(Ordering::Relaxed));
-            if waits() && since_ns >= longest_ns {
+            let is_away = waits();
+            // After `stay`. Should the session come back and step out again meanwhile, its place is taken early.
+            let until_ns = node.away_until_ns.load(Ordering::Relaxed);
+            let since_ns = node.away_since_ns.load(Ordering::Relaxed);
+            let is_late = now_ns >= until_ns || hurries && now_ns.saturating_sub(since_ns) >= HURRIES_NS;
+            if is_away && (is_late || !may_wait) {
                 // Acquire: what the session did before is visible to who gets the place.
                 let swap = node.stay.compare_exchange(AWAY, NONE, Ordering::AcqRel, Ordering::Relaxed);
                 taken += u32::from(swap.is_ok());
-            } else if may_wait && since_ns < FORGOTTEN_NS {
+            } else if may_wait && (is_away || now_ns < until_ns.saturating_add(FORGOTTEN_NS)) {
                 return true;
             }
             node.is_listed.store(false, Ordering::SeqCst);
@@ -192,10 +211,16 @@ impl Admission {
             }
             waits
         });
-        // Not under the lock: who is woken may be a task, whose waker may do anything.
+        // Not under the lock: a waker of a task may do anything. Nor before all places are left: it may wait for one of them.
         drop(list);
-        for _ in 0..taken {
-            self.leave_for_another();
-        }
+        let mut wakers = Wakers::default();
+        (0..taken).for_each(|_| wakers.add(self.left_for_another()));
+        wakers.call();
+    }
+
+    /// Whether a place waits for its session.
+    pub(crate) fn is_somebody_away(&self) -> bool {
+        let is_away = |node: &Arc<Node>| node.stay.load(Ordering::Relaxed) == AWAY;
+        self.anticipation.is_on() && lock(&self.anticipation.list).iter().any(is_away)
     }
 }

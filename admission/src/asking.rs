@@ -25,6 +25,9 @@ pub(crate) struct Asking {
     deadline_ns: u64,
     /// It goes before those of the normal class.
     ahead: bool,
+    /// It is in its turn, and others have its place: a holder of locks, or whoever came in while it was away. It is the next of its
+    /// class, and goes on with what is left of its turn.
+    in_turn: bool,
 }
 
 /// What comes next.
@@ -43,8 +46,12 @@ impl Asking {
         let admission = &*session.admission;
         let queued_at_ns = admission.metrics.now_ns();
         let deadline_ns = admission.deadline_ns(queued_at_ns, deadline);
-        let asking = Asking { queued_at_ns, deadline_ns, ahead };
-        let next = asking.join(session, End::Back, admission.settings.queue_limit());
+        let in_turn = !ahead
+            && admission.core.state().policy() == Policy::Quantum
+            && session.turn.is_on(queued_at_ns, admission.settings.quantum_ns());
+        let asking = Asking { queued_at_ns, deadline_ns, ahead, in_turn };
+        let end = if in_turn { End::Front } else { End::Back };
+        let next = asking.join(session, end, admission.settings.queue_limit());
         (asking, next)
     }
 
@@ -64,8 +71,9 @@ impl Asking {
     fn join(&self, session: &Session, end: End, queue_limit: u32) -> Next {
         let admission = &*session.admission;
         let caller = self.caller(session);
-        // One that goes before the others neither pays nor teaches.
-        let (turn_ns, owed_ns) = match caller.first {
+        // One that goes before the others, or on with its turn, neither pays nor teaches.
+        let goes_before = caller.first || self.in_turn;
+        let (turn_ns, owed_ns) = match goes_before {
             true => (0, 0),
             false => session.turn.joins(self.queued_at_ns, admission.settings.quantum_ns()),
         };
@@ -82,7 +90,7 @@ impl Asking {
         let (joined, wake) = admission.core.join(&session.node, request, (caller, end), queue_limit);
         admission.wake(wake);
         if let Joined::Queued(state) = joined {
-            if !caller.first {
+            if !goes_before {
                 // What it owes it owes until it is served: the queue may be left without.
                 session.turn.deficit.new_turn();
             }
@@ -149,7 +157,10 @@ impl Asking {
         }
         metrics.queued(now_ns.saturating_sub(self.queued_at_ns));
         add(&session.counters.entered_from_queue, 1);
-        session.turn.begin(now_ns, !self.is_first(session));
+        match self.in_turn {
+            true => session.turn.pause(now_ns.saturating_sub(self.queued_at_ns)),
+            false => session.turn.begin(now_ns, !self.is_first(session)),
+        }
         if state.policy() == Policy::Quantum {
             session.admission.overtaking.served();
         }

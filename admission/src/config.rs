@@ -208,9 +208,9 @@ pub struct Config {
     /// [`WaitKind::Disk`]. [`crate::Admission::step`] finds it out, within a second.
     pub disk_bound_percent: u32,
     /// Whether a place may wait for its session, which left within its turn and is about to be back ([`Policy::Quantum`]), although others
-    /// queue: at least eight for each place. [`crate::Admission::step`] finds out by trials whether more is done so, and takes the places of those
-    /// who stay away for a quantum. With clients on the same machine more is done so, with such that are far away or think it is not. Not
-    /// without a limit, nor with [`Config::auto`].
+    /// queue: at least eight for each place, for 50 ms. [`crate::Admission::step`] finds out by trials whether more is done so, and takes the
+    /// places of those who are still away when their turns are over. With clients on the same machine more is done so, with such that are
+    /// far away or think it is not. Not without a limit, nor with [`Config::auto`].
     pub anticipate: bool,
     /// When so many sessions wait for row locks, others than those of [`crate::Class::First`] get as many
     /// places as half the processors, and one at least: where everybody comes to stand in a lock's queue, each commit is a hand-over
@@ -246,7 +246,7 @@ pub struct Config {
     /// Time between two changes of the set of threads inside ([`Policy::Lease`]).
     pub lease: Duration,
     /// Whether the scheduler has a thread of its own for what depends on time alone (tau, the stall
-    /// breaker, deadlines of async tasks, `auto`, a limit that is lifted). It sleeps while nobody waits and the limit is
+    /// breaker, deadlines of async tasks, `auto`, a limit that is lifted, places that wait). It sleeps while nobody waits and the limit is
     /// not lifted. Without it, call
     /// [`crate::Admission::step`] every few milliseconds. Once there it stays, and goes on, until the scheduler is dropped,
     /// also when this becomes false.

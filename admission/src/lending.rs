@@ -16,6 +16,7 @@
 //!   queued because of it is served then.
 
 use crate::core::Wake;
+use crate::parker::Wakers;
 use crate::rule::Leaver;
 use crate::session::{Held, Session};
 use crate::sync::Ordering;
@@ -26,7 +27,7 @@ pub(crate) const NONE: u32 = 0;
 /// It holds one that T counts.
 const HOLDS: u32 = 1;
 /// It has one that T does not count, for the time that it sleeps.
-const LENT: u32 = 2;
+pub(crate) const LENT: u32 = 2;
 /// Its session has left, and it waits for it: see [`crate::anticipation`].
 pub(crate) const AWAY: u32 = 3;
 
@@ -34,7 +35,8 @@ impl Session {
     /// Whether its place may be lent while it sleeps inside ([`Canceller::lend_place`]). By default it may not, and an exit need not
     /// look.
     pub fn set_lendable(&self, lendable: bool) {
-        if self.place.get() == Held::Away {
+        // Again if the waker of a task that this calls uses the session.
+        while self.place.get() == Held::Away {
             self.stays_out();
         }
         self.settle_loan();
@@ -61,10 +63,11 @@ impl Session {
 }
 
 impl Admission {
-    /// All that are inside were seen asleep: up to `more` others are let in past the limit, unless some are on their way already.
+    /// All that are inside were seen asleep: up to `more` others are let in past the limit, unless some are on their way already, or
+    /// places wait for them ([`crate::Config::anticipate`]).
     /// How many. Exits, and the lending of their places, repay the overshoot.
     pub fn admit_past_limit(&self, more: u32) -> u32 {
-        if self.core.state().pending() > 0 {
+        if self.core.state().pending() > 0 || self.is_somebody_away() {
             return 0;
         }
         let now_ns = self.metrics.now_ns();
@@ -77,14 +80,19 @@ impl Admission {
         more
     }
 
-    /// Gives back a place that T counts, on behalf of a session that will not be back at once, or hands it on.
-    pub(crate) fn leave_for_another(&self) {
-        if self.core.try_leave(self.core.state()).is_none() {
-            let now_ns = || self.metrics.now_ns();
-            let leaver = Leaver { in_quantum: false, holds_locks: false };
-            let (wake, _) = self.core.leave_and_wake(leaver, &|| true, &now_ns);
-            self.wake(wake);
+    fn leave_for_another(&self) {
+        self.left_for_another().call();
+    }
+
+    /// Gives back a place that T counts, on behalf of a session that will not be back at once, or hands it on: the wakers to call then.
+    pub(crate) fn left_for_another(&self) -> Wakers {
+        if self.core.try_leave(self.core.state()).is_some() {
+            return Wakers::default();
         }
+        let now_ns = || self.metrics.now_ns();
+        let leaver = Leaver { in_quantum: false, holds_locks: false };
+        let (wake, _) = self.core.leave_and_wake(leaver, &|| true, &now_ns);
+        self.tell(wake, now_ns)
     }
 }
 

@@ -105,6 +105,7 @@
 //! - A limit of about twice the processors to begin with, which is the default. Higher, if those inside wait
 //!   for what is not declared; lower, if they dispute few locks. 0: no limit.
 //! - Let the limit find itself between two bounds with [`Config::auto`].
+//! - With clients on the same machine and a long queue [`Config::anticipate`] does more work by fewer threads.
 //! - Where most places have a wait for a disk, [`Config::disk_bound_percent`] lifts the limit for as long.
 //! - Everything can be changed while the server runs: [`Admission::reconfigure`],
 //!   [`Admission::set_thread_concurrency`].
@@ -151,9 +152,10 @@
 //! | `asking` | a session that finds no place: it queues, polls, is refused |
 //! | `task` | the face for async tasks |
 //! | `waits` | waits inside: they give up the place, nest, and come back |
+//! | `anticipation` | a place that waits for its session between two entries of a turn |
 //! | `cancel`, `refusal` | ending a wait in the queue, and why one was not let in |
 //! | `config` | what a scheduler is told, and what it may be told |
-//! | [`auto`] | the limit finds itself: a controller free of I/O and of clocks |
+//! | [`auto`], `finder` | the limit finds itself: a controller free of I/O and of clocks; who tells it of the work |
 //! | `turn` | a session's turn under [`Policy::Quantum`] |
 //! | `delay` | the adaptive delay of [`Policy::Sleep`] |
 //! | `watchdog` | what depends on time alone |

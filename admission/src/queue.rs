@@ -26,8 +26,9 @@ pub(crate) struct Node {
     /// Whether the session's place can be lent, or is: see [`crate::lending`]. Or waits for the session: see
     /// [`crate::anticipation`].
     pub(crate) stay: AtomicU32,
-    /// When the session stepped out last, ns since the scheduler was made; ordered by `stay`.
+    /// Since when a place waits for the session, and until when at most, ns since the scheduler was made. Written before `stay`.
     pub(crate) away_since_ns: AtomicU64,
+    pub(crate) away_until_ns: AtomicU64,
     /// Whether it is in the list of those who step out.
     pub(crate) is_listed: AtomicBool,
     /// Touched under the lock that owns the lists, or by the one owner of a list taken out of it.
@@ -93,6 +94,7 @@ impl Node {
             cancelled: AtomicBool::new(false),
             stay: AtomicU32::new(crate::lending::NONE),
             away_since_ns: AtomicU64::new(0),
+            away_until_ns: AtomicU64::new(0),
             is_listed: AtomicBool::new(false),
             links: UnsafeCell::new(Links { prev: ptr::null(), next: ptr::null() }),
             request: UnsafeCell::new(None),

@@ -177,6 +177,8 @@ impl Session {
             Held::No | Held::Asks => {}
             Held::Waiting => self.abandon_wait(),
             Held::Away => {
+                self.turn
+                    .ends_outside(|| self.admission.metrics.now_ns(), self.admission.settings.quantum_ns());
                 self.end_turn();
                 self.stays_out();
             }

@@ -8,7 +8,8 @@
 //! +-------------+-------------------+----------+-------------+-------------------+
 //! ```
 //!
-//! - **T**: places out, to threads running inside or woken to run, and those that processors keep ([`crate::kept`]).
+//! - **T**: places out, to threads running inside or woken to run, those that processors keep ([`crate::kept`]), and those that wait
+//!   for their sessions ([`crate::anticipation`]).
 //! - **L**: the limit, `thread_concurrency`.
 //! - **flags**: the policy (4 bits) and what a newcomer must know to decide from this word alone:
 //!   `LENIENT`, pending threads do not count as running; `STRICT`, nobody overtakes the queue; `CLOSED`,
@@ -18,12 +19,12 @@
 //! - **P**: threads woken that do not run yet (the 2009 patch's `fifo_pending`). Except under `summon`,
 //!   each of them holds a place.
 //!
-//! But for kept places, T - P threads are really running. At rest (no thread between two of its steps):
+//! But for places that are kept, or wait, T - P threads are really running. At rest (no thread between two of its steps):
 //! - Q > 0 implies T >= L, or T >= 1 if the policy lets a thread in its quantum or lease leave without
 //!   handing on, or T is at least what congestion leaves to others and no holder of locks queued if `CONGESTED`;
 //! - Q > 0 and P = 0 implies that no place is kept, but by those who left within their quantum, while enough others are inside;
 //! - P <= T, but under `summon`;
-//! - nobody inside, nobody queued: P = Q = 0, and T are the kept places.
+//! - nobody inside, nobody queued: P = Q = 0, and T are the kept places, and until the next step those that wait.
 //!
 //! T and Q are bounded by the number of sessions, which [`crate::Admission::session`] bounds, of kept places, and of lenders at work. P is bounded
 //! by twice the highest limit, [`PENDING_MAX`]. A place is handed on, or granted, while T <= L afterwards, so at most one

@@ -75,9 +75,22 @@ impl Turn {
         }
     }
 
+    /// When it left within a turn last, ns.
+    pub(crate) fn left_ns(&self) -> u64 {
+        self.left_ns.get()
+    }
+
+    /// When its turn ends, ns; 0 if it is in none.
+    pub(crate) fn ends_ns(&self, quantum_ns: u64) -> u64 {
+        match self.phase.get() {
+            Phase::In(since_ns) => since_ns.saturating_add(quantum_ns),
+            Phase::Waits | Phase::Away(_) => 0,
+        }
+    }
+
     /// It left within its turn, and is back: if it was away for a quantum, the turn was over when it left. Only for one that is timed is the
     /// clock read for that: what its thread did outside is not to be charged.
-    fn ends_outside(&self, now_ns: impl Fn() -> u64, quantum_ns: u64) {
+    pub(crate) fn ends_outside(&self, now_ns: impl Fn() -> u64, quantum_ns: u64) {
         let left_ns = self.left_ns.get();
         if matches!(self.phase.get(), Phase::In(_))
             && self.deficit.is_timed()

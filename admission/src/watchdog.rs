@@ -1,4 +1,4 @@
-//! What depends on time alone: the stall breaker, tau, deadlines of tasks, and the limit that finds itself.
+//! What depends on time alone: the stall breaker, tau, deadlines of tasks, places that wait for their sessions, and the limit that finds itself.
 //!
 //! [`crate::Admission::step`] does it, told the time. A thread of the scheduler's own calls it while anybody
 //! waits, or the limit is lifted, and sleeps while nobody does.
@@ -25,8 +25,6 @@ use crate::{AutoLimit, Config, ConfigError};
 const PERIOD: Duration = Duration::from_millis(5);
 /// So often in a stall time the watchdog looks whether anything moves.
 const LOOKS: u64 = 8;
-/// After so long without a long queue what was found out of anticipation is forgotten, ns.
-const FORGOTTEN_NS: u64 = 1_000_000_000;
 /// After so many steps without anybody in the queue the thread sleeps until somebody joins.
 const IDLE_STEPS: u32 = 20;
 
@@ -56,10 +54,11 @@ struct Inner {
     auto: Option<(AutoLimit, u32)>,
     /// Finds the limit.
     limit: Option<Finder>,
-    /// Finds out whether places are to wait for their sessions, under the limit that was told.
-    anticipation: Option<(u32, Finder)>,
-    /// When so many queued last that it is known whether they are, ns.
-    many_queued_ns: u64,
+    /// The limit and the quantum with which places may wait for their sessions.
+    anticipates: Option<(u32, Duration)>,
+    /// Since when so many queue that they may, ns, and who finds out whether more is done so. Nobody where fewer queue: if handing
+    /// on makes the queue short, it is the better way.
+    anticipation: Option<(u64, Option<Finder>)>,
     /// Lifts a limit that is set, and does not find itself.
     disk_bound: DiskBound,
 }
@@ -106,18 +105,17 @@ impl Watchdog {
                 Finder::new(AutoConfig { floor, ceiling, start: limit, ..AutoConfig::default() })
             });
         }
-        let anticipates_under = config.anticipates().then_some(limit);
-        if begins_anew || anticipates_under != inner.anticipation.as_ref().map(|(limit, _)| *limit) {
-            inner.anticipation = anticipates_under.map(|limit| (limit, Finder::new(anticipation::trials())));
+        let anticipates = config.anticipates().then_some((limit, config.quantum));
+        if begins_anew || anticipates != inner.anticipates {
+            inner.anticipates = anticipates;
+            inner.anticipation = None;
         }
     }
 
-    /// Whether there is nothing to look at while nobody waits: the limit is not lifted, and who finds something out knows of the empty
-    /// queue.
+    /// Whether there is nothing to look at while nobody waits: the limit is not lifted, and who finds it knows of the empty queue.
     pub(crate) fn may_rest(&self) -> bool {
         let inner = lock(&self.inner);
-        let anticipation = inner.anticipation.as_ref().map(|(_, finder)| finder);
-        !inner.disk_bound.is_lifted() && inner.limit.iter().chain(anticipation).all(Finder::may_rest)
+        !inner.disk_bound.is_lifted() && inner.limit.as_ref().is_none_or(Finder::may_rest)
     }
 
     /// The thread wants to sleep: whether it may, since whoever joins from now on rouses it.
@@ -213,19 +211,17 @@ impl Watchdog {
     /// Whether places may wait for their sessions from now on.
     pub(crate) fn anticipates(&self, metrics: &Metrics, state: State, now_ns: u64) -> bool {
         let mut inner = lock(&self.inner);
-        let inner = &mut *inner;
-        let Some((_, finder)) = &mut inner.anticipation else { return false };
-        // With a shorter queue nothing can be found out; and after a while without it may be another load that comes.
-        let many_queue = anticipation::so_many_queue(state);
-        if many_queue && now_ns.saturating_sub(inner.many_queued_ns) > FORGOTTEN_NS {
-            *finder = Finder::new(anticipation::trials());
+        let Some((_, quantum)) = inner.anticipates.filter(|_| anticipation::so_many_queue(state)) else {
+            inner.anticipation = None;
+            return false;
+        };
+        let (since_ns, finder) = inner.anticipation.get_or_insert_with(|| (now_ns, None));
+        if now_ns.saturating_sub(*since_ns) < anticipation::QUEUED_NS {
+            return false;
         }
-        if many_queue {
-            inner.many_queued_ns = now_ns;
-        }
-        let queued = if many_queue { state.queued() } else { 0 };
-        finder.observe(metrics, (state.places(), queued), now_ns);
-        state.queued() != 0 && finder.limit() == anticipation::WAIT
+        let finder = finder.get_or_insert_with(|| Finder::new(anticipation::trials(quantum)));
+        finder.observe(metrics, (state.places(), state.queued()), now_ns);
+        finder.limit() == anticipation::WAIT
     }
 }
 
@@ -236,7 +232,8 @@ fn watch(admission: &Weak<Admission>) {
         let queued = admission.core.state().queued();
         futex_hash::make_room(queued);
         idle_steps = if queued != 0 { 0 } else { (idle_steps + 1).min(IDLE_STEPS) };
-        if idle_steps < IDLE_STEPS || !admission.watchdog.may_rest() {
+        let may_rest = admission.watchdog.may_rest() && !admission.anticipation.is_on();
+        if idle_steps < IDLE_STEPS || !may_rest {
             drop(admission);
             std::thread::park_timeout(PERIOD);
             continue;

@@ -784,7 +784,7 @@ flifo_status_t flifo_exit(flifo_session_t session);
  * As `flifo_exit`, for a session that will not be back at once: whatever it might keep of its turn goes to the next in
  * the queue. For one that is about to wait for others, and declares no wait.
  *
- * Returns `FLIFO_NOT_INSIDE`, and does nothing, without an enter before.
+ * Returns `FLIFO_NOT_INSIDE` without an enter before; if a place waits for the session then (`anticipate`), that goes to the next all the same.
  */
 flifo_status_t flifo_exit_for_good(flifo_session_t session);
 

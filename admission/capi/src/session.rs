@@ -165,7 +165,7 @@ pub extern "C" fn flifo_exit(session: flifo_session_t) -> flifo_status_t {
 /// As `flifo_exit`, for a session that will not be back at once: whatever it might keep of its turn goes to the next in
 /// the queue. For one that is about to wait for others, and declares no wait.
 ///
-/// Returns `FLIFO_NOT_INSIDE`, and does nothing, without an enter before.
+/// Returns `FLIFO_NOT_INSIDE` without an enter before; if a place waits for the session then (`anticipate`), that goes to the next all the same.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_exit_for_good(session: flifo_session_t) -> flifo_status_t {
     call(session, false, |guest| {

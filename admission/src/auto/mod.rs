@@ -104,7 +104,8 @@ pub struct AutoConfig {
     pub probe_after: Duration,
     /// The longest time between two probes.
     pub probe_after_max: Duration,
-    /// The longest time in the blocks of a comparison that does not tell, if the search would not end it sooner.
+    /// The longest time in the blocks of a comparison that does not tell, if the search would not end it sooner; but six or eight
+    /// times four blocks at least.
     pub patience: Duration,
 }
 

@@ -19,6 +19,8 @@ const ENTRIES_MAX: usize = 48;
 const BLOCK_NS_LONG: u64 = 40_000_000;
 /// No comparison ends undecided before.
 const QUADS_MIN: u32 = 6;
+/// Nor one that compares with a larger limit: it takes so many to be certain.
+const QUADS_MIN_UP: u32 = 8;
 /// A log ratio that both pairs of one quad must fall below, for a challenger that is given up at once.
 const DISASTER: f64 = -0.3;
 /// A log ratio that both pairs of one quad must pass, for a challenger that is taken at once ...
@@ -162,7 +164,8 @@ impl Trial {
     }
 
     fn judge(&mut self, looks: bool) -> Option<Verdict> {
-        let last = self.spent_ns >= self.terms.patience_ns && self.quads >= QUADS_MIN;
+        let quads_min = if self.challenger > self.held { QUADS_MIN_UP } else { QUADS_MIN };
+        let last = self.spent_ns >= self.terms.patience_ns && self.quads >= quads_min;
         let verdict = if looks || last { self.look() } else { None };
         if self.entries.len() >= ENTRIES_MAX {
             self.entries = self.entries.chunks(2).map(|two| (two[0] + two[1]) / 2.0).collect();

@@ -50,7 +50,7 @@ pub struct Snapshot {
     pub lock_waiters: u32,
     /// Sessions now in waits for disks that gave up their places.
     pub disk_waits: u32,
-    /// T: places out now, to threads running inside or woken to run.
+    /// T: places out now, to threads running inside or woken to run, and those that wait for their sessions.
     pub inside: u32,
     /// P: threads woken now that do not run yet.
     pub pending: u32,

@@ -18,7 +18,7 @@ fn anticipating() -> Config {
 fn in_turn(admission: &Arc<Admission>) -> Session {
     let session = inside(admission);
     session.turn.loops_since(admission.metrics.now_ns());
-    admission.anticipate(true, 0);
+    admission.anticipate(|| true, 0);
     session
 }
 
@@ -28,7 +28,7 @@ fn a_place_that_would_wait_against_the_end_of_waiting() {
     explore(2, anticipating(), |admission| {
         let session = in_turn(admission);
         let taker = Arc::clone(admission);
-        let taker = thread::spawn(move || taker.anticipate(false, 0));
+        let taker = thread::spawn(move || taker.anticipate(|| false, 0));
         let next = spawn(admission, enter_and_exit);
         session.exit();
         [taker, next].into_iter().for_each(|thread| thread.join().unwrap());
@@ -43,11 +43,34 @@ fn a_place_that_waits_against_its_sessions_return() {
         let session = in_turn(admission);
         let next = spawn(admission, enter_and_exit);
         let taker = Arc::clone(admission);
-        let taker = thread::spawn(move || taker.anticipate(true, LATE_NS));
+        let taker = thread::spawn(move || taker.anticipate(|| true, LATE_NS));
         session.exit();
         session.enter().unwrap();
         session.exit_for_good();
         [taker, next].into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
+/// Its place is lent while it leaves, and taken back when it may be away.
+#[test]
+fn a_place_that_waits_against_who_lends_it() {
+    explore(2, anticipating(), |admission| {
+        let session = admission.session();
+        session.set_lendable(true);
+        session.enter().unwrap();
+        session.turn.loops_since(admission.metrics.now_ns());
+        admission.anticipate(|| true, 0);
+        let lender = session.canceller();
+        let lender = thread::spawn(move || {
+            if lender.lend_place() {
+                lender.take_back_place();
+            }
+        });
+        let next = spawn(admission, enter_and_exit);
+        session.exit();
+        admission.anticipate(|| false, 0);
+        [lender, next].into_iter().for_each(|thread| thread.join().unwrap());
+        drop(session);
     });
 }
 
@@ -59,8 +82,8 @@ fn a_place_that_waits_against_the_list() {
         let next = spawn(admission, enter_and_exit);
         let taker = Arc::clone(admission);
         let taker = thread::spawn(move || {
-            taker.anticipate(true, LATE_NS);
-            taker.anticipate(false, LATE_NS);
+            taker.anticipate(|| true, LATE_NS);
+            taker.anticipate(|| false, LATE_NS);
         });
         session.exit();
         if session.try_enter() {

@@ -142,7 +142,11 @@ fn everything() {
     let end = admission.snapshot();
     assert_eq!((end.inside, end.pending, end.queued), (0, 0, 0));
     assert_eq!((end.lock_waiters, end.disk_waits), (0, 0));
+    ANTICIPATED.fetch_add(end.anticipated, std::sync::atomic::Ordering::Relaxed);
 }
+
+/// Entries of all schedules on a place that had waited for its session.
+static ANTICIPATED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 /// FLIFO_MODEL_ITERATIONS asks for more schedules.
 fn iterations() -> usize {

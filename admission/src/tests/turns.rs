@@ -68,6 +68,38 @@ fn a_wait_for_a_disk_takes_nothing_from_a_turn() {
     assert!(session.try_enter());
 }
 
+/// A holder of locks has its place when it comes back: it is the next, and the time in the queue is none of its turn.
+#[test]
+fn who_finds_its_place_taken_in_its_turn_goes_on_with_it() {
+    const QUANTUM: Duration = Duration::from_millis(200);
+    let (admission, _others, second, mut session) = in_its_turn(QUANTUM);
+    let [mut third, mut holder] = std::array::from_fn(|_| admission.session());
+    let mut third = Box::pin(third.enter_async());
+    assert!(!is_in(third.as_mut()));
+    holder.set_class(Class::First);
+    let mut holder_enters = Box::pin(holder.enter_async());
+    assert!(!is_in(holder_enters.as_mut()));
+    session.exit();
+    assert!(is_in(holder_enters.as_mut()));
+    drop(holder_enters);
+    {
+        let mut comes_back = Box::pin(session.enter_async());
+        assert!(!is_in(comes_back.as_mut()));
+        std::thread::sleep(QUANTUM);
+        second.exit_for_good();
+        assert!(
+            is_in(comes_back.as_mut()) && !is_in(third.as_mut()),
+            "it is before those who wait for a turn"
+        );
+    }
+    session.exit();
+    assert!(!is_in(third.as_mut()), "it is in its turn still");
+    assert!(session.try_enter());
+    std::thread::sleep(QUANTUM);
+    session.exit();
+    assert!(is_in(third.as_mut()), "it has no other one");
+}
+
 /// In its turn a session has come back from a wait, another has the place, and one more queues; it has left again. What its entry
 /// finds then.
 fn enters_after_a_wait(kind: WaitKind, quantum: Duration, then: impl FnOnce(&Arc<Admission>)) -> bool {

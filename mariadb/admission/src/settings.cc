@@ -218,7 +218,7 @@ MYSQL_SYSVAR_UINT(lock_waiters, lock_waiters, PLUGIN_VAR_RQCMDARG,
 MYSQL_SYSVAR_UINT(quantum, quantum_us, PLUGIN_VAR_RQCMDARG,
                   "Microseconds that a connection may keep coming back before it queues behind the others (policy "
                   "quantum)",
-                  (check_number<QUANTUM, 1, QUANTUM_MAX>), update<unsigned>, 5000, 1, QUANTUM_MAX, 0);
+                  (check_number<QUANTUM, 1, QUANTUM_MAX>), update<unsigned>, 3000, 1, QUANTUM_MAX, 0);
 MYSQL_SYSVAR_UINT(overtakes, overtakes, PLUGIN_VAR_RQCMDARG,
                   "Newcomers that may run at once for each statement that is served from the queue (policy quantum). "
                   "The fewer, the more even are the waits; the more, the fewer context switches. 0: any number",
