@@ -9,6 +9,12 @@
 //! back, past the limit; so after a wait for a disk the rest of its turn is past the limit as well, or it would find its place taken
 //! at its next statement and queue there. The ends of turns repay that.
 //!
+//! One that comes back within its turn and finds its place taken, by a holder of locks or by who came in meanwhile, queues before the others of its class,
+//! and goes on with what is left of the turn: the time in the queue is none of it. Else a turn that is cut short costs the wait for a whole one, and
+//! a transaction that has many statements comes to wait many times.
+//!
+//! Where many queue its place may wait for it instead, until it is back: [`crate::anticipation`].
+//!
 //! A session that was away for a quantum or longer, with its client or at its own work, is a newcomer: it
 //! may overtake while woken threads do not run yet, as under `flifo`, and its exit hands its place on, since
 //! it will not be back soon.

@@ -215,7 +215,7 @@ impl Watchdog {
             inner.anticipation = None;
             return false;
         };
-        let (since_ns, finder) = inner.anticipation.get_or_insert_with(|| (now_ns, None));
+        let (since_ns, finder) = inner.anticipation.get_or_insert((now_ns, None));
         if now_ns.saturating_sub(*since_ns) < anticipation::QUEUED_NS {
             return false;
         }
