@@ -267,7 +267,8 @@ impl Admission {
             // A place may have been left for one whom the gate keeps out.
             self.wake(self.core.serve(now_ns));
         }
-        self.anticipate(|| self.watchdog.anticipates(&self.metrics, self.core.observed(), now_ns), now_ns);
+        self.watchdog.tries_to_wait(&self.metrics, self.core.observed(), now_ns);
+        self.anticipate(|| self.watchdog.lets_wait(), now_ns);
         // Should the thread that was woken last not run for long, such as a task that nobody polls.
         self.wake(self.core.offer_kept(self.core.state(), || now_ns));
         if self.watchdog.stalls(&self.core, &self.metrics, now_ns) {

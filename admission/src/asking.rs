@@ -26,7 +26,7 @@ pub(crate) struct Asking {
     /// It goes before those of the normal class.
     ahead: bool,
     /// It is in its turn, and others have its place: a holder of locks, or whoever came in while it was away. It is the next of its
-    /// class, and goes on with what is left of its turn.
+    /// class, and goes on with what is left of its turn; not if it is told to ask again.
     in_turn: bool,
 }
 
@@ -46,9 +46,11 @@ impl Asking {
         let admission = &*session.admission;
         let queued_at_ns = admission.metrics.now_ns();
         let deadline_ns = admission.deadline_ns(queued_at_ns, deadline);
-        let in_turn = !ahead
-            && admission.core.state().policy() == Policy::Quantum
-            && session.turn.is_on(queued_at_ns, admission.settings.quantum_ns());
+        let state = admission.core.state();
+        // With one place, turns that are cut short so would come back in front of each other.
+        let in_turn = !(ahead || session.class() == Class::First || state.closed() || state.limit() == 1)
+            && state.policy() == Policy::Quantum
+            && session.turn.goes_on(queued_at_ns, admission.settings.quantum_ns());
         let asking = Asking { queued_at_ns, deadline_ns, ahead, in_turn };
         let end = if in_turn { End::Front } else { End::Back };
         let next = asking.join(session, end, admission.settings.queue_limit());
@@ -126,7 +128,10 @@ impl Asking {
             },
             Verdict::Retry => match core.try_enter(core.state(), self.caller(session)) {
                 Some((_, state)) => self.entered_from_queue(session, false, state),
-                None => self.join(session, End::Back, ANY_LENGTH),
+                None => {
+                    session.turn.forfeit();
+                    self.join(session, End::Back, ANY_LENGTH)
+                }
             },
             Verdict::Cancelled => Next::Refuse(session.refused(Refused::Cancelled)),
             Verdict::TimedOut => Next::Refuse(session.refused(Refused::Timeout)),
@@ -157,12 +162,12 @@ impl Asking {
         }
         metrics.queued(now_ns.saturating_sub(self.queued_at_ns));
         add(&session.counters.entered_from_queue, 1);
-        match self.in_turn {
-            true => session.turn.pause(now_ns.saturating_sub(self.queued_at_ns)),
-            false => session.turn.begin(now_ns, !self.is_first(session)),
-        }
-        if state.policy() == Policy::Quantum {
-            session.admission.overtaking.served();
+        let goes_on = self.in_turn && session.turn.pause(now_ns.saturating_sub(self.queued_at_ns));
+        if !goes_on {
+            session.turn.begin(now_ns, !self.is_first(session));
+            if state.policy() == Policy::Quantum {
+                session.admission.overtaking.served();
+            }
         }
         Next::Enter(state)
     }

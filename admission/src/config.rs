@@ -235,7 +235,7 @@ pub struct Config {
     /// After so long in the queue a session of [`crate::Class::Normal`] is promoted past the first class,
     /// with every fourth place at the most.
     pub promote_after: Duration,
-    /// How long a session may keep coming back before it goes to the queue's tail, waits that gave its place up left
+    /// How long a session may keep coming back before it goes to the queue's tail, waits that gave its place up, and in the queue, left
     /// out, and how long it must have been away to be a newcomer ([`Policy::Quantum`]). Longer: fewer switches, and
     /// longer waits.
     pub quantum: Duration,

@@ -3,8 +3,6 @@
 use crate::auto::{AutoConfig, Controller, Sample};
 use crate::metrics::Metrics;
 
-/// Chooses the order of what is compared; any will do.
-const SEED: u64 = 0x5EED;
 /// The controller is told so often, ns.
 const TELL_EVERY_NS: u64 = 10_000_000;
 /// The longest time between two tellings, ns: if counting took longer than a hundredth of it, the thread did not run meanwhile.
@@ -18,10 +16,12 @@ pub(crate) struct Finder {
 }
 
 impl Finder {
+    /// `seed` chooses the order of what is compared.
+    ///
     /// # Panics
     /// If `config` cannot be.
-    pub(crate) fn new(config: AutoConfig) -> Self {
-        let controller = Controller::new(config, SEED).expect("it was checked");
+    pub(crate) fn new(config: AutoConfig, seed: u64) -> Self {
+        let controller = Controller::new(config, seed).expect("it was checked");
         Finder { controller, tell_at_ns: 0 }
     }
 
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_step_that_is_told_an_old_time_is_followed_by_no_long_pause() {
-        let (mut finder, metrics) = (Finder::new(AutoConfig::default()), Metrics::new());
+        let (mut finder, metrics) = (Finder::new(AutoConfig::default(), 1), Metrics::new());
         std::thread::sleep(Duration::from_nanos(PAUSE_NS_MAX / 100 * 2));
         assert!(finder.observe(&metrics, (0, 0), 0).is_some());
         assert!(finder.tell_at_ns < PAUSE_NS_MAX);

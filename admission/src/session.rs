@@ -177,9 +177,11 @@ impl Session {
             Held::No | Held::Asks => {}
             Held::Waiting => self.abandon_wait(),
             Held::Away => {
-                self.turn
-                    .ends_outside(|| self.admission.metrics.now_ns(), self.admission.settings.quantum_ns());
-                self.end_turn();
+                let (settings, metrics) = (&self.admission.settings, &self.admission.metrics);
+                self.turn.ends_outside(|| metrics.now_ns(), settings.quantum_ns());
+                if self.turn.is_begun() {
+                    self.end_turn();
+                }
                 self.stays_out();
             }
             Held::Uncounted | Held::Place => {

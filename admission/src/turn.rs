@@ -45,6 +45,8 @@ pub(crate) struct Turn {
     loops: Cell<bool>,
     /// It gave its place up for a disk, and found it taken when it came back, in this turn.
     made_way: Cell<bool>,
+    /// Its turn came by queueing in order.
+    in_order: Cell<bool>,
     /// When it left within its turn last, ns.
     left_ns: Cell<u64>,
     /// When it asked whether it may overtake last, ns.
@@ -59,6 +61,7 @@ impl Turn {
             phase: Cell::new(Phase::Waits),
             loops: Cell::new(false),
             made_way: Cell::new(false),
+            in_order: Cell::new(false),
             left_ns: Cell::new(0),
             asked_ns: Cell::new(0),
             deficit: Deficit::new(),
@@ -79,6 +82,11 @@ impl Turn {
                 !waits
             }
         }
+    }
+
+    /// Whether its turn has not been ended.
+    pub(crate) fn is_begun(&self) -> bool {
+        matches!(self.phase.get(), Phase::In(_))
     }
 
     /// When it left within a turn last, ns.
@@ -154,6 +162,7 @@ impl Turn {
             self.deficit.comes_in(now_ns.saturating_sub(since_ns));
         }
         self.deficit.new_turn();
+        self.in_order.set(paid);
         if paid {
             self.deficit.paid();
         }
@@ -162,6 +171,7 @@ impl Turn {
     /// Its turn begins; what it was in before.
     fn begins(&self, now_ns: u64) -> Phase {
         self.made_way.set(false);
+        self.in_order.set(false);
         self.phase.replace(Phase::In(now_ns))
     }
 
@@ -206,11 +216,16 @@ impl Turn {
         self.phase.set(Phase::Away(now_ns));
     }
 
-    /// It gave its place up for a wait of so long: others ran meanwhile, so that is no time of its turn.
-    pub(crate) fn pause(&self, ns: u64) {
-        if let Phase::In(since_ns) = self.phase.get() {
-            self.phase.set(Phase::In(since_ns.saturating_add(ns)));
-        }
+    /// It gave its place up for a wait of so long: others ran meanwhile, so that is no time of its turn. Whether it is in one.
+    pub(crate) fn pause(&self, ns: u64) -> bool {
+        let Phase::In(since_ns) = self.phase.get() else { return false };
+        self.phase.set(Phase::In(since_ns.saturating_add(ns)));
+        true
+    }
+
+    /// Whether it may go on with a turn before those who queue for theirs: it queued in order for that one, which is not over.
+    pub(crate) fn goes_on(&self, now_ns: u64, quantum_ns: u64) -> bool {
+        self.in_order.get() && self.is_on(now_ns, quantum_ns)
     }
 
     /// It has returned from a wait for a disk, and its place was taken or not.
@@ -358,6 +373,23 @@ mod tests {
         assert!(!turn.may_overtake(|| 6101, QUANTUM_NS, true), "its turn is over, whatever it waits for");
         turn.begin(20_000, true);
         assert!(!turn.made_way(), "in this one it has made way for nobody");
+    }
+
+    /// Else one that comes in before the others while it holds locks would go on before them when it holds none.
+    #[test]
+    fn only_a_turn_that_was_queued_for_in_order_goes_on_before_others() {
+        let turn = Turn::new();
+        turn.loops_since(10);
+        assert!(turn.goes_on(109, QUANTUM_NS) && !turn.goes_on(110, QUANTUM_NS));
+        assert!(turn.pause(50) && turn.goes_on(159, QUANTUM_NS) && !turn.goes_on(160, QUANTUM_NS));
+        turn.begin(200, false);
+        assert!(!turn.goes_on(201, QUANTUM_NS));
+        turn.end(300);
+        assert!(turn.may_overtake(|| 5000, QUANTUM_NS, true));
+        turn.overtook(QUANTUM_NS);
+        assert!(!turn.goes_on(5001, QUANTUM_NS), "a newcomer");
+        turn.end(5010);
+        assert!(!turn.pause(50), "it is in none");
     }
 
     #[test]

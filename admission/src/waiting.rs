@@ -87,6 +87,11 @@ impl Waiting {
         if !request.first {
             self.debts.note(&mut request, self.tau_ns);
         }
+        if let (End::Front, false) = (end, request.first) {
+            // Whoever has waited longest is promoted by the age of the head.
+            let head = queued_at_ns(&self.tenants[request.tenant as usize].list);
+            request.queued_at_ns = head.map_or(request.queued_at_ns, |at_ns| at_ns.min(request.queued_at_ns));
+        }
         // SAFETY: `&mut self` means that the caller holds the lock.
         unsafe { node.set_request(Some(request)) };
         let tenant = &mut self.tenants[request.tenant as usize];

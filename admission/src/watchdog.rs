@@ -8,7 +8,7 @@ use std::thread::{Builder, Thread};
 use std::time::{Duration, Instant};
 
 use crate::admission::{Admission, in_ns};
-use crate::anticipation;
+use crate::anticipation::Trial;
 use crate::auto::AutoConfig;
 use crate::config::processors;
 use crate::core::Core;
@@ -23,6 +23,8 @@ use crate::{AutoLimit, Config, ConfigError};
 /// Between two steps: short against the stall time and any timeout a user would set, long against the cost
 /// of a step (some microseconds).
 const PERIOD: Duration = Duration::from_millis(5);
+/// Chooses the order of the limits that are compared; any will do.
+const SEED: u64 = 0x5EED;
 /// So often in a stall time the watchdog looks whether anything moves.
 const LOOKS: u64 = 8;
 /// After so many steps without anybody in the queue the thread sleeps until somebody joins.
@@ -54,11 +56,8 @@ struct Inner {
     auto: Option<(AutoLimit, u32)>,
     /// Finds the limit.
     limit: Option<Finder>,
-    /// The limit and the quantum with which places may wait for their sessions.
-    anticipates: Option<(u32, Duration)>,
-    /// Since when so many queue that they may, ns, and who finds out whether more is done so. Nobody where fewer queue: if handing
-    /// on makes the queue short, it is the better way.
-    anticipation: Option<(u64, Option<Finder>)>,
+    /// Finds out whether places are to wait for their sessions, where they may.
+    anticipation: Option<Trial>,
     /// Lifts a limit that is set, and does not find itself.
     disk_bound: DiskBound,
 }
@@ -102,13 +101,12 @@ impl Watchdog {
         if begins_anew || auto != inner.auto {
             inner.auto = auto;
             inner.limit = config.auto.map(|AutoLimit { floor, ceiling }| {
-                Finder::new(AutoConfig { floor, ceiling, start: limit, ..AutoConfig::default() })
+                Finder::new(AutoConfig { floor, ceiling, start: limit, ..AutoConfig::default() }, SEED)
             });
         }
         let anticipates = config.anticipates().then_some((limit, config.quantum));
-        if begins_anew || anticipates != inner.anticipates {
-            inner.anticipates = anticipates;
-            inner.anticipation = None;
+        if begins_anew || anticipates != inner.anticipation.as_ref().map(Trial::of) {
+            inner.anticipation = anticipates.map(Trial::new);
         }
     }
 
@@ -208,20 +206,16 @@ impl Watchdog {
         lock(&self.inner).limit.as_mut()?.observe(metrics, (state.places(), state.queued()), now_ns)
     }
 
-    /// Whether places may wait for their sessions from now on.
-    pub(crate) fn anticipates(&self, metrics: &Metrics, state: State, now_ns: u64) -> bool {
-        let mut inner = lock(&self.inner);
-        let Some((_, quantum)) = inner.anticipates.filter(|_| anticipation::so_many_queue(state)) else {
-            inner.anticipation = None;
-            return false;
-        };
-        let (since_ns, finder) = inner.anticipation.get_or_insert((now_ns, None));
-        if now_ns.saturating_sub(*since_ns) < anticipation::QUEUED_NS {
-            return false;
+    /// Looks whether places are to wait for their sessions.
+    pub(crate) fn tries_to_wait(&self, metrics: &Metrics, state: State, now_ns: u64) {
+        if let Some(trial) = &mut lock(&self.inner).anticipation {
+            trial.observe(metrics, state, now_ns);
         }
-        let finder = finder.get_or_insert_with(|| Finder::new(anticipation::trials(quantum)));
-        finder.observe(metrics, (state.places(), state.queued()), now_ns);
-        finder.limit() == anticipation::WAIT
+    }
+
+    /// Whether they are, as was found when it looked last.
+    pub(crate) fn lets_wait(&self) -> bool {
+        lock(&self.inner).anticipation.as_ref().is_some_and(Trial::lets_wait)
     }
 }
 

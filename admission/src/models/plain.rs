@@ -257,7 +257,7 @@ impl Plain {
         } else if !request.first {
             self.debts.note(&mut owing, self.tau_ns);
         }
-        let (waiter, pass) = (Waiter { id, request: owing }, self.pass);
+        let (mut waiter, pass) = (Waiter { id, request: owing }, self.pass);
         let list = if request.first {
             &mut self.first
         } else {
@@ -269,7 +269,12 @@ impl Plain {
         };
         match end {
             End::Back => list.push_back(waiter),
-            End::Front => list.push_front(waiter),
+            End::Front => {
+                let head = list.front().filter(|_| !request.first);
+                let head_ns = head.map_or(u64::MAX, |head| head.request.queued_at_ns);
+                waiter.request.queued_at_ns = waiter.request.queued_at_ns.min(head_ns);
+                list.push_front(waiter);
+            }
         }
         (Joined::Queued, self.offer_free_places(request.queued_at_ns))
     }

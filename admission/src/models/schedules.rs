@@ -162,6 +162,7 @@ fn explore(scheduler: impl Scheduler + 'static) {
 #[test]
 fn random_schedules() {
     explore(RandomScheduler::new(iterations()));
+    assert!(ANTICIPATED.load(std::sync::atomic::Ordering::Relaxed) > 0, "no place ever waited");
 }
 
 #[test]

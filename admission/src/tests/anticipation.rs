@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::assert_drained;
 use super::tasks::{admission_with, is_in, poll};
-use crate::anticipation::{QUEUED_NS, WAIT, trials};
-use crate::auto::{Controller, Sample};
+use crate::anticipation::QUEUED_NS;
 use crate::{Admission, AutoLimit, Class, Config, Enter, Policy, Session};
 
 /// Longer than any test.
@@ -293,40 +292,4 @@ fn steps_try_both_ways() {
             assert!((0..2000).any(|_| waits() == wanted), "never {wanted}");
         }
     });
-}
-
-/// For so many seconds so much is done in 10 ms while places are handed on, and this share of it while they wait; the share of the time
-/// in which they do.
-fn tried_for(controller: &mut Controller, from: &mut Sample, seconds: u64, (all, share): (f64, f64)) -> f64 {
-    let (ticks, mut waited) = (100 * seconds, 0);
-    for _ in 0..ticks {
-        let waits = controller.limit() == WAIT;
-        waited += u64::from(waits);
-        let done = (all * if waits { share } else { 1.0 }) as u64;
-        from.now_ns += 10_000_000;
-        from.work += done;
-        from.places += done;
-        controller.observe(Sample { queued: 500, inside: 4, ..*from });
-    }
-    waited as f64 / ticks as f64
-}
-
-#[test]
-fn places_wait_only_where_more_is_done_so() {
-    let controller = || (Controller::new(trials(Duration::from_millis(5)), 1).unwrap(), Sample::default());
-    for all in [300.0, 10.0] {
-        for (share, least, most) in
-            [(1.3, 0.93, 1.0), (1.0, 0.9, 1.0), (0.9, 0.0, 0.2), (0.8, 0.0, 0.1), (0.3, 0.0, 0.02)]
-        {
-            let (mut controller, mut from) = controller();
-            let waited = tried_for(&mut controller, &mut from, 300, (all, share));
-            assert!((least..=most).contains(&waited), "{share} of {all}: {waited}");
-        }
-    }
-    let (mut controller, mut from) = controller();
-    tried_for(&mut controller, &mut from, 60, (300.0, 1.3));
-    let waited = tried_for(&mut controller, &mut from, 60, (300.0, 0.3));
-    assert!(waited < 0.1, "the clients are others now: {waited}");
-    let waited = tried_for(&mut controller, &mut from, 120, (300.0, 1.3));
-    assert!(waited > 0.5, "and are the first again: {waited}");
 }
