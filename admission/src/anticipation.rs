@@ -221,7 +221,7 @@ impl Session {
             let (settings, metrics) = (&self.admission.settings, &self.admission.metrics);
             self.turn.ends_outside(|| metrics.now_ns(), settings.quantum_ns());
             self.has_place(self.admission.core.state());
-            self.turn.deficit.runs(settings.quantum_ns());
+            self.turn.forced(|| metrics.now_ns(), settings.quantum_ns());
         }
         is_own
     }
