@@ -148,7 +148,7 @@ fn a_kept_place_is_seen_by_who_queues() {
 }
 
 /// An entry that is in the queue.
-fn queued<F: Future>(entry: F) -> Pin<Box<F>> {
+pub(super) fn queued<F: Future>(entry: F) -> Pin<Box<F>> {
     let mut entry = Box::pin(entry);
     assert!(entry.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     entry

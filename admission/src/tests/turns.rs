@@ -71,7 +71,8 @@ fn a_wait_for_a_disk_takes_nothing_from_a_turn() {
 /// A holder of locks has its place when it comes back: it is the next, and the time in the queue is none of its turn.
 #[test]
 fn who_finds_its_place_taken_in_its_turn_goes_on_with_it() {
-    const QUANTUM: Duration = Duration::from_millis(200);
+    const QUANTUM: Duration = Duration::from_secs(1);
+    const MORE_THAN_HALF: Duration = Duration::from_millis(600);
     let (admission, _others, second, mut session) = in_its_turn(QUANTUM);
     let [mut third, mut holder] = std::array::from_fn(|_| admission.session());
     let mut third = Box::pin(third.enter_async());
@@ -79,6 +80,7 @@ fn who_finds_its_place_taken_in_its_turn_goes_on_with_it() {
     holder.set_class(Class::First);
     let mut holder_enters = Box::pin(holder.enter_async());
     assert!(!is_in(holder_enters.as_mut()));
+    std::thread::sleep(MORE_THAN_HALF);
     session.exit();
     assert!(is_in(holder_enters.as_mut()));
     drop(holder_enters);
@@ -95,9 +97,31 @@ fn who_finds_its_place_taken_in_its_turn_goes_on_with_it() {
     session.exit();
     assert!(!is_in(third.as_mut()), "it is in its turn still");
     assert!(session.try_enter());
-    std::thread::sleep(QUANTUM);
+    std::thread::sleep(MORE_THAN_HALF);
     session.exit();
-    assert!(is_in(third.as_mut()), "it has no other one");
+    assert!(is_in(third.as_mut()), "it has no whole one");
+}
+
+/// Two would have it by turns of one statement each, before all others.
+#[test]
+fn with_one_place_who_finds_it_taken_waits_behind_the_others() {
+    let quantum = Duration::from_secs(3600);
+    let admission = admission_with(Config { thread_concurrency: 1, quantum, ..Config::default() });
+    let mut session = inside(&admission);
+    session.turn.loops_since(admission.metrics.now_ns());
+    let [mut third, mut holder] = std::array::from_fn(|_| admission.session());
+    let mut third = Box::pin(third.enter_async());
+    assert!(!is_in(third.as_mut()));
+    holder.set_class(Class::First);
+    let mut holder_enters = Box::pin(holder.enter_async());
+    assert!(!is_in(holder_enters.as_mut()));
+    session.exit();
+    assert!(is_in(holder_enters.as_mut()));
+    drop(holder_enters);
+    let mut comes_back = Box::pin(session.enter_async());
+    assert!(!is_in(comes_back.as_mut()));
+    holder.exit_for_good();
+    assert!(is_in(third.as_mut()) && !is_in(comes_back.as_mut()));
 }
 
 /// In its turn a session has come back from a wait, another has the place, and one more queues; it has left again. What its entry
