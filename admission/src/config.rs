@@ -26,8 +26,8 @@ pub enum Policy {
     /// A place goes to a woken thread only when that thread really runs; newcomers may take it first.
     Summon = 7,
     /// Round robin with a quantum. A session that comes back as soon as it has left keeps coming back at once
-    /// for a [`Config::quantum`]; then its place goes to the head of the queue, and itself to the tail. One that
-    /// was away for longer is a newcomer, as under [`Policy::Flifo`]. With a quantum of a millisecond or
+    /// for a [`Config::quantum`]; then its place goes to the head of the queue, and itself to the tail. One whose place is taken before that goes on
+    /// before those who queue for their turns. One that was away for longer is a newcomer, as under [`Policy::Flifo`]. With a quantum of a millisecond or
     /// longer, a thread that took far more of the processor than others' turns do, since a statement cannot be
     /// interrupted, and was not away for as long since, lets the queue pass so many times more (deficit round robin). A turn in
     /// which a wait for a disk gave the place up goes on past the limit, at most eight times of it, for what is left of its quantum. The default.

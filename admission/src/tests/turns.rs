@@ -68,6 +68,15 @@ fn a_wait_for_a_disk_takes_nothing_from_a_turn() {
     assert!(session.try_enter());
 }
 
+/// A holder of locks queues, and has the place of one that leaves.
+fn makes_way_for(session: &Session, holder: &mut Session) {
+    holder.set_class(Class::First);
+    let mut enters = Box::pin(holder.enter_async());
+    assert!(!is_in(enters.as_mut()));
+    session.exit();
+    assert!(is_in(enters.as_mut()));
+}
+
 /// A holder of locks has its place when it comes back: it is the next, and the time in the queue is none of its turn.
 #[test]
 fn who_finds_its_place_taken_in_its_turn_goes_on_with_it() {
@@ -77,13 +86,8 @@ fn who_finds_its_place_taken_in_its_turn_goes_on_with_it() {
     let [mut third, mut holder] = std::array::from_fn(|_| admission.session());
     let mut third = Box::pin(third.enter_async());
     assert!(!is_in(third.as_mut()));
-    holder.set_class(Class::First);
-    let mut holder_enters = Box::pin(holder.enter_async());
-    assert!(!is_in(holder_enters.as_mut()));
     std::thread::sleep(MORE_THAN_HALF);
-    session.exit();
-    assert!(is_in(holder_enters.as_mut()));
-    drop(holder_enters);
+    makes_way_for(&session, &mut holder);
     {
         let mut comes_back = Box::pin(session.enter_async());
         assert!(!is_in(comes_back.as_mut()));
@@ -112,12 +116,7 @@ fn with_one_place_who_finds_it_taken_waits_behind_the_others() {
     let [mut third, mut holder] = std::array::from_fn(|_| admission.session());
     let mut third = Box::pin(third.enter_async());
     assert!(!is_in(third.as_mut()));
-    holder.set_class(Class::First);
-    let mut holder_enters = Box::pin(holder.enter_async());
-    assert!(!is_in(holder_enters.as_mut()));
-    session.exit();
-    assert!(is_in(holder_enters.as_mut()));
-    drop(holder_enters);
+    makes_way_for(&session, &mut holder);
     let mut comes_back = Box::pin(session.enter_async());
     assert!(!is_in(comes_back.as_mut()));
     holder.exit_for_good();
