@@ -37,6 +37,17 @@ fn any_config() -> Config {
     }
 }
 
+/// One with which places wait for their sessions in many schedules; with any, they do in one of some thousand.
+fn config_that_waits() -> Config {
+    Config {
+        policy: Policy::Quantum,
+        thread_concurrency: 1 + any(2),
+        anticipate: true,
+        quantum: Duration::from_nanos(2000),
+        ..any_config()
+    }
+}
+
 /// What happens while a statement runs.
 fn statement(session: &Session) -> Result<(), Refused> {
     if any(2) == 0 {
@@ -101,7 +112,7 @@ fn task_of(mut session: Session, tenant: Tenant) {
 }
 
 /// Kills, reconfigures, and is the watchdog.
-fn boss(admission: &Arc<Admission>, victims: &Mutex<Vec<Canceller>>) {
+fn boss(admission: &Arc<Admission>, victims: &Mutex<Vec<Canceller>>, config: fn() -> Config) {
     for _ in 0..8 {
         let clock = &admission.metrics.clock_ns;
         let now_ns = clock.fetch_add(2, std::sync::atomic::Ordering::Relaxed) + 2;
@@ -113,7 +124,7 @@ fn boss(admission: &Arc<Admission>, victims: &Mutex<Vec<Canceller>>) {
                 };
                 victim.cancel();
             }
-            1 => admission.reconfigure(any_config()).unwrap(),
+            1 => admission.reconfigure(config()).unwrap(),
             2 => admission.set_thread_concurrency(any(4)).unwrap(),
             3 => admission.wake(admission.core.break_stall(now_ns)),
             _ => admission.step(admission.metrics.instant_of(now_ns).unwrap()),
@@ -121,8 +132,8 @@ fn boss(admission: &Arc<Admission>, victims: &Mutex<Vec<Canceller>>) {
     }
 }
 
-fn everything() {
-    let admission = Admission::new(any_config()).unwrap();
+fn everything(config: fn() -> Config) {
+    let admission = Admission::new(config()).unwrap();
     let tenant = admission.tenant(2.5).unwrap();
     let victims = Arc::new(Mutex::new(vec![]));
     let mut threads = vec![];
@@ -136,7 +147,7 @@ fn everything() {
     }
     for _ in 0..2 {
         let (admission, victims) = (Arc::clone(&admission), Arc::clone(&victims));
-        threads.push(thread::spawn(move || boss(&admission, &victims)));
+        threads.push(thread::spawn(move || boss(&admission, &victims, config)));
     }
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     let end = admission.snapshot();
@@ -153,21 +164,28 @@ fn iterations() -> usize {
     std::env::var("FLIFO_MODEL_ITERATIONS").map_or(2000, |n| n.parse().expect("a number of schedules"))
 }
 
-fn explore(scheduler: impl Scheduler + 'static) {
-    let mut config = shuttle::Config::new();
-    config.stack_size = 1 << 17;
-    Runner::new(scheduler, config).run(everything);
+fn explore(scheduler: impl Scheduler + 'static, config: fn() -> Config) {
+    let mut shuttle = shuttle::Config::new();
+    shuttle.stack_size = 1 << 17;
+    Runner::new(scheduler, shuttle).run(move || everything(config));
 }
 
 #[test]
 fn random_schedules() {
-    explore(RandomScheduler::new(iterations()));
+    explore(RandomScheduler::new(iterations()), any_config);
+}
+
+#[test]
+fn random_schedules_in_which_places_wait() {
+    explore(RandomScheduler::new(iterations()), config_that_waits);
     assert!(ANTICIPATED.load(std::sync::atomic::Ordering::Relaxed) > 0, "no place ever waited");
 }
 
 #[test]
 fn adversarial_schedules() {
     for depth in [2, 3, 5] {
-        explore(PctScheduler::new(depth, iterations() / 3));
+        for config in [any_config, config_that_waits] {
+            explore(PctScheduler::new(depth, iterations() / 3), config);
+        }
     }
 }
