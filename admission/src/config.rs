@@ -209,7 +209,7 @@ pub struct Config {
     pub disk_bound_percent: u32,
     /// Whether a place may wait for its session, which left within its turn and is about to be back ([`Policy::Quantum`]), although others
     /// queue: at least eight for each place, for 50 ms. [`crate::Admission::step`] finds out by trials whether more is done so, and takes the
-    /// places of those who are still away when their turns are over. With clients on the same machine more is done so, with such that are
+    /// places of those who are still away when their turns are over, or after a quantum. With clients on the same machine more is done so, with such that are
     /// far away or think it is not. Not without a limit, nor with [`Config::auto`].
     pub anticipate: bool,
     /// When so many sessions wait for row locks, others than those of [`crate::Class::First`] get as many

@@ -194,6 +194,18 @@ impl Core {
         self.take_any_kept(caller)
     }
 
+    /// Enters past the limit, while nobody waits and fewer than `places` are out; the word as it is then. Not in congestion.
+    pub(crate) fn try_enter_below(&self, places: u32) -> Option<State> {
+        let mut old = self.state();
+        while old.queued() == 0 && old.places() < places && !old.congested() {
+            match self.swap(old, old.entered()) {
+                Ok(new) => return Some(new),
+                Err(seen) => old = seen,
+            }
+        }
+        None
+    }
+
     /// Joins the queue, or enters after all if a place became free meanwhile. The caller has prepared the
     /// node's parker, and parks when it is queued.
     ///

@@ -4,7 +4,7 @@
 //! rest it pays in the queue ([`crate::debts`]). What it took up to an exit at which nobody waits is forgotten.
 //!
 //! The clock is read when a turn begins and when it ends or pauses, not at each exit within it: such a turn is over, whatever it takes
-//! outside, once it has been away for a quantum ([`crate::turn`]), so no more than that is charged of its own work.
+//! outside, once it has been away for as long ([`crate::turn`]), so no more than that is charged of its own work.
 //!
 //! Turns are timed where the quantum is a millisecond or longer: for shorter ones that would cost too much, and who sets one has short
 //! statements in mind, or takes tickets within them. Nothing is known of sessions that go from thread to thread, as tasks do and
@@ -16,7 +16,7 @@ use crate::cpu_time::CpuTime;
 
 /// Turns are timed under quanta of this length or longer, ns: reading a thread's clock twice takes 0.7 us.
 pub(crate) const TIMED_NS_MIN: u64 = 1_000_000;
-/// Nobody owes for as little as this, ns, nor for two quanta, of which no turn is longer: some turns take longer than others by
+/// Nobody owes for as little as this, ns, nor for four quanta, of which no turn is longer: some turns take longer than others by
 /// chance, and a virtual processor that is taken away runs on by its own clock.
 pub(crate) const FREE_NS: u64 = 10_000_000;
 

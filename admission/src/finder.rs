@@ -30,6 +30,11 @@ impl Finder {
         self.controller.limit()
     }
 
+    /// Whether two are compared now.
+    pub(crate) fn is_comparing(&self) -> bool {
+        self.controller.is_comparing()
+    }
+
     /// Whether it need not be told anything until somebody queues.
     pub(crate) fn may_rest(&self) -> bool {
         self.controller.may_rest()

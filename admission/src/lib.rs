@@ -180,6 +180,8 @@ mod delay;
 mod disk_bound;
 mod finder;
 mod futex_hash;
+mod idle;
+mod in_turn;
 mod kept;
 mod lending;
 mod metrics;

@@ -147,6 +147,23 @@ impl Session {
         is_in
     }
 
+    /// As [`Session::try_enter`], but as long as nobody queues also past the limit, while fewer than `places` are held: for one that
+    /// needs nothing that those inside hold, such as a short read. Exits repay the overshoot before the next of the queue is let in.
+    pub fn try_enter_below(&self, places: u32) -> bool {
+        if self.try_enter() {
+            return true;
+        }
+        // A wait's end brings its place, or a call on this session does.
+        if self.place.get() != Held::No {
+            return false;
+        }
+        let Some(state) = self.admission.core.try_enter_below(places) else { return false };
+        add(&self.counters.entered_past_limit, 1);
+        add(&self.counters.entered_by_force, 1);
+        self.has_place(state);
+        true
+    }
+
     /// Enters whatever the limit says; exits repay the overshoot. For one that those inside wait for, such as
     /// the holder of a row lock: if it queued behind them, nobody would ever leave.
     pub fn enter_past_limit(&self) {
@@ -337,43 +354,6 @@ impl Session {
         true
     }
 
-    /// It entered as a newcomer; `state` is the word as it is then.
-    #[inline]
-    pub(crate) fn has_overtaken(&self, state: State) {
-        if others_wait_by_turns(state) {
-            if self.class.get() == Class::Normal && !self.turn.loops() {
-                self.admission.overtaking.used();
-            }
-            self.turn.overtook(self.admission.settings.quantum_ns());
-        }
-    }
-
-    /// It came in through the queue, or past the limit; `state` is the word as it is then.
-    #[inline]
-    pub(crate) fn is_timed_if_others_wait(&self, state: State) {
-        if others_wait_by_turns(state) {
-            let now_ns = || self.admission.metrics.now_ns();
-            self.turn.forced(now_ns, self.admission.settings.quantum_ns());
-        }
-    }
-
-    /// What the gate must know of it.
-    #[inline]
-    pub(crate) fn caller(&self) -> Caller {
-        let seen = self.last_seen.get();
-        // What it saw last may be old; then it overtakes once where it should not have.
-        let fresh = !others_wait_by_turns(seen) || self.may_overtake();
-        Caller { fresh, first: self.class.get() == Class::First }
-    }
-
-    #[cold]
-    pub(crate) fn may_overtake(&self) -> bool {
-        let now_ns = || self.admission.metrics.now_ns();
-        let is_first = self.class.get() == Class::First;
-        self.turn.may_overtake(now_ns, self.admission.settings.quantum_ns(), !is_first)
-            && (self.turn.loops() || is_first || self.admission.overtaking.is_allowed())
-    }
-
     /// It has one of the places that T counts; `state` is the word as it is then.
     #[inline]
     pub(crate) fn has_place(&self, state: State) {
@@ -461,7 +441,7 @@ impl Session {
     fn keep(&self) -> Option<State> {
         let in_turn = || {
             let (settings, metrics) = (&self.admission.settings, &self.admission.metrics);
-            self.turn.leaves_within(|| metrics.now_ns(), settings.quantum_ns())
+            self.turn.comes_back(|| metrics.now_ns(), settings.quantum_ns())
         };
         self.admission.core.keep(self.slot.get(), self.class.get() == Class::First, in_turn)
     }
@@ -511,12 +491,6 @@ impl Session {
             _ => self.has_left(state),
         }
         admission.wake_at(wake, now_ns);
-    }
-
-    /// It will not be back within its turn: when it comes, it queues, or is a newcomer.
-    #[cold]
-    pub(crate) fn end_turn(&self) {
-        self.turn.end(self.admission.metrics.now_ns());
     }
 
     /// Free places go to those who wait. Its exit may have left its own free for it to come back, within its turn: one that
@@ -570,12 +544,6 @@ impl Session {
             add(&self.counters.entered_by_ticket, u64::from(used));
         }
     }
-}
-
-/// Whether others wait, and who may overtake them depends on its turn.
-#[inline]
-pub(crate) fn others_wait_by_turns(state: State) -> bool {
-    state.queued() != 0 && state.policy() == Policy::Quantum
 }
 
 /// The processor that this thread runs on. A model checker has none: each session is given one.

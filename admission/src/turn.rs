@@ -13,6 +13,9 @@
 //! and goes on with what is left of the turn: the time in the queue is none of it. Else a turn that is cut short costs the wait for a whole one, and
 //! a transaction that has many statements comes to wait many times.
 //!
+//! Within a transaction a turn goes on until that is over, for up to four quanta: one that is cut in two waits for two turns. Only
+//! a turn that was queued for in order. One that never ends its transaction has four times the time of others so, and no more.
+//!
 //! Where many queue its place may wait for it instead, until it is back: [`crate::anticipation`].
 //!
 //! A session that was away for a quantum or longer, with its client or at its own work, is a newcomer: it
@@ -26,6 +29,9 @@
 use std::cell::Cell;
 
 use crate::deficit::{Deficit, FREE_NS};
+
+/// A turn within a transaction is up to so many quanta long, and no longer: others shall not wait for one that never commits.
+pub(crate) const TRANSACTION_QUANTA: u64 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -43,6 +49,8 @@ pub(crate) struct Turn {
     phase: Cell<Phase>,
     /// It came back sooner than a quantum after its last turn.
     loops: Cell<bool>,
+    /// It is within a transaction.
+    in_transaction: Cell<bool>,
     /// It gave its place up for a disk, and found it taken when it came back, in this turn.
     made_way: Cell<bool>,
     /// Its turn came by queueing in order.
@@ -60,11 +68,26 @@ impl Turn {
         Turn {
             phase: Cell::new(Phase::Waits),
             loops: Cell::new(false),
+            in_transaction: Cell::new(false),
             made_way: Cell::new(false),
             in_order: Cell::new(false),
             left_ns: Cell::new(0),
             asked_ns: Cell::new(0),
             deficit: Deficit::new(),
+        }
+    }
+
+    /// Whether it is within a transaction from now on.
+    pub(crate) fn set_in_transaction(&self, in_transaction: bool) {
+        self.in_transaction.set(in_transaction);
+    }
+
+    /// How long its turn is, ns, if it has as much to do. Who overtook the queue has no longer one.
+    fn length_ns(&self, quantum_ns: u64) -> u64 {
+        if self.in_transaction.get() && self.in_order.get() {
+            quantum_ns.saturating_mul(TRANSACTION_QUANTA)
+        } else {
+            quantum_ns
         }
     }
 
@@ -97,19 +120,21 @@ impl Turn {
     /// When its turn ends, ns; 0 if it is in none.
     pub(crate) fn ends_ns(&self, quantum_ns: u64) -> u64 {
         match self.phase.get() {
-            Phase::In(since_ns) => since_ns.saturating_add(quantum_ns),
+            Phase::In(since_ns) => since_ns.saturating_add(self.length_ns(quantum_ns)),
             Phase::Waits | Phase::Away(_) => 0,
         }
     }
 
-    /// It left within its turn, and is back: if it was away for a quantum, the turn was over when it left. Only for one that is timed is the
-    /// clock read for that: what its thread did outside is not to be charged.
+    /// It left within its turn, and is back: if it was away for as long as a turn is, that was over when it left. Only for one that is timed is the
+    /// clock read for that, since what its thread did outside is not to be charged, and for one that only its transaction lets go on.
     pub(crate) fn ends_outside(&self, now_ns: impl Fn() -> u64, quantum_ns: u64) {
-        let left_ns = self.left_ns.get();
-        if matches!(self.phase.get(), Phase::In(_))
-            && self.deficit.is_timed()
-            && now_ns().saturating_sub(left_ns) >= quantum_ns
-        {
+        let Phase::In(since_ns) = self.phase.get() else { return };
+        if !self.deficit.is_timed() && (self.loops.get() || !self.loops()) {
+            return;
+        }
+        // It may have left when nobody waited.
+        let left_ns = self.left_ns.get().max(since_ns);
+        if now_ns().saturating_sub(left_ns) >= self.length_ns(quantum_ns) {
             self.deficit.stops(quantum_ns);
             self.deficit.leaves();
             self.phase.set(Phase::Away(left_ns));
@@ -137,10 +162,11 @@ impl Turn {
         self.deficit.runs(quantum_ns);
     }
 
-    /// Whether it is known to come back at once: then it overtakes within its turn, and not as a newcomer.
+    /// Whether it is known to come back at once: then it overtakes within its turn, and not as a newcomer. So is one
+    /// that queued in order for its turn and is within a transaction, however long it was away before.
     #[inline]
     pub(crate) fn loops(&self) -> bool {
-        self.loops.get()
+        self.loops.get() || self.in_transaction.get() && self.in_order.get() && self.is_begun()
     }
 
     /// As if it were known to come back at once, and had come in through the queue.
@@ -183,27 +209,32 @@ impl Turn {
         };
         let owed_ns = self.deficit.owed_ns().saturating_sub(away_ns);
         let most_ns = owed_ns.max(self.deficit.turn_ns());
-        if most_ns > FREE_NS.max(quantum_ns.saturating_mul(2)) { owed_ns } else { 0 }
+        if most_ns > FREE_NS.max(quantum_ns.saturating_mul(TRANSACTION_QUANTA)) { owed_ns } else { 0 }
     }
 
-    /// It leaves while others wait: whether it comes back within its turn.
+    /// It leaves while others wait: whether it comes back at once, and within its turn. A turn that does not go on then is ended.
     pub(crate) fn leave(&self, now_ns: u64, quantum_ns: u64) -> bool {
-        let comes_back = self.leaves_within(|| now_ns, quantum_ns);
-        if !comes_back {
+        let goes_on = self.leaves_within(|| now_ns, quantum_ns);
+        if !goes_on {
             self.end(now_ns);
         }
-        comes_back
+        goes_on && self.loops.get()
     }
 
-    /// It leaves while others wait: as [`Turn::leave`], but its turn is not ended.
+    /// As [`Turn::leave`], but no turn is ended.
+    pub(crate) fn comes_back(&self, now_ns: impl FnOnce() -> u64, quantum_ns: u64) -> bool {
+        self.loops.get() && self.leaves_within(now_ns, quantum_ns)
+    }
+
+    /// It leaves while others wait: whether its turn goes on, at once or, within a transaction, when it is back.
     pub(crate) fn leaves_within(&self, now_ns: impl FnOnce() -> u64, quantum_ns: u64) -> bool {
         let Phase::In(since_ns) = self.phase.get() else { return false };
-        if !self.loops.get() {
+        if !self.loops() {
             return false;
         }
         let now_ns = now_ns();
         self.left_ns.set(now_ns);
-        now_ns.saturating_sub(since_ns) < quantum_ns
+        now_ns.saturating_sub(since_ns) < self.length_ns(quantum_ns)
     }
 
     /// It leaves, and its turn is over, whatever is left of it.
@@ -242,8 +273,8 @@ impl Turn {
     /// Whether its turn goes on: it comes back at once, and the quantum is not over. Unlike [`Turn::may_overtake`] this looks at the
     /// clock: a turn that nobody waited for has no end.
     pub(crate) fn is_on(&self, now_ns: u64, quantum_ns: u64) -> bool {
-        self.loops.get()
-            && matches!(self.phase.get(), Phase::In(since_ns) if now_ns.saturating_sub(since_ns) < quantum_ns)
+        let is_on = |since_ns| now_ns.saturating_sub(since_ns) < self.length_ns(quantum_ns);
+        self.loops() && matches!(self.phase.get(), Phase::In(since_ns) if is_on(since_ns))
     }
 
     /// The rest of its turn is lost, and it overtakes nobody.
@@ -390,6 +421,49 @@ mod tests {
         assert!(!turn.goes_on(5001, QUANTUM_NS), "a newcomer");
         turn.end(5010);
         assert!(!turn.pause(50), "it is in none");
+    }
+
+    /// Its client may think, so others have its place meanwhile.
+    #[test]
+    fn within_a_transaction_a_turn_goes_on_for_longer_and_for_those_who_were_away_before() {
+        let turn = Turn::new();
+        turn.begin(0, true);
+        turn.set_in_transaction(true);
+        assert!(!turn.leave(50, QUANTUM_NS), "it may be away for long");
+        assert!(turn.is_begun() && turn.leaves_within(|| 60, QUANTUM_NS));
+        assert!(!turn.comes_back(|| 60, QUANTUM_NS), "nor does it keep the place");
+        let length_ns = TRANSACTION_QUANTA * QUANTUM_NS;
+        assert!(turn.goes_on(length_ns - 1, QUANTUM_NS) && !turn.goes_on(length_ns, QUANTUM_NS));
+        turn.set_in_transaction(false);
+        assert!(!turn.leave(70, QUANTUM_NS) && !turn.is_begun());
+        turn.begin(200, true);
+        turn.loops.set(true);
+        turn.set_in_transaction(true);
+        assert!(turn.leave(199 + length_ns, QUANTUM_NS) && !turn.leave(200 + length_ns, QUANTUM_NS));
+        for (in_order, goes_on) in [(true, true), (false, false)] {
+            turn.end(2000);
+            turn.begin(3000, in_order);
+            turn.set_in_transaction(true);
+            assert_eq!(turn.leaves_within(|| 3001 + QUANTUM_NS, QUANTUM_NS), goes_on);
+        }
+        // One that overtook for its first statement has not had it.
+        assert!(!turn.leave(3001 + QUANTUM_NS, QUANTUM_NS));
+        turn.begin(4000, true);
+        assert!(turn.goes_on(4001 + QUANTUM_NS, QUANTUM_NS));
+    }
+
+    /// Else it would overtake in the turn of a transaction that was left long ago.
+    #[test]
+    fn who_was_away_for_a_whole_turn_within_a_transaction_is_a_newcomer() {
+        let length_ns = TRANSACTION_QUANTA * QUANTUM_NS;
+        for (away_ns, goes_on) in [(length_ns - 1, true), (length_ns, false)] {
+            let turn = Turn::new();
+            turn.begin(0, true);
+            turn.set_in_transaction(true);
+            assert!(!turn.leave(10, QUANTUM_NS));
+            assert!(turn.may_overtake(|| 10 + away_ns, QUANTUM_NS, true));
+            assert_eq!((turn.loops(), turn.is_begun()), (goes_on, goes_on));
+        }
     }
 
     #[test]

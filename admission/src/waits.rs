@@ -2,8 +2,9 @@
 
 use std::cell::Cell;
 
+use crate::in_turn::others_wait_by_turns;
 use crate::metrics::add;
-use crate::session::{Held, Session, others_wait_by_turns};
+use crate::session::{Held, Session};
 use crate::sync::Ordering;
 use crate::{Class, Refused, WaitKind};
 
@@ -208,7 +209,7 @@ impl Session {
     #[cold]
     pub(crate) fn goes_on_past_limit(&self) -> bool {
         const TIMES_THE_LIMIT: u32 = 8;
-        let (core, settings) = (&self.admission.core, &self.admission.settings);
+        let core = &self.admission.core;
         let state = core.state();
         let goes_on = self.turn.made_way()
             && others_wait_by_turns(state)
@@ -216,7 +217,7 @@ impl Session {
             && state.places() < TIMES_THE_LIMIT * state.limit()
             && (self.class() == Class::First || !core.first_waits())
             && self.may_overtake()
-            && self.turn.is_on(self.admission.metrics.now_ns(), settings.quantum_ns());
+            && self.turn.is_on(self.admission.metrics.now_ns(), self.admission.settings.quantum_ns());
         if goes_on {
             add(&self.counters.entered_past_limit, 1);
             self.force_entry(self.admission.settings.tickets());

@@ -15,6 +15,7 @@ use crate::core::Core;
 use crate::disk_bound::DiskBound;
 use crate::finder::Finder;
 use crate::futex_hash;
+use crate::idle::Idle;
 use crate::metrics::Metrics;
 use crate::state::State;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
@@ -209,7 +210,7 @@ impl Watchdog {
     /// Looks whether places are to wait for their sessions.
     pub(crate) fn tries_to_wait(&self, metrics: &Metrics, state: State, now_ns: u64) {
         if let Some(trial) = &mut lock(&self.inner).anticipation {
-            trial.observe(metrics, state, now_ns);
+            trial.observe(metrics, state, now_ns, Idle::now);
         }
     }
 

@@ -57,6 +57,7 @@
  *   where it holds nothing that others wait for (a sleep outside of a transaction) flifo_wait_end_may_queue.
  * - A transaction that holds locks: flifo_set_class(session, FLIFO_CLASS_FIRST) from its first lock on,
  *   FLIFO_CLASS_NORMAL after commit or rollback. With lock_waiters_max this keeps a hot row's queue short.
+ * - Any transaction: flifo_set_in_transaction where it begins and where it ends, so that its turn is not over before.
  * - System variables: flifo_admission_config, change a field, flifo_reconfigure; flifo_policy_parse and
  *   flifo_policy_name for the policy's. flifo_last_error() is the text for the user when a value is refused.
  * - Status variables: flifo_snapshot once for each SHOW STATUS, into a struct on the stack; flifo_status_text
@@ -767,6 +768,14 @@ flifo_status_t flifo_enter_until(flifo_session_t session,
 flifo_status_t flifo_try_enter(flifo_session_t session);
 
 /**
+ * As `flifo_try_enter`, but as long as nobody queues also past the limit, while fewer than `places` are held: for one
+ * that needs nothing that those inside hold, such as a short read. Exits repay the overshoot before the next of the queue is
+ * let in.
+ */
+flifo_status_t flifo_try_enter_below(flifo_session_t session,
+                                     uint32_t places);
+
+/**
  * Enters whatever the limit says; exits repay the overshoot. For a session that those inside wait for, such as
  * the holder of a row lock: if it queued behind them, nobody would ever leave.
  */
@@ -839,6 +848,16 @@ flifo_status_t flifo_wait_end_may_queue(flifo_session_t session,
  */
 flifo_status_t flifo_set_class(flifo_session_t session,
                                int class_);
+
+/**
+ * Says whether the session is within a transaction, one that has begun and is not over. Under `FLIFO_POLICY_QUANTUM` its turn
+ * then goes on until the transaction is over, for up to four quanta: one that is cut in two waits for two
+ * turns. Whoever never ends one has up to four times the time of others.
+ *
+ * `in_transaction`: 0 if not.
+ */
+flifo_status_t flifo_set_in_transaction(flifo_session_t session,
+                                        int in_transaction);
 
 /**
  * Says whether the session's place may be lent while its thread sleeps inside (`flifo_lend_place`); at first it may not.

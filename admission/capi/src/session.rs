@@ -136,6 +136,14 @@ pub extern "C" fn flifo_try_enter(session: flifo_session_t) -> flifo_status_t {
     enter(session, |guest| flifo_status_t::if_not(guest.session.try_enter(), FLIFO_NO_PLACE))
 }
 
+/// As `flifo_try_enter`, but as long as nobody queues also past the limit, while fewer than `places` are held: for one
+/// that needs nothing that those inside hold, such as a short read. Exits repay the overshoot before the next of the queue is
+/// let in.
+#[unsafe(no_mangle)]
+pub extern "C" fn flifo_try_enter_below(session: flifo_session_t, places: u32) -> flifo_status_t {
+    enter(session, |guest| flifo_status_t::if_not(guest.session.try_enter_below(places), FLIFO_NO_PLACE))
+}
+
 /// Enters whatever the limit says; exits repay the overshoot. For a session that those inside wait for, such as
 /// the holder of a row lock: if it queued behind them, nobody would ever leave.
 #[unsafe(no_mangle)]
@@ -257,6 +265,22 @@ pub extern "C" fn flifo_set_class(session: flifo_session_t, class_: c_int) -> fl
             FLIFO_OK
         }
         Err(failure) => failure,
+    })
+}
+
+/// Says whether the session is within a transaction, one that has begun and is not over. Under `FLIFO_POLICY_QUANTUM` its turn
+/// then goes on until the transaction is over, for up to four quanta: one that is cut in two waits for two
+/// turns. Whoever never ends one has up to four times the time of others.
+///
+/// `in_transaction`: 0 if not.
+#[unsafe(no_mangle)]
+pub extern "C" fn flifo_set_in_transaction(
+    session: flifo_session_t,
+    in_transaction: c_int,
+) -> flifo_status_t {
+    call(session, false, |guest| {
+        guest.session.set_in_transaction(in_transaction != 0);
+        FLIFO_OK
     })
 }
 

@@ -228,6 +228,8 @@ static void dead_handles(void)
   GIVES(FLIFO_DEAD_HANDLE, flifo_wait_end(session, FLIFO_WAIT_DISK));
   GIVES(FLIFO_DEAD_HANDLE, flifo_wait_end_may_queue(session, FLIFO_WAIT_DISK));
   GIVES(FLIFO_DEAD_HANDLE, flifo_set_class(session, FLIFO_CLASS_FIRST));
+  GIVES(FLIFO_DEAD_HANDLE, flifo_set_in_transaction(session, 1));
+  GIVES(FLIFO_DEAD_HANDLE, flifo_try_enter_below(session, 9));
   GIVES(FLIFO_DEAD_HANDLE, flifo_forget_cancel(session));
   GIVES(FLIFO_DEAD_HANDLE, flifo_session_free(session));
   GIVES(FLIFO_OK, flifo_enter(next)); /* The place of the freed one was given back. */
@@ -293,6 +295,8 @@ static void two_threads(void)
   GIVES(FLIFO_IN_USE, flifo_is_inside(queued));
   GIVES(FLIFO_IN_USE, flifo_wait_begin(queued, FLIFO_WAIT_USER));
   GIVES(FLIFO_IN_USE, flifo_set_class(queued, FLIFO_CLASS_FIRST));
+  GIVES(FLIFO_IN_USE, flifo_set_in_transaction(queued, 1));
+  GIVES(FLIFO_IN_USE, flifo_try_enter_below(queued, 9));
   GIVES(FLIFO_OK, flifo_admission_config(admission, &config, sizeof config));
   config.queue_limit = 1;
   GIVES(FLIFO_OK, flifo_reconfigure(admission, &config));

@@ -138,7 +138,9 @@ static void *work(void *argument)
       must(flifo_wait_end_may_queue(mine, FLIFO_WAIT_ROW_LOCK), "wait_end_may_queue");
     }
     must(flifo_set_class(mine, n % 2 ? FLIFO_CLASS_FIRST : FLIFO_CLASS_NORMAL), "set_class");
+    must(flifo_set_in_transaction(mine, n % 5), "set_in_transaction");
     must(flifo_exit(mine), "exit");
+    if (flifo_try_enter_below(mine, 4) == FLIFO_OK) must(flifo_exit(mine), "exit of one past the limit");
     one_shared((int)(random >> 16) % SHARED, random >> 8);
   }
   return NULL;

@@ -226,6 +226,11 @@ impl Controller {
         self.limit <= self.held && self.last.is_some_and(|last| last.queued == 0)
     }
 
+    /// Whether two limits are compared now.
+    pub(crate) fn is_comparing(&self) -> bool {
+        self.trial.is_some()
+    }
+
     /// Whether the search is over. A settled limit is still watched, and probed now and then.
     pub fn is_settled(&self) -> bool {
         self.search.is_settled()

@@ -421,6 +421,12 @@ impl Plain {
         self.places += 1;
     }
 
+    pub(super) fn enter_below(&mut self, places: u32) -> bool {
+        let enters = self.queued() == 0 && self.places < places && !self.congested;
+        self.places += u32::from(enters);
+        enters
+    }
+
     pub(super) fn may_stay(&self) -> bool {
         self.queued() == 0 && self.places <= self.limit
     }

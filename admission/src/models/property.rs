@@ -25,6 +25,7 @@ enum Step {
     Enter { who: usize, patience_ns: u64, turn_ns: u64 },
     ReturnFromWait { who: usize },
     Force { who: usize },
+    EnterBelow { who: usize, places: u32 },
     Run { who: usize },
     Exit { who: usize, lease_over: bool, may_keep: bool },
     MayStay,
@@ -73,6 +74,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(who, patience_ns, turn_ns)| Step::Enter { who, patience_ns, turn_ns }),
         1 => who().prop_map(|who| Step::ReturnFromWait { who }),
         1 => who().prop_map(|who| Step::Force { who }),
+        2 => (who(), 0..8u32).prop_map(|(who, places)| Step::EnterBelow { who, places }),
         10 => who().prop_map(|who| Step::Run { who }),
         10 => (who(), any::<bool>(), any::<bool>())
             .prop_map(|(who, lease_over, may_keep)| Step::Exit { who, lease_over, may_keep }),
@@ -189,6 +191,14 @@ impl World {
                 self.core.enter_by_force();
                 self.plain.force();
                 self.clients[id].at = Where::Inside;
+            }
+            Step::EnterBelow { who, places } => {
+                let Some(id) = self.find_at(who, Where::Outside) else { return Ok(()) };
+                let enters = self.core.try_enter_below(places).is_some();
+                prop_assert_eq!(enters, self.plain.enter_below(places));
+                if enters {
+                    self.is_inside(id);
+                }
             }
             Step::Run { who } => {
                 let told = |client: &Client| matches!(client.at, Where::Told(_));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::assert_drained;
 use super::tasks::{admission_with, is_in, poll};
-use crate::anticipation::QUEUED_NS;
+use crate::anticipation::{QUEUED_NS, SHORT_NS};
 use crate::{Admission, AutoLimit, Class, Config, Enter, Policy, Session};
 
 /// Longer than any test.
@@ -94,6 +94,13 @@ fn a_place_that_has_waited_for_a_quantum_is_taken() {
     });
     let quantum_ns = QUANTUM.as_nanos() as u64;
     is_taken_by(|admission, _| admission.anticipate(|| true, admission.metrics.now_ns() + quantum_ns));
+    // Its turn may be longer, but it may never come back.
+    is_taken_by(|admission, session| {
+        assert!(session.try_enter());
+        session.set_in_transaction(true);
+        session.exit();
+        admission.anticipate(|| true, admission.metrics.now_ns() + quantum_ns);
+    });
 }
 
 #[test]
@@ -132,8 +139,8 @@ fn a_place_that_waits_is_not_lent() {
 }
 
 /// What the exit of one in its turn does where nothing is anticipated, with one place: it goes to the next.
-fn is_handed_on(queued: usize, before: impl FnOnce(&Arc<Admission>, &Session)) {
-    before_a_queue(queued, |admission, session, queue| {
+fn is_handed_on(before: impl FnOnce(&Arc<Admission>, &Session)) {
+    before_a_queue(MANY, |admission, session, queue| {
         before(admission, &session);
         session.exit();
         assert!(is_in(queue[0].as_mut()));
@@ -142,11 +149,10 @@ fn is_handed_on(queued: usize, before: impl FnOnce(&Arc<Admission>, &Session)) {
 }
 
 #[test]
-fn only_in_its_turn_before_a_long_queue_a_place_waits() {
-    is_handed_on(MANY - 1, |_, _| ());
-    is_handed_on(MANY, |admission, _| admission.anticipate(|| false, 0));
-    is_handed_on(MANY, |_, session| session.turn.forfeit());
-    is_handed_on(MANY, |_, session| session.end_turn());
+fn only_in_its_turn_a_place_waits() {
+    is_handed_on(|admission, _| admission.anticipate(|| false, 0));
+    is_handed_on(|_, session| session.turn.forfeit());
+    is_handed_on(|_, session| session.end_turn());
 }
 
 #[test]
@@ -239,7 +245,6 @@ fn steps_let_places_wait_where_the_configuration_does() {
     assert!(!waits(Config { auto: Some(AutoLimit { floor: 1, ceiling: 1 }), ..config() }));
 }
 
-/// Handing on may be why, and is the better way then.
 #[test]
 fn where_the_queue_is_short_again_no_place_waits() {
     before_a_queue(MANY, |admission, session, queue| {
@@ -249,7 +254,10 @@ fn where_the_queue_is_short_again_no_place_waits() {
         assert!(admission.anticipation.is_on());
         session.exit();
         queue.pop();
-        admission.step(now + Duration::from_nanos(QUEUED_NS));
+        let is_short = now + Duration::from_nanos(QUEUED_NS);
+        admission.step(is_short);
+        assert!(!is_in(queue[0].as_mut()), "it may be a moment's");
+        admission.step(is_short + Duration::from_nanos(SHORT_NS));
         assert!(is_in(queue[0].as_mut()) && !admission.anticipation.is_on());
     });
 }

@@ -305,6 +305,25 @@ fn one_that_waits_again_and_again_past_the_limit_hides_no_stall() {
     assert!(is_in(entry.as_mut()));
 }
 
+#[test]
+fn reads_come_in_past_the_limit_up_to_so_many_while_nobody_queues() {
+    let admission = admission(Policy::Quantum, 1);
+    let holder = inside(&admission);
+    let [reads, more, mut writes] = std::array::from_fn(|_| admission.session());
+    assert!(!reads.try_enter_below(1));
+    assert!(reads.try_enter_below(2) && reads.is_inside());
+    assert!(!more.try_enter_below(2));
+    let mut entry = Box::pin(writes.enter_async());
+    assert!(!is_in(entry.as_mut()));
+    assert!(!more.try_enter_below(9), "somebody queues");
+    reads.exit();
+    assert!(!is_in(entry.as_mut()), "the overshoot is repaid");
+    holder.exit_for_good();
+    assert!(is_in(entry.as_mut()));
+    let end = admission.snapshot();
+    assert_eq!((end.inside, end.queued, end.entered_by_force), (1, 0, 1));
+}
+
 /// Else a limit that lets them in as newcomers seems to do more.
 #[test]
 fn an_entry_past_the_limit_is_work_whether_there_is_a_place_or_not() {

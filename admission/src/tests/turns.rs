@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::tasks::{admission_with, inside, is_in, poll};
 use crate::config::processors;
 use crate::kept::Kept;
+use crate::turn::TRANSACTION_QUANTA;
 use crate::{Admission, Class, Config, Policy, Refused, Session, WaitKind};
 
 /// A scheduler with all places out: those of some sessions that stay, of one more, and of one whose turn has begun.
@@ -104,6 +105,61 @@ fn who_finds_its_place_taken_in_its_turn_goes_on_with_it() {
     std::thread::sleep(MORE_THAN_HALF);
     session.exit();
     assert!(is_in(third.as_mut()), "it has no whole one");
+}
+
+/// One that is cut in two waits for two turns.
+#[test]
+fn a_turn_goes_on_until_the_transaction_is_over() {
+    const QUANTUM: Duration = Duration::from_millis(500);
+    let (admission, _others, _second, session) = in_its_turn(QUANTUM);
+    let mut third = admission.session();
+    let mut third = Box::pin(third.enter_async());
+    assert!(!is_in(third.as_mut()));
+    session.set_in_transaction(true);
+    std::thread::sleep(QUANTUM);
+    session.exit();
+    assert!(!is_in(third.as_mut()) && session.try_enter(), "it comes back within the transaction");
+    session.set_in_transaction(false);
+    session.exit();
+    assert!(is_in(third.as_mut()), "the transaction is over, and so is the quantum");
+}
+
+/// Else who was away for a while before it begins a transaction has a turn of one statement.
+#[test]
+fn who_begins_a_transaction_is_known_to_come_back() {
+    let quantum = Duration::from_secs(3600);
+    let admission = admission_with(Config { thread_concurrency: 1, quantum, ..Config::default() });
+    for (in_transaction, goes_on) in [(false, false), (true, true)] {
+        let (first, [mut session, mut other]) =
+            (inside(&admission), std::array::from_fn(|_| admission.session()));
+        let mut entry = Box::pin(session.enter_async());
+        assert!(!is_in(entry.as_mut()));
+        first.exit();
+        assert!(is_in(entry.as_mut()));
+        drop(entry);
+        let mut others = Box::pin(other.enter_async());
+        assert!(!is_in(others.as_mut()));
+        admission.anticipate(|| true, admission.metrics.now_ns());
+        session.set_in_transaction(in_transaction);
+        session.exit();
+        assert_eq!(!is_in(others.as_mut()), goes_on);
+        session.exit_for_good();
+        assert!(is_in(others.as_mut()));
+    }
+}
+
+/// It may never end.
+#[test]
+fn a_turn_within_a_transaction_is_over_at_last() {
+    const QUANTUM: Duration = Duration::from_millis(100);
+    let (admission, _others, _second, session) = in_its_turn(QUANTUM);
+    let mut third = admission.session();
+    let mut third = Box::pin(third.enter_async());
+    assert!(!is_in(third.as_mut()));
+    session.set_in_transaction(true);
+    std::thread::sleep(TRANSACTION_QUANTA as u32 * QUANTUM);
+    session.exit();
+    assert!(is_in(third.as_mut()));
 }
 
 /// Two would have it by turns of one statement each, before all others.

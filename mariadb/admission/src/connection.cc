@@ -95,6 +95,7 @@ void reset(Connection &connection, MYSQL_THD thd) {
   connection.packet = connection.packet_end = connection.names_freed_at = connection.failed_text = nullptr;
   connection.in_transaction = connection.holds_locks = false;
   connection.session_class = FLIFO_CLASS_NORMAL;
+  connection.told_in_transaction = false;
   connection.session_locks = 0;
   // What it did before is not known.
   connection.may_hold_locks = true;

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
 // An audit plugin sees where statements begin and end, and the server's thread scheduler is asked to tell of its
-// waits. Between the two, at most `flifo_thread_concurrency` statements run at a time.
+// waits. Between the two, at most `flifo_thread_concurrency` statements run at a time, and some reads more while nobody queues.
 
 #include "connection.h"
 #include "queueing.h"

@@ -24,6 +24,8 @@ flifo_admission_t scheduler;
 std::atomic<bool> on{false}, lends{false};
 // What `stall_after_ms` is, for another thread.
 std::atomic<unsigned> stalls_after{0};
+// What `read_concurrency_max` is, for statements.
+std::atomic<unsigned> reads_up_to{0};
 
 // What the variables hold. The server writes the numbers itself, under its lock for global variables.
 unsigned long thread_concurrency;
@@ -38,6 +40,7 @@ unsigned quantum_us;
 unsigned overtakes;
 unsigned stall_after_ms;
 unsigned long long wait_mask;
+unsigned read_concurrency_max;
 char lend_sleepers;
 char anticipate;
 
@@ -78,6 +81,7 @@ void fill(flifo_config_t &config) {
   on.store(config.thread_concurrency != 0, std::memory_order_relaxed);
   lends.store(lend_sleepers != 0, std::memory_order_relaxed);
   stalls_after.store(stall_after_ms, std::memory_order_relaxed);
+  reads_up_to.store(policy == FLIFO_POLICY_QUANTUM ? read_concurrency_max : 0, std::memory_order_relaxed);
 }
 
 void apply() {
@@ -135,7 +139,7 @@ bool take_number(st_mysql_value *value, void *save, const char *name, unsigned l
 constexpr char CONCURRENCY_TICKETS[] = "flifo_concurrency_tickets", IO_DEPTH[] = "flifo_io_depth",
                DISK_BOUND[] = "flifo_disk_bound",
                LOCK_WAITERS[] = "flifo_lock_waiters", QUANTUM[] = "flifo_quantum", OVERTAKES[] = "flifo_overtakes",
-               STALL_AFTER[] = "flifo_stall_after";
+               STALL_AFTER[] = "flifo_stall_after", READ_CONCURRENCY[] = "flifo_read_concurrency";
 constexpr unsigned QUANTUM_MAX = 1000000, PERCENT_MAX = 100;
 
 template <const char *NAME, unsigned LEAST = 0, unsigned MOST = UINT_MAX>
@@ -184,10 +188,17 @@ MYSQL_SYSVAR_ENUM(thread_concurrency, thread_concurrency, PLUGIN_VAR_RQCMDARG,
                  "Statements that run at a time; others queue. 0: no limit, statements ask nobody. A number up to "
                  "1023. auto: it finds itself. By default two for each processor",
                  check_concurrency, update<unsigned long>, 2, &concurrencies);
-// The server reads the default when it loads the plugin, which is after this.
-const struct SetDefault {
-  SetDefault() { MYSQL_SYSVAR_NAME(thread_concurrency).def_val = std::min(2 * processors(), LIMIT_MAX); }
-} set_default;
+MYSQL_SYSVAR_UINT(read_concurrency, read_concurrency_max, PLUGIN_VAR_RQCMDARG,
+                  "Statements that only read are let in past flifo_thread_concurrency while nobody queues, up to so many inside (policy "
+                  "quantum). 0: none. By default eight for each processor",
+                  (check_number<READ_CONCURRENCY, 0, LIMIT_MAX>), update<unsigned>, 0, 0, LIMIT_MAX, 0);
+// The server reads the defaults when it loads the plugin, which is after this.
+const struct SetDefaults {
+  SetDefaults() {
+    MYSQL_SYSVAR_NAME(thread_concurrency).def_val = std::min(2 * processors(), LIMIT_MAX);
+    MYSQL_SYSVAR_NAME(read_concurrency).def_val = std::min(8 * processors(), LIMIT_MAX);
+  }
+} set_defaults;
 
 MYSQL_SYSVAR_ENUM(policy, policy, PLUGIN_VAR_RQCMDARG,
                   "Who runs next. quantum: in turns; flifo: in order, but a newcomer runs at once while woken threads "
@@ -272,6 +283,8 @@ std::chrono::milliseconds stall_after() {
   return std::chrono::milliseconds(stalls_after.load(std::memory_order_relaxed));
 }
 
+unsigned read_concurrency() { return reads_up_to.load(std::memory_order_relaxed); }
+
 bool bypasses(MYSQL_THD thd) { return THDVAR(thd, bypass) != 0; }
 
 st_mysql_sys_var *variables[] = {
@@ -279,8 +292,8 @@ st_mysql_sys_var *variables[] = {
     MYSQL_SYSVAR(queue_timeout),      MYSQL_SYSVAR(max_queue),    MYSQL_SYSVAR(io_depth),
     MYSQL_SYSVAR(disk_bound),         MYSQL_SYSVAR(lock_waiters), MYSQL_SYSVAR(quantum),
     MYSQL_SYSVAR(overtakes),          MYSQL_SYSVAR(stall_after),  MYSQL_SYSVAR(lend_sleepers),
-    MYSQL_SYSVAR(wait_mask),          MYSQL_SYSVAR(anticipate),   MYSQL_SYSVAR(bypass),
-    nullptr,
+    MYSQL_SYSVAR(wait_mask),          MYSQL_SYSVAR(anticipate),   MYSQL_SYSVAR(read_concurrency),
+    MYSQL_SYSVAR(bypass),             nullptr,
 };
 
 }  // namespace flifo::settings

@@ -33,6 +33,9 @@ bool lends_sleepers();
 // How long a statement may be inside before its place is lent; zero: as long as it takes. `flifo_stall_after`.
 std::chrono::milliseconds stall_after();
 
+// So many statements that only read are let in past the limit while nobody queues: `flifo_read_concurrency`.
+unsigned read_concurrency();
+
 // Whether this session asks nobody, by its `flifo_bypass`.
 bool bypasses(MYSQL_THD thd);
 

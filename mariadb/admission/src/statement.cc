@@ -27,8 +27,10 @@ namespace {
 constexpr long long OPTION_NOT_AUTOCOMMIT = 1LL << 19;
 constexpr long long OPTION_BEGIN = 1LL << 20;
 constexpr long long OPTION_TABLE_LOCK = 1LL << 21;
-// The numbers of SELECT, COMMIT and EXECUTE among the server's statements: the first since ever, the others in MariaDB 10.11.
-constexpr int SQLCOM_SELECT = 0, SQLCOM_COMMIT = 54, SQLCOM_EXECUTE = 97;
+// The numbers of SELECT, ROLLBACK, COMMIT and EXECUTE among the server's statements: the first since ever, the others in MariaDB 10.11.
+constexpr int SQLCOM_SELECT = 0, SQLCOM_ROLLBACK = 52, SQLCOM_COMMIT = 54, SQLCOM_EXECUTE = 97;
+// The isolation level in which a plain SELECT of a transaction locks what it reads.
+constexpr int ISO_SERIALIZABLE = 3;
 
 template <size_t SIZE>
 bool is_command(const mysql_event_general &event, const char (&name)[SIZE]) {
@@ -81,6 +83,18 @@ void set_class(Connection &connection, flifo_class_t to) {
   if (flifo_set_class(connection.session, to) == FLIFO_OK) connection.session_class = to;
 }
 
+void tell_in_transaction(Connection &connection, bool is_in) {
+  if (connection.told_in_transaction == is_in) return;
+  if (flifo_set_in_transaction(connection.session, is_in) == FLIFO_OK) connection.told_in_transaction = is_in;
+}
+
+// `keeps`: what makes locks outlive the statement. The next transaction of a session without autocommit begins with its next statement.
+void saw_transaction(Connection &connection, MYSQL_THD thd, long long keeps) {
+  const int command = thd_sql_command(thd);
+  tell_in_transaction(connection, (keeps & OPTION_BEGIN) != 0 || ((keeps & OPTION_NOT_AUTOCOMMIT) != 0 &&
+                                                                  command != SQLCOM_COMMIT && command != SQLCOM_ROLLBACK));
+}
+
 void set_locks(Connection &connection, bool may_hold, bool holds) {
   connection.may_hold_locks = may_hold;
   connection.holds_locks = holds;
@@ -94,6 +108,7 @@ void set_locks(Connection &connection, bool may_hold, bool holds) {
 void saw_end_of(Connection &connection, MYSQL_THD thd, const mysql_event_general &event, const Text &text) {
   const long long keeps = what_keeps_locks(thd), transaction = keeps & ~OPTION_TABLE_LOCK;
   const bool was_open = connection.in_transaction;
+  saw_transaction(connection, thd, keeps);
   connection.in_transaction = transaction != 0;
   if (keeps != transaction || connection.session_locks != 0) return set_locks(connection, true, true);
   // Without autocommit the next one is open at once. One that failed, or was killed in the queue, has ended nothing.
@@ -201,9 +216,28 @@ bool comes_to_free_names(Connection &connection, const Text &rest) {
   return connection.names_freed_at != connection.packet_end && rest.begin() <= connection.names_freed_at;
 }
 
+// Whether it changes nothing and locks nothing, as far as that can be seen.
+bool only_reads(const Connection &connection, MYSQL_THD thd, const Text &rest) {
+  // What follows in the packet may be anything.
+  if (rest.has_more_than_one()) return false;
+  if (rest.ends_transaction()) return !connection.holds_locks;
+  if (!rest.only_reads() || rest.session_locks().taken != 0) return false;
+  return what_keeps_locks(thd) == 0 || thd_tx_isolation(thd) != ISO_SERIALIZABLE;
+}
+
+// For one that finds no place: reads come in past the limit while nobody queues, and not too many are inside. With so few it is
+// those who change rows that the limit serves, and reads only lose by it. With them come those for whose locks others may wait: else
+// they would wait until all of these reads have left.
+bool enters_with_reads(Connection &connection, MYSQL_THD thd, const Text &rest) {
+  const unsigned reads = settings::read_concurrency();
+  return reads != 0 && queueing::length() == 0 && (connection.holds_locks || only_reads(connection, thd, rest)) &&
+         flifo_try_enter_below(connection.session, reads) == FLIFO_OK;
+}
+
 // `rest` begins with the statement, and goes on to the packet's end.
 void enter(Connection &connection, MYSQL_THD thd, const Text &rest) {
-  if (flifo_try_enter(connection.session) != FLIFO_NO_PLACE) return;
+  if (flifo_try_enter(connection.session) != FLIFO_NO_PLACE || enters_with_reads(connection, thd, rest))
+    return;
   // Connecting asks nobody; the server would close the connection if this were refused.
   if (connection.connects) {
     flifo_enter_past_limit(connection.session);
@@ -321,6 +355,7 @@ void on_end(MYSQL_THD thd, const mysql_event_general &event) {
   if (is_command(event, "Reset connection")) {
     connection->session_locks = 0;
     connection->idle_since = {};
+    tell_in_transaction(*connection, false);
   }
   if (!is_status) saw_command(*connection, thd);
   if (!connection->in_statement) {
@@ -407,6 +442,7 @@ void on_connection(MYSQL_THD thd, const mysql_event_connection &event) {
         // The server has let go of all that was locked before it looked at the password.
         connection->session_locks = 0;
         connection->idle_since = {};
+        tell_in_transaction(*connection, false);
         // Else the account is the one that it was: the connection goes on with it.
         if (event.status != 0) return;
         connection->privilege_known = connection->is_admin = false;
@@ -444,8 +480,10 @@ void on_work_done(MYSQL_THD thd) {
   Connection *connection = connections::find(thd);
   if (connection == nullptr || !connection->in_statement || connection->passes || connection->waits != 0) return;
   lending::goes_out(*connection);
+  const long long keeps = what_keeps_locks(thd);
+  saw_transaction(*connection, thd, keeps);
   // Who holds locks goes on with its turn, others make room for those who do. The rest of what it locked its last event tells.
-  if (what_keeps_locks(thd) == 0 && connection->session_locks == 0)
+  if (keeps == 0 && connection->session_locks == 0)
     set_class(*connection, FLIFO_CLASS_NORMAL);
   else if (thd_sql_command(thd) != SQLCOM_SELECT && connection->kept_out == FLIFO_OK)
     set_class(*connection, FLIFO_CLASS_FIRST);

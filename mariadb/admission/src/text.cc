@@ -251,6 +251,18 @@ bool Text::commits_in_two_phases() const {
   return !may_not_run && (begins_with("xa prepare") || begins_with("xa commit"));
 }
 
+bool Text::only_reads() const {
+  if (may_not_run) return false;
+  if (begins_with_word("select") || begins_with_word("with")) return !locks_what_it_reads();
+  return begins_with("start transaction") || begins_with("show ") || begins_with("use ") ||
+         ((begins_with_word("begin") || begins_with("set ")) && only_begins());
+}
+
+bool Text::has_more_than_one() const {
+  const void *semicolon = memchr(text, ';', words_length);
+  return semicolon != nullptr && semicolon != text + words_length - 1;
+}
+
 bool Text::only_begins() const {
   constexpr size_t BEGIN_WORK = sizeof "begin work" - 1;
   if (begins_with("begin")) return words_length <= BEGIN_WORK;

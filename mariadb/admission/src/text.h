@@ -57,6 +57,13 @@ class Text {
   // Whether it prepares a transaction, or commits one that is prepared. Not if it stands in a comment that is run.
   bool commits_in_two_phases() const;
 
+  // Whether it changes no rows and locks none, as far as the text says: a function that it calls may. Not if it stands in a comment that
+  // is run.
+  bool only_reads() const;
+
+  // Whether another statement may follow in the text; a semicolon in a string is taken for one.
+  bool has_more_than_one() const;
+
   // Whether the statement does no more than begin a transaction. A compound statement that begins one may write.
   bool only_begins() const;
 

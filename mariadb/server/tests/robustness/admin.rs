@@ -524,6 +524,8 @@ fn hostile_values(server: &PrivateServer) {
         ("lock_waiters", "-1"),
         ("anticipate", "'perhaps'"),
         ("anticipate", "2"),
+        ("read_concurrency", "-1"),
+        ("read_concurrency", "1024"),
         ("disk_bound", "-1"),
         ("disk_bound", "101"),
         ("disk_bound", "0.5e2"),

@@ -1,4 +1,4 @@
-//! Places that wait for their connections' next statements, which do not come.
+//! Places that wait for their connections' next statements, which do not come; and turns within transactions.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,6 +17,7 @@ pub(crate) fn tests() -> Vec<Test> {
     vec![
         ("it_is_switched_off_and_on", it_is_switched_off_and_on),
         ("clients_that_do_not_come_back", clients_that_do_not_come_back),
+        ("a_transaction_goes_on_with_its_turn", a_transaction_goes_on_with_its_turn),
     ]
 }
 
@@ -90,5 +91,53 @@ fn clients_that_do_not_come_back(server: &PrivateServer) {
             until("places wait", || anticipated(server) > before);
         },
     );
+    empty(server);
+}
+
+/// Its turn is a second long, and it is back later: it goes before another that queues if its transaction is not over.
+fn a_transaction_goes_on_with_its_turn(server: &PrivateServer) {
+    let runs = || Running::start(server, "SELECT BENCHMARK(1000000000000, MD5(1))");
+    let end = |running: Running| {
+        run(&mut admin(server), &format!("KILL QUERY {}", running.id)).unwrap();
+        // It may answer as if nothing had been.
+        assert!([0, INTERRUPTED].contains(&code(running.end())));
+    };
+    let until_number = |name: &str, number: u64| {
+        until(&format!("{name} is {number}"), || server.status_number(name).unwrap() == number);
+    };
+    set_number(server, "thread_concurrency", 2);
+    set_number(server, "quantum", 1_000_000);
+    for (before, begins, first) in [
+        ("DO 1", "DO 1", "other"),
+        ("DO 1", "BEGIN", "own"),
+        ("SET autocommit = 0", "SELECT 1", "own"),
+        ("SET autocommit = 0", "ROLLBACK", "other"),
+    ] {
+        let mut root = admin(server);
+        run(&mut root, "CREATE TABLE test.came (id INT AUTO_INCREMENT PRIMARY KEY, who CHAR(8))").unwrap();
+        let mut client = Wire::connect(server).unwrap();
+        client.query(before).unwrap();
+        let (one, two) = (runs(), runs());
+        until_number("Flifo_inside", 2);
+        client.send_query(begins).unwrap();
+        until_number("Flifo_queued", 1);
+        end(one);
+        client.replies().unwrap();
+        let three = runs();
+        until_number("Flifo_inside", 2);
+        let other = Running::start(server, "INSERT INTO test.came (who) VALUES ('other')");
+        until_number("Flifo_queued", 1);
+        thread::sleep(Duration::from_millis(1100));
+        client.send_query("INSERT INTO test.came (who) VALUES ('own')").unwrap();
+        until_number("Flifo_queued", 2);
+        end(two);
+        client.replies().unwrap();
+        other.end().unwrap();
+        client.query("COMMIT").unwrap();
+        end(three);
+        let who: Option<String> = root.query_first("SELECT who FROM test.came ORDER BY id").unwrap();
+        assert_eq!(who.as_deref(), Some(first));
+        run(&mut root, "DROP TABLE test.came").unwrap();
+    }
     empty(server);
 }

@@ -3,6 +3,7 @@
 
 mod prepared;
 mod procedures;
+mod reads;
 mod waits;
 
 use std::thread;
@@ -16,6 +17,7 @@ use self::procedures::{
     procedures, procedures_are_refused_as_a_whole, procedures_go_on_after_errors,
     procedures_with_few_tickets, procedures_within_packets, triggers_functions_events,
 };
+use self::reads::reads_past_the_limit;
 use self::waits::{
     load_data_local, load_data_with_caught_errors, locks_of_tables_and_names, sleepers_give_way, slow_reader,
     slow_reader_of_caught_errors, waits_that_nobody_tells_of,
@@ -36,6 +38,7 @@ pub(crate) fn subject() -> Subject {
 pub(crate) fn tests() -> Vec<Test> {
     vec![
         ("every_way_to_run_one_asks", every_way_to_run_one_asks),
+        ("reads_past_the_limit", reads_past_the_limit),
         ("errors", errors),
         ("long_texts", long_texts),
         ("long_texts_with_many_parts", long_texts_with_many_parts),

@@ -86,8 +86,8 @@ pub(crate) fn set_number(server: &PrivateServer, name: &str, value: u64) {
     admin(server).query_drop(format!("SET GLOBAL flifo_{name} = {value}")).unwrap();
 }
 
-/// All settings as they are without an option; but no stall is broken and no place lent, so that one that was lost is missed, and
-/// no limit is lifted.
+/// All settings as they are without an option; but no stall is broken and no place lent, so that one that was lost is missed, no
+/// limit is lifted, and reads keep to it.
 #[track_caller]
 pub(crate) fn defaults(server: &PrivateServer) {
     const NAMES: [&str; 12] = [
@@ -108,8 +108,10 @@ pub(crate) fn defaults(server: &PrivateServer) {
     for name in NAMES {
         root.query_drop(format!("SET GLOBAL flifo_{name} = DEFAULT")).unwrap();
     }
-    root.query_drop("SET GLOBAL flifo_stall_after = 0, flifo_lend_sleepers = OFF, flifo_disk_bound = 0")
-        .unwrap();
+    root.query_drop(
+        "SET GLOBAL flifo_stall_after = 0, flifo_lend_sleepers = OFF, flifo_disk_bound = 0, flifo_read_concurrency = 0",
+    )
+    .unwrap();
 }
 
 /// Runs it and reads all that it answers: an error may come after the first row.
@@ -189,7 +191,7 @@ pub(crate) struct Holder<'a> {
 }
 
 impl Holder<'_> {
-    /// Takes the only place. Sleeping is what costs the test's machine nothing.
+    /// Takes the only place, of reads as well. Sleeping is what costs the test's machine nothing.
     #[track_caller]
     pub(crate) fn of_the_only_place(server: &PrivateServer) -> Holder<'_> {
         Holder::of_the_only_place_of(server, app(server))
@@ -199,6 +201,7 @@ impl Holder<'_> {
     #[track_caller]
     pub(crate) fn of_the_only_place_of(server: &PrivateServer, client: Conn) -> Holder<'_> {
         set(server, "thread_concurrency", "1");
+        set_number(server, "read_concurrency", 0);
         set(server, "wait_mask", "ROW_LOCK,TABLE_LOCK,DISK,NETWORK,LOG_SYNC,USER");
         let statement = Running::on(client, "SELECT SLEEP(1000)");
         until("the holder is inside", || server.status_number("Flifo_inside").unwrap() == 1);
