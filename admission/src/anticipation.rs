@@ -83,7 +83,7 @@ impl Session {
 
     fn steps_out_in_turn(&self) -> bool {
         let admission = &*self.admission;
-        let core = &admission.core;
+        let (core, quantum_ns) = (&admission.core, admission.settings.quantum_ns());
         let state = core.state();
         // A holder of locks that joins the queue at this moment is seen by the next that leaves, or at the next step.
         let may_wait = others_wait_by_turns(state)
@@ -91,19 +91,14 @@ impl Session {
             && (self.class() == Class::First || !core.first_waits())
             // Its place would be one above the limit. One that is lent from now on is repaid by the next exit.
             && self.node.stay.load(Ordering::Relaxed) != LENT;
-        if !may_wait
-            || !self.turn.leaves_within(|| admission.metrics.now_ns(), admission.settings.quantum_ns())
-        {
+        if !may_wait || !self.turn.leaves_within(|| admission.metrics.now_ns(), quantum_ns) {
             return false;
         }
         self.last_seen.set(state);
         self.put_down(Held::Away);
         // No longer than a quantum, also within a transaction: its client may be the one that keeps others waiting.
         let left_ns = self.turn.left_ns();
-        let until_ns = self
-            .turn
-            .ends_ns(admission.settings.quantum_ns())
-            .min(left_ns.saturating_add(admission.settings.quantum_ns()));
+        let until_ns = self.turn.ends_ns(quantum_ns).min(left_ns.saturating_add(quantum_ns));
         // Relaxed: `stay` publishes it.
         self.node.away_since_ns.store(left_ns, Ordering::Relaxed);
         self.node.away_until_ns.store(until_ns, Ordering::Relaxed);

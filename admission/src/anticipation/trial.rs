@@ -31,7 +31,7 @@ const WINDOW_NS: u64 = 250_000_000;
 /// The processors are busy if they are idle for less than this share of it. With clients on the same machine they are for 0.02 to 0.06.
 const IDLE_SHARE: f64 = 0.1;
 /// With busy processors handing on is tried after so long, ns ...
-pub(crate) const BUSY_NS: u64 = 15_000_000_000;
+const BUSY_NS: u64 = 15_000_000_000;
 /// ... so long after that again, and twice as long after each further time, up to the longest.
 const BUSY_AGAIN_NS: u64 = 60_000_000_000;
 const BUSY_AGAIN_NS_MAX: u64 = 10 * BUSY_AGAIN_NS;
