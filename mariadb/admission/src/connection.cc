@@ -194,6 +194,8 @@ void close() {
 void cancel_killed() {
   for (Chunk *chunk = chunks.load(std::memory_order_acquire); chunk != nullptr; chunk = chunk->next) {
     for (Connection &connection : chunk->connections) {
+      // Read first: a failed exchange, too, takes the cache line from the processor of whoever does not queue.
+      if (connection.queueing.load(std::memory_order_relaxed) != Queueing::Yes) continue;
       Queueing queueing = Queueing::Yes;
       if (!connection.queueing.compare_exchange_strong(queueing, Queueing::LookedAt, std::memory_order_acquire))
         continue;

@@ -66,7 +66,8 @@ unsigned length() { return queued.load(std::memory_order_relaxed); }
 
 bool start_watching() {
   return watcher.start(LOOKS_EVERY, [] {
-    connections::cancel_killed();
+    // There may be thousands of connections to look at. One that has just begun to queue is looked at the next time.
+    if (length() != 0) connections::cancel_killed();
     return LOOKS_EVERY;
   });
 }

@@ -180,11 +180,12 @@ fn of_workload(results: &Results, workload: Workload) -> String {
 }
 
 fn details(results: &Results, workload: Workload, connections: &[u32]) -> Table {
-    const COLUMNS: [&str; 13] = [
+    const COLUMNS: [&str; 14] = [
         "connections",
         "contestant",
         "server CPU, us/statement",
         "switches/statement",
+        "left to purge/statement",
         "server, % of CPU",
         "sysbench, % of CPU",
         "errors",
@@ -208,6 +209,7 @@ fn details(results: &Results, workload: Workload, connections: &[u32]) -> Table 
                 contestant.name.clone(),
                 median(|figures| figures.server_cpu_us_per_statement),
                 median(|figures| figures.switches_per_statement),
+                median(|figures| figures.history_per_statement.unwrap_or(f64::NAN)),
                 median(|figures| figures.server_cpu),
                 median(|figures| figures.sysbench_cpu),
                 errors.to_string(),

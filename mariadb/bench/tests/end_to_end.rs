@@ -70,6 +70,11 @@ fn three_contestants_are_measured_and_shown() {
         let limit = &round["plugin"]["flifo_thread_concurrency"];
         assert_eq!(limit.as_u64(), (cell["contestant"] == "plugin").then_some(2), "{cell}");
     }
+    let history = |cell: &Value| cell["rounds"][0]["history_per_statement"].as_f64().unwrap();
+    assert!(
+        cells.iter().any(|cell| history(cell) != 0.0),
+        "updates leave something to purge, or it catches up"
+    );
     let text = fs::read_to_string(markdown).unwrap();
     assert!(String::from_utf8_lossy(&output.stdout).contains(&text), "what is written is what is shown");
     for wanted in

@@ -51,6 +51,7 @@ fn figures(round: u32, throughput_per_s: f64) -> Figures {
         throughput_per_s,
         server_cpu_us_per_statement: 50.0,
         switches_per_statement: 1e6 / throughput_per_s,
+        history_per_statement: Some(-0.75),
         mean_ms: 10.0,
         max_ms: 25.0,
         queue_cycle_ms: Some(10.0),
@@ -124,6 +125,8 @@ fn the_tables_say_it() {
         "30.00 (30.00..30.00), wanted 20: met",
         "| stock              | 30,000 (15,000..30,000) | 1,000 (500..1,000)      |",
         "**missed**",
+        "left to purge/statement",
+        "-0.75",
         "- something was odd",
         "innodb-flush-log-at-trx-commit=2",
     ] {

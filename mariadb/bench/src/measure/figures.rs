@@ -24,6 +24,9 @@ pub struct Figures {
     pub server_cpu_us_per_statement: f64,
     /// Context switches of the server's threads.
     pub switches_per_statement: f64,
+    /// By how much the history list grew: what of the work is left to purge, which a server whose threads get few
+    /// turns on a processor puts off. Below zero where purge caught up with what was before.
+    pub history_per_statement: Option<f64>,
     /// Percent of all processors.
     pub server_cpu: f64,
     pub sysbench_cpu: f64,
@@ -84,6 +87,10 @@ impl Figures {
             server_cpu_us_per_statement: server * 1e6 / statements_per_s.max(1e-3),
             switches_per_statement: last.server.switches_per_s_since(&first.server)
                 / statements_per_s.max(1e-3),
+            history_per_statement: last
+                .reading
+                .history_since(&first.reading)
+                .map(|grown| grown as f64 / (statements_per_s * window_s).max(1.0)),
             server_cpu: 100.0 * server / processors,
             sysbench_cpu: 100.0 * sysbench / processors,
             sysbench_per_s: report.events_per_s,

@@ -15,6 +15,9 @@ const BRACKET_US: i64 = 20_000;
 /// Another attempt is begun within this time only.
 const ATTEMPTS: Duration = Duration::from_millis(200);
 
+/// The server's own number of what purge has still to go through.
+const HISTORY: &str = "INNODB_HISTORY_LIST_LENGTH";
+
 /// The counters at one moment, as the server's clock tells it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Reading {
@@ -79,13 +82,19 @@ impl Reading {
     pub(crate) fn counted_since(&self, earlier: &Reading, name: &str) -> u64 {
         self.get(name).unwrap_or(0).saturating_sub(earlier.get(name).unwrap_or(0))
     }
+
+    /// Undo logs that were left for purge since, or, below zero, that it caught up with. `None` if the server does not tell.
+    pub(crate) fn history_since(&self, earlier: &Reading) -> Option<i64> {
+        Some(self.get(HISTORY)? as i64 - earlier.get(HISTORY)? as i64)
+    }
 }
 
 fn question(counter: &str) -> String {
     format!(
         "SELECT 'begun', UNIX_TIMESTAMP(SYSDATE(6)) UNION ALL \
          SELECT VARIABLE_NAME, VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS \
-         WHERE VARIABLE_NAME IN ('{counter}', 'QUESTIONS', 'THREADS_CONNECTED') OR VARIABLE_NAME LIKE 'FLIFO%' UNION ALL \
+         WHERE VARIABLE_NAME IN ('{counter}', 'QUESTIONS', 'THREADS_CONNECTED', '{HISTORY}') \
+         OR VARIABLE_NAME LIKE 'FLIFO%' UNION ALL \
          SELECT 'ended', UNIX_TIMESTAMP(SYSDATE(6))"
     )
 }
@@ -113,6 +122,14 @@ mod tests {
         assert!((last.uncertainty_since(&first) - 0.06 / 8.0).abs() < 1e-9);
         assert_eq!(last.counted_since(&first, "COM_UPDATE"), 8000);
         assert_eq!((last.get("FLIFO_POLICY"), last.counted_since(&first, "COM_SELECT")), (None, 0));
+    }
+
+    #[test]
+    fn history_grows_and_shrinks() {
+        let long = Reading::of(vec![(HISTORY.into(), "5000".into())]);
+        let short = Reading::of(vec![(HISTORY.into(), "200".into())]);
+        assert_eq!((long.history_since(&short), short.history_since(&long)), (Some(4800), Some(-4800)));
+        assert_eq!(long.history_since(&Reading::default()), None);
     }
 
     #[test]
