@@ -28,6 +28,9 @@ const SOON_NS: u64 = 10 * REST_NS;
 
 /// The processors' idle time is taken over so long, ns: it is told in steps of 10 ms, mostly.
 const WINDOW_NS: u64 = 250_000_000;
+/// They are known to be idle after so many windows one after the other: a thousand clients that begin leave them idle for a while, and
+/// what is done then tells nothing of what will be.
+const IDLE_WINDOWS: u32 = 4;
 /// The processors are busy if they are idle for less than this share of it. With clients on the same machine they are for 0.02 to 0.06.
 const IDLE_SHARE: f64 = 0.1;
 /// With busy processors handing on is tried after so long, ns ...
@@ -247,7 +250,9 @@ impl Stage {
 struct Processors {
     /// When the window began, ns, and their idle time until then.
     window: Option<(u64, Idle)>,
-    /// What the last window says; `None` before.
+    /// Windows one after the other in which they were idle.
+    idle_windows: u32,
+    /// What the last windows say; `None` before.
     are_busy: Option<bool>,
 }
 
@@ -265,7 +270,11 @@ impl Processors {
         };
         if let Some((from_ns, before)) = self.window.replace((now_ns, idle)) {
             let all_ns = (now_ns - from_ns) as f64 * f64::from(idle.processors);
-            self.are_busy = Some((idle.ns.saturating_sub(before.ns) as f64) < IDLE_SHARE * all_ns);
+            let is_busy = (idle.ns.saturating_sub(before.ns) as f64) < IDLE_SHARE * all_ns;
+            self.idle_windows = if is_busy { 0 } else { self.idle_windows + 1 };
+            if is_busy || self.idle_windows >= IDLE_WINDOWS {
+                self.are_busy = Some(is_busy);
+            }
         }
     }
 }
@@ -277,6 +286,7 @@ mod tests {
 
     const QUANTUM: Duration = Duration::from_millis(5);
     const TICK_NS: u64 = 5_000_000;
+    const IDLE_NS: u64 = IDLE_WINDOWS as u64 * WINDOW_NS;
 
     /// A trial by ticks, with one place.
     struct Ticks {
@@ -325,13 +335,25 @@ mod tests {
     #[test]
     fn with_busy_processors_handing_on_is_tried_seldom() {
         for (idle, at_least_ns, at_most_ns) in
-            [(0.08, BUSY_NS, BUSY_NS + 2 * REST_NS), (0.12, WINDOW_NS, WINDOW_NS + 2 * REST_NS)]
+            [(0.08, BUSY_NS, BUSY_NS + 2 * REST_NS), (0.12, IDLE_NS, IDLE_NS + 2 * REST_NS)]
         {
             let mut ticks = Ticks::new();
             ticks.until(true, 100, idle).unwrap();
             let tried_ns = ticks.until(false, 100, idle).unwrap();
             assert!((at_least_ns..=at_most_ns).contains(&tried_ns), "{idle}: {tried_ns}");
         }
+    }
+
+    /// As they are while hundreds of clients begin.
+    #[test]
+    fn processors_that_are_idle_for_a_moment_are_no_reason_to_hand_on() {
+        let mut ticks = Ticks::new();
+        ticks.until(true, 100, 0.5).unwrap();
+        let from_ns = ticks.now_ns;
+        while ticks.now_ns < from_ns + IDLE_NS - WINDOW_NS {
+            assert!(ticks.waits(100, 0.5));
+        }
+        assert!(ticks.until(false, 100, 0.0).unwrap() > BUSY_NS - IDLE_NS);
     }
 
     /// The next try is not the first again.
