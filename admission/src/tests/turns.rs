@@ -107,21 +107,29 @@ fn who_finds_its_place_taken_in_its_turn_goes_on_with_it() {
     assert!(is_in(third.as_mut()), "it has no whole one");
 }
 
+/// One whose turn has begun within a transaction, and whether another that has queued since is in.
+fn in_a_transaction(quantum: Duration, then: impl FnOnce(Session, &mut dyn FnMut() -> bool)) {
+    let (admission, _others, _second, session) = in_its_turn(quantum);
+    let mut third = admission.session();
+    let mut third = Box::pin(third.enter_async());
+    let mut is_third_in = || is_in(third.as_mut());
+    assert!(!is_third_in());
+    session.set_in_transaction(true);
+    then(session, &mut is_third_in);
+}
+
 /// One that is cut in two waits for two turns.
 #[test]
 fn a_turn_goes_on_until_the_transaction_is_over() {
     const QUANTUM: Duration = Duration::from_millis(500);
-    let (admission, _others, _second, session) = in_its_turn(QUANTUM);
-    let mut third = admission.session();
-    let mut third = Box::pin(third.enter_async());
-    assert!(!is_in(third.as_mut()));
-    session.set_in_transaction(true);
-    std::thread::sleep(QUANTUM);
-    session.exit();
-    assert!(!is_in(third.as_mut()) && session.try_enter(), "it comes back within the transaction");
-    session.set_in_transaction(false);
-    session.exit();
-    assert!(is_in(third.as_mut()), "the transaction is over, and so is the quantum");
+    in_a_transaction(QUANTUM, |session, is_third_in| {
+        std::thread::sleep(QUANTUM);
+        session.exit();
+        assert!(!is_third_in() && session.try_enter(), "it comes back within the transaction");
+        session.set_in_transaction(false);
+        session.exit();
+        assert!(is_third_in(), "the transaction is over, and so is the quantum");
+    });
 }
 
 /// Else who was away for a while before it begins a transaction has a turn of one statement.
@@ -152,14 +160,11 @@ fn who_begins_a_transaction_is_known_to_come_back() {
 #[test]
 fn a_turn_within_a_transaction_is_over_at_last() {
     const QUANTUM: Duration = Duration::from_millis(100);
-    let (admission, _others, _second, session) = in_its_turn(QUANTUM);
-    let mut third = admission.session();
-    let mut third = Box::pin(third.enter_async());
-    assert!(!is_in(third.as_mut()));
-    session.set_in_transaction(true);
-    std::thread::sleep(TRANSACTION_QUANTA as u32 * QUANTUM);
-    session.exit();
-    assert!(is_in(third.as_mut()));
+    in_a_transaction(QUANTUM, |session, is_third_in| {
+        std::thread::sleep(TRANSACTION_QUANTA as u32 * QUANTUM);
+        session.exit();
+        assert!(is_third_in());
+    });
 }
 
 /// Two would have it by turns of one statement each, before all others.
