@@ -103,6 +103,7 @@ void reset(Connection &connection, MYSQL_THD thd) {
   connection.gave_up_place = false;
   connection.idle_since = {};
   connection.waits = 0;
+  connection.yields = {};
   connection.wait.store(Wait::None, std::memory_order_relaxed);
 }
 

@@ -9,6 +9,7 @@
 #define FLIFO_CONNECTION_H
 
 #include "server.h"
+#include "yielding.h"
 
 #include <flifo.h>
 
@@ -121,6 +122,8 @@ struct alignas(CACHE_LINE) Connection {
   static constexpr unsigned WAITS_MAX = 8;
   unsigned waits;
   unsigned char wait_kinds[WAITS_MAX];
+
+  Yields yields;
 
   Connection *next_free;
 };

@@ -21,7 +21,7 @@ constexpr unsigned LIMIT_MAX = 1023;
 constexpr unsigned long AUTO = LIMIT_MAX + 1;
 
 flifo_admission_t scheduler;
-std::atomic<bool> on{false}, lends{false};
+std::atomic<bool> on{false}, lends{false}, yields_first{false};
 // What `stall_after_ms` is, for another thread.
 std::atomic<unsigned> stalls_after{0};
 // What `read_concurrency_max` is, for statements.
@@ -43,6 +43,7 @@ unsigned long long wait_mask;
 unsigned read_concurrency_max;
 char lend_sleepers;
 char anticipate;
+char yield;
 
 // The texts of all values of `flifo_thread_concurrency`. The server takes a number or a text for a variable only if
 // it knows all its values.
@@ -80,6 +81,7 @@ void fill(flifo_config_t &config) {
   config.stall_after_ns = stall_after_ms * 1000000ULL;
   on.store(config.thread_concurrency != 0, std::memory_order_relaxed);
   lends.store(lend_sleepers != 0, std::memory_order_relaxed);
+  yields_first.store(yield != 0 && thread_concurrency != 0, std::memory_order_relaxed);
   stalls_after.store(stall_after_ms, std::memory_order_relaxed);
   reads_up_to.store(policy == FLIFO_POLICY_QUANTUM ? read_concurrency_max : 0, std::memory_order_relaxed);
 }
@@ -250,6 +252,10 @@ MYSQL_SYSVAR_BOOL(anticipate, anticipate, PLUGIN_VAR_OPCMDARG,
                   "Where many queue, the place of a connection in its turn may wait for its next statement, if trials find that "
                   "more is done so (policy quantum)",
                   nullptr, update<char>, 1);
+MYSQL_SYSVAR_BOOL(yield, yield, PLUGIN_VAR_OPCMDARG,
+                  "Before a connection sleeps until its client's next statement it lets others run: a client on the same machine has sent "
+                  "it then, mostly, and need not wake the connection",
+                  nullptr, update<char>, 1);
 MYSQL_THDVAR_BOOL(bypass, PLUGIN_VAR_NOCMDOPT, "The session's statements ask nobody; needs CONNECTION ADMIN or SUPER",
                   check_bypass, nullptr, 0);
 
@@ -285,6 +291,8 @@ std::chrono::milliseconds stall_after() {
 
 unsigned read_concurrency() { return reads_up_to.load(std::memory_order_relaxed); }
 
+bool yields() { return yields_first.load(std::memory_order_relaxed); }
+
 bool bypasses(MYSQL_THD thd) { return THDVAR(thd, bypass) != 0; }
 
 st_mysql_sys_var *variables[] = {
@@ -293,7 +301,7 @@ st_mysql_sys_var *variables[] = {
     MYSQL_SYSVAR(disk_bound),         MYSQL_SYSVAR(lock_waiters), MYSQL_SYSVAR(quantum),
     MYSQL_SYSVAR(overtakes),          MYSQL_SYSVAR(stall_after),  MYSQL_SYSVAR(lend_sleepers),
     MYSQL_SYSVAR(wait_mask),          MYSQL_SYSVAR(anticipate),   MYSQL_SYSVAR(read_concurrency),
-    MYSQL_SYSVAR(bypass),             nullptr,
+    MYSQL_SYSVAR(yield),              MYSQL_SYSVAR(bypass),       nullptr,
 };
 
 }  // namespace flifo::settings

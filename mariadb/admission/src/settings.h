@@ -36,6 +36,9 @@ std::chrono::milliseconds stall_after();
 // So many statements that only read are let in past the limit while nobody queues: `flifo_read_concurrency`.
 unsigned read_concurrency();
 
+// Whether connections yield before they sleep until their clients' next statements: `flifo_yield`, with a limit.
+bool yields();
+
 // Whether this session asks nobody, by its `flifo_bypass`.
 bool bypasses(MYSQL_THD thd);
 

@@ -4,7 +4,9 @@
 
 #include "lending.h"
 #include "rowlocks.h"
+#include "settings.h"
 #include "statement.h"
+#include "yielding.h"
 
 #include <mysql/service_thd_wait.h>
 
@@ -40,7 +42,9 @@ void saw_idle(Connection &connection, MYSQL_THD thd) {
   server::saw_main_port(thd);
   // Whatever ended without an event that says so. That it raised an error shows nothing: a handler may have caught that.
   if (connection.in_statement && server::is_idle(thd)) statement::leave_early(connection);
-  if (!connection.in_statement) connection.is_client = true;
+  if (connection.in_statement) return;
+  connection.is_client = true;
+  if (settings::yields()) yielding::before_sleep(connection.yields);
 }
 
 void begin_wait(Connection &connection, flifo_wait_kind_t kind) {
@@ -97,8 +101,10 @@ void begin(MYSQL_THD thd, int server_kind) {
 void end(MYSQL_THD thd) {
   server::wait_end_before(thd);
   Connection *connection = connections::find(thd);
+  if (connection == nullptr) return;
   // A wait may have begun before the plugin came, or before the statement did.
-  if (connection != nullptr && connection->waits != 0) end_wait(*connection);
+  if (connection->waits != 0) end_wait(*connection);
+  yielding::after_sleep(connection->yields);
 }
 
 void commit_begins(MYSQL_THD thd) {
