@@ -14,7 +14,7 @@
 namespace flifo::connections {
 namespace {
 
-// Connections are made in chunks that stay for ever; `cancel_killed` walks through them.
+// Connections are made in chunks that stay for ever; whoever looks at all of them walks through these.
 struct Chunk {
   static constexpr unsigned SIZE = 64;
   Connection connections[SIZE];
@@ -60,6 +60,13 @@ Connection *allocate() {
   return connection;
 }
 
+// Calls it with each connection that there ever was, those that are over, too.
+template <class Do>
+void each(Do &&what) {
+  for (Chunk *chunk = chunks.load(std::memory_order_acquire); chunk != nullptr; chunk = chunk->next)
+    for (Connection &connection : chunk->connections) what(connection);
+}
+
 void give_back(Connection *connection) {
   std::lock_guard<std::mutex> guard(free_mutex);
   connection->next_free = free_list;
@@ -103,7 +110,7 @@ void reset(Connection &connection, MYSQL_THD thd) {
   connection.gave_up_place = false;
   connection.idle_since = {};
   connection.waits = 0;
-  connection.yields = {};
+  connection.yields.begin_anew();
   connection.wait.store(Wait::None, std::memory_order_relaxed);
 }
 
@@ -175,6 +182,8 @@ void end(MYSQL_THD thd) {
 }
 
 void open(flifo_admission_t of) {
+  // Those of the plugin that was loaded before.
+  each([](Connection &connection) { connection.yields.forget_counts(); });
   admission = of;
   is_open.store(true, std::memory_order_release);
 }
@@ -193,18 +202,21 @@ void close() {
 }
 
 void cancel_killed() {
-  for (Chunk *chunk = chunks.load(std::memory_order_acquire); chunk != nullptr; chunk = chunk->next) {
-    for (Connection &connection : chunk->connections) {
-      // Read first: a failed exchange, too, takes the cache line from the processor of whoever does not queue.
-      if (connection.queueing.load(std::memory_order_relaxed) != Queueing::Yes) continue;
-      Queueing queueing = Queueing::Yes;
-      if (!connection.queueing.compare_exchange_strong(queueing, Queueing::LookedAt, std::memory_order_acquire))
-        continue;
-      if (thd_kill_level(connection.thd.load(std::memory_order_relaxed)) != THD_IS_NOT_KILLED)
-        flifo_cancel(connection.canceller);
-      connection.queueing.store(Queueing::Yes, std::memory_order_release);
-    }
-  }
+  each([](Connection &connection) {
+    // Read first: a failed exchange, too, takes the cache line from the processor of whoever does not queue.
+    if (connection.queueing.load(std::memory_order_relaxed) != Queueing::Yes) return;
+    Queueing queueing = Queueing::Yes;
+    if (!connection.queueing.compare_exchange_strong(queueing, Queueing::LookedAt, std::memory_order_acquire)) return;
+    if (thd_kill_level(connection.thd.load(std::memory_order_relaxed)) != THD_IS_NOT_KILLED)
+      flifo_cancel(connection.canceller);
+    connection.queueing.store(Queueing::Yes, std::memory_order_release);
+  });
+}
+
+YieldCounts yields() {
+  YieldCounts all;
+  each([&all](const Connection &connection) { connection.yields.add_to(all); });
+  return all;
 }
 
 }  // namespace flifo::connections

@@ -148,6 +148,9 @@ void close();
 // Cancels what is queued and was killed.
 void cancel_killed();
 
+// How often connections have yielded before they slept, since the plugin was loaded.
+YieldCounts yields();
+
 }  // namespace connections
 }  // namespace flifo
 

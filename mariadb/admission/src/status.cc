@@ -24,13 +24,14 @@ struct Times {
 // What one SHOW STATUS shows. It is read by the thread that fills it, before that thread fills it again.
 struct Shown {
   flifo_snapshot_t snapshot;
+  YieldCounts yields;
   unsigned long long lent, lent_now, bypassed, refused_timeout, refused_queue_full;
   uint32_t lock_waiters;
   const char *policy;
   char line[1024];
   Times queued, woken, inside, waits[FLIFO_WAIT_KINDS];
   // Each name and value, and one that ends the list.
-  st_mysql_show_var variables[30 + 6 * (3 + FLIFO_WAIT_KINDS) + 1];
+  st_mysql_show_var variables[32 + 6 * (3 + FLIFO_WAIT_KINDS) + 1];
   char names[6 * (3 + FLIFO_WAIT_KINDS)][32];
 };
 
@@ -82,6 +83,7 @@ void fill(Shown &shown) {
   memset(&now, 0, sizeof now);
   flifo_snapshot(settings::admission(), &now, sizeof now);
   shown.bypassed = statement::bypassed.load(std::memory_order_relaxed);
+  shown.yields = connections::yields();
   shown.lent = lending::lent.load(std::memory_order_relaxed);
   shown.lent_now = lending::lent_now.load(std::memory_order_relaxed);
   // The scheduler refuses also transactions, which then come in past the limit.
@@ -125,6 +127,8 @@ void fill(Shown &shown) {
   list.add("lent", shown.lent);
   list.add("lent_now", shown.lent_now);
   list.add("bypassed", shown.bypassed);
+  list.add("yields", shown.yields.made);
+  list.add("yields_in_vain", shown.yields.in_vain);
   list.add("state_line", shown.line);
   list.add("queued", shown.queued);
   list.add("woken", shown.woken);

@@ -6,9 +6,10 @@
 #include "rowlocks.h"
 #include "settings.h"
 #include "statement.h"
-#include "yielding.h"
 
 #include <mysql/service_thd_wait.h>
+
+#include <sched.h>
 
 namespace flifo::waits {
 namespace {
@@ -44,7 +45,10 @@ void saw_idle(Connection &connection, MYSQL_THD thd) {
   if (connection.in_statement && server::is_idle(thd)) statement::leave_early(connection);
   if (connection.in_statement) return;
   connection.is_client = true;
-  if (settings::yields()) yielding::before_sleep(connection.yields);
+  if (!settings::yields() || !connection.yields.is_due()) return;
+  sched_yield();
+  // The plugin may have been unloaded meanwhile, and loaded again: then it is another's.
+  if (connection.thd.load(std::memory_order_acquire) == thd) connection.yields.has_yielded();
 }
 
 void begin_wait(Connection &connection, flifo_wait_kind_t kind) {
@@ -104,7 +108,7 @@ void end(MYSQL_THD thd) {
   if (connection == nullptr) return;
   // A wait may have begun before the plugin came, or before the statement did.
   if (connection->waits != 0) end_wait(*connection);
-  yielding::after_sleep(connection->yields);
+  connection->yields.after_sleep();
 }
 
 void commit_begins(MYSQL_THD thd) {

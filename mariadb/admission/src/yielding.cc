@@ -2,37 +2,57 @@
 
 #include "yielding.h"
 
-#include <sched.h>
-
 #include <algorithm>
 
-namespace flifo::yielding {
+namespace flifo {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Who sleeps for so long after a yield has yielded in vain: a client on the same machine that has the processor's next moments
-// is back sooner.
-constexpr std::chrono::microseconds SLEPT{100};
+// A yield was in vain for who sleeps for so long after it. A client that is about to run on the same machine is back sooner.
+constexpr std::chrono::microseconds LONG_SLEEP{100};
+// So often one goes to sleep without, at most.
 constexpr unsigned WITHOUT_MAX = 63;
+
+void add_one(std::atomic<unsigned long long> &count) {
+  // No exchange: nobody else adds.
+  count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
 
 }  // namespace
 
-void before_sleep(Yields &yields) {
-  if (yields.without != 0) {
-    yields.without--;
-    return;
-  }
-  sched_yield();
-  yields.since = Clock::now();
+bool Yields::is_due() {
+  if (without == 0) return true;
+  without--;
+  return false;
 }
 
-void after_sleep(Yields &yields) {
-  if (yields.since == Clock::time_point{}) return;
-  const bool in_vain = Clock::now() - yields.since > SLEPT;
-  yields.since = {};
-  yields.without_last = in_vain ? std::min(2 * yields.without_last + 1, WITHOUT_MAX) : 0;
-  yields.without = yields.without_last;
+void Yields::has_yielded() {
+  add_one(made);
+  since = Clock::now();
 }
 
-}  // namespace flifo::yielding
+void Yields::after_sleep() {
+  if (since == Clock::time_point{}) return;
+  const bool was_in_vain = Clock::now() - since >= LONG_SLEEP;
+  since = {};
+  if (was_in_vain) add_one(in_vain);
+  without_last = was_in_vain ? std::min(2 * without_last + 1, WITHOUT_MAX) : 0;
+  without = without_last;
+}
+
+void Yields::begin_anew() {
+  since = {};
+  without = without_last = 0;
+}
+
+void Yields::add_to(YieldCounts &all) const {
+  all.made += made.load(std::memory_order_relaxed);
+  all.in_vain += in_vain.load(std::memory_order_relaxed);
+}
+
+void Yields::forget_counts() {
+  for (auto *count : {&made, &in_vain}) count->store(0, std::memory_order_relaxed);
+}
+
+}  // namespace flifo

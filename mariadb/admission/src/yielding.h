@@ -3,36 +3,52 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
 // A client on the same machine waits for the processor that the connection has. If the connection sleeps, the client has to wake it,
-// often on another processor, which is interrupted for it; and who wakes is placed anew, away from what it has in the caches, and from
-// its client. If it yields instead, it is mostly its turn again when the next statement is there, and neither has moved.
+// often on another processor, which is interrupted for it; and who wakes is placed anew, away from its client and from what it has in
+// the caches. If it yields instead, the next statement is mostly there when it runs again, and neither has moved.
 //
-// A yield is a request, and in vain where clients are far away or think: Linux 6.18 takes the rest of its time from who yields. So who
-// has slept for long after one goes to sleep without the next few times, up to `WITHOUT_MAX`.
+// Where clients are far away, or think, that is in vain, and not for nothing: from Linux 6.18 on who yields gives up the rest of its
+// time slice. So who has slept for long after a yield goes to sleep without one the next time, and twice as often each time it was in
+// vain again.
 
 #ifndef FLIFO_YIELDING_H
 #define FLIFO_YIELDING_H
 
+#include <atomic>
 #include <chrono>
 
 namespace flifo {
 
-// What one connection's yields were good for. Only the thread that serves it touches it.
-struct Yields {
-  // When the last one was over, while the connection sleeps after it.
+struct YieldCounts {
+  // Yields; and those of them after which the connection slept for long.
+  unsigned long long made = 0, in_vain = 0;
+};
+
+// Of one connection. But for the counts, only the thread that serves it touches it.
+class Yields {
+ public:
+  // It is about to sleep until its client's next statement: whether it is to yield before that.
+  bool is_due();
+  void has_yielded();
+
+  // Its sleep is over, if it slept at all.
+  void after_sleep();
+
+  // Another client's connection begins.
+  void begin_anew();
+
+  // They are of all connections that this one was so far.
+  void add_to(YieldCounts &all) const;
+  void forget_counts();
+
+ private:
+  // Only the thread that serves it adds to them.
+  std::atomic<unsigned long long> made{0}, in_vain{0};
+  // When the last one was over, while it sleeps after that.
   std::chrono::steady_clock::time_point since{};
-  // So often it goes to sleep without, still; and so often the last time that it began to.
+  // So often it goes to sleep without one, still; and how often it was to, the last time.
   unsigned without = 0, without_last = 0;
 };
 
-namespace yielding {
-
-// The connection is about to sleep until its client's next statement.
-void before_sleep(Yields &yields);
-
-// Its sleep is over, if it slept at all.
-void after_sleep(Yields &yields);
-
-}  // namespace yielding
 }  // namespace flifo
 
 #endif

@@ -524,6 +524,7 @@ fn hostile_values(server: &PrivateServer) {
         ("lock_waiters", "-1"),
         ("anticipate", "'perhaps'"),
         ("anticipate", "2"),
+        ("yield", "2"),
         ("read_concurrency", "-1"),
         ("read_concurrency", "1024"),
         ("disk_bound", "-1"),

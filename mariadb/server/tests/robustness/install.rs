@@ -342,7 +342,7 @@ fn goes_while_statements_wait(server: &PrivateServer) {
 }
 
 fn settings_change_under_load(server: &PrivateServer) {
-    const VALUES: [(&str, &[&str]); 14] = [
+    const VALUES: [(&str, &[&str]); 15] = [
         ("thread_concurrency", &["'0'", "'1'", "'2'", "'7'", "'1023'", "'auto'"]),
         (
             "policy",
@@ -368,6 +368,7 @@ fn settings_change_under_load(server: &PrivateServer) {
         ("quantum", &["1", "50", "1000000"]),
         ("overtakes", &["0", "1", "1000"]),
         ("anticipate", &["OFF", "ON"]),
+        ("yield", &["OFF", "ON"]),
         ("read_concurrency", &["0", "1", "16", "1023"]),
         ("bypass", &["0", "1"]),
     ];

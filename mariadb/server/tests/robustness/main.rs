@@ -20,6 +20,7 @@ mod replica;
 mod shutdown;
 mod statements;
 mod storm;
+mod yields;
 
 use std::process::ExitCode;
 
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         kill::subject(),
         storm::subject(),
         anticipation::subject(),
+        yields::subject(),
         locks::subject(),
         disk::subject(),
         lending::subject(),

@@ -90,7 +90,7 @@ pub(crate) fn set_number(server: &PrivateServer, name: &str, value: u64) {
 /// limit is lifted, and reads keep to it.
 #[track_caller]
 pub(crate) fn defaults(server: &PrivateServer) {
-    const NAMES: [&str; 12] = [
+    const NAMES: [&str; 13] = [
         "thread_concurrency",
         "concurrency_tickets",
         "policy",
@@ -102,6 +102,7 @@ pub(crate) fn defaults(server: &PrivateServer) {
         "quantum",
         "overtakes",
         "anticipate",
+        "yield",
         "bypass",
     ];
     let mut root = admin(server);
