@@ -100,7 +100,7 @@ void reset(Connection &connection, MYSQL_THD thd) {
   connection.kept_out = FLIFO_OK;
   connection.query_id = 0;
   connection.packet = connection.packet_end = connection.names_freed_at = connection.failed_text = nullptr;
-  connection.in_transaction = connection.holds_locks = false;
+  connection.in_transaction = connection.holds_locks = connection.has_only_read = false;
   connection.session_class = FLIFO_CLASS_NORMAL;
   connection.told_in_transaction = false;
   connection.session_locks = 0;

@@ -107,7 +107,7 @@ void set_locks(Connection &connection, bool may_hold, bool holds) {
 // triggers and isolation levels lock unseen, so any statement may have; one that is no SELECT is taken to have.
 void saw_end_of(Connection &connection, MYSQL_THD thd, const mysql_event_general &event, const Text &text) {
   const long long keeps = what_keeps_locks(thd), transaction = keeps & ~OPTION_TABLE_LOCK;
-  const bool was_open = connection.in_transaction;
+  const bool was_open = connection.in_transaction, held = connection.holds_locks;
   saw_transaction(connection, thd, keeps);
   connection.in_transaction = transaction != 0;
   if (keeps != transaction || connection.session_locks != 0) return set_locks(connection, true, true);
@@ -119,6 +119,8 @@ void saw_end_of(Connection &connection, MYSQL_THD thd, const mysql_event_general
   const bool holds =
       may && (connection.holds_locks || thd_sql_command(thd) != SQLCOM_SELECT || text.locks_what_it_reads());
   set_locks(connection, may, holds);
+  const bool reads = thd_sql_command(thd) == SQLCOM_SELECT || text.only_begins() || text.ends_transaction();
+  connection.has_only_read = reads && !held && !holds;
 }
 
 // A statement has ended, or one within it, whether or not it asked. A name that it locked stays locked also if it failed after
@@ -271,6 +273,7 @@ void begin_any(Connection &connection, unsigned long long query_id, bool passes)
   connection.executes = connection.within = connection.asks_again = false;
   connection.failed_text = nullptr;
   connection.kept_out = FLIFO_OK;
+  connection.has_only_read = false;
   connection.waits = 0;
   connection.wait.store(Wait::None, std::memory_order_relaxed);
 }

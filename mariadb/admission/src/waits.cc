@@ -45,7 +45,7 @@ void saw_idle(Connection &connection, MYSQL_THD thd) {
   if (connection.in_statement && server::is_idle(thd)) statement::leave_early(connection);
   if (connection.in_statement) return;
   connection.is_client = true;
-  if (!settings::yields() || !connection.yields.is_due()) return;
+  if (!connection.has_only_read || !settings::yields() || !connection.yields.is_due()) return;
   sched_yield();
   // The plugin may have been unloaded meanwhile, and loaded again: then it is another's.
   if (connection.thd.load(std::memory_order_acquire) == thd) connection.yields.has_yielded();
