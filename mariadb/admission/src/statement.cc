@@ -274,6 +274,7 @@ void begin_any(Connection &connection, unsigned long long query_id, bool passes)
   connection.failed_text = nullptr;
   connection.kept_out = FLIFO_OK;
   connection.has_only_read = false;
+  connection.yields.begins();
   connection.waits = 0;
   connection.wait.store(Wait::None, std::memory_order_relaxed);
 }

@@ -14,6 +14,7 @@ pub(crate) fn subject() -> Subject {
         options: with_plugin(),
         tests: vec![
             ("who_comes_back_at_once_yields", who_comes_back_at_once_yields),
+            ("who_changes_rows_does_not_yield", who_changes_rows_does_not_yield),
             ("who_thinks_yields_seldom", who_thinks_yields_seldom),
         ],
     }
@@ -29,6 +30,18 @@ fn ask(client: &mut Wire, times: usize, pause: Duration) {
         assert_eq!(client.query("SELECT 1").unwrap(), [Reply::Rows(1)]);
         thread::sleep(pause);
     }
+}
+
+/// So often this is run, by a client of its own that comes back at once; by how much the counts have grown meanwhile.
+fn grow_by(server: &PrivateServer, times: usize, statement: &str) -> u64 {
+    let mut client = Wire::connect(server).unwrap();
+    client.query("USE test").unwrap();
+    client.query("SET autocommit = 1").unwrap();
+    let [before, _] = yields(server);
+    for _ in 0..times {
+        client.query(statement).unwrap();
+    }
+    yields(server)[0] - before
 }
 
 /// Also where few do; but not where that is switched off, or the plugin is.
@@ -51,6 +64,19 @@ fn who_comes_back_at_once_yields(server: &PrivateServer) {
         set(server, name, on);
     }
     empty(server);
+}
+
+/// Nor where rows are locked; what was changed is purged by threads that do not yield.
+fn who_changes_rows_does_not_yield(server: &PrivateServer) {
+    for statement in
+        ["UPDATE t SET k = k + 1 WHERE id = 1", "DO 1", "BEGIN; UPDATE t SET k = 1 WHERE id = 1; SELECT 1"]
+    {
+        // The counts are asked for by others, which read.
+        let grown = grow_by(server, 300, statement);
+        assert!(grown <= 10, "{statement}: {grown}");
+    }
+    let grown = grow_by(server, 300, "BEGIN; SELECT k FROM t WHERE id = 1; COMMIT");
+    assert!(grown >= 5, "{grown}");
 }
 
 fn who_thinks_yields_seldom(server: &PrivateServer) {
