@@ -85,7 +85,8 @@ struct alignas(CACHE_LINE) Connection {
   // What was seen of the current transaction, and of LOCK TABLES. `holds_locks` implies `may_hold_locks`, which is also
   // true after what was not seen.
   bool in_transaction, may_hold_locks, holds_locks;
-  // The last statement, if it is over, has changed and locked nothing, nor has its transaction, as far as was seen.
+  // The statements of the last packet have changed and locked no rows, nor has their transaction, as far as was seen; and since then
+  // the connection has not yielded. Of meaning between two packets only.
   bool has_only_read;
   // The session's class, and whether it knows that it is in a transaction.
   flifo_class_t session_class;

@@ -95,6 +95,15 @@ void saw_transaction(Connection &connection, MYSQL_THD thd, long long keeps) {
                                                                   command != SQLCOM_COMMIT && command != SQLCOM_ROLLBACK));
 }
 
+// Whether it changes nothing and locks nothing, as far as that can be seen.
+bool only_reads(const Connection &connection, MYSQL_THD thd, const Text &text) {
+  // What follows in a packet may be anything.
+  if (text.has_more_than_one()) return false;
+  if (text.ends_transaction()) return !connection.holds_locks;
+  if (!text.only_reads() || text.session_locks().taken != 0) return false;
+  return what_keeps_locks(thd) == 0 || thd_tx_isolation(thd) != ISO_SERIALIZABLE;
+}
+
 void set_locks(Connection &connection, bool may_hold, bool holds) {
   connection.may_hold_locks = may_hold;
   connection.holds_locks = holds;
@@ -110,7 +119,10 @@ void saw_end_of(Connection &connection, MYSQL_THD thd, const mysql_event_general
   const bool was_open = connection.in_transaction, held = connection.holds_locks;
   saw_transaction(connection, thd, keeps);
   connection.in_transaction = transaction != 0;
-  if (keeps != transaction || connection.session_locks != 0) return set_locks(connection, true, true);
+  if (keeps != transaction || connection.session_locks != 0) {
+    connection.has_only_read = false;
+    return set_locks(connection, true, true);
+  }
   // Without autocommit the next one is open at once. One that failed, or was killed in the queue, has ended nothing.
   const bool ended = transaction == OPTION_NOT_AUTOCOMMIT && event.general_error_code == 0 && text.ends_transaction();
   // Nor has it locked anything if it was kept out.
@@ -119,8 +131,7 @@ void saw_end_of(Connection &connection, MYSQL_THD thd, const mysql_event_general
   const bool holds =
       may && (connection.holds_locks || thd_sql_command(thd) != SQLCOM_SELECT || text.locks_what_it_reads());
   set_locks(connection, may, holds);
-  const bool reads = thd_sql_command(thd) == SQLCOM_SELECT || text.only_begins() || text.ends_transaction();
-  connection.has_only_read = reads && !held && !holds;
+  connection.has_only_read = connection.has_only_read && !held && !holds && only_reads(connection, thd, text);
 }
 
 // A statement has ended, or one within it, whether or not it asked. A name that it locked stays locked also if it failed after
@@ -218,15 +229,6 @@ bool comes_to_free_names(Connection &connection, const Text &rest) {
   return connection.names_freed_at != connection.packet_end && rest.begin() <= connection.names_freed_at;
 }
 
-// Whether it changes nothing and locks nothing, as far as that can be seen.
-bool only_reads(const Connection &connection, MYSQL_THD thd, const Text &rest) {
-  // What follows in the packet may be anything.
-  if (rest.has_more_than_one()) return false;
-  if (rest.ends_transaction()) return !connection.holds_locks;
-  if (!rest.only_reads() || rest.session_locks().taken != 0) return false;
-  return what_keeps_locks(thd) == 0 || thd_tx_isolation(thd) != ISO_SERIALIZABLE;
-}
-
 // For one that finds no place: reads come in past the limit while nobody queues, and not too many are inside. With so few it is
 // those who change rows that the limit serves, and reads only lose by it. With them come those for whose locks others may wait: else
 // they would wait until all of these reads have left.
@@ -273,8 +275,6 @@ void begin_any(Connection &connection, unsigned long long query_id, bool passes)
   connection.executes = connection.within = connection.asks_again = false;
   connection.failed_text = nullptr;
   connection.kept_out = FLIFO_OK;
-  connection.has_only_read = false;
-  connection.yields.begins();
   connection.waits = 0;
   connection.wait.store(Wait::None, std::memory_order_relaxed);
 }
@@ -291,7 +291,8 @@ void begin(Connection &connection, MYSQL_THD thd, unsigned long long query_id, c
 // wait for.
 void pass(Connection &connection, unsigned long long query_id) {
   begin_any(connection, query_id, true);
-  // What it locks is not seen.
+  // What it changes and locks is not seen.
+  connection.has_only_read = false;
   connection.may_hold_locks = true;
 }
 
@@ -334,6 +335,8 @@ void on_log(MYSQL_THD thd, const mysql_event_general &event) {
   connection->packet = is_known ? event.general_query : nullptr;
   connection->packet_end = is_known ? event.general_query + event.general_query_length : nullptr;
   connection->names_freed_at = nullptr;
+  connection->has_only_read = true;
+  connection->yields.begins();
   connection->connects = connection->connects && server::runs_init_connect(thd);
   if (!is_on || !is_known || may_pass(*connection, thd)) {
     if (is_on) bypassed.fetch_add(1, std::memory_order_relaxed);
@@ -467,6 +470,7 @@ void forget_counts() {
 }
 
 void leave_early(Connection &connection) {
+  connection.has_only_read = false;
   connection.may_hold_locks = true;
   leave(connection);
 }

@@ -11,6 +11,8 @@
 
 #include <sched.h>
 
+#include <utility>
+
 namespace flifo::waits {
 namespace {
 
@@ -43,12 +45,20 @@ void saw_idle(Connection &connection, MYSQL_THD thd) {
   server::saw_main_port(thd);
   // Whatever ended without an event that says so. That it raised an error shows nothing: a handler may have caught that.
   if (connection.in_statement && server::is_idle(thd)) statement::leave_early(connection);
-  if (connection.in_statement) return;
-  connection.is_client = true;
-  if (!connection.has_only_read || !settings::yields() || !connection.yields.is_due()) return;
+  if (!connection.in_statement) connection.is_client = true;
+}
+
+// When this thread's yield was over, while it sleeps after that. Not the connection's: it may be another's after a yield, if the plugin
+// was unloaded meanwhile, and loaded again.
+thread_local Yields::Clock::time_point yielded{};
+
+// It is about to sleep until its client's next statement. Nothing of the connection may be touched after this.
+void yields_first(Connection &connection) {
+  if (!connection.has_only_read || !settings::yields()) return;
+  connection.has_only_read = false;
+  if (!connection.yields.decides_to_yield()) return;
   sched_yield();
-  // The plugin may have been unloaded meanwhile, and loaded again: then it is another's.
-  if (connection.thd.load(std::memory_order_acquire) == thd) connection.yields.has_yielded();
+  yielded = Yields::Clock::now();
 }
 
 void begin_wait(Connection &connection, flifo_wait_kind_t kind) {
@@ -98,6 +108,7 @@ void begin(MYSQL_THD thd, int server_kind) {
   Connection *connection = is_network ? connections::get(thd) : connections::find(thd);
   if (connection == nullptr) return;
   if (is_network) saw_idle(*connection, thd);
+  if (!connection->in_statement && is_network) return yields_first(*connection);
   if (!connection->in_statement || connection->passes) return;
   begin_wait(*connection, kind_of(server_kind));
 }
@@ -105,10 +116,11 @@ void begin(MYSQL_THD thd, int server_kind) {
 void end(MYSQL_THD thd) {
   server::wait_end_before(thd);
   Connection *connection = connections::find(thd);
+  const Yields::Clock::time_point since = std::exchange(yielded, {});
   if (connection == nullptr) return;
+  if (since != Yields::Clock::time_point{}) connection->yields.has_slept(since);
   // A wait may have begun before the plugin came, or before the statement did.
   if (connection->waits != 0) end_wait(*connection);
-  connection->yields.after_sleep();
 }
 
 void commit_begins(MYSQL_THD thd) {

@@ -7,13 +7,11 @@
 namespace flifo {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // A yield was in vain for who sleeps for so long after it. A client that is about to run on the same machine is back sooner.
 constexpr std::chrono::microseconds LONG_SLEEP{100};
-// So often one goes to sleep without, at most.
-constexpr unsigned WITHOUT_MAX = 63;
-// So often it yields before one statement after the other. It is not for nothing that it sleeps: so a few in a row are no reason.
+// So many yields are left out after one, at most.
+constexpr unsigned SKIPS_MAX = 63;
+// So often it yields before one statement after the other. With 1 or 3 those who are together were torn apart too often.
 constexpr unsigned IN_A_ROW_MAX = 10;
 
 void add_one(std::atomic<unsigned long long> &count) {
@@ -23,37 +21,29 @@ void add_one(std::atomic<unsigned long long> &count) {
 
 }  // namespace
 
-bool Yields::is_due() {
-  const bool again = statements == statements_then + 1;
-  statements_then = statements;
-  in_a_row = again ? in_a_row + 1 : 1;
-  if (without != 0) {
-    without--;
+bool Yields::decides_to_yield() {
+  const bool is_next = statements == statements_at_last + 1;
+  statements_at_last = statements;
+  if (skips_left != 0) {
+    skips_left--;
+    in_a_row = 0;
     return false;
   }
+  in_a_row = is_next ? in_a_row + 1 : 1;
   if (in_a_row <= IN_A_ROW_MAX) return true;
   in_a_row = 0;
   return false;
 }
 
-void Yields::has_yielded() {
+void Yields::has_slept(Clock::time_point since) {
   add_one(made);
-  since = Clock::now();
-}
-
-void Yields::after_sleep() {
-  if (since == Clock::time_point{}) return;
   const bool was_in_vain = Clock::now() - since >= LONG_SLEEP;
-  since = {};
   if (was_in_vain) add_one(in_vain);
-  without_last = was_in_vain ? std::min(2 * without_last + 1, WITHOUT_MAX) : 0;
-  without = without_last;
+  skips_last = was_in_vain ? std::min(2 * skips_last + 1, SKIPS_MAX) : 0;
+  skips_left = skips_last;
 }
 
-void Yields::begin_anew() {
-  since = {};
-  without = without_last = in_a_row = 0;
-}
+void Yields::begin_anew() { skips_left = skips_last = in_a_row = 0; }
 
 void Yields::add_to(YieldCounts &all) const {
   all.made += made.load(std::memory_order_relaxed);

@@ -30,15 +30,16 @@ struct YieldCounts {
 // Of one connection. But for the counts, only the thread that serves it touches it.
 class Yields {
  public:
-  // A statement begins.
+  using Clock = std::chrono::steady_clock;
+
+  // A client's statement begins, or a packet of several.
   void begins() { statements++; }
 
-  // It is about to sleep until its client's next statement: whether it is to yield before that.
-  bool is_due();
-  void has_yielded();
+  // It is about to sleep until its client's next statement: whether it is to yield before that. To be asked once for each sleep.
+  bool decides_to_yield();
 
-  // Its sleep is over, if it slept at all.
-  void after_sleep();
+  // It has yielded, until `since`, and its sleep after that is over, if it slept at all.
+  void has_slept(Clock::time_point since);
 
   // Another client's connection begins.
   void begin_anew();
@@ -50,12 +51,10 @@ class Yields {
  private:
   // Only the thread that serves it adds to them.
   std::atomic<unsigned long long> made{0}, in_vain{0};
-  // When the last one was over, while it sleeps after that.
-  std::chrono::steady_clock::time_point since{};
-  // So often it goes to sleep without one, still; and how often it was to, the last time.
-  unsigned without = 0, without_last = 0;
+  // So many yields are still left out; and were to be, the last time.
+  unsigned skips_left = 0, skips_last = 0;
   // How many statements have begun, and had when it was about to sleep last. Before so many of them, one after the other, it has yielded.
-  unsigned statements = 0, statements_then = 0, in_a_row = 0;
+  unsigned statements = 0, statements_at_last = 0, in_a_row = 0;
 };
 
 }  // namespace flifo
