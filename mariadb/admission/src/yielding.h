@@ -10,9 +10,9 @@
 // But a client that is on another processor stays there, too, and each has to interrupt the other's. Who has yielded before each of the
 // last statements sleeps once, so that the kernel places it anew: next to who wakes it.
 //
-// Where clients are far away, or think, that is in vain, and not for nothing: from Linux 6.18 on who yields gives up the rest of its
-// time slice. So who has slept for long after a yield goes to sleep without one the next time, and twice as often each time it was in
-// vain again.
+// Where clients are far away, or think, that is in vain, and not for nothing: who yields gets less of the processors than those who do
+// not. So who has slept for long after a yield goes to sleep without one the next time, and twice as often each time it was in vain
+// again.
 
 #ifndef FLIFO_YIELDING_H
 #define FLIFO_YIELDING_H
