@@ -3,6 +3,7 @@
 #include "waits.h"
 
 #include "lending.h"
+#include "queueing.h"
 #include "rowlocks.h"
 #include "settings.h"
 #include "statement.h"
@@ -48,6 +49,10 @@ void saw_idle(Connection &connection, MYSQL_THD thd) {
   if (!connection.in_statement) connection.is_client = true;
 }
 
+// While so many queue nobody yields: turns last as long as yields then. Measured with four places: with some 240 in the queue, as with
+// none, more was done with yields, with a thousand less of what reads many rows.
+constexpr unsigned LONG_QUEUE = 400;
+
 // When this thread's yield was over, while it sleeps after that. Not the connection's: it may be another's after a yield, if the plugin
 // was unloaded meanwhile, and loaded again.
 thread_local Yields::Clock::time_point yielded{};
@@ -56,7 +61,7 @@ thread_local Yields::Clock::time_point yielded{};
 void yields_first(Connection &connection) {
   if (!connection.has_only_read || !settings::yields()) return;
   connection.has_only_read = false;
-  if (!connection.yields.decides_to_yield()) return;
+  if (queueing::length() >= LONG_QUEUE || !connection.yields.decides_to_yield()) return;
   sched_yield();
   yielded = Yields::Clock::now();
 }
