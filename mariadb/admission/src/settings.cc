@@ -253,7 +253,7 @@ MYSQL_SYSVAR_BOOL(anticipate, anticipate, PLUGIN_VAR_OPCMDARG,
                   "more is done so (policy quantum)",
                   nullptr, update<char>, 1);
 MYSQL_SYSVAR_BOOL(yield, yield, PLUGIN_VAR_OPCMDARG,
-                  "Before a connection sleeps until its client's next statement it lets others run: a client on the same machine has sent "
+                  "Before a connection that has only read sleeps until its client's next statement it lets others run: a client on the same machine has sent "
                   "it then, mostly, and need not wake the connection",
                   nullptr, update<char>, 1);
 MYSQL_THDVAR_BOOL(bypass, PLUGIN_VAR_NOCMDOPT, "The session's statements ask nobody; needs CONNECTION ADMIN or SUPER",
