@@ -81,7 +81,7 @@ void fill(flifo_config_t &config) {
   config.stall_after_ns = stall_after_ms * 1000000ULL;
   on.store(config.thread_concurrency != 0, std::memory_order_relaxed);
   lends.store(lend_sleepers != 0, std::memory_order_relaxed);
-  yields_first.store(yield != 0 && thread_concurrency != 0, std::memory_order_relaxed);
+  yields_first.store(yield != 0, std::memory_order_relaxed);
   stalls_after.store(stall_after_ms, std::memory_order_relaxed);
   reads_up_to.store(policy == FLIFO_POLICY_QUANTUM ? read_concurrency_max : 0, std::memory_order_relaxed);
 }

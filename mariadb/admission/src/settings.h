@@ -36,7 +36,7 @@ std::chrono::milliseconds stall_after();
 // So many statements that only read are let in past the limit while nobody queues: `flifo_read_concurrency`.
 unsigned read_concurrency();
 
-// Whether connections yield before they sleep until their clients' next statements: `flifo_yield`, with a limit.
+// Whether connections yield before they sleep until their clients' next statements: `flifo_yield`. With no limit none does, since statements ask nobody.
 bool yields();
 
 // Whether this session asks nobody, by its `flifo_bypass`.

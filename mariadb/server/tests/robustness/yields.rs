@@ -83,6 +83,11 @@ fn only_who_has_read_yields(server: &PrivateServer) {
         query(&mut client, "DO 1");
     }
     query(&mut client, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ");
+    ["BEGIN", UPDATE].iter().for_each(|statement| query(&mut client, statement));
+    let [before, _] = yields(server);
+    (0..100).for_each(|_| query(&mut client, READ));
+    query(&mut client, "ROLLBACK");
+    assert_eq!(yields(server)[0], before, "it holds locks");
     for reads in [READ.to_owned(), format!("BEGIN; {READ}; COMMIT")] {
         let [before, _] = yields(server);
         until("it yields", || {
