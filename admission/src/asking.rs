@@ -163,7 +163,9 @@ impl Asking {
         metrics.queued(now_ns.saturating_sub(self.queued_at_ns));
         add(&session.counters.entered_from_queue, 1);
         let goes_on = self.in_turn && session.turn.pause(now_ns.saturating_sub(self.queued_at_ns));
-        if !goes_on {
+        if goes_on {
+            add(&session.counters.resumed, 1);
+        } else {
             session.turn.begin(now_ns, !self.is_first(session));
             if state.policy() == Policy::Quantum {
                 session.admission.overtaking.served();

@@ -16,7 +16,7 @@ use crate::cpu_time::CpuTime;
 
 /// Turns are timed under quanta of this length or longer, ns: reading a thread's clock twice takes 0.7 us.
 pub(crate) const TIMED_NS_MIN: u64 = 1_000_000;
-/// Nobody owes for as little as this, ns, nor for four quanta, of which no turn is longer: some turns take longer than others by
+/// Nobody owes for as little as this, ns, nor for four quanta: some turns take longer than others by
 /// chance, and a virtual processor that is taken away runs on by its own clock.
 pub(crate) const FREE_NS: u64 = 10_000_000;
 

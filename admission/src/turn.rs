@@ -13,8 +13,9 @@
 //! and goes on with what is left of the turn: the time in the queue is none of it. Else a turn that is cut short costs the wait for a whole one, and
 //! a transaction that has many statements comes to wait many times.
 //!
-//! Within a transaction a turn goes on until that is over, for up to four quanta: one that is cut in two waits for two turns. Only
-//! a turn that was queued for in order. One that never ends its transaction has four times the time of others so, and no more.
+//! Within a transaction a turn goes on until that is over, for up to eight quanta: one that is cut in two waits for two turns. Only
+//! a turn that was queued for in order. One that never ends its transaction has up to eight times the time of others so, of which it owes
+//! what its thread used of the processors ([`crate::deficit`]).
 //!
 //! Where many queue its place may wait for it instead, until it is back: [`crate::anticipation`].
 //!
@@ -31,7 +32,10 @@ use std::cell::Cell;
 use crate::deficit::{Deficit, FREE_NS};
 
 /// A turn within a transaction is up to so many quanta long, and no longer: others shall not wait for one that never commits.
-pub(crate) const TRANSACTION_QUANTA: u64 = 4;
+pub(crate) const TRANSACTION_QUANTA: u64 = 8;
+
+/// Nobody owes for so many quanta of processor time.
+const FREE_QUANTA: u64 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -209,7 +213,7 @@ impl Turn {
         };
         let owed_ns = self.deficit.owed_ns().saturating_sub(away_ns);
         let most_ns = owed_ns.max(self.deficit.turn_ns());
-        if most_ns > FREE_NS.max(quantum_ns.saturating_mul(TRANSACTION_QUANTA)) { owed_ns } else { 0 }
+        if most_ns > FREE_NS.max(quantum_ns.saturating_mul(FREE_QUANTA)) { owed_ns } else { 0 }
     }
 
     /// It leaves while others wait: whether it comes back at once, and within its turn. A turn that does not go on then is ended.
@@ -330,6 +334,12 @@ mod tests {
         let turn = Turn::new();
         turn.deficit.took(TOOK_NS);
         assert_eq!(turn.joins(0, TOOK_NS / 2), (TOOK_NS, 0), "two quanta");
+        // Also within a transaction, of which a turn may be longer.
+        turn.set_in_transaction(true);
+        for (quanta, owes) in [(FREE_QUANTA, false), (FREE_QUANTA + 1, true)] {
+            turn.deficit.took(quanta * FREE_NS);
+            assert_eq!(turn.joins(0, FREE_NS).1 != 0, owes, "{quanta} quanta");
+        }
     }
 
     /// One that overtakes owes what it owed, less its absence; a new turn is added to that.

@@ -544,6 +544,10 @@ typedef struct {
    * Entries at once on a place that had waited for the session since it left (`anticipate`).
    */
   uint64_t anticipated;
+  /**
+   * Entries from the queue that went on with a turn that had been cut short (`FLIFO_POLICY_QUANTUM`).
+   */
+  uint64_t resumed;
 } flifo_snapshot_t;
 
 #ifdef __cplusplus
@@ -851,8 +855,8 @@ flifo_status_t flifo_set_class(flifo_session_t session,
 
 /**
  * Says whether the session is within a transaction, one that has begun and is not over. Under `FLIFO_POLICY_QUANTUM` its turn
- * then goes on until the transaction is over, for up to four quanta: one that is cut in two waits for two
- * turns. Whoever never ends one has up to four times the time of others.
+ * then goes on until the transaction is over, for up to eight quanta: one that is cut in two waits for two
+ * turns. Whoever never ends one has up to eight times the time of others; what is more than four quanta of the processors' it owes.
  *
  * `in_transaction`: 0 if not.
  */

@@ -201,6 +201,7 @@ impl Metrics {
             entered_by_ticket: totals.by_ticket,
             entered_by_lifo: totals.by_lifo,
             entered_from_queue: totals.from_queue,
+            resumed: totals.resumed,
             entered_by_force: totals.by_force,
             handed_on: totals.handed_on,
             anticipated: totals.anticipated,

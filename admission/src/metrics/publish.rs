@@ -28,6 +28,9 @@ const COUNTERS: &[(&str, FurtherLabel, &str, Read<u64>)] = &[
     ("anticipated_total", None, "Entries at once on a place that had waited for the session", |s| {
         s.anticipated
     }),
+    ("resumed_total", None, "Entries from the queue that went on with a turn that was cut short", |s| {
+        s.resumed
+    }),
     ("refused_total", Some(("why", "timeout")), REFUSED, |s| s.refused_by_timeout),
     ("refused_total", Some(("why", "queue_full")), REFUSED, |s| s.refused_queue_full),
     ("refused_total", Some(("why", "cancelled")), REFUSED, |s| s.cancelled),
@@ -83,7 +86,7 @@ const WAITS: (&str, &str) = ("waits_total", "Outermost waits");
 /// | name after the prefix | kind | further label |
 /// |---|---|---|
 /// | `entries_total` | counter | `how`: `at_once`, `by_lifo`, `from_queue`, `by_force`, `by_ticket` |
-/// | `handed_on_total`, `anticipated_total`, `stalls_broken_total`, `promoted_total`, `queued_owing_total` | counter | |
+/// | `handed_on_total`, `anticipated_total`, `resumed_total`, `stalls_broken_total`, `promoted_total`, `queued_owing_total` | counter | |
 /// | `refused_total` | counter | `why`: `timeout`, `queue_full`, `cancelled` |
 /// | `waits_total` | counter | `kind`: as [`WaitKind::name`], with `_` for blanks |
 /// | `thread_concurrency`, `inside`, `pending`, `queued`, `lock_waiters`, `disk_waits` | gauge | |

@@ -28,6 +28,8 @@ pub struct Snapshot {
     pub entered_by_lifo: u64,
     /// Entries after queueing (or polling, `sleep`).
     pub entered_from_queue: u64,
+    /// Those of them that went on with a turn that had been cut short ([`Policy::Quantum`]): they queue before the others, for a moment.
+    pub resumed: u64,
     /// Entries that asked nobody: ends of waits, and those past the limit.
     pub entered_by_force: u64,
     /// Exits that handed their place to a queued thread.
@@ -85,6 +87,7 @@ impl Snapshot {
             entered_by_ticket: left(self.entered_by_ticket, earlier.entered_by_ticket),
             entered_by_lifo: left(self.entered_by_lifo, earlier.entered_by_lifo),
             entered_from_queue: left(self.entered_from_queue, earlier.entered_from_queue),
+            resumed: left(self.resumed, earlier.resumed),
             entered_by_force: left(self.entered_by_force, earlier.entered_by_force),
             handed_on: left(self.handed_on, earlier.handed_on),
             anticipated: left(self.anticipated, earlier.anticipated),

@@ -31,7 +31,7 @@ struct Shown {
   char line[1024];
   Times queued, woken, inside, waits[FLIFO_WAIT_KINDS];
   // Each name and value, and one that ends the list.
-  st_mysql_show_var variables[32 + 6 * (3 + FLIFO_WAIT_KINDS) + 1];
+  st_mysql_show_var variables[33 + 6 * (3 + FLIFO_WAIT_KINDS) + 1];
   char names[6 * (3 + FLIFO_WAIT_KINDS)][32];
 };
 
@@ -124,6 +124,7 @@ void fill(Shown &shown) {
   list.add("promoted", now.promoted);
   list.add("queued_owing", now.queued_owing);
   list.add("anticipated", now.anticipated);
+  list.add("resumed", now.resumed);
   list.add("lent", shown.lent);
   list.add("lent_now", shown.lent_now);
   list.add("bypassed", shown.bypassed);

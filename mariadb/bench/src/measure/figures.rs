@@ -36,7 +36,8 @@ pub struct Figures {
     pub mean_ms: f64,
     pub p95_ms: f64,
     pub max_ms: f64,
-    /// What the plugin's queue took to come round: the mean time a statement queued, of those that did.
+    /// What the plugin's queue took to come round: the mean time that was queued for a turn. What is queued for the rest of a turn
+    /// that was cut short is some moments, and is that turn's.
     pub queue_cycle_ms: Option<f64>,
     /// Standard deviation of the events per connection, divided by their mean.
     pub connection_variation: Option<f64>,
@@ -57,6 +58,7 @@ const GAUGES: [&str; 6] = [
 /// The server has its variables' names in upper case.
 const QUEUED_COUNT: &str = "FLIFO_QUEUED_COUNT";
 const QUEUED_MEAN: &str = "FLIFO_QUEUED_MEAN_US";
+const RESUMED: &str = "FLIFO_RESUMED";
 
 /// One end of the window.
 pub(crate) struct Edge {
@@ -126,7 +128,8 @@ fn queue_cycle_ms(first: &Reading, last: &Reading) -> Option<f64> {
         |reading: &Reading| Some(reading.get(QUEUED_COUNT)? as f64 * reading.get(QUEUED_MEAN)? as f64);
     let grown_us = total_us(last)? - total_us(first).unwrap_or(0.0);
     let unknown_us = last.get(QUEUED_COUNT)? as f64;
-    (queued >= FEW && unknown_us <= EXACT * grown_us).then(|| grown_us / queued as f64 / 1e3)
+    let turns = queued.saturating_sub(last.counted_since(first, RESUMED));
+    (turns >= FEW && unknown_us <= EXACT * grown_us).then(|| grown_us / turns as f64 / 1e3)
 }
 
 fn plugin(first: &Reading, last: &Reading) -> BTreeMap<String, u64> {
@@ -162,6 +165,12 @@ mod tests {
         assert_eq!(queue_cycle_ms(&first, &last), Some(4.0));
         assert_eq!(queue_cycle_ms(&none, &first), Some(2.0));
         assert_eq!(queue_cycle_ms(&first, &reading(1_050, 3_000)), None, "hardly anybody queued");
+        let half_resumed = Reading::of(vec![
+            (QUEUED_COUNT.into(), "2000".into()),
+            (QUEUED_MEAN.into(), "3000".into()),
+            (RESUMED.into(), "500".into()),
+        ]);
+        assert_eq!(queue_cycle_ms(&first, &half_resumed), Some(8.0), "500 turns");
         // Ten millions before: 1 us of their mean is 10 s, and the thousand that queued now took 4 s.
         assert_eq!(queue_cycle_ms(&reading(10_000_000, 20), &reading(10_001_000, 21)), None);
     }
