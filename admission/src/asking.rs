@@ -114,7 +114,9 @@ impl Asking {
     }
 
     /// A verdict is there.
-    pub(crate) fn on(&self, session: &Session, verdict: Verdict) -> Next {
+    pub(crate) fn on(&mut self, session: &Session, verdict: Verdict) -> Next {
+        // It has lost its turn, and with that its place in the queue.
+        self.in_turn &= verdict != Verdict::Retry;
         let core = &session.admission.core;
         match verdict {
             Verdict::Granted => {
@@ -160,11 +162,12 @@ impl Asking {
             session.give_place_on(state);
             return Next::Refuse(session.refused(Refused::Cancelled));
         }
-        metrics.queued(now_ns.saturating_sub(self.queued_at_ns));
+        let waited_ns = now_ns.saturating_sub(self.queued_at_ns);
+        metrics.queued(waited_ns);
         add(&session.counters.entered_from_queue, 1);
-        let goes_on = self.in_turn && session.turn.pause(now_ns.saturating_sub(self.queued_at_ns));
+        let goes_on = self.in_turn && session.turn.pause(waited_ns);
         if goes_on {
-            add(&session.counters.resumed, 1);
+            metrics.resumed(waited_ns);
         } else {
             session.turn.begin(now_ns, !self.is_first(session));
             if state.policy() == Policy::Quantum {
@@ -197,7 +200,7 @@ impl Session {
 
     fn sleep_until_asked(&self, deadline: Option<Instant>, ahead: bool) -> Result<State, Refused> {
         self.place.set(Held::Asks);
-        let (asking, mut next) = Asking::begin(self, deadline, ahead);
+        let (mut asking, mut next) = Asking::begin(self, deadline, ahead);
         let deadline = asking.deadline(self);
         let parker = &self.node.parker;
         let mut queued = false;

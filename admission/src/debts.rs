@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::deficit::FREE_NS;
 use crate::queue::{List, Node, Request};
 
-/// Nobody owes for as little as so many usual turns, of which none is longer.
+/// Nobody owes for as little as so many usual turns.
 const FREE_TURNS: u64 = 4;
 /// The average turn is one of so many.
 const AVERAGED: f64 = 64.0;

@@ -13,7 +13,7 @@ pub(crate) fn others_wait_by_turns(state: State) -> bool {
 impl Session {
     /// Says whether it is within a transaction, which has begun and is not over. Under [`Policy::Quantum`] its turn goes on then until the
     /// transaction is over, for up to eight quanta: one that is cut in two waits for two turns, holding all that it has locked. Whoever
-    /// never ends one has up to eight times the time of others; what is more than four quanta of the processors' it owes.
+    /// never ends one has up to eight times the time of others; if its turns are timed, and it uses the processors for more than four quanta of one, it owes that.
     pub fn set_in_transaction(&self, in_transaction: bool) {
         self.turn.set_in_transaction(in_transaction);
     }

@@ -47,7 +47,7 @@ impl Future for Enter<'_> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let session = &*this.session;
-        let (asking, mut next) = match session.task_asks.get() {
+        let (mut asking, mut next) = match session.task_asks.get() {
             Some(asking) if this.asks => (asking, Next::Sleep),
             _ if session.enter_at_once() => return Poll::Ready(Ok(())),
             _ => Asking::begin(session, None, false),

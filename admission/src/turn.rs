@@ -14,8 +14,8 @@
 //! a transaction that has many statements comes to wait many times.
 //!
 //! Within a transaction a turn goes on until that is over, for up to eight quanta: one that is cut in two waits for two turns. Only
-//! a turn that was queued for in order. One that never ends its transaction has up to eight times the time of others so, of which it owes
-//! what its thread used of the processors ([`crate::deficit`]).
+//! a turn that was queued for in order. One that never ends its transaction has up to eight times the time of others so; if its thread used
+//! the processors for more than four quanta of it, and turns are timed, it owes that ([`crate::deficit`]).
 //!
 //! Where many queue its place may wait for it instead, until it is back: [`crate::anticipation`].
 //!
@@ -334,8 +334,6 @@ mod tests {
         let turn = Turn::new();
         turn.deficit.took(TOOK_NS);
         assert_eq!(turn.joins(0, TOOK_NS / 2), (TOOK_NS, 0), "two quanta");
-        // Also within a transaction, of which a turn may be longer.
-        turn.set_in_transaction(true);
         for (quanta, owes) in [(FREE_QUANTA, false), (FREE_QUANTA + 1, true)] {
             turn.deficit.took(quanta * FREE_NS);
             assert_eq!(turn.joins(0, FREE_NS).1 != 0, owes, "{quanta} quanta");

@@ -545,9 +545,9 @@ typedef struct {
    */
   uint64_t anticipated;
   /**
-   * Entries from the queue that went on with a turn that had been cut short (`FLIFO_POLICY_QUANTUM`).
+   * Of `queued_times`, those of entries that went on then with a turn that had been cut short (`FLIFO_POLICY_QUANTUM`).
    */
-  uint64_t resumed;
+  flifo_times_t resumed_times;
 } flifo_snapshot_t;
 
 #ifdef __cplusplus
@@ -856,7 +856,7 @@ flifo_status_t flifo_set_class(flifo_session_t session,
 /**
  * Says whether the session is within a transaction, one that has begun and is not over. Under `FLIFO_POLICY_QUANTUM` its turn
  * then goes on until the transaction is over, for up to eight quanta: one that is cut in two waits for two
- * turns. Whoever never ends one has up to eight times the time of others; what is more than four quanta of the processors' it owes.
+ * turns. Whoever never ends one has up to eight times the time of others; if its turns are timed, and it uses the processors for more than four quanta of one, it owes that.
  *
  * `in_transaction`: 0 if not.
  */

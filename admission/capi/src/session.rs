@@ -270,7 +270,7 @@ pub extern "C" fn flifo_set_class(session: flifo_session_t, class_: c_int) -> fl
 
 /// Says whether the session is within a transaction, one that has begun and is not over. Under `FLIFO_POLICY_QUANTUM` its turn
 /// then goes on until the transaction is over, for up to eight quanta: one that is cut in two waits for two
-/// turns. Whoever never ends one has up to eight times the time of others; what is more than four quanta of the processors' it owes.
+/// turns. Whoever never ends one has up to eight times the time of others; if its turns are timed, and it uses the processors for more than four quanta of one, it owes that.
 ///
 /// `in_transaction`: 0 if not.
 #[unsafe(no_mangle)]

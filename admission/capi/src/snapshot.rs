@@ -99,8 +99,8 @@ pub struct flifo_snapshot_t {
     pub queued_owing: u64,
     /// Entries at once on a place that had waited for the session since it left (`anticipate`).
     pub anticipated: u64,
-    /// Entries from the queue that went on with a turn that had been cut short (`FLIFO_POLICY_QUANTUM`).
-    pub resumed: u64,
+    /// Of `queued_times`, those of entries that went on then with a turn that had been cut short (`FLIFO_POLICY_QUANTUM`).
+    pub resumed_times: flifo_times_t,
 }
 
 // SAFETY: integers only; the assertion counts the fields' bytes.
@@ -108,7 +108,7 @@ unsafe impl Growing for flifo_snapshot_t {
     const BYTES_MIN: usize = 1208;
 }
 const _: () = assert!(
-    size_of::<flifo_snapshot_t>() == 8 + 10 * 4 + 15 * 8 + (3 + FLIFO_WAIT_KINDS_MAX) * 7 * 8,
+    size_of::<flifo_snapshot_t>() == 8 + 10 * 4 + 14 * 8 + (4 + FLIFO_WAIT_KINDS_MAX) * 7 * 8,
     "padding"
 );
 const _: () = assert!(WaitKind::ALL.len() <= FLIFO_WAIT_KINDS_MAX);
@@ -166,7 +166,7 @@ impl From<&Snapshot> for flifo_snapshot_t {
             wait_times,
             queued_owing: snapshot.queued_owing,
             anticipated: snapshot.anticipated,
-            resumed: snapshot.resumed,
+            resumed_times: times(&snapshot.resumed_ns),
         }
     }
 }

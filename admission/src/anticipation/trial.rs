@@ -14,6 +14,7 @@ use crate::finder::Finder;
 use crate::idle::Idle;
 use crate::metrics::Metrics;
 use crate::state::State;
+use crate::turn::TRANSACTION_QUANTA;
 
 /// So many queue for each place: with fewer, a session's next turn is near, and with it what is in the caches. A model has few threads.
 const QUEUED_PER_PLACE: u32 = if cfg!(any(loom, shuttle)) { 0 } else { 8 };
@@ -43,7 +44,7 @@ const BUSY_AGAIN_NS_MAX: u64 = 10 * BUSY_AGAIN_NS;
 const WAIT: u32 = 1;
 const HAND_ON: u32 = 2;
 /// A block of a comparison lasts for so many quanta at least: those who are under way are so for their turns.
-const BLOCK_QUANTA: u32 = 4;
+const BLOCK_QUANTA: u32 = TRANSACTION_QUANTA as u32;
 
 /// How they are compared. Each comparison makes half of its time wrong, so they are short and few: more than a few percent
 /// show, and a change of the load opens the search at once.

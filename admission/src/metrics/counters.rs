@@ -17,8 +17,6 @@ pub(crate) struct Counters {
     pub(crate) anticipated: AtomicU64,
     pub(crate) entered_by_lifo: AtomicU64,
     pub(crate) entered_from_queue: AtomicU64,
-    /// Those of them that went on with a turn that was cut short.
-    pub(crate) resumed: AtomicU64,
     pub(crate) entered_by_force: AtomicU64,
     /// Those of the former that begin something, and end no wait.
     pub(crate) entered_past_limit: AtomicU64,
@@ -57,7 +55,6 @@ pub(super) struct Totals {
     pub(super) anticipated: u64,
     pub(super) by_lifo: u64,
     pub(super) from_queue: u64,
-    pub(super) resumed: u64,
     pub(super) by_force: u64,
     pub(super) past_limit: u64,
     pub(super) by_ticket: u64,
@@ -79,7 +76,6 @@ impl Totals {
         self.anticipated += read(&counters.anticipated);
         self.by_lifo += read(&counters.entered_by_lifo);
         self.from_queue += read(&counters.entered_from_queue);
-        self.resumed += read(&counters.resumed);
         self.by_force += read(&counters.entered_by_force);
         self.past_limit += read(&counters.entered_past_limit);
         self.by_ticket += read(&counters.entered_by_ticket);

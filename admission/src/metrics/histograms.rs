@@ -14,6 +14,8 @@ const MAX_VALUE_POWER: u8 = 42;
 /// What is timed, ns.
 pub(super) struct Histograms {
     pub(super) queued_ns: AtomicHistogram,
+    /// Those of them after which a turn that was cut short went on.
+    pub(super) resumed_ns: AtomicHistogram,
     pub(super) woken_to_running_ns: AtomicHistogram,
     pub(super) inside_ns: AtomicHistogram,
     pub(super) wait_ns: [AtomicHistogram; WaitKind::ALL.len()],
@@ -27,6 +29,7 @@ impl Histograms {
         };
         Histograms {
             queued_ns: histogram(),
+            resumed_ns: histogram(),
             woken_to_running_ns: histogram(),
             inside_ns: histogram(),
             wait_ns: std::array::from_fn(|_| histogram()),

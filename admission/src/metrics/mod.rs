@@ -120,6 +120,11 @@ impl Metrics {
         record(&self.histograms.queued_ns, ns);
     }
 
+    /// One that has queued for so long goes on with a turn that was cut short.
+    pub(crate) fn resumed(&self, ns: u64) {
+        record(&self.histograms.resumed_ns, ns);
+    }
+
     pub(crate) fn woken_to_running(&self, ns: u64) {
         record(&self.histograms.woken_to_running_ns, ns);
     }
@@ -201,7 +206,6 @@ impl Metrics {
             entered_by_ticket: totals.by_ticket,
             entered_by_lifo: totals.by_lifo,
             entered_from_queue: totals.from_queue,
-            resumed: totals.resumed,
             entered_by_force: totals.by_force,
             handed_on: totals.handed_on,
             anticipated: totals.anticipated,
@@ -212,6 +216,7 @@ impl Metrics {
             pending_max: self.highest.pending.load(Ordering::Relaxed),
             queued_max: self.highest.queued.load(Ordering::Relaxed),
             queued_ns: self.histograms.queued_ns.load(),
+            resumed_ns: self.histograms.resumed_ns.load(),
             woken_to_running_ns: self.histograms.woken_to_running_ns.load(),
             inside_ns: self.histograms.inside_ns.load(),
         }

@@ -28,9 +28,6 @@ const COUNTERS: &[(&str, FurtherLabel, &str, Read<u64>)] = &[
     ("anticipated_total", None, "Entries at once on a place that had waited for the session", |s| {
         s.anticipated
     }),
-    ("resumed_total", None, "Entries from the queue that went on with a turn that was cut short", |s| {
-        s.resumed
-    }),
     ("refused_total", Some(("why", "timeout")), REFUSED, |s| s.refused_by_timeout),
     ("refused_total", Some(("why", "queue_full")), REFUSED, |s| s.refused_queue_full),
     ("refused_total", Some(("why", "cancelled")), REFUSED, |s| s.cancelled),
@@ -63,6 +60,11 @@ const GAUGES: &[(&str, &str, Read<u32>)] = &[
 /// Name, meaning, value.
 const TIMES: &[(&str, &str, Read<Option<Times>>)] = &[
     ("queue_seconds", "Time from joining the queue to running inside", Snapshot::queue_wait),
+    (
+        "resumed_seconds",
+        "The same, of those that went on with a turn that was cut short",
+        Snapshot::resumed_wait,
+    ),
     ("woken_to_running_seconds", "W: time from being handed a place to running", Snapshot::woken_to_running),
     ("inside_seconds", "S: time from entering to leaving, of one place in 64", Snapshot::time_inside),
 ];
@@ -86,12 +88,12 @@ const WAITS: (&str, &str) = ("waits_total", "Outermost waits");
 /// | name after the prefix | kind | further label |
 /// |---|---|---|
 /// | `entries_total` | counter | `how`: `at_once`, `by_lifo`, `from_queue`, `by_force`, `by_ticket` |
-/// | `handed_on_total`, `anticipated_total`, `resumed_total`, `stalls_broken_total`, `promoted_total`, `queued_owing_total` | counter | |
+/// | `handed_on_total`, `anticipated_total`, `stalls_broken_total`, `promoted_total`, `queued_owing_total` | counter | |
 /// | `refused_total` | counter | `why`: `timeout`, `queue_full`, `cancelled` |
 /// | `waits_total` | counter | `kind`: as [`WaitKind::name`], with `_` for blanks |
 /// | `thread_concurrency`, `inside`, `pending`, `queued`, `lock_waiters`, `disk_waits` | gauge | |
 /// | `inside_max`, `pending_max`, `queued_max` | gauge | |
-/// | `queue_seconds`, `woken_to_running_seconds`, `inside_seconds` | gauge | `quantile`: `0.5`, `0.95`, `0.99`, `1` |
+/// | `queue_seconds`, `resumed_seconds`, `woken_to_running_seconds`, `inside_seconds` | gauge | `quantile`: `0.5`, `0.95`, `0.99`, `1` |
 /// | `wait_seconds` | gauge | `kind`, `quantile` |
 ///
 /// Percentiles are of the time since the last publication, and 0 if nothing happened in it. A wait's kind

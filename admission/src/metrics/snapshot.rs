@@ -28,8 +28,6 @@ pub struct Snapshot {
     pub entered_by_lifo: u64,
     /// Entries after queueing (or polling, `sleep`).
     pub entered_from_queue: u64,
-    /// Those of them that went on with a turn that had been cut short ([`Policy::Quantum`]): they queue before the others, for a moment.
-    pub resumed: u64,
     /// Entries that asked nobody: ends of waits, and those past the limit.
     pub entered_by_force: u64,
     /// Exits that handed their place to a queued thread.
@@ -68,6 +66,9 @@ pub struct Snapshot {
     pub queued_max: u32,
     /// Time from joining the queue to running inside, ns, of every entry that queued.
     pub queued_ns: Histogram,
+    /// The same, ns, of those that went on then with a turn that had been cut short ([`Policy::Quantum`]). They queue before those who
+    /// wait for a turn, mostly for a moment.
+    pub resumed_ns: Histogram,
     /// W: time from being handed a place to running, ns, of every hand-off.
     pub woken_to_running_ns: Histogram,
     /// S: time from entering to leaving, ns, of one place in 64.
@@ -87,7 +88,6 @@ impl Snapshot {
             entered_by_ticket: left(self.entered_by_ticket, earlier.entered_by_ticket),
             entered_by_lifo: left(self.entered_by_lifo, earlier.entered_by_lifo),
             entered_from_queue: left(self.entered_from_queue, earlier.entered_from_queue),
-            resumed: left(self.resumed, earlier.resumed),
             entered_by_force: left(self.entered_by_force, earlier.entered_by_force),
             handed_on: left(self.handed_on, earlier.handed_on),
             anticipated: left(self.anticipated, earlier.anticipated),
@@ -99,6 +99,7 @@ impl Snapshot {
             queued_owing: left(self.queued_owing, earlier.queued_owing),
             wait_ns: std::array::from_fn(|kind| difference(&self.wait_ns[kind], &earlier.wait_ns[kind])),
             queued_ns: difference(&self.queued_ns, &earlier.queued_ns),
+            resumed_ns: difference(&self.resumed_ns, &earlier.resumed_ns),
             woken_to_running_ns: difference(&self.woken_to_running_ns, &earlier.woken_to_running_ns),
             inside_ns: difference(&self.inside_ns, &earlier.inside_ns),
             ..self.clone()
@@ -129,6 +130,11 @@ impl Snapshot {
     /// Time from joining the queue to running inside; `None` if nobody queued.
     pub fn queue_wait(&self) -> Option<Times> {
         Times::of(&self.queued_ns)
+    }
+
+    /// Of that, the time of those that went on then with a turn that had been cut short; `None` if nobody did.
+    pub fn resumed_wait(&self) -> Option<Times> {
+        Times::of(&self.resumed_ns)
     }
 
     /// W: time from being handed a place to running; `None` if no place was handed on.

@@ -40,13 +40,11 @@ impl Display for Snapshot {
         writeln!(f, "{}", kinds.map(|(kind, count)| format!("{} {kind}", rate(count))).join(", "))?;
         writeln!(
             f,
-            "Hand-offs {}, {}; places that waited for their sessions {}, {}; turns resumed {}, {}",
+            "Hand-offs {}, {}; places that waited for their sessions {}, {}",
             self.handed_on,
             rate(self.handed_on),
             self.anticipated,
-            rate(self.anticipated),
-            self.resumed,
-            rate(self.resumed)
+            rate(self.anticipated)
         )?;
         let reasons = [
             ("by timeout", self.refused_by_timeout),
@@ -61,6 +59,7 @@ impl Display for Snapshot {
         )?;
         writeln!(f, "Outside in waits: {} for row locks, {} for disks", self.lock_waiters, self.disk_waits)?;
         write_times(f, "Queue wait", self.queue_wait())?;
+        write_times(f, "Of these, for the rest of a turn", self.resumed_wait())?;
         write_times(f, "W, woken to running", self.woken_to_running())?;
         write_times(f, "S, inside (one place in 64)", self.time_inside())?;
         match self.gain_over_fifo_max() {
@@ -109,7 +108,6 @@ impl Snapshot {
         pair("by_ticket", &self.entered_by_ticket);
         pair("handed_on", &self.handed_on);
         pair("anticipated", &self.anticipated);
-        pair("resumed", &self.resumed);
         pair("timeout", &self.refused_by_timeout);
         pair("queue_full", &self.refused_queue_full);
         pair("cancelled", &self.cancelled);
@@ -123,6 +121,10 @@ impl Snapshot {
             pair("queue_p95_us", &us(queue.p95_ns));
             pair("queue_p99_us", &us(queue.p99_ns));
             pair("queue_max_us", &us(queue.max_ns));
+        }
+        if let Some(resumed) = self.resumed_wait() {
+            pair("resumed", &resumed.count);
+            pair("resumed_p50_us", &us(resumed.p50_ns));
         }
         if let Some(w) = self.woken_to_running() {
             pair("w_p50_us", &us(w.p50_ns));
@@ -224,7 +226,6 @@ mod tests {
             entered_by_ticket: 900_000,
             handed_on: 29_900,
             anticipated: 70_000,
-            resumed: 6_000,
             refused_by_timeout: 3,
             refused_queue_full: 20,
             cancelled: 1,
@@ -239,6 +240,7 @@ mod tests {
         busy.inside_ns.add(25, 2).unwrap();
         busy.queued_ns.add(1 << 21, 98).unwrap();
         busy.queued_ns.add(1 << 32, 2).unwrap();
+        busy.resumed_ns.add(1 << 21, 9).unwrap();
         busy.wait_ns[WaitKind::RowLock as usize].add(1 << 14, 7).unwrap();
         busy.wait_ns[WaitKind::Disk as usize].add(1 << 17, 4).unwrap();
         busy
@@ -256,11 +258,12 @@ Highest: 7 inside, 1020 in queue, 3 woken that did not run yet
 Entries 1065000, 106500.00/s: 120000 at once, 5000 past the limit, 30000 from the queue, 10000 by force, \
 900000 by ticket
 12000.00/s at once, 500.00/s past the limit, 3000.00/s from the queue, 1000.00/s by force, 90000.00/s by ticket
-Hand-offs 29900, 2990.00/s; places that waited for their sessions 70000, 7000.00/s; turns resumed 6000, 600.00/s
+Hand-offs 29900, 2990.00/s; places that waited for their sessions 70000, 7000.00/s
 Refused 24, 2.40/s: 3 by timeout, 20 with a full queue, 1 cancelled
 Stalls broken 1, promoted by age 12, queued owing for long turns 30
 Outside in waits: 40 for row locks, 8 for disks
 Queue wait: 100 times, median 2.13 ms, 95% 2.13 ms, 99% 4.36 s, longest 4.36 s
+Of these, for the rest of a turn: 9 times, median 2.13 ms, 95% 2.13 ms, 99% 2.13 ms, longest 2.13 ms
 W, woken to running: 3 times, median 50 ns, 95% 50 ns, 99% 50 ns, longest 50 ns
 S, inside (one place in 64): 2 times, median 25 ns, 95% 25 ns, 99% 25 ns, longest 25 ns
 1 + W/S: 3.00
@@ -283,11 +286,12 @@ Policy none, thread_concurrency 0 (no limit); counts and times of 0.00 seconds
 Highest: 0 inside, 0 in queue, 0 woken that did not run yet
 Entries 0, 0.00/s: 0 at once, 0 past the limit, 0 from the queue, 0 by force, 0 by ticket
 0.00/s at once, 0.00/s past the limit, 0.00/s from the queue, 0.00/s by force, 0.00/s by ticket
-Hand-offs 0, 0.00/s; places that waited for their sessions 0, 0.00/s; turns resumed 0, 0.00/s
+Hand-offs 0, 0.00/s; places that waited for their sessions 0, 0.00/s
 Refused 0, 0.00/s: 0 by timeout, 0 with a full queue, 0 cancelled
 Stalls broken 0, promoted by age 0, queued owing for long turns 0
 Outside in waits: 0 for row locks, 0 for disks
 Queue wait: none
+Of these, for the rest of a turn: none
 W, woken to running: none
 S, inside (one place in 64): none
 1 + W/S: not known yet
@@ -301,10 +305,10 @@ END OF ADMISSION
     fn a_line_has_the_same_in_pairs() {
         let expected = "admission policy=quantum limit=4 inside=5 pending=2 queued=1015 inside_max=7 \
             pending_max=3 queued_max=1020 elapsed_s=10.000 entries_per_s=106500.0 at_once=120000 \
-            by_lifo=5000 from_queue=30000 by_force=10000 by_ticket=900000 handed_on=29900 anticipated=70000 resumed=6000 \
-            timeout=3 queue_full=20 cancelled=1 stalls_broken=1 promoted=12 queued_owing=30 lock_waiters=40 \
+            by_lifo=5000 from_queue=30000 by_force=10000 by_ticket=900000 handed_on=29900 anticipated=70000 timeout=3 \
+            queue_full=20 cancelled=1 stalls_broken=1 promoted=12 queued_owing=30 lock_waiters=40 \
             disk_waits=8 queue_p50_us=2129.919 queue_p95_us=2129.919 queue_p99_us=4362076.159 queue_max_us=4362076.159 \
-            w_p50_us=0.050 s_p50_us=0.025 wait_row_lock=7 wait_row_lock_p50_us=16.639 wait_disk=4 \
+            resumed=9 resumed_p50_us=2129.919 w_p50_us=0.050 s_p50_us=0.025 wait_row_lock=7 wait_row_lock_p50_us=16.639 wait_disk=4 \
             wait_disk_p50_us=133.119";
         assert_eq!(busy().line(), expected);
         assert!(!nothing_yet(Policy::Fifo, 4).line().contains("queue_p50_us"));

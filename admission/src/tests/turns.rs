@@ -99,14 +99,18 @@ fn who_finds_its_place_taken_in_its_turn_goes_on_with_it() {
             "it is before those who wait for a turn"
         );
     }
-    assert_eq!(admission.snapshot().resumed, 1);
+    assert_eq!(admission.snapshot().resumed_wait().map(|times| times.count), Some(1));
     session.exit();
     assert!(!is_in(third.as_mut()), "it is in its turn still");
     assert!(session.try_enter());
     std::thread::sleep(MORE_THAN_HALF);
     session.exit();
     assert!(is_in(third.as_mut()), "it has no whole one");
-    assert_eq!(admission.snapshot().resumed, 1, "the third queued for a turn of its own");
+    assert_eq!(
+        admission.snapshot().resumed_wait().map(|times| times.count),
+        Some(1),
+        "the third queued for a turn of its own"
+    );
 }
 
 /// One whose turn has begun within a transaction, and whether another that has queued since is in.

@@ -28,11 +28,11 @@ struct Shown {
   unsigned long long lent, lent_now, bypassed, refused_timeout, refused_queue_full;
   uint32_t lock_waiters;
   const char *policy;
-  char line[1024];
-  Times queued, woken, inside, waits[FLIFO_WAIT_KINDS];
+  char line[1152];
+  Times queued, resumed, woken, inside, waits[FLIFO_WAIT_KINDS];
   // Each name and value, and one that ends the list.
-  st_mysql_show_var variables[33 + 6 * (3 + FLIFO_WAIT_KINDS) + 1];
-  char names[6 * (3 + FLIFO_WAIT_KINDS)][32];
+  st_mysql_show_var variables[32 + 6 * (4 + FLIFO_WAIT_KINDS) + 1];
+  char names[6 * (4 + FLIFO_WAIT_KINDS)][32];
 };
 
 Times in_us(const flifo_times_t &times) {
@@ -95,6 +95,7 @@ void fill(Shown &shown) {
   shown.line[0] = '\0';
   flifo_status_text(settings::admission(), shown.line, sizeof shown.line, nullptr);
   shown.queued = in_us(now.queued_times);
+  shown.resumed = in_us(now.resumed_times);
   shown.woken = in_us(now.woken_to_running_times);
   shown.inside = in_us(now.inside_times);
   for (int kind = 0; kind < FLIFO_WAIT_KINDS; kind++) shown.waits[kind] = in_us(now.wait_times[kind]);
@@ -124,7 +125,6 @@ void fill(Shown &shown) {
   list.add("promoted", now.promoted);
   list.add("queued_owing", now.queued_owing);
   list.add("anticipated", now.anticipated);
-  list.add("resumed", now.resumed);
   list.add("lent", shown.lent);
   list.add("lent_now", shown.lent_now);
   list.add("bypassed", shown.bypassed);
@@ -132,6 +132,7 @@ void fill(Shown &shown) {
   list.add("yields_in_vain", shown.yields.in_vain);
   list.add("state_line", shown.line);
   list.add("queued", shown.queued);
+  list.add("resumed", shown.resumed);
   list.add("woken", shown.woken);
   list.add("inside", shown.inside);
   for (int kind = 0; kind < FLIFO_WAIT_KINDS; kind++) list.add(WAITS[kind], shown.waits[kind]);

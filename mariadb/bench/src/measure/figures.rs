@@ -36,8 +36,8 @@ pub struct Figures {
     pub mean_ms: f64,
     pub p95_ms: f64,
     pub max_ms: f64,
-    /// What the plugin's queue took to come round: the mean time that was queued for a turn. What is queued for the rest of a turn
-    /// that was cut short is some moments, and is that turn's.
+    /// What the plugin's queue took to come round: the mean time of those that queued, but for the rest of a turn that was cut
+    /// short: that is mostly a moment.
     pub queue_cycle_ms: Option<f64>,
     /// Standard deviation of the events per connection, divided by their mean.
     pub connection_variation: Option<f64>,
@@ -58,7 +58,8 @@ const GAUGES: [&str; 6] = [
 /// The server has its variables' names in upper case.
 const QUEUED_COUNT: &str = "FLIFO_QUEUED_COUNT";
 const QUEUED_MEAN: &str = "FLIFO_QUEUED_MEAN_US";
-const RESUMED: &str = "FLIFO_RESUMED";
+const RESUMED_COUNT: &str = "FLIFO_RESUMED_COUNT";
+const RESUMED_MEAN: &str = "FLIFO_RESUMED_MEAN_US";
 
 /// One end of the window.
 pub(crate) struct Edge {
@@ -123,13 +124,16 @@ impl Figures {
 fn queue_cycle_ms(first: &Reading, last: &Reading) -> Option<f64> {
     const FEW: u64 = 100;
     const EXACT: f64 = 0.1;
-    let queued = last.counted_since(first, QUEUED_COUNT);
-    let total_us =
-        |reading: &Reading| Some(reading.get(QUEUED_COUNT)? as f64 * reading.get(QUEUED_MEAN)? as f64);
-    let grown_us = total_us(last)? - total_us(first).unwrap_or(0.0);
+    // How many, and what they took together, us.
+    let grown = |count: &str, mean: &str| {
+        let total_us = |reading: &Reading| Some(reading.get(count)? as f64 * reading.get(mean)? as f64);
+        Some((last.counted_since(first, count), total_us(last)? - total_us(first).unwrap_or(0.0)))
+    };
+    let (queued, queued_us) = grown(QUEUED_COUNT, QUEUED_MEAN)?;
+    let (resumed, resumed_us) = grown(RESUMED_COUNT, RESUMED_MEAN).unwrap_or_default();
+    let (turns, turns_us) = (queued.saturating_sub(resumed), queued_us - resumed_us);
     let unknown_us = last.get(QUEUED_COUNT)? as f64;
-    let turns = queued.saturating_sub(last.counted_since(first, RESUMED));
-    (turns >= FEW && unknown_us <= EXACT * grown_us).then(|| grown_us / turns as f64 / 1e3)
+    (turns >= FEW && unknown_us <= EXACT * turns_us).then(|| turns_us / turns as f64 / 1e3)
 }
 
 fn plugin(first: &Reading, last: &Reading) -> BTreeMap<String, u64> {
@@ -165,12 +169,14 @@ mod tests {
         assert_eq!(queue_cycle_ms(&first, &last), Some(4.0));
         assert_eq!(queue_cycle_ms(&none, &first), Some(2.0));
         assert_eq!(queue_cycle_ms(&first, &reading(1_050, 3_000)), None, "hardly anybody queued");
+        // Half of the second thousand went on with their turns after 1 ms each; the others took 3.5 s.
         let half_resumed = Reading::of(vec![
             (QUEUED_COUNT.into(), "2000".into()),
             (QUEUED_MEAN.into(), "3000".into()),
-            (RESUMED.into(), "500".into()),
+            (RESUMED_COUNT.into(), "500".into()),
+            (RESUMED_MEAN.into(), "1000".into()),
         ]);
-        assert_eq!(queue_cycle_ms(&first, &half_resumed), Some(8.0), "500 turns");
+        assert_eq!(queue_cycle_ms(&first, &half_resumed), Some(7.0));
         // Ten millions before: 1 us of their mean is 10 s, and the thousand that queued now took 4 s.
         assert_eq!(queue_cycle_ms(&reading(10_000_000, 20), &reading(10_001_000, 21)), None);
     }
