@@ -113,6 +113,23 @@ fn who_finds_its_place_taken_in_its_turn_goes_on_with_it() {
     );
 }
 
+/// With its turn it has lost its place before the others, and neither is to be counted as if it had not.
+#[test]
+fn who_is_told_to_ask_again_has_lost_its_turn() {
+    let (admission, _others, second, mut session) = in_its_turn(Duration::from_secs(3600));
+    let mut holder = admission.session();
+    let mut third = admission.session();
+    let mut third = Box::pin(third.enter_async());
+    assert!(!is_in(third.as_mut()));
+    makes_way_for(&session, &mut holder);
+    let mut comes_back = Box::pin(session.enter_async());
+    assert!(!is_in(comes_back.as_mut()));
+    admission.set_policy(Policy::Broadcast);
+    second.exit_for_good();
+    assert!(is_in(comes_back.as_mut()));
+    assert_eq!(admission.snapshot().resumed_wait(), None);
+}
+
 /// One whose turn has begun within a transaction, and whether another that has queued since is in.
 fn in_a_transaction(quantum: Duration, then: impl FnOnce(Session, &mut dyn FnMut() -> bool)) {
     let (admission, _others, _second, session) = in_its_turn(quantum);

@@ -148,7 +148,7 @@ impl Reading {
             at_ns,
             status: rows.iter().filter_map(number).collect(),
             server_cpu_ns: pid.and_then(sampler::process_ns),
-            server_switches: pid.and_then(Switches::of),
+            server_switches: pid.and_then(|pid| Switches::of(pid, || ())),
             client_cpu_ns,
         })
     }

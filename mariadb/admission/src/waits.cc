@@ -12,6 +12,9 @@
 
 #include <sched.h>
 
+#include <algorithm>
+#include <atomic>
+#include <thread>
 #include <utility>
 
 namespace flifo::waits {
@@ -53,6 +56,13 @@ void saw_idle(Connection &connection, MYSQL_THD thd) {
 // what reads many rows, and no more of the rest. Where between them it turns was not measured.
 constexpr unsigned LONG_QUEUE = 400;
 
+// Nor while so many do, for each processor. A thousand connections that begin together queue nowhere yet: if all of them yield, all of them
+// are the kernel's to run, who runs one after the other, and none ever finds all places taken. Then nobody queues for admission any more.
+constexpr unsigned YIELDING_PER_PROCESSOR = 16;
+
+// Threads between the begin and the end of a yield. A hint: who reads an old count yields once more, or once less, than it should.
+alignas(128) std::atomic<unsigned> yielding{0};
+
 // When this thread's yield was over, while it sleeps after that. Not the connection's: it may be another's after a yield, if the plugin
 // was unloaded meanwhile, and loaded again.
 thread_local Yields::Clock::time_point yielded{};
@@ -61,8 +71,12 @@ thread_local Yields::Clock::time_point yielded{};
 void yields_first(Connection &connection) {
   if (!connection.has_only_read || !settings::yields()) return;
   connection.has_only_read = false;
-  if (queueing::length() >= LONG_QUEUE || !connection.yields.decides_to_yield()) return;
+  static const unsigned yielding_max = YIELDING_PER_PROCESSOR * std::max(std::thread::hardware_concurrency(), 1U);
+  if (queueing::length() >= LONG_QUEUE || yielding.load(std::memory_order_relaxed) >= yielding_max) return;
+  if (!connection.yields.decides_to_yield()) return;
+  yielding.fetch_add(1, std::memory_order_relaxed);
   sched_yield();
+  yielding.fetch_sub(1, std::memory_order_relaxed);
   yielded = Yields::Clock::now();
 }
 

@@ -265,9 +265,9 @@ impl Running {
     ) -> Result<(Edge, Edge)> {
         sleep_until(clock::now_ns() + clock::ns(settle))?;
         // The switches are in a file for each thread, which takes too long here.
-        let first = self.edge_by(load, workload, None)?;
+        let first = self.edge_by(load, workload, Usage::of)?;
         sleep_until(clock::now_ns() + clock::ns(counts))?;
-        Ok((first, self.edge_by(load, workload, None)?))
+        Ok((first, self.edge_by(load, workload, Usage::of)?))
     }
 
     /// A load has ended: its connections are gone.
@@ -279,16 +279,12 @@ impl Running {
     }
 
     fn edge(&mut self, load: &Load, workload: Workload) -> Result<Edge> {
-        // The files of a thousand threads take some 30 ms. With precedence, a thread that is inside would have no processor for so long,
-        // its turn would be over, and the longest wait would be of our making.
-        let server = Usage::with_switches(self.server.pid());
-        self.edge_by(load, workload, Some(server))
+        self.edge_by(load, workload, Usage::with_switches)
     }
 
-    /// `server`: what it has used, if that was read before.
-    fn edge_by(&mut self, load: &Load, workload: Workload, server: Option<Usage>) -> Result<Edge> {
+    fn edge_by(&mut self, load: &Load, workload: Workload, usage: fn(u32) -> Usage) -> Result<Edge> {
         let _first = Precedence::of_this_thread();
-        let server = server.unwrap_or_else(|| Usage::of(self.server.pid()));
+        let server = usage(self.server.pid());
         let sysbench = Usage::of(load.pid());
         Ok(Edge { reading: Reading::take(&mut self.admin, workload.counter())?, server, sysbench })
     }

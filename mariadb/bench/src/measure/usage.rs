@@ -1,8 +1,12 @@
 //! What the kernel counts of one process.
 
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use flifo::sampler::{Switches, process_ns};
+
+/// After some threads' files.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// The counters at one moment. Zeros if the process is gone.
 #[derive(Debug, Clone)]
@@ -20,10 +24,11 @@ impl Usage {
         Usage { at: Instant::now(), cpu_ns, switches: Switches::default() }
     }
 
-    /// Reads a file per thread more.
+    /// Reads a file per thread more, with pauses: this thread precedes all others at the edges of a window, and who is inside admission
+    /// meanwhile would have no processor for 30 ms: its turn would be over, and the longest wait would be of our making.
     pub(crate) fn with_switches(pid: u32) -> Usage {
         let mut usage = Usage::of(pid);
-        usage.switches = Switches::of(pid).unwrap_or_default();
+        usage.switches = Switches::of(pid, || thread::sleep(PAUSE)).unwrap_or_default();
         usage
     }
 
@@ -45,7 +50,6 @@ impl Usage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn differences_by_hand() {
