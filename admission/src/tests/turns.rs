@@ -124,7 +124,7 @@ fn who_is_told_to_ask_again_has_lost_its_turn() {
     makes_way_for(&session, &mut holder);
     let mut comes_back = Box::pin(session.enter_async());
     assert!(!is_in(comes_back.as_mut()));
-    admission.set_policy(Policy::Broadcast);
+    admission.reconfigure(Config { policy: Policy::Broadcast, ..admission.config() }).unwrap();
     second.exit_for_good();
     assert!(is_in(comes_back.as_mut()));
     assert_eq!(admission.snapshot().resumed_wait(), None);
