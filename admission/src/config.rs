@@ -30,7 +30,7 @@ pub enum Policy {
     /// before those who queue for their turns. One that was away for longer is a newcomer, as under [`Policy::Flifo`]. With a quantum of a millisecond or
     /// longer, a thread that took far more of the processor than others' turns do, since a statement cannot be
     /// interrupted, and was not away for as long since, lets the queue pass so many times more (deficit round robin). A turn in
-    /// which a wait for a disk gave the place up goes on past the limit, at most eight times of it, for what is left of its quantum. The default.
+    /// which a wait for a disk gave the place up goes on past the limit, at most eight times of it, for what is left of it. The default.
     Quantum = 8,
 }
 
