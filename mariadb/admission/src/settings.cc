@@ -3,6 +3,7 @@
 #include "settings.h"
 
 #include "connection.h"
+#include "processors.h"
 
 #include <mysqld_error.h>
 #include <typelib.h>
@@ -11,7 +12,6 @@
 #include <climits>
 #include <cstdio>
 #include <cstring>
-#include <thread>
 
 namespace flifo::settings {
 namespace {
@@ -59,8 +59,6 @@ struct Concurrencies {
   }
 } concurrencies_texts;
 TYPELIB concurrencies = {AUTO + 1, "", concurrencies_texts.names, nullptr};
-
-unsigned processors() { return std::max(1U, std::thread::hardware_concurrency()); }
 
 void fill(flifo_config_t &config) {
   const bool finds_itself = thread_concurrency == AUTO;

@@ -2,14 +2,14 @@
 
 #include "sleepers.h"
 
+#include "processors.h"
+
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
 
 namespace flifo {
 
@@ -68,13 +68,12 @@ bool Sleepers::is_asleep(int tid, unsigned long long &run_ns) {
 }
 
 bool Sleepers::processors_are_busy() {
-  static const unsigned processors = std::max(std::thread::hardware_concurrency(), 1U);
   Text text;
   double load;
   unsigned can_run;
   // Three averages, then those who can run now.
   return read_file("/proc/loadavg", loadavg, text) &&
-         sscanf(text, "%lf %lf %lf %u/", &load, &load, &load, &can_run) == 4 && can_run > processors + 1;
+         sscanf(text, "%lf %lf %lf %u/", &load, &load, &load, &can_run) == 4 && can_run > processors() + 1;
 }
 
 void Sleepers::close_all() {

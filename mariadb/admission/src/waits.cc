@@ -3,6 +3,7 @@
 #include "waits.h"
 
 #include "lending.h"
+#include "processors.h"
 #include "queueing.h"
 #include "rowlocks.h"
 #include "settings.h"
@@ -12,9 +13,7 @@
 
 #include <sched.h>
 
-#include <algorithm>
 #include <atomic>
-#include <thread>
 #include <utility>
 
 namespace flifo::waits {
@@ -71,8 +70,8 @@ thread_local Yields::Clock::time_point yielded{};
 void yields_first(Connection &connection) {
   if (!connection.has_only_read || !settings::yields()) return;
   connection.has_only_read = false;
-  static const unsigned yielding_max = YIELDING_PER_PROCESSOR * std::max(std::thread::hardware_concurrency(), 1U);
-  if (queueing::length() >= LONG_QUEUE || yielding.load(std::memory_order_relaxed) >= yielding_max) return;
+  if (queueing::length() >= LONG_QUEUE) return;
+  if (yielding.load(std::memory_order_relaxed) >= YIELDING_PER_PROCESSOR * processors()) return;
   if (!connection.yields.decides_to_yield()) return;
   yielding.fetch_add(1, std::memory_order_relaxed);
   sched_yield();
