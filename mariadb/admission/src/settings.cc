@@ -12,6 +12,7 @@
 #include <climits>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 
 namespace flifo::settings {
 namespace {
@@ -45,6 +46,15 @@ char lend_sleepers;
 char anticipate;
 char yield;
 
+// Of a variable whose values are these. Not by an initializer: newer servers have more members.
+TYPELIB values(unsigned count, const char **names) {
+  TYPELIB all{};
+  all.count = count;
+  all.name = "";
+  all.type_names = names;
+  return all;
+}
+
 // The texts of all values of `flifo_thread_concurrency`. The server takes a number or a text for a variable only if
 // it knows all its values.
 struct Concurrencies {
@@ -58,7 +68,7 @@ struct Concurrencies {
     names[AUTO + 1] = nullptr;
   }
 } concurrencies_texts;
-TYPELIB concurrencies = {AUTO + 1, "", concurrencies_texts.names, nullptr};
+TYPELIB concurrencies = values(AUTO + 1, concurrencies_texts.names);
 
 void fill(flifo_config_t &config) {
   const bool finds_itself = thread_concurrency == AUTO;
@@ -180,9 +190,9 @@ int check_bypass(MYSQL_THD thd, st_mysql_sys_var *, void *save, st_mysql_value *
 
 const char *policy_names[] = {"none",  "fifo",  "lifo",   "flifo",   "broadcast",
                               "sleep", "lease", "summon", "quantum", nullptr};
-TYPELIB policies = {9, "", policy_names, nullptr};
+TYPELIB policies = values(std::size(policy_names) - 1, policy_names);
 const char *kind_names[] = {"ROW_LOCK", "TABLE_LOCK", "DISK", "NETWORK", "LOG_SYNC", "SLEEP", "USER", nullptr};
-TYPELIB kinds = {FLIFO_WAIT_KINDS, "", kind_names, nullptr};
+TYPELIB kinds = values(FLIFO_WAIT_KINDS, kind_names);
 
 MYSQL_SYSVAR_ENUM(thread_concurrency, thread_concurrency, PLUGIN_VAR_RQCMDARG,
                  "Statements that run at a time; others queue. 0: no limit, statements ask nobody. A number up to "

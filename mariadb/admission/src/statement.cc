@@ -27,7 +27,7 @@ namespace {
 constexpr long long OPTION_NOT_AUTOCOMMIT = 1LL << 19;
 constexpr long long OPTION_BEGIN = 1LL << 20;
 constexpr long long OPTION_TABLE_LOCK = 1LL << 21;
-// The numbers of SELECT, ROLLBACK, COMMIT and EXECUTE among the server's statements: the first since ever, the others in MariaDB 10.11.
+// The numbers of SELECT, ROLLBACK, COMMIT and EXECUTE among the server's statements: the first since ever, the others in MariaDB 10.11 to 11.8.
 constexpr int SQLCOM_SELECT = 0, SQLCOM_ROLLBACK = 52, SQLCOM_COMMIT = 54, SQLCOM_EXECUTE = 97;
 // The isolation level in which a plain SELECT of a transaction locks what it reads.
 constexpr int ISO_SERIALIZABLE = 3;
