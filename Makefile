@@ -24,7 +24,7 @@ DOCS       = docs/c-api.md LICENSE-MIT LICENSE-APACHE $(CAPI)/examples/pool.c $(
 .PHONY: help run test unit models lint deny bench docs fuzz setup capi header install uninstall tsan miri soak mariadb mariadb-try mariadb-test mariadb-asan mariadb-debian13 bench-mariadb bench-target bench-iobench peers test-peers bench-peers deb
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: ## the main job: the sweep, with its table and its picture
 	$(CARGO) run --release -- sweep

@@ -3,7 +3,7 @@
 //! A subject has one server, which its tests share; they run one after the other. After each test nobody is inside
 //! admission or waits for it, the server answers, and its error log is in order (`support::rest`).
 //!
-//! `FLIFO_SHORT=1` runs fewer of everything that is repeated: for sanitizers.
+//! `FLIFO_SHORT=1` runs fewer of everything that is repeated: for sanitizers, and for another release of the server.
 
 mod support;
 
