@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::tests::{Bench, is, key, still};
-use super::*;
+use super::super::*;
+use super::bench::{Bench, is, key, still};
 
 #[test]
 fn who_runs_overtakes_one_that_has_not_woken_up() {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread;
 
-use super::*;
+use super::super::*;
 use crate::schedules::{adversarial, random};
 
 const THREADS: u64 = 4;

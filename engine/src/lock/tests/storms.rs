@@ -7,7 +7,7 @@ use std::thread;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use super::*;
+use super::super::*;
 
 fn assert_drained(table: &LockTable) {
     let stats = table.stats();

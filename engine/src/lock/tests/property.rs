@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::deadlock::{Found, Waits};
-use super::mode::Parts;
-use super::node::Verdict;
+use super::super::deadlock::{Found, Waits};
+use super::super::mode::Parts;
+use super::super::node::Verdict;
+use super::super::shard::{Explicit, Patience};
+use super::super::sync::lock;
+use super::super::{Begun, Class, Granted, LockConfig, LockKey, LockMode, LockTable, Request, TxnId, Wait};
 use super::plain::{Ask, Id, Key, Need, Plain, Thread, Told};
-use super::shard::{Explicit, Patience};
-use super::sync::lock;
-use super::{Begun, Class, Granted, LockConfig, LockKey, LockMode, LockTable, Request, TxnId, Wait};
 
 const OWNERS: u64 = 9;
 const KEYS: usize = 5;

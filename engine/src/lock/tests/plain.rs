@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::LockMode;
+use super::super::LockMode;
 
 /// An owner's number.
 pub(super) type Id = u64;
