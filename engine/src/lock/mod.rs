@@ -48,8 +48,9 @@ pub use deadlock::Detector;
 pub use mode::LockMode;
 pub use stats::LockStats;
 
+use flifo_base::CacheAligned;
+
 use crate::metrics::WaitReason;
-use crate::sync::CacheAligned;
 use crate::wait::{Waiter, look_out};
 use deadlock::Waits;
 use node::{Verdict, WaitNode, Wakes};

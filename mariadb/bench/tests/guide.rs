@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::Duration;
 
+use flifo_base::cpu_count;
 use flifo_mariadb::mysql::prelude::Queryable;
 use flifo_mariadb::mysql::{Conn, Error};
 use flifo_mariadb::{Ended, Options, Plugin, PrivateServer, client};
@@ -135,10 +136,7 @@ fn its_tables_name_what_there_is() {
     let there: BTreeSet<(&str, &str)> =
         there.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let on_this_machine = |default: &str| match default.strip_suffix(" per processor") {
-        Some(each) => {
-            let processors = std::thread::available_parallelism().unwrap().get();
-            (each.parse::<usize>().unwrap() * processors).min(1023).to_string()
-        }
+        Some(each) => (each.parse::<usize>().unwrap() * cpu_count()).min(1023).to_string(),
         None => default.to_owned(),
     };
     let told: Vec<(&str, String)> = table("| variable | default |")
