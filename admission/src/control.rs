@@ -44,7 +44,11 @@ impl Admission {
     }
 
     /// `sets_limit`: also if it is the limit set last, and the tuner has found another since.
-    fn change(self: &Arc<Self>, to: impl FnOnce(Config) -> Config, sets_limit: bool) -> Result<(), ConfigError> {
+    fn change(
+        self: &Arc<Self>,
+        to: impl FnOnce(Config) -> Config,
+        sets_limit: bool,
+    ) -> Result<(), ConfigError> {
         // Held throughout, so that two changes do not mix. Nobody is woken meanwhile, since a task's waker may do anything.
         let mut current = lock(&self.config);
         let config = to(current.clone());

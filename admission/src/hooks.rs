@@ -64,7 +64,13 @@ impl Extra {
 
     /// Enters on a kept slot.
     #[inline]
-    pub(crate) fn acquire(&self, gate: &Gate, cpu: &Cpu, caller: Caller, kept: Kept) -> Option<(Entered, Word)> {
+    pub(crate) fn acquire(
+        &self,
+        gate: &Gate,
+        cpu: &Cpu,
+        caller: Caller,
+        kept: Kept,
+    ) -> Option<(Entered, Word)> {
         #[cfg(feature = "percpu")]
         return match kept {
             Kept::OnThisCpu => self.slots.take(gate, cpu.0.get(), caller),
@@ -143,7 +149,8 @@ impl Extra {
     /// Does as the configuration says.
     pub(crate) fn configure(&self, config: &Config) {
         #[cfg(feature = "reservation")]
-        self.reservation.set(config.reserve_slots && config.policy.rule().has_slices && config.first_limit() != 0);
+        self.reservation
+            .set(config.reserve_slots && config.policy.rule().has_slices && config.first_limit() != 0);
     }
 }
 

@@ -1,7 +1,5 @@
 //! What all sessions of a scheduler share.
 
-
-
 use crate::alarm::Alarm;
 use crate::config::{Config, WaitMask, cpus};
 use crate::gate::parker::{Verdict, Wakers};
@@ -107,7 +105,6 @@ impl Drop for Admission {
         self.alarm.unpark();
     }
 }
-
 
 /// The part of the configuration that sessions read on their way. Each value stands for itself, so relaxed loads suffice: a session
 /// that sees a new value late does what it did the moment before.

@@ -74,9 +74,8 @@ impl StallRule {
         let moves = word.queued() == 0 || served_now != served || word.slots() < self.slots_low;
         // Reading the counters of all sessions costs too much while the queue moves.
         let entries_now = if moves { entries } else { metrics.progress() };
-        let is_stalled = !moves
-            && entries_now == entries
-            && now_ns.saturating_sub(self.progress_at_ns) >= limit_ns;
+        let is_stalled =
+            !moves && entries_now == entries && now_ns.saturating_sub(self.progress_at_ns) >= limit_ns;
         // The waiter that is admitted because of a stall has as long again.
         if moves || entries_now != entries || is_stalled {
             self.progress = (served_now, entries_now);

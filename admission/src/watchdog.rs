@@ -80,8 +80,10 @@ impl Admission {
 /// Starts the watchdog's thread for a scheduler; it ends with the scheduler.
 pub(crate) fn spawn(admission: &Arc<Admission>) -> std::io::Result<Thread> {
     let admission = Arc::downgrade(admission);
-    let thread =
-        Builder::new().name("flifo-watchdog".to_owned()).stack_size(128 << 10).spawn(move || watch(&admission))?;
+    let thread = Builder::new()
+        .name("flifo-watchdog".to_owned())
+        .stack_size(128 << 10)
+        .spawn(move || watch(&admission))?;
     Ok(thread.thread().clone())
 }
 

@@ -64,7 +64,11 @@ impl Entered {
     /// How a thread enters from this word.
     #[inline]
     pub(crate) fn from(before: Word) -> Self {
-        if before.slots() < before.limit() || before.is_unlimited() { Entered::AtOnce } else { Entered::Barging }
+        if before.slots() < before.limit() || before.is_unlimited() {
+            Entered::AtOnce
+        } else {
+            Entered::Barging
+        }
     }
 }
 

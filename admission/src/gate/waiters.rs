@@ -151,7 +151,8 @@ impl Waiters {
     fn pop_normal(&mut self, passes_ns: u64) -> Option<Arc<Node>> {
         self.first_in_a_row = 0;
         // SAFETY: `&mut self` means that the caller holds the lock.
-        let charge = |node: &Node| unsafe { node.request() }.map_or(Charge::default(), |request| request.charge);
+        let charge =
+            |node: &Node| unsafe { node.request() }.map_or(Charge::default(), |request| request.charge);
         let passed_over = |node: &&Node| charge(node).is_passed_over(passes_ns);
         let debtors = self.normal.iter().take(PASSED_OVER_MAX).take_while(passed_over).count();
         let others_follow = debtors < PASSED_OVER_MAX && self.normal.iter().nth(debtors).is_some();

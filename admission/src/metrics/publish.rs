@@ -58,11 +58,7 @@ const GAUGES: &[(&str, &str, Read<u32>)] = &[
 /// Name, meaning, value.
 const TIMES: &[(&str, &str, Read<Option<Times>>)] = &[
     ("queue_seconds", "Time from joining the queue to running", Snapshot::queue_wait),
-    (
-        "resumed_seconds",
-        "The same, of those that resumed a time slice",
-        Snapshot::resumed_wait,
-    ),
+    ("resumed_seconds", "The same, of those that resumed a time slice", Snapshot::resumed_wait),
     ("woken_to_running_seconds", "W: time from being handed a slot to running", Snapshot::woken_to_running),
     ("running_seconds", "S: time from entering to exiting, of one stay in 64", Snapshot::time_running),
 ];

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-
-
 use super::counters::{Counters, Totals};
 use crate::gate::hold::Stay;
 use crate::gate::queue::Node;

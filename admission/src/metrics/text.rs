@@ -19,11 +19,7 @@ impl Display for Snapshot {
             self.policy,
             self.elapsed.as_secs_f64()
         )?;
-        writeln!(
-            f,
-            "{} threads running, {} in queue, {} pending",
-            self.running, self.queued, self.pending
-        )?;
+        writeln!(f, "{} threads running, {} in queue, {} pending", self.running, self.queued, self.pending)?;
         writeln!(
             f,
             "Highest: {} running, {} in queue, {} pending",
@@ -57,7 +53,11 @@ impl Display for Snapshot {
             "Stalls broken {}, slots reclaimed {}, promoted by age {}, queued with a deficit {}",
             self.stalls_broken, self.slots_reclaimed, self.promoted, self.queued_with_deficit
         )?;
-        writeln!(f, "Waits without a slot: {} for row locks, {} for disks", self.lock_waiters, self.disk_waits)?;
+        writeln!(
+            f,
+            "Waits without a slot: {} for row locks, {} for disks",
+            self.lock_waiters, self.disk_waits
+        )?;
         write_times(f, "Queue wait", self.queue_wait())?;
         write_times(f, "Of these, resumed slices", self.resumed_wait())?;
         write_times(f, "W, woken to running", self.woken_to_running())?;

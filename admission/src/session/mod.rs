@@ -32,6 +32,7 @@ use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::config::WaitKind;
 use crate::gate::queue::Node;
 use crate::gate::word::{Caller, Word};
 use crate::gate::{Entered, Leaver, Wake};
@@ -40,7 +41,6 @@ use crate::metrics::{Counters, SAMPLE_EVERY, add};
 use crate::quantum::slice::Slice;
 use crate::refused::Refused;
 use crate::shared::Admission;
-use crate::config::WaitKind;
 
 /// Who goes first in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -430,8 +430,7 @@ impl Session {
         let Admission { gate, extra, settings, metrics, .. } = &*self.admission;
         let holds_locks = self.class.get() == Class::First;
         let now_ns = || metrics.now_ns();
-        let reserved =
-            extra.reserves_until_ns(gate, &self.slice, holds_locks, now_ns, settings.quantum_ns());
+        let reserved = extra.reserves_until_ns(gate, &self.slice, holds_locks, now_ns, settings.quantum_ns());
         match reserved {
             Some(until_ns) => self.leave_reserved(until_ns),
             None if self.put_down(State::Outside) => self.release(false),

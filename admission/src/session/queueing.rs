@@ -60,7 +60,8 @@ impl Queueing {
         // Lock holders and resumed slices neither pay off a deficit nor update the averages.
         let is_charged = !(caller.first || self.resumes);
         let charge = if is_charged {
-            let (slice_ns, deficit_ns) = session.slice.charge(self.queued_at_ns, admission.settings.quantum_ns());
+            let (slice_ns, deficit_ns) =
+                session.slice.charge(self.queued_at_ns, admission.settings.quantum_ns());
             Charge { slice_ns, deficit_ns, passed_until_ns: 0 }
         } else {
             Charge::default()

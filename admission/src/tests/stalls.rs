@@ -597,7 +597,11 @@ fn statement(session: &Session, n: u32) {
         3 => session.wait_begin(WaitKind::Disk),
         _ => {}
     }
-    if n.is_multiple_of(11) { session.exit_ending_slice() } else { session.exit() }
+    if n.is_multiple_of(11) {
+        session.exit_ending_slice()
+    } else {
+        session.exit()
+    }
     while session.wait_depth() != 0 {
         session.wait_end(WaitKind::User);
     }
