@@ -217,12 +217,6 @@ impl<'a> Client<'a> {
     fn wait_end(&mut self, kind: WaitKind) -> Result<bool, Refused> {
         match self.random.below(10) {
             0 => Ok(false),
-            1..4 => {
-                self.end_hold();
-                let came_back = self.session.wait_end_may_queue(kind);
-                self.holds_since = Instant::now();
-                came_back.map(|()| true)
-            }
             _ => {
                 self.session.wait_end(kind);
                 Ok(true)
@@ -471,7 +465,11 @@ fn main() {
     let finished = soak.finished.load(Relaxed);
     if finished < CLIENTS {
         progress(&soak, began);
-        fail(&format!("{} of {CLIENTS} clients hang {} s after the end", CLIENTS - finished, GRACE.as_secs()));
+        fail(&format!(
+            "{} of {CLIENTS} clients hang {} s after the end",
+            CLIENTS - finished,
+            GRACE.as_secs()
+        ));
     }
     disturber.join().unwrap_or_else(|_| fail("the thread that changes settings panicked"));
     drop(runtime); // Drops the tasks with their sessions.

@@ -53,14 +53,15 @@ impl Admission {
     /// Releases the reserved slots whose time is over, and all of them while a lock holder waits.
     pub(crate) fn release_expired(&self, now_ns: u64) {
         let hurry = self.gate.first_waits() || self.gate.word().is_congested();
-        let taken = self.metrics.count_nodes(|node| self.extra.take_expired(&node.hold, now_ns, hurry));
+        let taken =
+            self.metrics.registry.count_nodes(|node| self.extra.take_expired(&node.hold, now_ns, hurry));
         self.release_all(taken);
     }
 
     /// Releases slots that were taken from their sessions. The wakers come last: one of them may wait for another of these slots.
     fn release_all(&self, slots: u32) {
         let mut wakers = Wakers::default();
-        (0..slots).for_each(|_| wakers.add(self.release_for()));
+        (0..slots).for_each(|_| wakers.0.extend(self.release_for().0));
         wakers.call();
     }
 

@@ -1,4 +1,4 @@
-//! A snapshot for the `metrics` facade.
+//! An admission scheduler's counters and times for the `metrics` facade.
 //!
 //! Counters go out as absolute values, what is now as gauges. Times go out as gauges of their percentiles,
 //! over the time since the last publication, with the label `quantile`, as a Prometheus summary shows them.
@@ -7,12 +7,9 @@
 
 use std::sync::Arc;
 
-use ::metrics::{Key, Label, Level, Metadata, Recorder, Unit, with_recorder};
+use metrics::{Key, Label, Level, Metadata, Recorder, Unit, with_recorder};
 
-use super::histograms::Times;
-use super::snapshot::Snapshot;
-use crate::config::WaitKind;
-use crate::shared::Admission;
+use flifo_admission::{Admission, Snapshot, Times, WaitKind};
 
 type Read<T> = fn(&Snapshot) -> T;
 
@@ -65,12 +62,13 @@ const TIMES: &[(&str, &str, Read<Option<Times>>)] = &[
 const WAIT_SECONDS: (&str, &str) = ("wait_seconds", "Time of the outermost waits");
 const WAITS: (&str, &str) = ("waits_total", "Outermost waits");
 
-/// Publishes a scheduler's counters and times through the `metrics` facade (feature `metrics`), to whatever
+/// Publishes a scheduler's counters and times through the `metrics` facade to whatever
 /// recorder the program has installed. The program calls [`Publisher::publish`] once in its reporting
 /// period, from a thread or a task of its own: the scheduler's thread sleeps while nobody waits.
 ///
 /// ```
-/// use flifo_admission::{Admission, Config, Publisher};
+/// use flifo_admission::{Admission, Config};
+/// use flifo_publish::Publisher;
 ///
 /// let admission = Admission::new(Config::default())?;
 /// let mut publisher = Publisher::new(&admission, "flifo_admission", &[("server", "orders")]);
@@ -173,17 +171,17 @@ impl Out<'_> {
     }
 }
 
-const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, Some("flifo_admission"));
+const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, Some("flifo_publish"));
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
-    use ::metrics::with_local_recorder;
+    use metrics::with_local_recorder;
     use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
     use super::*;
-    use crate::config::{Config, Policy, WaitMask};
+    use flifo_admission::{Config, Policy, WaitMask};
 
     /// What a recorder was told last, by `name{label=value,..}`.
     fn told(snapshotter: &Snapshotter) -> BTreeMap<String, f64> {
