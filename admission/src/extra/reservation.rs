@@ -20,8 +20,8 @@ use crate::gate::hold::Hold;
 use crate::quantum::slice::Slice;
 use crate::sync::{AtomicBool, CacheAligned, Ordering, fence_for_models};
 
-/// Slots are reserved while at least so many queue for each of them.
-const QUEUED_PER_SLOT: u32 = 8;
+/// Slots are reserved while at least so many queue for each of them. A model has few threads.
+const QUEUED_PER_SLOT: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 8 };
 
 /// Whether slots are reserved. On cache lines of its own: every exit reads it.
 pub(crate) struct Reservation(CacheAligned<AtomicBool>);
