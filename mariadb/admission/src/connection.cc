@@ -2,9 +2,6 @@
 
 #include "connection.h"
 
-#include "lending.h"
-
-#include <mysql/service_kill_statement.h>
 #include <sched.h>
 
 #include <mutex>
@@ -14,7 +11,7 @@
 namespace flifo::connections {
 namespace {
 
-// Connections are made in chunks that stay for ever; whoever looks at all of them walks through these.
+// Connections are allocated in chunks that are never freed, so that `each` needs no lock.
 struct Chunk {
   static constexpr unsigned SIZE = 64;
   Connection connections[SIZE];
@@ -38,7 +35,7 @@ flifo_admission_t admission;
 thread_local Connection *served = nullptr;
 
 Shard &shard_of(MYSQL_THD thd) {
-  // THDs are large and aligned: their low bits say nothing.
+  // THDs are large and aligned, so their low bits are equal.
   const auto address = reinterpret_cast<uintptr_t>(thd);
   return shards[(address >> 12 ^ address >> 18) % SHARDS];
 }
@@ -60,13 +57,6 @@ Connection *allocate() {
   return connection;
 }
 
-// Calls it with each connection that there ever was, those that are over, too.
-template <class Do>
-void each(Do &&what) {
-  for (Chunk *chunk = chunks.load(std::memory_order_acquire); chunk != nullptr; chunk = chunk->next)
-    for (Connection &connection : chunk->connections) what(connection);
-}
-
 void give_back(Connection *connection) {
   std::lock_guard<std::mutex> guard(free_mutex);
   connection->next_free = free_list;
@@ -75,49 +65,15 @@ void give_back(Connection *connection) {
 
 bool begin_session(Connection &connection) {
   if (flifo_session_new(admission, &connection.session) != FLIFO_OK) return false;
-  flifo_set_lendable(connection.session, 1);
-  if (flifo_canceller_new(connection.session, &connection.canceller) == FLIFO_OK) {
-    connection.lender.store(connection.canceller.id, std::memory_order_release);
-    return true;
-  }
+  if (flifo_canceller_new(connection.session, &connection.canceller) == FLIFO_OK) return true;
   flifo_session_free(connection.session);
   return false;
 }
 
 void end_session(Connection &connection) {
-  lending::goes_out(connection);
-  // The server's thread is out of `flifo_enter`, or it could not be here; but a wait callback may still be at
-  // work when the plugin is unloaded.
+  // The server's thread has left `flifo_enter`, but a wait callback may still run when the plugin is unloaded.
   while (flifo_session_free(connection.session) == FLIFO_IN_USE) sched_yield();
   flifo_canceller_free(connection.canceller);
-}
-
-void reset(Connection &connection, MYSQL_THD thd) {
-  connection.thread_id = thd_get_thread_id(thd);
-  connection.is_client = connection.privilege_known = connection.is_admin = false;
-  connection.connects = connection.in_statement = connection.passes = false;
-  connection.executes = connection.within = false;
-  connection.kept_out = FLIFO_OK;
-  connection.query_id = 0;
-  connection.packet = connection.packet_end = connection.names_freed_at = connection.failed_text = nullptr;
-  connection.in_transaction = connection.holds_locks = connection.has_only_read = false;
-  connection.session_class = FLIFO_CLASS_NORMAL;
-  connection.told_in_transaction = false;
-  connection.session_locks = 0;
-  // What it did before is not known.
-  connection.may_hold_locks = true;
-  connection.waits_for_row.store(false, std::memory_order_relaxed);
-  connection.gave_up_place = false;
-  connection.idle_since = {};
-  connection.waits = 0;
-  connection.yields.begin_anew();
-  connection.wait.store(Wait::None, std::memory_order_relaxed);
-}
-
-// Threads of the server that were never seen to end may leave a connection behind, and their THD's address may
-// be another's now.
-bool is_stale(const Connection &connection, MYSQL_THD thd) {
-  return connection.thread_id != thd_get_thread_id(thd);
 }
 
 Connection *make(MYSQL_THD thd) {
@@ -127,14 +83,25 @@ Connection *make(MYSQL_THD thd) {
     give_back(connection);
     return nullptr;
   }
-  reset(*connection, thd);
+  connection->thread_id = thd_get_thread_id(thd);
+  connection->account = {};
+  connection->statement = {};
+  connection->packet = {};
+  connection->holdings.begin(connection->session);
+  connection->waits = {};
+  connection->row_lock = {};
   return connection;
+}
+
+// A server thread without an end event leaves its connection behind; its THD's address may be reused.
+bool is_stale(const Connection &connection, MYSQL_THD thd) {
+  return connection.thread_id != thd_get_thread_id(thd);
 }
 
 }  // namespace
 
 Connection *find(MYSQL_THD thd) {
-  // Relaxed: if it is ours, this thread wrote it, or handed itself the THD with a lock of the server's.
+  // Relaxed: this thread wrote it, or took over the THD under a lock of the server.
   if (served != nullptr && served->thd.load(std::memory_order_relaxed) == thd) return served;
   Shard &shard = shard_of(thd);
   std::lock_guard<std::mutex> guard(shard.mutex);
@@ -151,7 +118,7 @@ Connection *get(MYSQL_THD thd) {
   if (connection != nullptr || !is_open.load(std::memory_order_acquire)) return connection;
   Shard &shard = shard_of(thd);
   std::lock_guard<std::mutex> guard(shard.mutex);
-  // Again: `close` takes the lock after it has closed.
+  // Again, since `close` takes the lock after it has closed.
   if (!is_open.load(std::memory_order_acquire)) return nullptr;
   connection = make(thd);
   if (connection == nullptr) return nullptr;
@@ -181,10 +148,13 @@ void end(MYSQL_THD thd) {
   give_back(connection);
 }
 
-void open(flifo_admission_t of) {
-  // Those of the plugin that was loaded before.
-  each([](Connection &connection) { connection.yields.forget_counts(); });
-  admission = of;
+void each(void (*visit)(Connection &)) {
+  for (Chunk *chunk = chunks.load(std::memory_order_acquire); chunk != nullptr; chunk = chunk->next)
+    for (Connection &connection : chunk->connections) visit(connection);
+}
+
+void open(flifo_admission_t scheduler) {
+  admission = scheduler;
   is_open.store(true, std::memory_order_release);
 }
 
@@ -199,24 +169,6 @@ void close() {
     }
     shard.map.clear();
   }
-}
-
-void cancel_killed() {
-  each([](Connection &connection) {
-    // Read first: a failed exchange, too, takes the cache line from the processor of whoever does not queue.
-    if (connection.queueing.load(std::memory_order_relaxed) != Queueing::Yes) return;
-    Queueing queueing = Queueing::Yes;
-    if (!connection.queueing.compare_exchange_strong(queueing, Queueing::LookedAt, std::memory_order_acquire)) return;
-    if (thd_kill_level(connection.thd.load(std::memory_order_relaxed)) != THD_IS_NOT_KILLED)
-      flifo_cancel(connection.canceller);
-    connection.queueing.store(Queueing::Yes, std::memory_order_release);
-  });
-}
-
-YieldCounts yields() {
-  YieldCounts all;
-  each([&all](const Connection &connection) { connection.yields.add_to(all); });
-  return all;
 }
 
 }  // namespace flifo::connections

@@ -1,4 +1,4 @@
-// A thread of the plugin's own, which looks at something again and again.
+// A thread of the plugin's own that repeats one task at a fixed interval.
 //
 // SPDX-License-Identifier: GPL-2.0-only
 
@@ -16,17 +16,14 @@ namespace flifo {
 
 class Watcher {
  public:
-  using Pause = std::chrono::steady_clock::duration;
-
-  // Calls `look` again and again: first after `pause`, then each time after as long as it said. False if the system has no
-  // thread left.
-  template <class Look>
-  bool start(Pause pause, Look look) {
+  // Runs `task` every `interval`, first after one interval. Returns false if the system has no thread left.
+  template <class Task>
+  bool start(std::chrono::milliseconds interval, Task task) {
     stopping = false;
     try {
-      thread = std::thread([this, pause, look = std::move(look)]() mutable {
+      thread = std::thread([this, interval, task = std::move(task)] {
         std::unique_lock<std::mutex> lock(mutex);
-        while (!stop_asked.wait_for(lock, pause, [this] { return stopping; })) pause = look();
+        while (!stop_requested.wait_for(lock, interval, [this] { return stopping; })) task();
       });
     } catch (const std::system_error &) {
       return false;
@@ -39,13 +36,13 @@ class Watcher {
       std::lock_guard<std::mutex> guard(mutex);
       stopping = true;
     }
-    stop_asked.notify_all();
+    stop_requested.notify_all();
     thread.join();
   }
 
  private:
   std::mutex mutex;
-  std::condition_variable stop_asked;
+  std::condition_variable stop_requested;
   bool stopping = false;
   std::thread thread;
 };

@@ -1,15 +1,17 @@
+// The number of CPUs.
+//
 // SPDX-License-Identifier: GPL-2.0-only
 
-#ifndef FLIFO_PROCESSORS_H
-#define FLIFO_PROCESSORS_H
+#ifndef FLIFO_CPUS_H
+#define FLIFO_CPUS_H
 
 #include <algorithm>
 #include <thread>
 
 namespace flifo {
 
-// How many processors there are, as the server found them; at least one.
-inline unsigned processors() {
+// The CPUs this server may use when the plugin is loaded; at least one.
+inline unsigned cpus() {
   static const unsigned number = std::max(1U, std::thread::hardware_concurrency());
   return number;
 }
