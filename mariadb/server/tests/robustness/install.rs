@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::locks::{UPDATE_1, until_row_waits};
 use super::support::random::Random;
-use super::support::rest::{empty, entered, until};
+use super::support::rest::{admitted, empty, until};
 use super::support::wire::{Reply, Wire};
 use super::support::*;
 
@@ -108,7 +108,7 @@ fn install(server: &PrivateServer, root: &mut Conn, idle: &mut [Conn]) {
 
 fn configure(server: &PrivateServer, limit: &str) {
     set(server, "thread_concurrency", limit);
-    set_number(server, "stall_after", 0);
+    set_number(server, "stall_limit", 0);
 }
 
 fn comes_and_goes_at_rest(server: &PrivateServer) {
@@ -125,9 +125,9 @@ fn comes_and_goes_at_rest(server: &PrivateServer) {
         for connection in &mut connected {
             run(connection, "SELECT * FROM t").unwrap();
         }
-        let before = entered(server);
+        let before = admitted(server);
         run(&mut app(server), "SELECT * FROM t").unwrap();
-        assert!(entered(server) > before);
+        assert!(admitted(server) > before);
         empty(server);
     }
 }
@@ -146,9 +146,9 @@ fn comes_to_those_who_are_there(server: &PrivateServer) {
     for (client, by) in [(&mut text, run as fn(&mut Conn, &str) -> mysql::Result<()>), (&mut binary, execute)]
     {
         by(client, "SELECT COUNT(*) FROM t").unwrap();
-        let before = entered(server);
+        let before = admitted(server);
         by(client, "SELECT COUNT(*) FROM t").unwrap();
-        assert!(entered(server) > before);
+        assert!(admitted(server) > before);
     }
     empty(server);
 }
@@ -230,7 +230,7 @@ fn on_while_a_procedure_runs(server: &PrivateServer) {
     let caller = on_at_the_gate(server, app(server), "CALL of_roots()");
     root.query_drop("DO RELEASE_LOCK('gate')").unwrap();
     let client = caller.join().unwrap();
-    let holder = Holder::of_the_only_place(server);
+    let holder = Holder::of_the_only_slot(server);
     let queued = Running::on(client, "SELECT 1");
     holder.until_queued(1);
     drop(holder);
@@ -257,7 +257,7 @@ fn comes_while_a_procedure_runs(server: &PrivateServer) {
     root.query_drop("DO RELEASE_LOCK('gate')").unwrap();
     until_state(server, client.id, "Writing to net");
     assert_eq!(client.replies().unwrap(), [Reply::Rows(20_000), Reply::Done]);
-    let holder = Holder::of_the_only_place(server);
+    let holder = Holder::of_the_only_slot(server);
     client.send_query("SELECT 1").unwrap();
     holder.until_queued(1);
     drop(holder);
@@ -275,7 +275,7 @@ fn comes_and_goes_under_load(server: &PrivateServer) {
             for round in 0..times(50) {
                 configure(server, random.one_of(&["1", "2", "auto"]));
                 set(server, "policy", random.one_of(&["quantum", "flifo", "fifo"]));
-                until("the load is admitted", || entered(server) > 20);
+                until("the load is admitted", || admitted(server) > 20);
                 thread::sleep(Duration::from_micros(random.below(3000) as u64));
                 uninstall(&mut root);
                 if round % 10 == 0 {
@@ -293,7 +293,7 @@ fn comes_and_goes_under_load(server: &PrivateServer) {
 fn goes_while_many_queue(server: &PrivateServer) {
     let mut root = admin(server);
     for _ in 0..times(10) {
-        let holder = Holder::of_the_only_place(server);
+        let holder = Holder::of_the_only_slot(server);
         let queued: Vec<Running> = (0..100).map(|_| Running::start(server, "SELECT * FROM t")).collect();
         holder.until_queued(100);
         uninstall(&mut root);
@@ -342,34 +342,15 @@ fn goes_while_statements_wait(server: &PrivateServer) {
 }
 
 fn settings_change_under_load(server: &PrivateServer) {
-    const VALUES: [(&str, &[&str]); 15] = [
+    const VALUES: [(&str, &[&str]); 9] = [
         ("thread_concurrency", &["'0'", "'1'", "'2'", "'7'", "'1023'", "'auto'"]),
-        (
-            "policy",
-            &[
-                "'none'",
-                "'fifo'",
-                "'lifo'",
-                "'flifo'",
-                "'broadcast'",
-                "'sleep'",
-                "'lease'",
-                "'summon'",
-                "'quantum'",
-            ],
-        ),
-        ("concurrency_tickets", &["1", "2", "5000", "4294967295"]),
-        ("queue_timeout", &["0", "1", "50", "4294967295"]),
-        ("max_queue", &["0", "1", "5", "4294967295"]),
-        ("io_depth", &["0", "1", "4294967295"]),
-        ("disk_bound", &["0", "1", "50", "100"]),
-        ("lock_waiters", &["0", "1", "4", "4294967295"]),
-        ("wait_mask", &["''", "'ROW_LOCK'", "'DISK,SLEEP'", "127", "DEFAULT"]),
+        ("policy", &["'none'", "'fifo'", "'flifo'", "'quantum'"]),
         ("quantum", &["1", "50", "1000000"]),
-        ("overtakes", &["0", "1", "1000"]),
-        ("anticipate", &["OFF", "ON"]),
-        ("yield", &["OFF", "ON"]),
-        ("read_concurrency", &["0", "1", "16", "1023"]),
+        ("queue_timeout", &["0", "1", "50", "86400000"]),
+        ("max_queue", &["0", "1", "5", "1000000"]),
+        ("stall_limit", &["1", "100", "86400000"]),
+        ("io_depth", &["0", "1", "64", "1000000"]),
+        ("reserve_slots", &["OFF", "ON"]),
         ("bypass", &["0", "1"]),
     ];
     crowd(
@@ -378,8 +359,6 @@ fn settings_change_under_load(server: &PrivateServer) {
         || {
             let mut random = Random::new(5);
             let mut root = admin(server);
-            // One place that nobody tells of its wait, and no limit of time for the queue: this is not about that.
-            set_number(server, "stall_after", 100);
             let end = Instant::now() + Duration::from_secs(times(10) as u64);
             while Instant::now() < end {
                 for _ in 0..20 {

@@ -54,7 +54,7 @@ fn applies(parallel: u32) {
     defaults(&primary);
     defaults(&replica);
     set(&primary, "thread_concurrency", "2");
-    let holder = Holder::of_the_only_place(&replica);
+    let holder = Holder::of_the_only_slot(&replica);
     let queued: Vec<Running> = (0..50).map(|_| Running::start(&replica, "SELECT COUNT(*) FROM t")).collect();
     holder.until_queued(50);
     // Writers, whose rows are the same or not, with multi-statement transactions and definitions.

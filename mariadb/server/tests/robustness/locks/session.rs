@@ -71,7 +71,7 @@ pub(super) fn locks_of_the_session(server: &PrivateServer) {
     ] {
         let (mut locker, holder) = (app(server), app(server));
         assert!(matches!(code(run(&mut locker, lock)), 0 | 1062), "{lock}");
-        let holder = Holder::of_the_only_place_of(server, holder);
+        let holder = Holder::of_the_only_slot_on(server, holder);
         set_number(server, "queue_timeout", 1);
         if lock != "DO 1" {
             assert_eq!(code(run(&mut locker, ASKS)), 0, "{lock}");
@@ -87,7 +87,7 @@ pub(super) fn locks_of_the_session(server: &PrivateServer) {
 /// A statement on whose way a name is freed is not refused, for those who wait for the name wait for it; one behind that is.
 pub(super) fn a_name_is_freed_in_a_packet(server: &PrivateServer) {
     let done = |replies: &[Reply]| replies.iter().filter(|reply| **reply == Reply::Done).count();
-    let holder = Holder::of_the_only_place(server);
+    let holder = Holder::of_the_only_slot(server);
     set_number(server, "queue_timeout", 1);
     let mut client = Wire::connect(server).unwrap();
     for (packet, expected) in [
@@ -118,7 +118,7 @@ pub(super) fn a_name_is_locked_while_nobody_was_asked(server: &PrivateServer) {
         if name == "bypass" {
             run(&mut locker, "SET SESSION flifo_bypass = 0").unwrap();
         }
-        let holder = Holder::of_the_only_place(server);
+        let holder = Holder::of_the_only_slot(server);
         set_number(server, "queue_timeout", 1);
         assert_eq!(code(run(&mut locker, ASKS)), 0, "{name}");
         assert_eq!(code(run(&mut locker, "DO RELEASE_LOCK('a')")), 0, "{name}");
