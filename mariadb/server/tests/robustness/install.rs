@@ -42,6 +42,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ("goes_while_many_queue", goes_while_many_queue),
         ("goes_while_statements_wait", goes_while_statements_wait),
         ("settings_change_under_load", settings_change_under_load),
+        ("a_note_if_all_bypass", a_note_if_all_bypass),
     ]
 }
 
@@ -372,4 +373,29 @@ fn settings_change_under_load(server: &PrivateServer) {
             }
         },
     );
+}
+
+/// Where only administrators have run statements, the plugin says so: in a status variable, and once in the error log.
+fn a_note_if_all_bypass(server: &PrivateServer) {
+    const SAYS: &str = "all statements so far came from accounts with SUPER or CONNECTION ADMIN";
+    let mut root = admin(server);
+    // All counts are 0 again.
+    uninstall(&mut root);
+    install(server, &mut root, &mut []);
+    // The plugin does not see the connection that removed it.
+    let mut root = admin(server);
+    run(&mut root, "SELECT 1").unwrap();
+    assert!(server.status("Flifo_note").unwrap().starts_with(SAYS));
+    let logged = || server.error_log().matches(SAYS).count();
+    let before = logged();
+    for _ in 0..1500 {
+        root.query_drop("DO 1").unwrap();
+    }
+    until("the log has the note", || logged() == before + 1);
+    run(&mut app(server), "SELECT 1").unwrap();
+    assert_eq!(server.status("Flifo_note").unwrap(), "");
+    for _ in 0..1500 {
+        root.query_drop("DO 1").unwrap();
+    }
+    assert_eq!(logged(), before + 1, "once");
 }

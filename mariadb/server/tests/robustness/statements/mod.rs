@@ -257,7 +257,7 @@ fn long_texts_with_many_parts(server: &PrivateServer) {
         let packet = format!("{}DO LENGTH('{names}')", "DO 1;".repeat(PARTS));
         assert_eq!(client.query(&packet).unwrap(), vec![Reply::Done; PARTS + 1]);
     });
-    assert!(server.status_number("Flifo_entered_from_queue").unwrap() > PARTS as u64);
+    assert!(server.status_number("Flifo_admitted_from_queue").unwrap() > PARTS as u64);
     cheap("a statement", &mut || {
         let statement = format!("SELECT catches(seq), LENGTH('{names}') FROM seq_1_to_{PARTS}");
         assert_eq!(client.query(&statement).unwrap(), [Reply::Rows(PARTS as u64)]);

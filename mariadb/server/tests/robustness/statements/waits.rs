@@ -34,7 +34,7 @@ pub(super) fn load_data_local(server: &PrivateServer) {
     for (statement, error) in [
         ("LOAD DATA LOCAL INFILE 'x' INTO TABLE no_such_table", 1146),
         ("LOAD DATA LOCAL INFILE 'x' INTO TABLE loaded (no_such_column)", 1054),
-        ("LOAD DATA INFILE '/no/such/file' INTO TABLE loaded", 13),
+        ("LOAD DATA INFILE '/no/such/file' INTO TABLE loaded", 1290),
     ] {
         // The file is asked for before or after the error is found.
         client.send_query(statement).unwrap();
