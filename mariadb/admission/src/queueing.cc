@@ -25,7 +25,7 @@ class Shown {
   Shown(Connection &connection, MYSQL_THD thd)
       : connection(connection), thd(thd), before(thd_proc_info(thd, "Waiting for admission")) {
     flifo_forget_cancel(connection.session);
-    // A pool of threads that is not notified lacks one worker, and nobody can connect.
+    // Otherwise a pool of threads lacks one worker, and clients cannot connect.
     server::wait_begin_before(thd, THD_WAIT_USER_LOCK);
     connection.queue.phase.store(Phase::QUEUED, std::memory_order_release);
     queued.fetch_add(1, std::memory_order_relaxed);

@@ -492,7 +492,7 @@ fn hostile_values(server: &PrivateServer) {
             }
         }
         root.query_drop(format!("SET GLOBAL flifo_{name} = DEFAULT")).unwrap();
-        // They are for all, but for one.
+        // All except one are global.
         if name != "bypass" {
             assert_eq!(code(run(&mut root, &format!("SET SESSION flifo_{name} = DEFAULT"))), 1229);
             assert_eq!(code(run(&mut app(server), &format!("SET GLOBAL flifo_{name} = DEFAULT"))), 1227);

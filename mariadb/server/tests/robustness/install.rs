@@ -115,14 +115,14 @@ fn configure(server: &PrivateServer, limit: &str) {
 fn comes_and_goes_at_rest(server: &PrivateServer) {
     let mut root = admin(server);
     for _ in 0..times(20) {
-        // One that has sent a statement, and one that has not.
+        // The first has sent a statement, the second has not.
         let mut connected = [app(server), app(server)];
         run(&mut connected[0], "SELECT * FROM t").unwrap();
         uninstall(&mut root);
         install(server, &mut root, &mut connected);
         configure(server, "1");
-        // Who was connected before goes on, asked or not: to those who ran a statement while it was on its way out
-        // the server shows no plugin any more. Who comes now is asked.
+        // Old connections go on, with admission or without: the server hides the plugin from those that ran a statement
+        // while it was being removed. New ones are admitted.
         for connection in &mut connected {
             run(connection, "SELECT * FROM t").unwrap();
         }
@@ -133,7 +133,7 @@ fn comes_and_goes_at_rest(server: &PrivateServer) {
     }
 }
 
-/// Who was connected before is asked from the second statement on that ends well.
+/// Connections from before are admitted once a statement of theirs has ended well.
 fn comes_to_those_who_are_there(server: &PrivateServer) {
     let mut root = admin(server);
     uninstall(&mut root);
@@ -179,7 +179,7 @@ fn comes_while_locks_are_held(server: &PrivateServer) {
 /// Statements of a routine that wait until they are let go on.
 const GATE: &str = "DO GET_LOCK('gate', 1000); DO 1; DO RELEASE_LOCK('gate')";
 
-/// Has this connection run a statement that comes to the gate while nobody is asked, and switches admission on there.
+/// Makes this connection run a statement that begins while admission is off, and switches it on there.
 fn on_at_the_gate(server: &PrivateServer, mut client: Conn, statement: &'static str) -> JoinHandle<Conn> {
     set(server, "thread_concurrency", "0");
     let id = client.connection_id();

@@ -1,4 +1,4 @@
-//! A replica applies what it gets while its only place is taken: appliers ask nobody.
+//! A replica applies what it gets while its only slot is in use: appliers bypass admission.
 
 use super::support::rest::{empty, until};
 use super::support::*;

@@ -42,7 +42,7 @@ pub(super) fn a_name_is_locked(server: &PrivateServer) {
     }
 }
 
-/// Whoever has locked what no transaction frees is not refused, for others wait for it; and is again, once it is free.
+/// A session with locks that no transaction frees is not refused, since others wait for them; once they are free it is.
 pub(super) fn locks_of_the_session(server: &PrivateServer) {
     type End = fn(&mut Conn) -> mysql::Result<()>;
     for (lock, end) in [
