@@ -8,14 +8,6 @@
 namespace flifo {
 namespace {
 
-// Bits of the server's session options, for `thd_test_options`; the same in every MariaDB since 5.1.
-constexpr long long OPTION_NOT_AUTOCOMMIT = 1LL << 19;
-constexpr long long OPTION_BEGIN = 1LL << 20;
-constexpr long long OPTION_TABLE_LOCK = 1LL << 21;
-
-// The server's numbers of statements, in MariaDB 10.11 to 11.8.
-constexpr int SQLCOM_SELECT = 0, SQLCOM_ROLLBACK = 52, SQLCOM_COMMIT = 54, SQLCOM_EXECUTE = 97;
-
 // The last words of a text are searched in this many bytes.
 constexpr unsigned TAIL = 96;
 
@@ -26,11 +18,8 @@ constexpr unsigned COMMENTS = 4096;
 constexpr uint32_t LOWER_CASE = 0x20202020;
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
 bool is_letter(char c) { return lower(c) >= 'a' && lower(c) <= 'z'; }
-
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Whether the character can be part of a name.
@@ -44,8 +33,8 @@ bool begins(const char *text, unsigned length, const char *word) {
   return true;
 }
 
-// The length of the opening or closing of a conditional comment at the beginning; 0 if there is none. The version in it
-// is not compared with the server's.
+// The length of the opening or closing of a conditional comment at the beginning; 0 if there is none. The version in it is
+// not compared with the server's.
 unsigned conditional_edge(const char *text, unsigned length) {
   if (begins(text, length, "*/")) return 2;
   unsigned edge = begins(text, length, "/*!") ? 3 : begins(text, length, "/*m!") ? 4 : 0;
@@ -69,8 +58,8 @@ unsigned blank_length(const char *text, unsigned length) {
   return length;
 }
 
-// The length without white space and block comments at the end. Conditional comments and comments to the end of a line
-// count as words.
+// The length without white space and block comments at the end. Conditional comments and comments to the end of a line count
+// as words.
 unsigned without_trailing_comments(const char *text, unsigned length) {
   const unsigned least = length > COMMENTS ? length - COMMENTS : 0;
   for (;;) {
@@ -196,16 +185,6 @@ bool Text::ends_with(const char *word) const {
   return false;
 }
 
-SessionLocks Text::locks_of_names() const {
-  SessionLocks locks{0, 0};
-  const char *end = text + length;
-  at_underscores(text, end, [&](const char *at) {
-    if (takes_name(text, at, end)) locks.taken = SessionLocks::NAMES;
-    if (frees_names(text, at, end)) locks.freed = SessionLocks::NAMES;
-  });
-  return locks;
-}
-
 const char *Text::last_release_of_names() const {
   const char *last = nullptr, *end = text + length;
   at_underscores(text, end, [&](const char *at) {
@@ -238,10 +217,12 @@ bool Text::sets_role() const {
 }
 
 SessionLocks Text::session_locks() const {
-  const SessionLocks names = locks_of_names();
   SessionLocks locks = locks_except_names();
-  locks.taken |= names.taken;
-  locks.freed |= names.freed;
+  const char *end = text + length;
+  at_underscores(text, end, [&](const char *at) {
+    if (takes_name(text, at, end)) locks.taken |= SessionLocks::NAMES;
+    if (frees_names(text, at, end)) locks.freed |= SessionLocks::NAMES;
+  });
   return locks;
 }
 
@@ -269,24 +250,5 @@ bool Text::only_begins() const {
   if (begins_with("set ")) return !begins_with("set statement ");
   return begins_with("start transaction") || begins_with("xa ");
 }
-
-LockScope::LockScope(MYSQL_THD thd)
-    : options(thd_test_options(thd, OPTION_BEGIN | OPTION_NOT_AUTOCOMMIT | OPTION_TABLE_LOCK)) {}
-
-bool LockScope::has_transaction() const { return (options & ~OPTION_TABLE_LOCK) != 0; }
-
-bool LockScope::has_begun_transaction() const { return (options & OPTION_BEGIN) != 0; }
-
-bool LockScope::is_implicit() const { return (options & ~OPTION_TABLE_LOCK) == OPTION_NOT_AUTOCOMMIT; }
-
-bool LockScope::has_table_locks() const { return (options & OPTION_TABLE_LOCK) != 0; }
-
-bool Command::is_select() const { return number == SQLCOM_SELECT; }
-
-bool Command::is_commit() const { return number == SQLCOM_COMMIT; }
-
-bool Command::is_rollback() const { return number == SQLCOM_ROLLBACK; }
-
-bool Command::is_execute() const { return number == SQLCOM_EXECUTE; }
 
 }  // namespace flifo

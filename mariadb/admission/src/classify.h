@@ -2,11 +2,9 @@
 //
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// Text is only scanned, never parsed. Every question has a safe answer: a false "takes locks" costs a forced entry,
-// a false "frees locks" is avoided, since the holder could then be refused while others wait for it.
-
-#ifndef FLIFO_CLASSIFY_H
-#define FLIFO_CLASSIFY_H
+// Text is only scanned, never parsed. Every question has a safe answer: a false "takes locks" costs a forced entry, a false
+// "frees locks" is avoided, since the holder could then be refused while others wait for it.
+#pragma once
 
 #include "server.h"
 
@@ -30,36 +28,27 @@ struct SessionLocks {
 class Text {
  public:
   Text(const char *text, unsigned length);
-
   // Whether it sets the session's role.
   bool sets_role() const;
-
   // Whether a SELECT locks the rows it reads, by its last words. A false yes does no harm.
   bool locks_rows_read() const;
-
-  // Whether it commits or rolls back a transaction, not only to a savepoint. No for text in a conditional comment,
-  // which servers of other versions skip.
+  // Whether it commits or rolls back a transaction, not only to a savepoint. No for text in a conditional comment, which
+  // servers of other versions skip.
   bool ends_transaction() const;
-
-  // The locks it takes and frees. A call inside a string does no harm. RELEASE_LOCK counts as freeing all names:
-  // another name may remain, but more often the GET_LOCK before it failed.
+  // The locks it takes and frees. A call inside a string does no harm. RELEASE_LOCK counts as freeing all names: another name
+  // may remain, but more often the GET_LOCK before it failed.
   SessionLocks session_locks() const;
-
   // The same without names, by the first and last words only.
   SessionLocks locks_except_names() const;
-
   // The last call that frees names; null if there is none.
   const char *last_release_of_names() const;
-
   // Where its first word begins; null without a text.
   const char *begin() const { return text; }
 
   // Whether it ends a prepared transaction, possibly of another client.
   bool ends_prepared() const;
-
   // Whether it prepares a transaction or commits a prepared one. No for text in a conditional comment.
   bool commits_in_two_phases() const;
-
   // Whether it only begins a transaction. A compound statement may do more.
   bool only_begins() const;
 
@@ -68,7 +57,6 @@ class Text {
   bool begins_with_word(const char *word) const;
   bool ends_with_words(const char *words) const;
   bool ends_with(const char *word) const;
-  SessionLocks locks_of_names() const;
   unsigned words_length() const;
 
   const char *text;
@@ -79,38 +67,36 @@ class Text {
   bool may_not_run = false;
 };
 
-// What lets locks outlive a statement: an open transaction or LOCK TABLES.
+// What lets locks outlive a statement: an open transaction or LOCK TABLES. By bits of the server's session options, which are
+// the same in every MariaDB since 5.1.
 class LockScope {
  public:
-  explicit LockScope(MYSQL_THD thd);
-
+  explicit LockScope(MYSQL_THD thd) : options(thd_test_options(thd, BEGIN | NOT_AUTOCOMMIT | TABLE_LOCK)) {}
   // Nothing: locks end with the statement.
   bool is_statement() const { return options == 0; }
-  bool has_transaction() const;
+  bool has_transaction() const { return (options & ~TABLE_LOCK) != 0; }
   // A transaction that BEGIN has opened.
-  bool has_begun_transaction() const;
+  bool has_begun_transaction() const { return (options & BEGIN) != 0; }
   // Without autocommit, and no BEGIN.
-  bool is_implicit() const;
-  bool has_table_locks() const;
+  bool is_implicit() const { return (options & ~TABLE_LOCK) == NOT_AUTOCOMMIT; }
+  bool has_table_locks() const { return (options & TABLE_LOCK) != 0; }
 
  private:
+  static constexpr long long NOT_AUTOCOMMIT = 1LL << 19, BEGIN = 1LL << 20, TABLE_LOCK = 1LL << 21;
   long long options;
 };
 
-// What the statement under way does, by the server's number for it.
+// What the statement under way does, by the server's numbers of statements, in MariaDB 10.11 to 11.8.
 class Command {
  public:
   explicit Command(MYSQL_THD thd) : number(thd_sql_command(thd)) {}
-
-  bool is_select() const;
-  bool is_commit() const;
-  bool is_rollback() const;
-  bool is_execute() const;
+  bool is_select() const { return number == 0; }
+  bool is_rollback() const { return number == 52; }
+  bool is_commit() const { return number == 54; }
+  bool is_execute() const { return number == 97; }
 
  private:
   int number;
 };
 
 }  // namespace flifo
-
-#endif

@@ -4,19 +4,13 @@
 
 #include <sched.h>
 
+#include <deque>
 #include <mutex>
 #include <new>
 #include <unordered_map>
 
 namespace flifo::connections {
 namespace {
-
-// Connections are allocated in chunks that are never freed, so that `each` needs no lock.
-struct Chunk {
-  static constexpr unsigned SIZE = 64;
-  Connection connections[SIZE];
-  Chunk *next = nullptr;
-};
 
 struct Shard {
   std::mutex mutex;
@@ -25,9 +19,10 @@ struct Shard {
 constexpr unsigned SHARDS = 64;
 
 Shard shards[SHARDS];
-std::mutex free_mutex;
+// All connections there ever were, never freed, not even when the process exits; and those that are free.
+std::mutex all_mutex;
+auto &all = *new std::deque<Connection>;
 Connection *free_list;
-std::atomic<Chunk *> chunks{nullptr};
 std::atomic<bool> is_open{false};
 flifo_admission_t admission;
 
@@ -41,46 +36,43 @@ Shard &shard_of(MYSQL_THD thd) {
 }
 
 Connection *allocate() {
-  std::lock_guard<std::mutex> guard(free_mutex);
-  if (free_list == nullptr) {
-    auto *chunk = new (std::nothrow) Chunk;
-    if (chunk == nullptr) return nullptr;
-    for (Connection &connection : chunk->connections) {
-      connection.next_free = free_list;
-      free_list = &connection;
-    }
-    chunk->next = chunks.load(std::memory_order_relaxed);
-    chunks.store(chunk, std::memory_order_release);
-  }
+  std::lock_guard<std::mutex> guard(all_mutex);
   Connection *connection = free_list;
-  free_list = connection->next_free;
-  return connection;
+  if (connection != nullptr) {
+    free_list = connection->next_free;
+    return connection;
+  }
+  try {
+    return &all.emplace_back();
+  } catch (const std::bad_alloc &) {
+    return nullptr;
+  }
 }
 
 void give_back(Connection *connection) {
-  std::lock_guard<std::mutex> guard(free_mutex);
+  std::lock_guard<std::mutex> guard(all_mutex);
   connection->next_free = free_list;
   free_list = connection;
 }
 
-bool begin_session(Connection &connection) {
-  if (flifo_session_new(admission, &connection.session) != FLIFO_OK) return false;
-  if (flifo_canceller_new(connection.session, &connection.canceller) == FLIFO_OK) return true;
-  flifo_session_free(connection.session);
-  return false;
-}
-
-void end_session(Connection &connection) {
+// Ends a connection that is no longer in the map.
+void end(Connection &connection) {
+  connection.thd.store(nullptr, std::memory_order_release);
   // The server's thread has left `flifo_enter`, but a wait callback may still run when the plugin is unloaded.
   while (flifo_session_free(connection.session) == FLIFO_IN_USE) sched_yield();
   flifo_canceller_free(connection.canceller);
+  give_back(&connection);
 }
 
 Connection *make(MYSQL_THD thd) {
   Connection *connection = allocate();
   if (connection == nullptr) return nullptr;
-  if (!begin_session(*connection)) {
-    give_back(connection);
+  // `end` accepts zero handles.
+  connection->session = {};
+  connection->canceller = {};
+  if (flifo_session_new(admission, &connection->session) != FLIFO_OK ||
+      flifo_canceller_new(connection->session, &connection->canceller) != FLIFO_OK) {
+    end(*connection);
     return nullptr;
   }
   connection->thread_id = thd_get_thread_id(thd);
@@ -125,8 +117,7 @@ Connection *get(MYSQL_THD thd) {
   try {
     shard.map.emplace(thd, connection);
   } catch (const std::bad_alloc &) {
-    end_session(*connection);
-    give_back(connection);
+    end(*connection);
     return nullptr;
   }
   connection->thd.store(thd, std::memory_order_release);
@@ -142,15 +133,13 @@ void end(MYSQL_THD thd) {
     if (found == shard.map.end()) return;
     connection = found->second;
     shard.map.erase(found);
-    connection->thd.store(nullptr, std::memory_order_release);
   }
-  end_session(*connection);
-  give_back(connection);
+  end(*connection);
 }
 
 void each(void (*visit)(Connection &)) {
-  for (Chunk *chunk = chunks.load(std::memory_order_acquire); chunk != nullptr; chunk = chunk->next)
-    for (Connection &connection : chunk->connections) visit(connection);
+  std::lock_guard<std::mutex> guard(all_mutex);
+  for (Connection &connection : all) visit(connection);
 }
 
 void open(flifo_admission_t scheduler) {
@@ -162,11 +151,7 @@ void close() {
   is_open.store(false, std::memory_order_release);
   for (Shard &shard : shards) {
     std::lock_guard<std::mutex> guard(shard.mutex);
-    for (const auto &[thd, connection] : shard.map) {
-      connection->thd.store(nullptr, std::memory_order_release);
-      end_session(*connection);
-      give_back(connection);
-    }
+    for (const auto &[thd, connection] : shard.map) end(*connection);
     shard.map.clear();
   }
 }

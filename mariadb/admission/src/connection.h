@@ -2,17 +2,15 @@
 //
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// The server empties its own storage for a plugin's state (`thd_setspecific`, session variables) at COM_CHANGE_USER
-// and before the connection's last event. A slot held at that moment would leak, so the plugin keeps a map.
+// The server empties its own storage for a plugin's state (`thd_setspecific`, session variables) at COM_CHANGE_USER and
+// before the connection's last event. A slot held at that moment would leak, so the plugin keeps a map.
 //
-// Memory of a connection is reused, never freed: a stale pointer stays readable, and its `thd` is null or another's.
-// Only the thread that serves the connection touches it, except `thd` and `queue.state`.
+// Memory of a connection is reused, never freed: a stale pointer stays readable, and its `thd` is null or another's. Only the
+// thread that serves the connection touches it, except `thd` and `queue.state`.
 //
-// Failure: without memory, or with more connections than the scheduler has sessions, `get` returns null and the
-// statement bypasses admission.
-
-#ifndef FLIFO_CONNECTION_H
-#define FLIFO_CONNECTION_H
+// Failure: without memory, or with more connections than the scheduler has sessions, `get` returns null and the statement
+// bypasses admission.
+#pragma once
 
 #include "holdings.h"
 #include "lifecycle.h"
@@ -25,14 +23,12 @@
 #include <flifo.h>
 
 #include <atomic>
-#include <cstddef>
 
 namespace flifo {
 
 constexpr size_t CACHE_LINE = 64;
-
-// Aligned, since the connections next to it run on other CPUs.
-struct alignas(CACHE_LINE) Connection {
+// On cache lines of its own, since the connections next to it run on other CPUs.
+struct alignas(64) Connection {
   // The THD it belongs to; null if it is free.
   std::atomic<MYSQL_THD> thd{nullptr};
   unsigned long thread_id;
@@ -54,23 +50,16 @@ namespace connections {
 
 // Returns this THD's connection, a new one if there is none; null if there is no memory or session left.
 Connection *get(MYSQL_THD thd);
-
 // Returns this THD's connection; null if there is none.
 Connection *find(MYSQL_THD thd);
-
 // Ends the connection and releases its slot.
 void end(MYSQL_THD thd);
-
 // Calls `visit` with every connection there ever was, ended ones included.
 void each(void (*visit)(Connection &));
-
 // Opens the map for sessions of this scheduler.
 void open(flifo_admission_t admission);
-
 // Ends all connections. New ones are refused until `open`.
 void close();
 
 }  // namespace connections
 }  // namespace flifo
-
-#endif

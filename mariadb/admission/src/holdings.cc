@@ -14,7 +14,6 @@ void Holdings::begin(flifo_session_t of) {
 }
 
 void Holdings::on_connect() { may_hold = false; }
-
 void Holdings::on_unseen_statement() { may_hold = true; }
 
 void Holdings::on_session_reset() {
@@ -34,7 +33,7 @@ void Holdings::on_text(const Text &text, bool has_failed) {
 }
 
 void Holdings::on_work_done(const Outcome &outcome) {
-  set_in_transaction(outcome);
+  see_transaction(outcome);
   // The class decides at the release: a holder keeps its time slice, others make room for holders.
   if (outcome.scope.is_statement() && session_locks == 0)
     set_class(FLIFO_CLASS_NORMAL);
@@ -45,7 +44,7 @@ void Holdings::on_work_done(const Outcome &outcome) {
 void Holdings::on_end(const Outcome &outcome, const Text &text) {
   const LockScope &scope = outcome.scope;
   const bool was_in_transaction = in_transaction;
-  set_in_transaction(outcome);
+  see_transaction(outcome);
   in_transaction = scope.has_transaction();
   if (scope.has_table_locks() || session_locks != 0) return set(true, true);
   // Without autocommit the next transaction is open at once.
@@ -56,7 +55,6 @@ void Holdings::on_end(const Outcome &outcome, const Text &text) {
 }
 
 void Holdings::queue_first() { set_class(FLIFO_CLASS_FIRST); }
-
 void Holdings::queue_as_usual() { set_class(holds ? FLIFO_CLASS_FIRST : FLIFO_CLASS_NORMAL); }
 
 void Holdings::set(bool may, bool does) {
@@ -72,7 +70,7 @@ void Holdings::set_class(flifo_class_t to) {
 }
 
 // Without autocommit the next transaction begins with the next statement.
-void Holdings::set_in_transaction(const Outcome &outcome) {
+void Holdings::see_transaction(const Outcome &outcome) {
   const bool ends = outcome.command.is_commit() || outcome.command.is_rollback();
   set_in_transaction(outcome.scope.has_begun_transaction() || (outcome.scope.is_implicit() && !ends));
 }

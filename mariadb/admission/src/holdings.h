@@ -2,9 +2,9 @@
 //
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// The server's public interface does not say whether a transaction has locked or written; it says that one is open and
-// which statements ran. Functions, triggers and isolation levels lock unseen. So in a transaction any statement may
-// have locked, and any statement except a plain SELECT is taken to have locked.
+// The server's public interface does not say whether a transaction has locked or written; it says that one is open and which
+// statements ran. Functions, triggers and isolation levels lock unseen. So in a transaction any statement may have locked,
+// and any statement except a plain SELECT is taken to have locked.
 //
 //   may_hold  holds   meaning                                             when the limit is reached
 //   no        no      holds nothing                                       queues, may be refused
@@ -12,9 +12,7 @@
 //   yes       yes     holds locks                                         queues first, is never refused
 //
 // The scheduler is informed of two facts: the session's class, and whether it is in a transaction.
-
-#ifndef FLIFO_HOLDINGS_H
-#define FLIFO_HOLDINGS_H
+#pragma once
 
 #include "classify.h"
 
@@ -35,29 +33,21 @@ class Holdings {
  public:
   // A connection begins, of which nothing is known: it may hold anything.
   void begin(flifo_session_t of);
-
   // A client has just connected: it holds nothing.
   void on_connect();
-
   // A statement ran that was not seen, or whose end was not.
   void on_unseen_statement();
-
   // The server has freed everything, at a change of user or a reset of the connection.
   void on_session_reset();
-
   // A statement begins.
   void on_begin(const LockScope &scope);
-
-  // A statement, or one inside it, ended with these locks taken and freed. A name locked before an error stays locked;
-  // other locks are taken last.
+  // A statement, or one inside it, ended with these locks taken and freed. A name locked before an error stays locked; other
+  // locks are taken last.
   void on_text(const Text &text, bool has_failed);
-
   // A statement's work is done; its last event is still to come.
   void on_work_done(const Outcome &outcome);
-
   // A statement ended.
   void on_end(const Outcome &outcome, const Text &text);
-
   // The session queues as a holder of locks until `queue_as_usual`.
   void queue_first();
   void queue_as_usual();
@@ -71,7 +61,7 @@ class Holdings {
  private:
   void set(bool may, bool does);
   void set_class(flifo_class_t to);
-  void set_in_transaction(const Outcome &outcome);
+  void see_transaction(const Outcome &outcome);
   void set_in_transaction(bool is_in);
 
   flifo_session_t session;
@@ -84,5 +74,3 @@ class Holdings {
 };
 
 }  // namespace flifo
-
-#endif

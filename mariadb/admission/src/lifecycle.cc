@@ -63,8 +63,8 @@ void acquire(Connection &connection, MYSQL_THD thd, const Text &rest) {
   queueing::fail(thd, status);
 }
 
-// For a statement inside another, which costs one ticket. Out of tickets it queues as a holder, since the locks of the
-// whole are not known, and is not refused, since the whole was admitted.
+// For a statement inside another, which costs one ticket. Out of tickets it queues as a holder, since the locks of the whole
+// are not known, and is not refused, since the whole was admitted.
 void acquire_sub_statement(Connection &connection, MYSQL_THD thd) {
   // A commit ends with a forced entry and a new ticket: without this a procedure never queues.
   if (connection.statement.must_reacquire) flifo_exit(connection.session);
@@ -115,8 +115,8 @@ void end_statement(Connection &connection) {
   if (bypassed) return;
   const bool was_in_commit = connection.waits.is_commit;
   connection.waits.is_commit = false;
-  // Not running if it was refused, if it waits, or if the limit was lifted. Released before the commit's wait ends, so
-  // that the end needs no slot.
+  // Not running if it was refused, if it waits, or if the limit was lifted. Released before the commit's wait ends, so that
+  // the end needs no slot.
   if (was_in_commit) flifo_exit(connection.session);
   while (was_in_commit && connection.waits.depth != 0) end_wait(connection);
   rowlocks::end_wait(connection);
@@ -168,10 +168,7 @@ void on_begin(MYSQL_THD thd, const mysql_event_general &event) {
   if (connection->statement.is_active && !is_begin_unknown(*connection)) return on_sub_statement(*connection, thd, event);
   Account &account = connection->account;
   const bool is_known = account.is_client && account.is_known;
-  if (is_known)
-    connection->packet.begin(event);
-  else
-    connection->packet.begin_unknown();
+  connection->packet.begin(is_known ? &event : nullptr);
   account.is_connecting = account.is_connecting && server::runs_init_connect(thd);
   if (!is_on || !is_known || account.is_admin || settings::bypasses(thd)) {
     if (is_on) status::count_bypass();
@@ -181,8 +178,8 @@ void on_begin(MYSQL_THD thd, const mysql_event_general &event) {
   begin_admitted(*connection, thd, event.query_id, Text(event.general_query, event.general_query_length));
 }
 
-// A command that ended well is a client's: appliers and events run none. In a pool of threads this shows a client that
-// was there before the plugin, since a pool waits for commands without a thread.
+// A command that ended well is a client's: appliers and events run none. In a pool of threads this shows a client that was
+// there before the plugin, since a pool waits for commands without a thread.
 void see_command(Connection &connection, MYSQL_THD thd) {
   if (!connection.account.is_client && server::is_of_main_port(thd)) connection.account.is_client = true;
 }
@@ -254,34 +251,6 @@ void on_change_user(MYSQL_THD thd, bool has_failed) {
   look_up_privileges(*connection, thd);
 }
 
-void on_general(MYSQL_THD thd, const mysql_event_general &event) {
-  switch (event.event_subclass) {
-    case MYSQL_AUDIT_GENERAL_LOG:
-      return on_begin(thd, event);
-    case MYSQL_AUDIT_GENERAL_ERROR:
-      return on_error(thd, event);
-    case MYSQL_AUDIT_GENERAL_RESULT:
-    case MYSQL_AUDIT_GENERAL_STATUS:
-      return on_end(thd, event);
-    default:
-      return;
-  }
-}
-
-void on_connection(MYSQL_THD thd, const mysql_event_connection &event) {
-  switch (event.event_subclass) {
-    case MYSQL_AUDIT_CONNECTION_CONNECT:
-      if (event.status == 0) on_connect(thd);
-      return;
-    case MYSQL_AUDIT_CONNECTION_CHANGE_USER:
-      return on_change_user(thd, event.status != 0);
-    case MYSQL_AUDIT_CONNECTION_DISCONNECT:
-      return connections::end(thd);
-    default:
-      return;
-  }
-}
-
 // The connection whose admitted statement is under way; null if there is none.
 Connection *find_admitted(MYSQL_THD thd) {
   Connection *connection = connections::find(thd);
@@ -289,8 +258,8 @@ Connection *find_admitted(MYSQL_THD thd) {
   return connection;
 }
 
-// A wait for the client. Only a client's thread reads commands, so an idle one shows what the connection is, and that
-// the statement is over if no event has shown its end. Inside a statement the wait may be for another server.
+// A wait for the client. Only a client's thread reads commands, so an idle one shows what the connection is, and that the
+// statement is over if no event has shown its end. Inside a statement the wait may be for another server.
 void see_network_wait(Connection &connection, MYSQL_THD thd) {
   server::saw_main_port(thd);
   if (connection.statement.is_active && server::is_idle(thd)) end_unseen(connection);
@@ -334,13 +303,19 @@ void on_commit_end(MYSQL_THD thd) {
 
 }  // namespace
 
-void on_event(MYSQL_THD thd, unsigned event_class, const void *event) {
+void on_general(MYSQL_THD thd, const mysql_event_general &event) {
   // Errors outside of any connection have no THD.
   if (thd == nullptr) return;
-  if (event_class == MYSQL_AUDIT_GENERAL_CLASS)
-    on_general(thd, *static_cast<const mysql_event_general *>(event));
-  else if (event_class == MYSQL_AUDIT_CONNECTION_CLASS)
-    on_connection(thd, *static_cast<const mysql_event_connection *>(event));
+  if (event.event_subclass == MYSQL_AUDIT_GENERAL_LOG) return on_begin(thd, event);
+  if (event.event_subclass == MYSQL_AUDIT_GENERAL_ERROR) return on_error(thd, event);
+  on_end(thd, event);
+}
+
+void on_connection(MYSQL_THD thd, const mysql_event_connection &event) {
+  const bool has_failed = event.status != 0;
+  if (event.event_subclass == MYSQL_AUDIT_CONNECTION_CONNECT && !has_failed) on_connect(thd);
+  if (event.event_subclass == MYSQL_AUDIT_CONNECTION_CHANGE_USER) on_change_user(thd, has_failed);
+  if (event.event_subclass == MYSQL_AUDIT_CONNECTION_DISCONNECT) connections::end(thd);
 }
 
 void on_release(MYSQL_THD thd) {
@@ -365,12 +340,9 @@ void on_wait_end(MYSQL_THD thd) {
 
 void on_stage(MYSQL_THD thd, stages::Stage stage) {
   switch (stage) {
-    case stages::Stage::WORK_DONE:
-      return on_work_done(thd);
-    case stages::Stage::COMMIT:
-      return on_commit_begin(thd);
-    case stages::Stage::COMMIT_END:
-      return on_commit_end(thd);
+    case stages::Stage::WORK_DONE: return on_work_done(thd);
+    case stages::Stage::COMMIT: return on_commit_begin(thd);
+    case stages::Stage::COMMIT_END: return on_commit_end(thd);
     case stages::Stage::OTHER:
       return;
   }

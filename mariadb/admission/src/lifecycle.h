@@ -5,9 +5,9 @@
 //   connect -> ( begin -> [sub-statement | wait begin .. wait end | commit .. commit end | error]*
 //                      -> work done -> end )* -> change user | disconnect
 //
-// A statement acquires a slot where it begins and releases it where its work is done, before its commit waits for the
-// log and before its reply is sent. Any event may be missing or come twice: the idle wait for the next command and the
-// release of the connection end whatever is still under way.
+// A statement acquires a slot where it begins and releases it where its work is done, before its commit waits for the log and
+// before its reply is sent. Any event may be missing or come twice: the idle wait for the next command and the release of the
+// connection end whatever is still under way.
 //
 // States of a statement:
 //
@@ -18,14 +18,13 @@
 //   yes        yes       OK        is not subject to admission
 //
 // Failure: a statement that cannot be admitted for want of memory bypasses, and is counted in `Flifo_bypassed`.
-
-#ifndef FLIFO_LIFECYCLE_H
-#define FLIFO_LIFECYCLE_H
+#pragma once
 
 #include "server.h"
 #include "stages.h"
 
 #include <flifo.h>
+#include <mysql/plugin_audit.h>
 
 namespace flifo::lifecycle {
 
@@ -48,19 +47,15 @@ struct Statement {
   flifo_status_t kept_out;
 };
 
-// An event of the audit interface.
-void on_event(MYSQL_THD thd, unsigned event_class, const void *event);
-
+// Events of the audit interface: of statements, and of connections.
+void on_general(MYSQL_THD thd, const mysql_event_general &event);
+void on_connection(MYSQL_THD thd, const mysql_event_connection &event);
 // The server releases a connection.
 void on_release(MYSQL_THD thd);
-
 // The server's wait callbacks; `server_kind` is a `thd_wait_type`.
 void on_wait_begin(MYSQL_THD thd, int server_kind);
 void on_wait_end(MYSQL_THD thd);
-
 // A stage of a statement begins.
 void on_stage(MYSQL_THD thd, stages::Stage stage);
 
 }  // namespace flifo::lifecycle
-
-#endif

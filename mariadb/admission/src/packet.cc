@@ -14,13 +14,11 @@ bool runs_statements(const mysql_event_general &event) {
   return is_command(event, "Query") || is_command(event, "Execute") || is_command(event, "Bulk_execute");
 }
 
-void Packet::begin(const mysql_event_general &event) {
-  text = event.general_query;
-  end = text + event.general_query_length;
+void Packet::begin(const mysql_event_general *event) {
+  text = event == nullptr ? nullptr : event->general_query;
+  end = event == nullptr ? nullptr : text + event->general_query_length;
   names_freed_at = nullptr;
 }
-
-void Packet::begin_unknown() { text = end = names_freed_at = nullptr; }
 
 void Packet::begin_statement(unsigned long long id) {
   query_id = id;
@@ -84,8 +82,8 @@ bool Packet::is_repeated_error(const mysql_event_general &event) {
 
 bool Packet::is_ended_by_error(MYSQL_THD thd, const mysql_event_general &event) const {
   if (!has_inner && Command(thd).is_execute()) return true;
-  // Where the server numbers statements differently: these two errors carry their text in place of the command, and it
-  // names EXECUTE in every language. The statement's text is no help: EXECUTE may stand in a comment.
+  // Where the server numbers statements differently: these two errors carry their text in place of the command, and it names
+  // EXECUTE in every language. The statement's text is no help: EXECUTE may stand in a comment.
   if (event.general_error_code != ER_UNKNOWN_STMT_HANDLER && event.general_error_code != ER_WRONG_ARGUMENTS) return false;
   const std::string_view error(event.general_command, event.general_command_length);
   return error.find("EXECUTE") != std::string_view::npos;

@@ -2,12 +2,10 @@
 //
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// A packet holds one statement or several. The server announces the first (LOG) and reports the end of each (STATUS);
-// RESULT ends the packet. Statements inside a statement (procedures, triggers, EXECUTE) have events of the same kinds.
-// The server's copy of a packet stays where it is while its statements run, and their texts point into it.
-
-#ifndef FLIFO_PACKET_H
-#define FLIFO_PACKET_H
+// A packet holds one statement or several. The server announces the first (LOG) and reports the end of each (STATUS); RESULT
+// ends the packet. Statements inside a statement (procedures, triggers, EXECUTE) have events of the same kinds. The server's
+// copy of a packet stays where it is while its statements run, and their texts point into it.
+#pragma once
 
 #include "classify.h"
 #include "server.h"
@@ -29,10 +27,8 @@ bool runs_statements(const mysql_event_general &event);
 
 class Packet {
  public:
-  // A packet begins with this event.
-  void begin(const mysql_event_general &event);
-  // A statement began of which the packet is not known.
-  void begin_unknown();
+  // A packet begins with this event; null: a statement begins of which the packet is not known.
+  void begin(const mysql_event_general *event);
   bool is_known() const { return text != nullptr; }
 
   // A statement of the packet begins. 0: its id is not known, as of all statements but the first.
@@ -51,7 +47,6 @@ class Packet {
   Text rest_after(const mysql_event_general &event) const;
   // Whether `rest`, a tail of the packet, frees names. The packet is scanned once: it may have thousands of statements.
   bool frees_names(const Text &rest);
-
   // Whether the event repeats an error of a text already seen: a handler may catch thousands.
   bool is_repeated_error(const mysql_event_general &event);
   // Whether an error of the statement's own ends an EXECUTE before it ran anything: no event follows.
@@ -71,5 +66,3 @@ class Packet {
 };
 
 }  // namespace flifo
-
-#endif

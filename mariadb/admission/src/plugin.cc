@@ -17,10 +17,15 @@
 #include "settings.h"
 #include "stages.h"
 #include "status.h"
-#include "watcher.h"
 
 #include <mysql/plugin_audit.h>
 #include <mysqld_error.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
 
 namespace {
 
@@ -29,12 +34,38 @@ using namespace flifo;
 // A killed statement stays in the queue at most this long.
 constexpr std::chrono::milliseconds WATCHED_EVERY{20};
 
-Watcher watcher;
+std::thread watcher;
+std::mutex watcher_mutex;
+std::condition_variable stop_requested;
+bool stopping;
 
 void watch() {
-  rowlocks::measure();
-  queueing::cancel_killed();
-  status::warn_if_all_bypass();
+  std::unique_lock<std::mutex> lock(watcher_mutex);
+  while (!stop_requested.wait_for(lock, WATCHED_EVERY, [] { return stopping; })) {
+    rowlocks::measure();
+    queueing::cancel_killed();
+    status::warn_if_all_bypass();
+  }
+}
+
+// False if the system has no thread left.
+bool start_watcher() {
+  stopping = false;
+  try {
+    watcher = std::thread(watch);
+  } catch (const std::system_error &) {
+    return false;
+  }
+  return true;
+}
+
+void stop_watcher() {
+  {
+    std::lock_guard<std::mutex> guard(watcher_mutex);
+    stopping = true;
+  }
+  stop_requested.notify_all();
+  watcher.join();
 }
 
 int refuse_to_load(const char *why) {
@@ -49,13 +80,13 @@ int init(void *) {
   if (const char *missing = server::find()) warn(missing);
   flifo_admission_t admission;
   if (const char *wrong = settings::open(admission)) return refuse_to_load(wrong);
-  status::open(server::waits_can_be_hooked() ? "statements and waits" : "statements");
-  if (!watcher.start(WATCHED_EVERY, watch)) {
+  status::open();
+  if (!start_watcher()) {
     settings::close();
     return refuse_to_load("the system has no thread left");
   }
   connections::open(admission);
-  if (server::waits_can_be_hooked()) server::hook_waits(lifecycle::on_wait_begin, lifecycle::on_wait_end);
+  if (server::hook_waits(lifecycle::on_wait_begin, lifecycle::on_wait_end)) status::set_level("statements and waits");
   if (!stages::hook(lifecycle::on_stage))
     warn("this server does not export its stages: slots are kept while commits wait for the binary log and for syncs");
   return 0;
@@ -64,17 +95,24 @@ int init(void *) {
 // Called when no statement uses the plugin any more. A wait may end later: it finds no connection.
 int deinit(void *) {
   stages::unhook();
-  if (server::waits_can_be_hooked()) server::unhook_waits();
-  watcher.stop();
+  server::unhook_waits();
+  stop_watcher();
   connections::close();
   settings::close();
   return 0;
 }
 
+void on_event(MYSQL_THD thd, unsigned event_class, const void *event) {
+  if (event_class == MYSQL_AUDIT_GENERAL_CLASS)
+    lifecycle::on_general(thd, *static_cast<const mysql_event_general *>(event));
+  else if (event_class == MYSQL_AUDIT_CONNECTION_CLASS)
+    lifecycle::on_connection(thd, *static_cast<const mysql_event_connection *>(event));
+}
+
 st_mysql_audit audit = {
     MYSQL_AUDIT_INTERFACE_VERSION,
     lifecycle::on_release,
-    lifecycle::on_event,
+    on_event,
     {MYSQL_AUDIT_GENERAL_CLASSMASK | MYSQL_AUDIT_CONNECTION_CLASSMASK},
 };
 

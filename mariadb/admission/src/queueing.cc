@@ -74,7 +74,7 @@ bool is_refusal(flifo_status_t status) { return status == FLIFO_TIMEOUT || statu
 
 void fail(MYSQL_THD thd, flifo_status_t why) {
   if (!server::can_refuse()) return;
-  if (why == FLIFO_CANCELLED) return server::kill_query(thd);
+  if (why == FLIFO_CANCELLED) return server::refuse(thd, 0, nullptr);
   flifo_config_t config;
   flifo_admission_config(settings::admission(), &config, sizeof config);
   char text[200];
@@ -89,8 +89,8 @@ void fail(MYSQL_THD thd, flifo_status_t why) {
   server::refuse(thd, ER_STATEMENT_TIMEOUT, text);
 }
 
+// Relaxed: a statement that has just begun to queue is seen the next time.
 void cancel_killed() {
-  // Relaxed: a statement that has just begun to queue is seen the next time.
   if (queued.load(std::memory_order_relaxed) != 0) connections::each(cancel_if_killed);
 }
 

@@ -7,9 +7,7 @@
 //   OUT        not queued; the THD may be freed at any moment
 //   QUEUED     in `enter`; the THD stays
 //   INSPECTED  in `enter`, and the watcher reads the THD; the thread must not leave before QUEUED returns
-
-#ifndef FLIFO_QUEUEING_H
-#define FLIFO_QUEUEING_H
+#pragma once
 
 #include "server.h"
 
@@ -31,17 +29,12 @@ struct State {
 
 // Acquires a slot, and queues for it if it must. FLIFO_CANCELLED if the statement was killed in the queue.
 flifo_status_t enter(Connection &connection, MYSQL_THD thd);
-
 // Whether this is a refusal by `flifo_queue_timeout` or `flifo_max_queue`.
 bool is_refusal(flifo_status_t status);
-
 // Makes the server end the statement that was refused, or killed in the queue.
 void fail(MYSQL_THD thd, flifo_status_t why);
-
 // Cancels the queued statements that were killed. For the watcher.
 void cancel_killed();
 
 }  // namespace queueing
 }  // namespace flifo
-
-#endif

@@ -15,8 +15,8 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// A mean idle time above this counts as idle. A client on the same machine takes far less between two statements, and a
-// row that such clients pass on moves fastest while few wait for it.
+// A mean idle time above this counts as idle. A client on the same machine takes far less between two statements, and a row
+// that such clients pass on moves fastest while few wait for it.
 constexpr microseconds IDLE_LONG{500};
 // Longer times are capped: some transactions have nothing to do with the rows in question.
 constexpr microseconds IDLE_MAX = 4 * IDLE_LONG;

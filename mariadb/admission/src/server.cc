@@ -10,8 +10,8 @@
 namespace flifo::server {
 namespace {
 
-// The head of the server's table of functions for one kind of thread scheduling, as MariaDB 10.5 to 11.8 have
-// it. Checked by `find`: `max_connections` must point to the variable of that name.
+// The head of the server's table of functions for one kind of thread scheduling, as MariaDB 10.5 to 11.8 have it. Checked by
+// `find`: `max_connections` must point to the variable of that name.
 struct Scheduler {
   unsigned max_threads;
   void *connection_count;
@@ -43,8 +43,8 @@ int (*binlog_format)(MYSQL_THD);
 // `BINLOG_FORMAT_UNSPEC`: nothing goes to a binary log.
 constexpr int NO_BINLOG = 3;
 
-// The offset of a THD's pointer to its scheduler, one per port. It is searched in a THD of the main port, and used only if
-// it occurs once. A THD is several times as large as the part that is searched.
+// The offset of a THD's pointer to its scheduler, one per port. It is searched in a THD of the main port, and used only if it
+// occurs once. A THD is several times as large as the part that is searched.
 constexpr size_t SEARCHED = 4096, NOWHERE = SEARCHED, UNKNOWN = SEARCHED + 1;
 std::atomic<size_t> scheduler_at{UNKNOWN};
 
@@ -81,17 +81,18 @@ const char *find() {
   return nullptr;
 }
 
-bool waits_can_be_hooked() { return scheduler != nullptr; }
-
-void hook_waits(WaitBegin begin, WaitEnd end) {
+bool hook_waits(WaitBegin begin, WaitEnd end) {
+  if (scheduler == nullptr) return false;
   begin_before = scheduler->wait_begin.load(std::memory_order_relaxed);
   end_before = scheduler->wait_end.load(std::memory_order_relaxed);
   // The end first: an end without a begin is harmless, a begin without an end leaks a wait.
   scheduler->wait_end.store(end, std::memory_order_release);
   scheduler->wait_begin.store(begin, std::memory_order_release);
+  return true;
 }
 
 void unhook_waits() {
+  if (scheduler == nullptr) return;
   scheduler->wait_begin.store(begin_before, std::memory_order_release);
   scheduler->wait_end.store(end_before, std::memory_order_release);
 }
@@ -116,12 +117,11 @@ void saw_main_port(MYSQL_THD thd) {
 }
 
 bool is_of_main_port(MYSQL_THD thd) {
-  if (!has_extra_port() || scheduler == nullptr) return true;
+  // Without the administrator's port there is one port.
+  if (extra_port == nullptr || *extra_port == 0 || scheduler == nullptr) return true;
   const size_t at = scheduler_at.load(std::memory_order_relaxed);
   return at < SEARCHED && pointer_at(thd, at) == scheduler;
 }
-
-bool has_extra_port() { return extra_port != nullptr && *extra_port != 0; }
 
 bool is_connection_admin(MYSQL_THD thd) {
   // Either privilege is enough. It returns true for "access denied".
@@ -129,7 +129,6 @@ bool is_connection_admin(MYSQL_THD thd) {
 }
 
 bool is_idle(MYSQL_THD thd) { return current_command != nullptr && current_command(thd) == SLEEP; }
-
 bool logs_changes(MYSQL_THD thd) { return binlog_format != nullptr && binlog_format(thd) != NO_BINLOG; }
 
 bool runs_init_connect(MYSQL_THD thd) {
@@ -144,7 +143,5 @@ bool can_refuse() { return set_killed != nullptr; }
 void refuse(MYSQL_THD thd, unsigned error, const char *text) {
   set_killed(thd, KILL_QUERY, static_cast<int>(error), text);
 }
-
-void kill_query(MYSQL_THD thd) { set_killed(thd, KILL_QUERY, 0, nullptr); }
 
 }  // namespace flifo::server

@@ -2,7 +2,6 @@
 
 #include "settings.h"
 
-#include "cpus.h"
 #include "waits.h"
 
 #include <mysqld_error.h>
@@ -13,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <thread>
 
 namespace flifo::settings {
 namespace {
@@ -28,14 +28,15 @@ flifo_admission_t scheduler;
 std::atomic<bool> on{false};
 
 // The values of the variables. The server writes them under its lock for global variables.
-unsigned long thread_concurrency;
-unsigned long policy;
-unsigned queue_timeout_ms;
-unsigned max_queue;
-unsigned io_depth;
-unsigned quantum_us;
-unsigned stall_limit_ms;
+unsigned long thread_concurrency, policy;
+unsigned queue_timeout_ms, max_queue, io_depth, quantum_us, stall_limit_ms;
 char reserve_slots;
+
+// The CPUs this server may use when the plugin is loaded; at least one.
+unsigned cpus() {
+  static const unsigned number = std::max(1U, std::thread::hardware_concurrency());
+  return number;
+}
 
 // Not an initializer, since newer servers have more members.
 TYPELIB values(unsigned count, const char **names) {
@@ -146,31 +147,27 @@ int check_policy(MYSQL_THD, st_mysql_sys_var *, void *save, st_mysql_value *valu
   return 0;
 }
 
+constexpr char IO_DEPTH[] = "flifo_io_depth", QUANTUM[] = "flifo_quantum", STALL_LIMIT[] = "flifo_stall_limit",
+               QUEUE_TIMEOUT[] = "flifo_queue_timeout", MAX_QUEUE[] = "flifo_max_queue",
+               RESERVE_SLOTS[] = "flifo_reserve_slots", BYPASS[] = "flifo_bypass";
+
 // Without this check the server takes the nearest allowed number, with a warning that few clients show.
-int check_range(st_mysql_value *value, void *save, const char *name, unsigned least, unsigned most) {
+template <const char *NAME, unsigned LEAST, unsigned MOST>
+int check_number(MYSQL_THD, st_mysql_sys_var *, void *save, st_mysql_value *value) {
   long long number;
-  if (value->val_int(value, &number) != 0 || number < least || number > most) {
+  if (value->val_int(value, &number) != 0 || number < LEAST || number > MOST) {
     char allowed[64];
-    snprintf(allowed, sizeof allowed, "a number from %u to %u", least, most);
-    return refuse(name, allowed, value);
+    snprintf(allowed, sizeof allowed, "a number from %u to %u", LEAST, MOST);
+    return refuse(NAME, allowed, value);
   }
   *static_cast<unsigned *>(save) = static_cast<unsigned>(number);
   return 0;
 }
 
-constexpr char IO_DEPTH[] = "flifo_io_depth", QUANTUM[] = "flifo_quantum", STALL_LIMIT[] = "flifo_stall_limit",
-               QUEUE_TIMEOUT[] = "flifo_queue_timeout", MAX_QUEUE[] = "flifo_max_queue",
-               RESERVE_SLOTS[] = "flifo_reserve_slots", BYPASS[] = "flifo_bypass";
-
-template <const char *NAME, unsigned LEAST, unsigned MOST>
-int check_number(MYSQL_THD, st_mysql_sys_var *, void *save, st_mysql_value *value) {
-  return check_range(value, save, NAME, LEAST, MOST);
-}
-
 // For a bound on the queue: the server must be able to fail a statement, unless the bound is 0.
 template <const char *NAME, unsigned MOST>
-int check_bound(MYSQL_THD, st_mysql_sys_var *, void *save, st_mysql_value *value) {
-  if (check_range(value, save, NAME, 0, MOST) != 0) return 1;
+int check_bound(MYSQL_THD thd, st_mysql_sys_var *variable, void *save, st_mysql_value *value) {
+  if (check_number<NAME, 0, MOST>(thd, variable, save, value) != 0) return 1;
   if (*static_cast<unsigned *>(save) == 0 || server::can_refuse()) return 0;
   return refuse(NAME, "0, since this server cannot fail a queued statement", value);
 }
@@ -250,9 +247,7 @@ void close() {
 }
 
 flifo_admission_t admission() { return scheduler; }
-
 bool is_on() { return on.load(std::memory_order_relaxed); }
-
 bool bypasses(MYSQL_THD thd) { return THDVAR(thd, bypass) != 0; }
 
 st_mysql_sys_var *variables[] = {

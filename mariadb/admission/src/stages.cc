@@ -9,22 +9,10 @@
 
 #include <atomic>
 #include <cstdint>
-#include <cstring>
+#include <string_view>
 
 namespace flifo::stages {
 namespace {
-
-// A stage is recognised by the beginning of its name and by the source file that names it: other files restore names. The
-// file's other names are `others`.
-struct Named {
-  const char *name, *file;
-  Stage named, others;
-};
-constexpr Named NAMED[] = {
-    // This file runs a client's text.
-    {"Freeing items", "sql_parse.cc", Stage::WORK_DONE, Stage::OTHER},
-    {"Commit", "transaction.cc", Stage::COMMIT, Stage::COMMIT_END},
-};
 
 void (*on_stage)(MYSQL_THD, Stage);
 PSI *before;
@@ -40,22 +28,21 @@ constexpr unsigned SITES = 1024, PROBES = 16, LINE_BITS = 14, STAGE_BITS = 2;
 constexpr uint64_t STAGE_MASK = (1 << STAGE_BITS) - 1;
 std::atomic<uint64_t> sites[SITES];
 
-bool ends_with(const char *text, const char *end) {
-  const size_t length = strlen(text), end_length = strlen(end);
-  return length >= end_length && strcmp(text + length - end_length, end) == 0;
+bool ends_with(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
-// The stage that this thread has just begun at a site in `file`.
+// The stage that this thread has just begun at a site in `file`: by its name, and by the file that names it, since other
+// files restore names.
 Stage look_up(MYSQL_THD thd, const char *file) {
-  for (const Named &named : NAMED) {
-    if (!ends_with(file, named.file)) continue;
-    PSI_stage_info_v1 stage{};
-    get_stage(thd, nullptr, &stage, "", "", 0);
-    // A restored stage may have no name.
-    const bool is_it = stage.m_name != nullptr && strncmp(stage.m_name, named.name, strlen(named.name)) == 0;
-    return is_it ? named.named : named.others;
-  }
-  return Stage::OTHER;
+  const bool is_statement = ends_with(file, "sql_parse.cc"), is_commit = ends_with(file, "transaction.cc");
+  if (!is_statement && !is_commit) return Stage::OTHER;
+  PSI_stage_info_v1 stage{};
+  get_stage(thd, nullptr, &stage, "", "", 0);
+  // A restored stage may have no name.
+  const std::string_view name = stage.m_name == nullptr ? "" : stage.m_name;
+  if (is_statement) return name.substr(0, 13) == "Freeing items" ? Stage::WORK_DONE : Stage::OTHER;
+  return name.substr(0, 6) == "Commit" ? Stage::COMMIT : Stage::COMMIT_END;
 }
 
 // The word of a site: never 0, since no file is null, and with the lowest bits free.
@@ -105,8 +92,8 @@ PSI_stage_progress *start_stage(PSI_stage_key key, const char *file, int line) {
   return before->start_stage(key, file, line);
 }
 
-// A copy of the server's table with our function, and whether it is in use. It stays if another plugin has put its own
-// table before it.
+// A copy of the server's table with our function, and whether it is in use. It stays if another plugin has put its own table
+// before it.
 PSI table;
 bool is_in_chain;
 

@@ -13,11 +13,9 @@
 // performance schema is off. "Freeing items" begins once, when the work is done; "Commit" begins while a transaction, or a
 // statement's part of it, commits. This module puts its own function into that table.
 //
-// Failure: a server that does not export the table, or names no stage, has no stages: slots are held during such waits
-// until `flifo_stall_limit`.
-
-#ifndef FLIFO_STAGES_H
-#define FLIFO_STAGES_H
+// Failure: a server that does not export the table, or names no stage, has no stages: slots are held during such waits until
+// `flifo_stall_limit`.
+#pragma once
 
 #include "server.h"
 
@@ -35,10 +33,7 @@ enum class Stage : unsigned char {
 
 // Calls `listener` where a thread begins a stage except OTHER. False if this server does not export its stages.
 bool hook(void (*listener)(MYSQL_THD, Stage));
-
 // A call may still run when this returns.
 void unhook();
 
 }  // namespace flifo::stages
-
-#endif

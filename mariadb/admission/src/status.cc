@@ -25,17 +25,9 @@ std::atomic<unsigned long long> bypassed{0}, refused{0};
 // The warning was written, or will not be needed. Only the watcher touches it.
 bool is_settled;
 
-struct KindName {
-  flifo_wait_kind_t kind;
-  const char *name;
-};
-constexpr KindName KINDS[] = {
-    {FLIFO_WAIT_ROW_LOCK, "wait_row_lock_us"}, {FLIFO_WAIT_TABLE_LOCK, "wait_table_lock_us"},
-    {FLIFO_WAIT_DISK, "wait_disk_us"},         {FLIFO_WAIT_NETWORK, "wait_network_us"},
-    {FLIFO_WAIT_LOG_SYNC, "wait_log_sync_us"}, {FLIFO_WAIT_SLEEP, "wait_sleep_us"},
-    {FLIFO_WAIT_USER, "wait_user_us"},
-};
-static_assert(sizeof KINDS / sizeof *KINDS == FLIFO_WAIT_KINDS);
+// In the order of the kinds.
+constexpr const char *WAITS[FLIFO_WAIT_KINDS] = {"wait_row_lock_us", "wait_table_lock_us", "wait_disk_us", "wait_network_us",
+                                                 "wait_log_sync_us", "wait_sleep_us",      "wait_user_us"};
 
 // Slots acquired since the plugin was loaded.
 unsigned long long admitted(const flifo_snapshot_t &now) {
@@ -81,7 +73,7 @@ class Shown {
     add("queue_wait_p50_us", now.queued_times.p50_ns / 1000);
     add("queue_wait_p99_us", now.queued_times.p99_ns / 1000);
     add("queue_wait_max_us", now.queued_times.max_ns / 1000);
-    for (const KindName &kind : KINDS) add(kind.name, total_us(now.wait_times[kind.kind]));
+    for (int kind = 0; kind < FLIFO_WAIT_KINDS; kind++) add(WAITS[kind], total_us(now.wait_times[kind]));
     variables[length] = {nullptr, nullptr, SHOW_UNDEF};
     return variables;
   }
@@ -117,15 +109,15 @@ int show(MYSQL_THD, st_mysql_show_var *variable, void *, system_status_var *, en
 
 }  // namespace
 
-void open(const char *does) {
-  level = does;
+void open() {
+  level = "statements";
   bypassed.store(0, RELAXED);
   refused.store(0, RELAXED);
   is_settled = false;
 }
 
+void set_level(const char *is) { level = is; }
 void count_bypass() { bypassed.fetch_add(1, RELAXED); }
-
 void count_refusal() { refused.fetch_add(1, RELAXED); }
 
 void warn_if_all_bypass() {

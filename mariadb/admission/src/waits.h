@@ -2,13 +2,10 @@
 //
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// Waits nest. A wait ends with a forced entry, never in the queue: the thread may hold a latch, a mutex or a row that
-// others wait for. A commit with a binary log, or in a cluster, is one wait as a whole, because the server does not
-// report the waits inside it. Waits that the server does not report are left to the scheduler's watchdog
-// (`flifo_stall_limit`).
-
-#ifndef FLIFO_WAITS_H
-#define FLIFO_WAITS_H
+// Waits nest. A wait ends with a forced entry, never in the queue: the thread may hold a latch, a mutex or a row that others
+// wait for. A commit with a binary log, or in a cluster, is one wait as a whole, because the server does not report the waits
+// inside it. Waits that the server does not report are left to the scheduler's watchdog (`flifo_stall_limit`).
+#pragma once
 
 #include <flifo.h>
 
@@ -33,20 +30,14 @@ struct State {
 
 // The scheduler's kind for a `thd_wait_type`.
 flifo_wait_kind_t kind_of(int server_kind);
-
 // A wait begins. Returns whether the statement keeps its slot.
 bool begin(Connection &connection, flifo_wait_kind_t kind);
-
 // The innermost wait ends. Returns whether it was for a row lock.
 bool end(Connection &connection);
-
 // A commit begins: it is a wait unless the statement keeps its slot.
 void begin_commit(Connection &connection);
-
 // Whether the commit that ends now is the outermost one.
 bool ends_commit(Connection &connection);
 
 }  // namespace waits
 }  // namespace flifo
-
-#endif

@@ -366,7 +366,7 @@ mod tests {
             ("moments --time 3", "--moment and --settle instead"),
             ("--moment 100", "for moments"),
             ("moments --moment 10", "50..=60000"),
-            ("--time 4 --skip 4", "--skip leaves nothing"),
+            ("--time 4 --skip 4", "--skip leaves no time"),
             ("--variant x=y", "none of stock, plugin, pool"),
             ("--connections 0", "1..=4000"),
             ("--workload write", "hot-rows-100"),

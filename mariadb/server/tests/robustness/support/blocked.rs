@@ -96,12 +96,12 @@ impl Blocked {
         self.statement.as_ref().is_none_or(Running::is_over)
     }
 
-    /// Lets it go on to its end, while the server shuts down.
+    /// Lets it go on after a delay, although its client is gone: a server that shuts down waits for its thread.
     pub(crate) fn end_later(mut self, delay: Duration) {
-        let statement = self.statement.take();
+        self.statement = None;
         thread::spawn(move || {
             thread::sleep(delay);
-            self.fifo.release_until(|| statement.as_ref().is_none_or(Running::is_over));
+            self.fifo.release_until(|| false);
         });
     }
 }
