@@ -26,7 +26,6 @@
 
 namespace flifo {
 
-constexpr size_t CACHE_LINE = 64;
 // On cache lines of its own, since the connections next to it run on other CPUs.
 struct alignas(64) Connection {
   // The THD it belongs to; null if it is free.
