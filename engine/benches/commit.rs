@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use flifo_admission::{Admission, Config};
+use flifo_base::CacheAligned;
 use flifo_engine::disk::{Disk, DiskFile, DiskLock, FileDisk, SharedWords};
 use flifo_engine::{Database, EngineConfig, Error, FlushLog, Isolation, Table};
 use rand_xoshiro::SplitMix64;
@@ -146,9 +147,7 @@ impl DiskFile for SlowFile {
 
 /// What one thread has committed, on cache lines of its own: a count that all of them write would be what the second
 /// processor waits for, not the engine.
-#[repr(align(128))]
-#[derive(Default)]
-struct Commits(AtomicU64);
+type Commits = CacheAligned<AtomicU64>;
 
 /// Commits a second, with so many threads.
 fn run(db: &Database, table: &Table, rows: u64, threads: usize, time: Duration) -> f64 {
@@ -166,7 +165,7 @@ fn run(db: &Database, table: &Table, rows: u64, threads: usize, time: Duration) 
     let commits: Vec<_> = (0..threads).map(|_| Commits::default()).collect();
     let committed = || commits.iter().map(|commits| commits.0.load(Ordering::Relaxed)).sum::<u64>();
     std::thread::scope(|scope| {
-        for (thread, Commits(commits)) in commits.iter().enumerate() {
+        for (thread, commits) in commits.iter().enumerate() {
             let (stop, admission) = (&stop, Arc::clone(&admission));
             std::thread::Builder::new()
                 .stack_size(256 << 10)

@@ -3,10 +3,10 @@
 //! A task is free of threads and of sleep ([`Task::step`]), so that a simulator can drive it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::sync::lock;
+use flifo_base::{lock, unpoison};
 
 /// When a background task wants its next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,8 +45,7 @@ impl Sleep {
 
     fn sleep(&self, time: Duration) {
         let woken = lock(&self.woken);
-        let slept = self.changed.wait_timeout_while(woken, time, |woken| !*woken);
-        *slept.unwrap_or_else(PoisonError::into_inner).0 = false;
+        *unpoison(self.changed.wait_timeout_while(woken, time, |woken| !*woken)).0 = false;
     }
 }
 

@@ -8,7 +8,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use crate::sync::{CacheAligned, lock};
+use flifo_base::{CacheAligned, cpu_count, current_cpu, lock};
 
 /// So many are kept for a processor; others are freed.
 const KEPT_MAX: usize = 32;
@@ -55,13 +55,10 @@ impl<T: Default> Spares<T> {
 
     /// The stack of the processor that this thread runs on.
     fn own(&self) -> MutexGuard<'_, Vec<Box<T>>> {
-        let all = self.by_processor.get_or_init(|| {
-            let processors = std::thread::available_parallelism().map_or(1, usize::from);
-            (0..processors).map(|_| CacheAligned(Mutex::default())).collect()
-        });
-        // An interpreter has none.
-        let processor = if cfg!(miri) { 0 } else { rustix::thread::sched_getcpu() };
-        lock(&all[processor % all.len()].0)
+        let all = self
+            .by_processor
+            .get_or_init(|| (0..cpu_count()).map(|_| CacheAligned(Mutex::default())).collect());
+        lock(&all[current_cpu() % all.len()])
     }
 }
 
@@ -126,17 +123,17 @@ mod tests {
         for _ in 0..1000 {
             drop(spares.take());
         }
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        assert!(MADE.load(Ordering::Relaxed) <= processors);
+        let cpus = cpu_count();
+        assert!(MADE.load(Ordering::Relaxed) <= cpus);
 
-        let many: Vec<_> = (0..2 * KEPT_MAX * processors).map(|_| spares.take()).collect();
+        let many: Vec<_> = (0..2 * KEPT_MAX * cpus).map(|_| spares.take()).collect();
         let mut numbers: Vec<_> = many.iter().map(|spare| spare.0).collect();
         numbers.sort_unstable();
         numbers.dedup();
         assert_eq!(numbers.len(), many.len());
 
         drop(many);
-        assert!(THERE.load(Ordering::Relaxed) <= KEPT_MAX * processors, "the others are freed");
+        assert!(THERE.load(Ordering::Relaxed) <= KEPT_MAX * cpus, "the others are freed");
         drop(spares);
         assert_eq!(THERE.load(Ordering::Relaxed), 0);
     }

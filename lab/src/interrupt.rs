@@ -5,9 +5,10 @@
 
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
+use flifo_base::{lock, unpoison};
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::clock;
@@ -23,7 +24,7 @@ pub fn install() -> Result<(), Error> {
     let was_ignored = on_hangup(libc::SIG_IGN) == libc::SIG_IGN;
     let taken = ctrlc::set_handler(|| {
         HAS_BEGUN.store(true, Ordering::Relaxed);
-        let mut interrupted = INTERRUPTED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut interrupted = lock(&INTERRUPTED);
         if *interrupted {
             process::exit(i32::from(EXIT_INTERRUPTED));
         }
@@ -57,7 +58,7 @@ extern "C" fn hung_up(_: libc::c_int) {
 
 /// Whether the first Ctrl-C has come.
 pub fn is_asked() -> bool {
-    *INTERRUPTED.lock().unwrap_or_else(PoisonError::into_inner)
+    *lock(&INTERRUPTED)
 }
 
 /// Sleeps until the clock shows what `until_ns` says now; asked again every 10 ms, for it may change.
@@ -66,13 +67,12 @@ pub fn sleep_until(mut until_ns: impl FnMut() -> u64) -> bool {
     // As often as fio looks after its jobs, for comparison with it: where the kernel stops the tick whenever a processor
     // idles, a timer that is near spares it that, and so a lone process some microseconds of each I/O.
     const SLICE: Duration = Duration::from_millis(10);
-    let mut interrupted = INTERRUPTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut interrupted = lock(&INTERRUPTED);
     loop {
         let left = Duration::from_nanos(until_ns().saturating_sub(clock::now_ns()));
         if *interrupted || left.is_zero() {
             return *interrupted;
         }
-        let waited = ASKED.wait_timeout(interrupted, left.min(SLICE));
-        interrupted = waited.unwrap_or_else(PoisonError::into_inner).0;
+        interrupted = unpoison(ASKED.wait_timeout(interrupted, left.min(SLICE))).0;
     }
 }

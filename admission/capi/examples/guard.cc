@@ -32,7 +32,7 @@ int main() {
     throw std::runtime_error("a statement fails");
   } catch (const std::runtime_error &) {
   }
-  bool outside = flifo_is_inside(session) == FLIFO_NOT_INSIDE;
+  bool outside = flifo_is_running(session) == FLIFO_NOT_RUNNING;
   flifo_session_free(session);
   flifo_admission_free(admission);
   return outside ? 0 : 1;

@@ -117,7 +117,7 @@ int main(void)
   must(flifo_config_init(&config, sizeof config), "config_init");
   config.thread_concurrency = 4;
   config.concurrency_tickets = 20;
-  config.stall_after_ns = 0; /* The four holders of kill_one() stall on purpose. */
+  config.stall_limit_ns = 0; /* The four holders of kill_one() stall on purpose. */
   must(flifo_admission_new(&config, &admission), "admission_new");
 
   kill_one();
@@ -134,7 +134,7 @@ int main(void)
          (unsigned long long)snapshot.wait_times[FLIFO_WAIT_DISK].p50_ns / 1000);
   must(flifo_admission_free(admission), "admission_free");
 
-  if (snapshot.inside != 0 || snapshot.queued != 0 || snapshot.pending != 0 || snapshot.cancelled != 1
+  if (snapshot.running != 0 || snapshot.queued != 0 || snapshot.pending != 0 || snapshot.cancelled != 1
       || snapshot.wait_times[FLIFO_WAIT_DISK].count != CONNECTIONS * STATEMENTS / 10) {
     fprintf(stderr, "pool: the snapshot is not what the connections did\n");
     return 1;

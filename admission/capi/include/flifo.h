@@ -78,7 +78,7 @@
  * The version of the binary interface. It grows when a program that was compiled with an older header would
  * go wrong with the newer library; added functions, added statuses and structs that grew do not count.
  */
-#define FLIFO_ABI_VERSION 1
+#define FLIFO_ABI_VERSION 2
 
 /**
  * How many kinds of wait there are.
@@ -91,13 +91,13 @@
 #define FLIFO_WAIT_MASK_ALL 127
 
 /**
- * Room for kinds of wait that are added later.
+ * Number of elements of `wait_times`; leaves room for kinds of wait that are added later.
  */
 #define FLIFO_WAIT_KINDS_MAX 16
 
 /**
  * What came of a call. Everything but `FLIFO_OK` means that the call did nothing, except where it says so, and that
- * an entry that finds no place (`FLIFO_TIMEOUT` to `FLIFO_NO_PLACE`) leaves the session outside: one that was
+ * an entry that finds no place (`FLIFO_TIMEOUT` to `FLIFO_NO_SLOT`) leaves the session outside: one that was
  * inside, and out of tickets, has lost its place.
  *
  * The first group is for a program to act upon; the second tells of a mistake in the program.
@@ -122,11 +122,11 @@ typedef enum {
   /**
    * `flifo_try_enter` found no free place. The session is not inside.
    */
-  FLIFO_NO_PLACE = 4,
+  FLIFO_NO_SLOT = 4,
   /**
-   * The session is not inside: an exit without an enter, or `flifo_is_inside` says no.
+   * The session is not inside: an exit without an enter, or `flifo_is_running` says no.
    */
-  FLIFO_NOT_INSIDE = 5,
+  FLIFO_NOT_RUNNING = 5,
   /**
    * The end of a wait that did not begin.
    */
@@ -156,46 +156,27 @@ typedef enum {
 } flifo_status_t;
 
 /**
- * Who enters when the limit is reached, and who goes first.
+ * Which thread enters when the limit is reached.
  */
 typedef enum {
   /**
-   * No limit at all: every thread enters at once.
+   * No limit: every thread enters at once.
    */
   FLIFO_POLICY_NONE = 0,
   /**
-   * Strictly in order: a place is handed to the head of the queue, newcomers queue behind.
+   * Strict order: an exit hands its slot off to the head of the queue, and newcomers queue behind.
    */
   FLIFO_POLICY_FIFO = 1,
   /**
-   * The queue is a stack: the last to come is the first to go in.
+   * FIFO hand-off, but a newcomer enters at once while woken threads are still pending (published in 2009).
    */
-  FLIFO_POLICY_LIFO = 2,
+  FLIFO_POLICY_FLIFO = 2,
   /**
-   * FIFO hand-off, but a newcomer enters at once while woken threads do not run yet (2009).
+   * Round robin with a time slice (`quantum_ns`), FLIFO for newcomers. The default.
+   *
+   * From a quantum of 1 ms on, a session that used far more CPU time than others lets them pass.
    */
-  FLIFO_POLICY_FLIFO = 3,
-  /**
-   * An exit wakes every queued thread and lets them race, for comparison.
-   */
-  FLIFO_POLICY_BROADCAST = 4,
-  /**
-   * No queue: poll with an adaptive delay, as InnoDB 5.6 to 8 does, for comparison.
-   */
-  FLIFO_POLICY_SLEEP = 5,
-  /**
-   * The set of threads inside changes by time (`lease_ns`).
-   */
-  FLIFO_POLICY_LEASE = 6,
-  /**
-   * A place goes to a woken thread only when that thread really runs.
-   */
-  FLIFO_POLICY_SUMMON = 7,
-  /**
-   * Round robin with a quantum (`quantum_ns`); from 1 ms on, a thread that took far more of the processor than others do
-   * lets them pass. The default.
-   */
-  FLIFO_POLICY_QUANTUM = 8,
+  FLIFO_POLICY_QUANTUM = 3,
 } flifo_policy_t;
 
 /**
@@ -268,11 +249,11 @@ typedef struct {
 } flifo_canceller_t;
 
 /**
- * How a scheduler behaves. Fill it with `flifo_config_init`, then change what you want. Times in nanoseconds.
+ * The settings of a scheduler. Fill it with `flifo_config_init`, then change what you need.
  *
- * The struct may grow at its end. `struct_size` says what the program was compiled with: a newer library takes
- * an older struct, and leaves what it does not mention as it is; an older library takes a newer struct if all
- * that it does not know is zero.
+ * Times are in nanoseconds. The struct may grow at its end. `struct_size` is the size that the program was compiled
+ * with: a newer library reads an older struct and keeps the settings it lacks; an older library accepts a newer
+ * struct if the fields it does not know are zero.
  */
 typedef struct {
   /**
@@ -280,88 +261,90 @@ typedef struct {
    */
   size_t struct_size;
   /**
-   * Who goes first: a `flifo_policy_t`.
+   * Which thread enters when the limit is reached: a `flifo_policy_t`. Default: `FLIFO_POLICY_QUANTUM`.
    */
   int32_t policy;
   /**
-   * Threads inside at a time, at most 1023; 0: no limit.
+   * Maximum number of threads running at once, at most 1023; 0 = unlimited. Default: twice the CPUs.
+   *
+   * With `auto_ceiling`: the limit to begin with, brought between `auto_floor` and `auto_ceiling`.
    */
   uint32_t thread_concurrency;
   /**
-   * With `auto_ceiling`: the lowest limit that is tried.
+   * The lowest limit that the adaptive limit tries, at least 1; 0 if `auto_ceiling` is 0.
    */
   uint32_t auto_floor;
   /**
-   * Not 0: the limit finds itself between `auto_floor` and this, and begins at `thread_concurrency`, brought between
-   * the two.
+   * The highest limit that the adaptive limit tries, at most 1023; 0 = the limit is not adaptive. Default: 0.
    */
   uint32_t auto_ceiling;
   /**
-   * Engine entries a thread makes on one place before it must ask again; at least 1.
+   * Engine entries on one slot before the session must acquire it anew; at least 1. Default: 5000.
    */
   uint32_t concurrency_tickets;
   /**
-   * The waits that give up the place: bit `1 << kind` for each `flifo_wait_kind_t`.
+   * The waits that release the slot: bit `1 << kind` for each `flifo_wait_kind_t`. Default: all.
    */
   uint32_t wait_mask;
   /**
-   * Disk waits that give up their places at a time; 0: any number.
+   * Maximum number of disk waits that release their slots at once; a further one keeps its slot. 0 = unlimited.
+   * Default: 64.
    */
   uint32_t io_depth;
   /**
-   * When so many sessions wait for row locks, but for those that call `flifo_wait_is_long`, others than those of the
-   * first class get as many places as half the processors; 0: any number. Half the processors unless set.
+   * Number of sessions in row-lock waits from which sessions of the normal class get only half as many slots as
+   * CPUs, and at least one; 0 = unlimited. Default: half the CPUs.
+   *
+   * Waits marked with `flifo_mark_wait_long` do not count.
    */
   uint32_t lock_waiters_max;
   /**
-   * Sessions in the queue at a time; one more is refused with `FLIFO_QUEUE_FULL`. 0: any number.
+   * Maximum number of sessions in the queue; a further one is refused with `FLIFO_QUEUE_FULL`. 0 = unlimited.
+   * Default: 0.
    */
   uint32_t queue_limit;
   /**
-   * 1: the scheduler has a thread of its own for what depends on time alone. 0: call `flifo_step` every few
-   * milliseconds. From 1 to 0 at run time: the thread stays, and goes on, until the scheduler ends.
+   * 1 reserves a free slot for a session that is expected back at once, while at least eight sessions queue for each
+   * slot (`FLIFO_POLICY_QUANTUM`). Default: 0.
+   *
+   * Favours clients on the server's own machine; clients that think lose 10 to 20%.
+   */
+  uint32_t reserve_slots;
+  /**
+   * 1 gives the scheduler a thread of its own for what depends on time. Default: 1.
+   *
+   * With 0, call `flifo_step` every few milliseconds. The thread stays until the scheduler ends, also if this
+   * becomes 0.
    */
   uint32_t watchdog;
   /**
-   * So long a session waits in the queue at most; then it is refused with `FLIFO_TIMEOUT`. 0: for ever.
+   * Must be 0.
+   */
+  uint32_t unused;
+  /**
+   * Maximum time in the queue; then the session is refused with `FLIFO_TIMEOUT`. 0 = no timeout. Default: 0.
    */
   uint64_t queue_timeout_ns;
   /**
-   * When the head of the queue has waited so long, newcomers overtake it no more. 0: never.
+   * Time after which the watchdog releases the slot of a session that has kept it while others queue. 0 = never.
+   * Default: 100 ms.
+   *
+   * The session goes on without a slot. When no session has entered or exited for that time, one more waiter is
+   * admitted. For undeclared waits and long statements.
    */
-  uint64_t tau_ns;
+  uint64_t stall_limit_ns;
   /**
-   * When somebody waits and nobody has entered or left for so long, one more is let in. 0: never.
-   */
-  uint64_t stall_after_ns;
-  /**
-   * After so long in the queue a session of the normal class is promoted past the first class.
+   * Time in the queue after which a session of the normal class is promoted past the first class, with every
+   * fourth slot at most. Default: 50 ms.
    */
   uint64_t promote_after_ns;
   /**
-   * Time inside after which a session goes to the queue's tail (`FLIFO_POLICY_QUANTUM`).
+   * The time slice: how long a session may keep coming back before it queues at the tail
+   * (`FLIFO_POLICY_QUANTUM`); more than 0. Default: 50 us.
+   *
+   * Longer: fewer context switches, longer waits. Waits that release the slot and queueing do not count.
    */
   uint64_t quantum_ns;
-  /**
-   * Time between two changes of the set of threads inside (`FLIFO_POLICY_LEASE`).
-   */
-  uint64_t lease_ns;
-  /**
-   * Newcomers that may overtake the queue for each session that is served from it (`FLIFO_POLICY_QUANTUM`);
-   * 0: any number.
-   */
-  uint64_t overtakes_max;
-  /**
-   * When in at least so many of 100 places there is a wait for a disk, in 500 a second for each processor at least, the limit is
-   * lifted to 128 for each processor, until it is in fewer than half as many; not where somebody would queue still, where places
-   * wait for row locks, with `auto_ceiling` or `io_depth`. 0: never.
-   */
-  uint64_t disk_bound_percent;
-  /**
-   * 1: a place may wait for its session, which left within its turn (`FLIFO_POLICY_QUANTUM`), although others queue, at least eight for
-   * each place; the scheduler finds out by trials whether more is done so. Not with `auto_ceiling`. 0: it goes to the next.
-   */
-  uint64_t anticipate;
 } flifo_config_t;
 
 /**
@@ -377,27 +360,17 @@ typedef struct {
 } flifo_admission_t;
 
 /**
- * Whose share of the places a session uses. All zero: the share of those that were given none. It lives as long
- * as its scheduler, and is not freed. See `flifo_tenant_new`.
+ * Times of one kind since the scheduler was made, in nanoseconds, each exact to 2%; all 0 if there were none.
+ *
+ * A time above 2^42 ns (73 minutes) counts as 2^42 ns.
  */
 typedef struct {
   /**
-   * 0: the default one.
-   */
-  uint64_t id;
-} flifo_tenant_t;
-
-/**
- * Times of one kind since the scheduler was made, in nanoseconds, each true to 2%; all 0 if there were none. What took
- * longer than 2^42 ns (73 minutes) counts as that.
- */
-typedef struct {
-  /**
-   * How many were measured.
+   * Number of measured times.
    */
   uint64_t count;
   /**
-   * Their mean.
+   * The mean.
    */
   uint64_t mean_ns;
   /**
@@ -405,31 +378,31 @@ typedef struct {
    */
   uint64_t p50_ns;
   /**
-   * 95% were no longer.
+   * The 95th percentile.
    */
   uint64_t p95_ns;
   /**
-   * 99% were no longer.
+   * The 99th percentile.
    */
   uint64_t p99_ns;
   /**
-   * 99.9% were no longer.
+   * The 99.9th percentile.
    */
   uint64_t p999_ns;
   /**
-   * The longest; at most 2^42 ns, 73 minutes.
+   * The longest; at most 2^42 ns.
    */
   uint64_t max_ns;
 } flifo_times_t;
 
 /**
- * What a scheduler did, and what it is doing. Counters and times are cumulative since it was made.
+ * What a scheduler did and what it is doing. Counters and times are cumulative since it was made.
  *
- * The struct may grow at its end; `flifo_snapshot` is told its size.
+ * The struct may grow at its end; the caller passes its size to `flifo_snapshot`.
  */
 typedef struct {
   /**
-   * What `flifo_snapshot` was told.
+   * The size that the caller passed to `flifo_snapshot`.
    */
   size_t struct_size;
   /**
@@ -437,15 +410,15 @@ typedef struct {
    */
   int32_t policy;
   /**
-   * The limit now; 0: none.
+   * The limit now; 0 = unlimited.
    */
   uint32_t thread_concurrency;
   /**
-   * Places out now, to threads running inside or woken to run.
+   * Slots out now, to running and pending threads, and reserved ones.
    */
-  uint32_t inside;
+  uint32_t running;
   /**
-   * Threads woken now that do not run yet.
+   * Pending threads now: handed a slot, not running yet.
    */
   uint32_t pending;
   /**
@@ -453,17 +426,17 @@ typedef struct {
    */
   uint32_t queued;
   /**
-   * Sessions now in waits for row locks that gave up their places, but for those whose wait is a long one.
+   * Sessions now in row-lock waits that released their slots, except those whose wait is marked long.
    */
   uint32_t lock_waiters;
   /**
-   * Sessions now in waits for disks that gave up their places.
+   * Sessions now in disk waits that released their slots.
    */
   uint32_t disk_waits;
   /**
-   * The most places out so far, those included that processors keep for their next threads.
+   * The most slots out so far. Unlike `running` it counts free slots cached on CPUs.
    */
-  uint32_t inside_max;
+  uint32_t running_max;
   /**
    * The highest `pending` so far.
    */
@@ -473,31 +446,35 @@ typedef struct {
    */
   uint32_t queued_max;
   /**
-   * Entries that found a free place, or new tickets for the place they held.
+   * Entries that found a free slot, or took new tickets for the slot they held.
    */
-  uint64_t entered_at_once;
+  uint64_t admitted_at_once;
   /**
-   * Entries on a ticket, counted when the place is left.
+   * Entries on a ticket. Counted when the slot is released or its tickets are renewed.
    */
-  uint64_t entered_by_ticket;
+  uint64_t admitted_by_ticket;
   /**
-   * Entries of newcomers past the limit, while woken threads did not run yet.
+   * Entries of newcomers above the limit, while woken threads were pending.
    */
-  uint64_t entered_by_lifo;
+  uint64_t admitted_by_barging;
   /**
    * Entries after queueing.
    */
-  uint64_t entered_from_queue;
+  uint64_t admitted_from_queue;
   /**
-   * Entries that asked nobody: ends of waits, and those past the limit.
+   * Forced entries: ends of waits, and `flifo_enter_forced`.
    */
-  uint64_t entered_by_force;
+  uint64_t admitted_by_force;
   /**
-   * Exits that handed their place to a queued thread.
+   * Exits that handed their slot off to a queued thread.
    */
-  uint64_t handed_on;
+  uint64_t handed_off;
   /**
-   * Entries refused because the queue timeout or the call's own had passed.
+   * Entries on a slot that was reserved for the session (`reserve_slots`).
+   */
+  uint64_t reserved;
+  /**
+   * Entries refused because the queue timeout or the call's own timeout had passed.
    */
   uint64_t refused_by_timeout;
   /**
@@ -509,45 +486,45 @@ typedef struct {
    */
   uint64_t cancelled;
   /**
-   * Threads let in past the limit because nothing moved.
+   * Threads admitted above the limit because no session entered or exited for the stall limit.
    */
   uint64_t stalls_broken;
+  /**
+   * Slots reclaimed from sessions that ran for the stall limit while others queued.
+   */
+  uint64_t slots_reclaimed;
   /**
    * Sessions that went before the first class because of their age.
    */
   uint64_t promoted;
   /**
+   * Entries that queued with a deficit (`FLIFO_POLICY_QUANTUM`): others passed them, if any came.
+   */
+  uint64_t queued_with_deficit;
+  /**
    * The time that counters and times cover: since the scheduler was made, in nanoseconds.
    */
   uint64_t elapsed_ns;
   /**
-   * From joining the queue to running inside, of every entry that queued.
+   * From joining the queue to running, of every entry that queued.
    */
   flifo_times_t queued_times;
   /**
-   * From being handed a place to running, of every hand-off.
+   * The part of `queued_times` that belongs to entries that resumed a time slice (`FLIFO_POLICY_QUANTUM`).
+   */
+  flifo_times_t resumed_times;
+  /**
+   * From being handed a slot to running, of every hand-off.
    */
   flifo_times_t woken_to_running_times;
   /**
-   * From entering to leaving, of one place in 64.
+   * From entering to exiting, of one stay in 64.
    */
-  flifo_times_t inside_times;
+  flifo_times_t running_times;
   /**
-   * The outermost waits, by `flifo_wait_kind_t`; the first `FLIFO_WAIT_KINDS` are used.
+   * The outermost waits, by `flifo_wait_kind_t`; the first `FLIFO_WAIT_KINDS` elements are used.
    */
   flifo_times_t wait_times[FLIFO_WAIT_KINDS_MAX];
-  /**
-   * Entries that queued while they owed others for long turns (`FLIFO_POLICY_QUANTUM`): others passed them, if any came.
-   */
-  uint64_t queued_owing;
-  /**
-   * Entries at once on a place that had waited for the session since it left (`anticipate`).
-   */
-  uint64_t anticipated;
-  /**
-   * Of `queued_times`, those of entries that went on then with a turn that had been cut short (`FLIFO_POLICY_QUANTUM`).
-   */
-  flifo_times_t resumed_times;
 } flifo_snapshot_t;
 
 #ifdef __cplusplus
@@ -573,27 +550,12 @@ flifo_status_t flifo_canceller_new(flifo_session_t session,
 flifo_status_t flifo_cancel(flifo_canceller_t canceller);
 
 /**
- * The session is inside, and its thread was seen asleep: the next in the queue has its place until `flifo_take_back_place`, or
- * until the session leaves. The session itself is told nothing, and goes on when it wakes. From another thread than the session's.
- *
- * Returns `FLIFO_NOT_INSIDE`, and does nothing, if it holds no place that can be lent (`flifo_set_lendable`), or it is lent.
- */
-flifo_status_t flifo_lend_place(flifo_canceller_t canceller);
-
-/**
- * The session whose place is lent runs again: its place is its own, past the limit. From another thread than the session's.
- *
- * Returns `FLIFO_NOT_INSIDE`, and does nothing, if its place is not lent.
- */
-flifo_status_t flifo_take_back_place(flifo_canceller_t canceller);
-
-/**
  * Frees a canceller. What it has cancelled stays so.
  */
 flifo_status_t flifo_canceller_free(flifo_canceller_t canceller);
 
 /**
- * Fills a struct with the default settings: policy quantum, a limit of twice the processors.
+ * Fills a struct with the default settings: policy quantum, a limit of twice the CPUs.
  *
  * `config`: the struct. `struct_size`: give `sizeof (flifo_config_t)`, or `sizeof *config`.
  *
@@ -681,13 +643,6 @@ flifo_status_t flifo_set_thread_concurrency(flifo_admission_t admission,
                                             uint32_t thread_concurrency);
 
 /**
- * All that are inside were seen asleep: up to `more` of those who queue are let in past the limit, unless some are on their way
- * already. See `flifo_lend_place`.
- */
-flifo_status_t flifo_admit_past_limit(flifo_admission_t admission,
-                                      uint32_t more);
-
-/**
  * Fills a struct with the settings as they are now.
  *
  * `config`: the struct. `struct_size`: give `sizeof (flifo_config_t)`, or `sizeof *config`.
@@ -704,21 +659,6 @@ flifo_status_t flifo_admission_config(flifo_admission_t admission,
  * one thread.
  */
 flifo_status_t flifo_step(flifo_admission_t admission);
-
-/**
- * Makes a tenant. While sessions of several tenants are in the queue, places go to them by weight; sessions
- * without a tenant share one of weight 1.
- *
- * `weight`: from 0.001 to 1000. `tenant`: where the handle is put.
- *
- * Returns `FLIFO_INVALID` for an impossible weight, and for more than 63 tenants.
- *
- * Rules:
- * `tenant` is null or good.
- */
-flifo_status_t flifo_tenant_new(flifo_admission_t admission,
-                                double weight,
-                                flifo_tenant_t *tenant);
 
 /**
  * Makes a session: one for each connection. It may move between threads, but serves one at a time; a call while
@@ -765,31 +705,23 @@ flifo_status_t flifo_enter_until(flifo_session_t session,
 /**
  * Enters if that is possible at once.
  *
- * Returns `FLIFO_NO_PLACE` if it is not: it is outside then, also if it was inside before and had used its tickets
+ * Returns `FLIFO_NO_SLOT` if it is not: it is outside then, also if it was inside before and had used its tickets
  * while others wait. Within a wait that gave up the place it does nothing, and returns the same: the place comes back
  * when the wait ends.
  */
 flifo_status_t flifo_try_enter(flifo_session_t session);
 
 /**
- * As `flifo_try_enter`, but as long as nobody queues also past the limit, while fewer than `places` are held: for one
- * that needs nothing that those inside hold, such as a short read. Exits repay the overshoot before the next of the queue is
- * let in.
- */
-flifo_status_t flifo_try_enter_below(flifo_session_t session,
-                                     uint32_t places);
-
-/**
  * Enters whatever the limit says; exits repay the overshoot. For a session that those inside wait for, such as
  * the holder of a row lock: if it queued behind them, nobody would ever leave.
  */
-flifo_status_t flifo_enter_past_limit(flifo_session_t session);
+flifo_status_t flifo_enter_forced(flifo_session_t session);
 
 /**
  * Leaves: hands the place to the head of the queue, or gives it back. Call it at the end of a statement, before
  * its reply is sent. Within a wait it gives up what the wait would bring back.
  *
- * Returns `FLIFO_NOT_INSIDE`, and does nothing, without an enter before.
+ * Returns `FLIFO_NOT_RUNNING`, and does nothing, without an enter before.
  */
 flifo_status_t flifo_exit(flifo_session_t session);
 
@@ -797,14 +729,14 @@ flifo_status_t flifo_exit(flifo_session_t session);
  * As `flifo_exit`, for a session that will not be back at once: whatever it might keep of its turn goes to the next in
  * the queue. For one that is about to wait for others, and declares no wait.
  *
- * Returns `FLIFO_NOT_INSIDE` without an enter before; if a place waits for the session then (`anticipate`), that goes to the next all the same.
+ * Returns `FLIFO_NOT_RUNNING` without an enter before; if a place waits for the session then (`anticipate`), that goes to the next all the same.
  */
-flifo_status_t flifo_exit_for_good(flifo_session_t session);
+flifo_status_t flifo_exit_ending_slice(flifo_session_t session);
 
 /**
- * Whether a session is inside: `FLIFO_OK` if so, else `FLIFO_NOT_INSIDE`.
+ * Whether a session is inside: `FLIFO_OK` if so, else `FLIFO_NOT_RUNNING`.
  */
-flifo_status_t flifo_is_inside(flifo_session_t session);
+flifo_status_t flifo_is_running(flifo_session_t session);
 
 /**
  * Begins a wait: gives up the place, if the settings say so for this kind. Waits nest; the outermost one that
@@ -821,7 +753,7 @@ flifo_status_t flifo_wait_begin(flifo_session_t session,
  *
  * Returns `FLIFO_NO_WAIT`, and does nothing, without a `flifo_wait_begin` before.
  */
-flifo_status_t flifo_wait_is_long(flifo_session_t session);
+flifo_status_t flifo_mark_wait_long(flifo_session_t session);
 
 /**
  * Ends a wait. Never blocks, since the caller may hold latches: if the wait gave up the place, this forces its
@@ -864,30 +796,15 @@ flifo_status_t flifo_set_in_transaction(flifo_session_t session,
                                         int in_transaction);
 
 /**
- * Says whether the session's place may be lent while its thread sleeps inside (`flifo_lend_place`); at first it may not.
- *
- * `lendable`: 0 if not.
- */
-flifo_status_t flifo_set_lendable(flifo_session_t session,
-                                  int lendable);
-
-/**
- * Says whose share the session uses, from its next entry on.
- *
- * `tenant`: one of the same scheduler, or all zeros for the default one.
- */
-flifo_status_t flifo_set_tenant(flifo_session_t session, flifo_tenant_t tenant);
-
-/**
  * Takes back a cancellation that found nothing to cancel. Call it where a statement begins, so that one that
  * came too late for the statement before does not hit this one.
  */
 flifo_status_t flifo_forget_cancel(flifo_session_t session);
 
 /**
- * Fills a struct with counters, with how many are inside and queued now, and with times.
+ * Fills a struct with counters, times, and the numbers of running, pending and queued threads.
  *
- * It costs some ten microseconds and disturbs nobody.
+ * Takes some ten microseconds, and blocks no entry and no exit.
  *
  * `snapshot`: the struct. `struct_size`: give `sizeof (flifo_snapshot_t)`, or `sizeof *snapshot`.
  *

@@ -11,7 +11,9 @@
 //! A freed index is used again under the next generation, so an old handle never fits again; an index whose
 //! generations are used up (2^40 of them) is given up. A handle of one kind never fits another. 0 is no handle.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
+
+use flifo_base::lock;
 
 use crate::status::{FLIFO_DEAD_HANDLE, FLIFO_TOO_MANY, Failure, fail, invalid};
 
@@ -41,22 +43,12 @@ pub struct flifo_canceller_t {
     pub id: u64,
 }
 
-/// Whose share of the places a session uses. All zero: the share of those that were given none. It lives as long
-/// as its scheduler, and is not freed. See `flifo_tenant_new`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct flifo_tenant_t {
-    /// 0: the default one.
-    pub id: u64,
-}
-
 /// What a handle is a handle of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Admission = 1,
     Session = 2,
     Canceller = 3,
-    Tenant = 4,
 }
 
 pub(crate) const INDEX_BITS: u32 = 20;
@@ -65,10 +57,6 @@ pub(crate) const GENERATIONS: u64 = 1 << (KIND_SHIFT - INDEX_BITS);
 
 pub(crate) const fn id(kind: Kind, generation: u64, index: usize) -> u64 {
     (kind as u64) << KIND_SHIFT | generation << INDEX_BITS | index as u64
-}
-
-pub(crate) const fn kind_of(id: u64) -> u64 {
-    id >> KIND_SHIFT
 }
 
 pub(crate) const fn generation_of(id: u64) -> u64 {
@@ -142,13 +130,8 @@ impl<T: Clone> Table<T> {
         Table { inner: Mutex::new(inner), kind, names: (one, many) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner<T>> {
-        // Each change leaves the table sound at each step.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn insert(&self, value: T) -> Result<u64, Failure> {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         let (index, generation) = inner.numbers.take(self.names.1)?;
         let id = id(self.kind, generation, index);
         if index == inner.values.len() {
@@ -160,14 +143,14 @@ impl<T: Clone> Table<T> {
     }
 
     pub(crate) fn get(&self, id: u64) -> Result<T, Failure> {
-        let inner = self.lock();
+        let inner = lock(&self.inner);
         let found = inner.values.get(index_of(id)).filter(|(used, _)| *used == id);
         found.and_then(|(_, value)| value.clone()).ok_or_else(|| dead(id, self.names.0))
     }
 
     /// Takes a value out; its handle is dead now. The caller drops it, after the lock.
     pub(crate) fn remove(&self, id: u64) -> Result<T, Failure> {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         let found = inner.values.get_mut(index_of(id)).filter(|(used, _)| *used == id);
         let value = found.and_then(|(_, value)| value.take()).ok_or_else(|| dead(id, self.names.0))?;
         inner.numbers.give(index_of(id), generation_of(id));
@@ -183,8 +166,8 @@ mod tests {
     #[test]
     fn the_fields_of_a_handle_do_not_touch_each_other() {
         let last = (1 << INDEX_BITS) - 1;
-        let id = id(Kind::Tenant, GENERATIONS - 1, last);
-        assert_eq!((kind_of(id), generation_of(id), index_of(id)), (4, GENERATIONS - 1, last));
+        let id = id(Kind::Canceller, GENERATIONS - 1, last);
+        assert_eq!((id >> KIND_SHIFT, generation_of(id), index_of(id)), (3, GENERATIONS - 1, last));
     }
 
     #[test]

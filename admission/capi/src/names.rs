@@ -8,7 +8,7 @@ use crate::status::{FLIFO_OK, Failure, flifo_status_t, guard, invalid};
 
 /// The version of the binary interface. It grows when a program that was compiled with an older header would
 /// go wrong with the newer library; added functions, added statuses and structs that grew do not count.
-pub const FLIFO_ABI_VERSION: u32 = 1;
+pub const FLIFO_ABI_VERSION: u32 = 2;
 
 /// The library's version as text, such as "0.1.0". Never null, never to be freed.
 #[unsafe(no_mangle)]
@@ -39,29 +39,20 @@ pub extern "C" fn flifo_abi_check(abi_version: u32) -> flifo_status_t {
     })
 }
 
-/// Who enters when the limit is reached, and who goes first.
+/// Which thread enters when the limit is reached.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum flifo_policy_t {
-    /// No limit at all: every thread enters at once.
+    /// No limit: every thread enters at once.
     FLIFO_POLICY_NONE = 0,
-    /// Strictly in order: a place is handed to the head of the queue, newcomers queue behind.
+    /// Strict order: an exit hands its slot off to the head of the queue, and newcomers queue behind.
     FLIFO_POLICY_FIFO = 1,
-    /// The queue is a stack: the last to come is the first to go in.
-    FLIFO_POLICY_LIFO = 2,
-    /// FIFO hand-off, but a newcomer enters at once while woken threads do not run yet (2009).
-    FLIFO_POLICY_FLIFO = 3,
-    /// An exit wakes every queued thread and lets them race, for comparison.
-    FLIFO_POLICY_BROADCAST = 4,
-    /// No queue: poll with an adaptive delay, as InnoDB 5.6 to 8 does, for comparison.
-    FLIFO_POLICY_SLEEP = 5,
-    /// The set of threads inside changes by time (`lease_ns`).
-    FLIFO_POLICY_LEASE = 6,
-    /// A place goes to a woken thread only when that thread really runs.
-    FLIFO_POLICY_SUMMON = 7,
-    /// Round robin with a quantum (`quantum_ns`); from 1 ms on, a thread that took far more of the processor than others do
-    /// lets them pass. The default.
-    FLIFO_POLICY_QUANTUM = 8,
+    /// FIFO hand-off, but a newcomer enters at once while woken threads are still pending (published in 2009).
+    FLIFO_POLICY_FLIFO = 2,
+    /// Round robin with a time slice (`quantum_ns`), FLIFO for newcomers. The default.
+    ///
+    /// From a quantum of 1 ms on, a session that used far more CPU time than others lets them pass.
+    FLIFO_POLICY_QUANTUM = 3,
 }
 
 /// What a thread inside waits for.
@@ -157,13 +148,13 @@ pub unsafe extern "C" fn flifo_policy_parse(name: *const c_char, policy: *mut c_
 /// Puts a result where the caller wants it.
 ///
 /// # Safety
-/// `place` is null or can be written.
-pub(crate) unsafe fn put<T>(place: *mut T, what: &str, value: T) -> Result<(), Failure> {
-    if place.is_null() {
+/// `to` is null or can be written.
+pub(crate) unsafe fn put<T>(to: *mut T, what: &str, value: T) -> Result<(), Failure> {
+    if to.is_null() {
         return Err(invalid(format!("{what} is null")));
     }
-    // SAFETY: as the caller promises; unaligned, so that a place in a packed struct is fine, too.
-    unsafe { place.write_unaligned(value) };
+    // SAFETY: as the caller promises; unaligned, so that a field of a packed struct is fine, too.
+    unsafe { to.write_unaligned(value) };
     Ok(())
 }
 
@@ -171,12 +162,7 @@ const fn policy_name(policy: Policy) -> &'static CStr {
     match policy {
         Policy::None => c"none",
         Policy::Fifo => c"fifo",
-        Policy::Lifo => c"lifo",
         Policy::Flifo => c"flifo",
-        Policy::Broadcast => c"broadcast",
-        Policy::Sleep => c"sleep",
-        Policy::Lease => c"lease",
-        Policy::Summon => c"summon",
         Policy::Quantum => c"quantum",
     }
 }
@@ -219,12 +205,7 @@ mod tests {
         let policies = [
             FLIFO_POLICY_NONE,
             FLIFO_POLICY_FIFO,
-            FLIFO_POLICY_LIFO,
             FLIFO_POLICY_FLIFO,
-            FLIFO_POLICY_BROADCAST,
-            FLIFO_POLICY_SLEEP,
-            FLIFO_POLICY_LEASE,
-            FLIFO_POLICY_SUMMON,
             FLIFO_POLICY_QUANTUM,
         ];
         assert_eq!(policies.len(), Policy::ALL.len());

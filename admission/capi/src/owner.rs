@@ -79,7 +79,9 @@ mod imp {
     use super::{Owner, ThreadId};
     use crate::fence;
     use std::collections::BTreeMap;
-    use std::sync::{Mutex, PoisonError};
+    use std::sync::Mutex;
+
+    use flifo_base::lock;
 
     /// The most records: 16 MiB of them. Threads beyond own nothing, and lock by exchange.
     const OWNERS_MAX: usize = 1 << 17;
@@ -93,7 +95,7 @@ mod imp {
             if !fence::available() {
                 return None;
             }
-            let mut owners = OWNERS.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut owners = lock(&OWNERS);
             if let Some(owner) = owners.get(&me.0) {
                 return Some(owner);
             }

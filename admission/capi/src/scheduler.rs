@@ -1,15 +1,15 @@
-//! Schedulers and tenants.
+//! Schedulers: making them, changing their settings, freeing them.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-use flifo_admission::{Admission, Config, Tenant};
+use flifo_admission::{Admission, Config};
 
 use crate::config::{flifo_config_t, read_config, write_struct};
-use crate::handle::{Kind, Table, flifo_admission_t, flifo_tenant_t, generation_of, id, index_of, kind_of};
+use crate::handle::{Kind, Table, flifo_admission_t};
 use crate::names::put;
-use crate::status::{FLIFO_DEAD_HANDLE, FLIFO_TOO_MANY, Failure, fail, flifo_status_t, guard, invalid};
+use crate::status::{FLIFO_TOO_MANY, Failure, fail, flifo_status_t, guard, invalid};
 
 /// `Admission::session` panics beyond.
 const SESSIONS_MAX: u32 = Admission::SESSIONS_MAX;
@@ -17,9 +17,6 @@ const SESSIONS_MAX: u32 = Admission::SESSIONS_MAX;
 /// A scheduler as C has it.
 pub(crate) struct Scheduler {
     pub(crate) admission: Arc<Admission>,
-    /// Tells its tenants from another's: stands in their handles where others have the generation.
-    number: u64,
-    tenants: Mutex<Vec<Tenant>>,
     /// Sessions that are alive. A bound and no more, so relaxed.
     sessions: AtomicU32,
 }
@@ -28,10 +25,7 @@ static SCHEDULERS: Table<Arc<Scheduler>> = Table::new(Kind::Admission, "admissio
 
 impl Scheduler {
     fn new(admission: Arc<Admission>) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        // Relaxed: only that each number is given once matters.
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Scheduler { admission, number, tenants: Mutex::default(), sessions: AtomicU32::new(0) }
+        Scheduler { admission, sessions: AtomicU32::new(0) }
     }
 
     /// What a handle of C's stands for.
@@ -52,28 +46,6 @@ impl Scheduler {
 
     pub(crate) fn remove_session(&self) {
         self.sessions.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    fn add_tenant(&self, weight: f64) -> Result<flifo_tenant_t, Failure> {
-        let tenant = self.admission.tenant(weight).map_err(invalid)?;
-        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
-        tenants.push(tenant);
-        Ok(flifo_tenant_t { id: id(Kind::Tenant, self.number, tenants.len() - 1) })
-    }
-
-    /// What a handle of C's stands for. A tenant of another scheduler is refused.
-    pub(crate) fn tenant(&self, handle: flifo_tenant_t) -> Result<Tenant, Failure> {
-        if handle.id == 0 {
-            return Ok(Tenant::default());
-        }
-        if kind_of(handle.id) != Kind::Tenant as u64 {
-            return Err(FLIFO_DEAD_HANDLE);
-        }
-        if generation_of(handle.id) != self.number {
-            return Err(invalid("the tenant is one of another scheduler"));
-        }
-        let tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
-        tenants.get(index_of(handle.id)).copied().ok_or(FLIFO_DEAD_HANDLE)
     }
 }
 
@@ -149,13 +121,6 @@ pub extern "C" fn flifo_set_thread_concurrency(
     guard(|| Scheduler::of(admission)?.admission.set_thread_concurrency(thread_concurrency).map_err(invalid))
 }
 
-/// All that are inside were seen asleep: up to `more` of those who queue are let in past the limit, unless some are on their way
-/// already. See `flifo_lend_place`.
-#[unsafe(no_mangle)]
-pub extern "C" fn flifo_admit_past_limit(admission: flifo_admission_t, more: u32) -> flifo_status_t {
-    guard(|| Scheduler::of(admission).map(|scheduler| _ = scheduler.admission.admit_past_limit(more)))
-}
-
 /// Fills a struct with the settings as they are now.
 ///
 /// `config`: the struct. `struct_size`: give `sizeof (flifo_config_t)`, or `sizeof *config`.
@@ -180,28 +145,4 @@ pub unsafe extern "C" fn flifo_admission_config(
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_step(admission: flifo_admission_t) -> flifo_status_t {
     guard(|| Scheduler::of(admission).map(|scheduler| scheduler.admission.step(Instant::now())))
-}
-
-/// Makes a tenant. While sessions of several tenants are in the queue, places go to them by weight; sessions
-/// without a tenant share one of weight 1.
-///
-/// `weight`: from 0.001 to 1000. `tenant`: where the handle is put.
-///
-/// Returns `FLIFO_INVALID` for an impossible weight, and for more than 63 tenants.
-///
-/// # Safety
-/// `tenant` is null or good.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn flifo_tenant_new(
-    admission: flifo_admission_t,
-    weight: f64,
-    tenant: *mut flifo_tenant_t,
-) -> flifo_status_t {
-    guard(|| {
-        // SAFETY: as the caller promises.
-        unsafe { put(tenant, "tenant", flifo_tenant_t { id: 0 }) }?;
-        let made = Scheduler::of(admission)?.add_tenant(weight)?;
-        // SAFETY: as the caller promises.
-        unsafe { put(tenant, "tenant", made) }
-    })
 }

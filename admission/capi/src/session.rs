@@ -5,11 +5,11 @@
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
-use crate::handle::{flifo_admission_t, flifo_session_t, flifo_tenant_t};
+use crate::handle::{flifo_admission_t, flifo_session_t};
 use crate::names::{class_of, put, wait_kind_of};
 use crate::scheduler::Scheduler;
 use crate::status::{
-    FLIFO_NO_PLACE, FLIFO_NO_WAIT, FLIFO_NOT_INSIDE, FLIFO_OK, FLIFO_PANIC, flifo_status_t, guard,
+    FLIFO_NO_SLOT, FLIFO_NO_WAIT, FLIFO_NOT_RUNNING, FLIFO_OK, FLIFO_PANIC, flifo_status_t, guard,
     guard_status,
 };
 use crate::table::{Call, Guest, insert};
@@ -128,28 +128,20 @@ pub extern "C" fn flifo_enter_until(session: flifo_session_t, timeout_ns: u64) -
 
 /// Enters if that is possible at once.
 ///
-/// Returns `FLIFO_NO_PLACE` if it is not: it is outside then, also if it was inside before and had used its tickets
+/// Returns `FLIFO_NO_SLOT` if it is not: it is outside then, also if it was inside before and had used its tickets
 /// while others wait. Within a wait that gave up the place it does nothing, and returns the same: the place comes back
 /// when the wait ends.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_try_enter(session: flifo_session_t) -> flifo_status_t {
-    enter(session, |guest| flifo_status_t::if_not(guest.session.try_enter(), FLIFO_NO_PLACE))
-}
-
-/// As `flifo_try_enter`, but as long as nobody queues also past the limit, while fewer than `places` are held: for one
-/// that needs nothing that those inside hold, such as a short read. Exits repay the overshoot before the next of the queue is
-/// let in.
-#[unsafe(no_mangle)]
-pub extern "C" fn flifo_try_enter_below(session: flifo_session_t, places: u32) -> flifo_status_t {
-    enter(session, |guest| flifo_status_t::if_not(guest.session.try_enter_below(places), FLIFO_NO_PLACE))
+    enter(session, |guest| flifo_status_t::if_not(guest.session.try_enter(), FLIFO_NO_SLOT))
 }
 
 /// Enters whatever the limit says; exits repay the overshoot. For a session that those inside wait for, such as
 /// the holder of a row lock: if it queued behind them, nobody would ever leave.
 #[unsafe(no_mangle)]
-pub extern "C" fn flifo_enter_past_limit(session: flifo_session_t) -> flifo_status_t {
+pub extern "C" fn flifo_enter_forced(session: flifo_session_t) -> flifo_status_t {
     call(session, true, |guest| {
-        guest.session.enter_past_limit();
+        guest.session.enter_forced();
         FLIFO_OK
     })
 }
@@ -157,13 +149,13 @@ pub extern "C" fn flifo_enter_past_limit(session: flifo_session_t) -> flifo_stat
 /// Leaves: hands the place to the head of the queue, or gives it back. Call it at the end of a statement, before
 /// its reply is sent. Within a wait it gives up what the wait would bring back.
 ///
-/// Returns `FLIFO_NOT_INSIDE`, and does nothing, without an enter before.
+/// Returns `FLIFO_NOT_RUNNING`, and does nothing, without an enter before.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_exit(session: flifo_session_t) -> flifo_status_t {
     call(session, false, |guest| {
         let session = &guest.session;
-        if !session.is_inside() && !session.is_waiting() {
-            return FLIFO_NOT_INSIDE;
+        if !session.is_running() && !session.is_waiting() {
+            return FLIFO_NOT_RUNNING;
         }
         session.exit();
         FLIFO_OK
@@ -173,22 +165,22 @@ pub extern "C" fn flifo_exit(session: flifo_session_t) -> flifo_status_t {
 /// As `flifo_exit`, for a session that will not be back at once: whatever it might keep of its turn goes to the next in
 /// the queue. For one that is about to wait for others, and declares no wait.
 ///
-/// Returns `FLIFO_NOT_INSIDE` without an enter before; if a place waits for the session then (`anticipate`), that goes to the next all the same.
+/// Returns `FLIFO_NOT_RUNNING` without an enter before; if a place waits for the session then (`anticipate`), that goes to the next all the same.
 #[unsafe(no_mangle)]
-pub extern "C" fn flifo_exit_for_good(session: flifo_session_t) -> flifo_status_t {
+pub extern "C" fn flifo_exit_ending_slice(session: flifo_session_t) -> flifo_status_t {
     call(session, false, |guest| {
         let session = &guest.session;
-        let is_in = session.is_inside() || session.is_waiting();
+        let is_in = session.is_running() || session.is_waiting();
         // Also outside: a place may wait for it.
-        session.exit_for_good();
-        flifo_status_t::if_not(is_in, FLIFO_NOT_INSIDE)
+        session.exit_ending_slice();
+        flifo_status_t::if_not(is_in, FLIFO_NOT_RUNNING)
     })
 }
 
-/// Whether a session is inside: `FLIFO_OK` if so, else `FLIFO_NOT_INSIDE`.
+/// Whether a session is inside: `FLIFO_OK` if so, else `FLIFO_NOT_RUNNING`.
 #[unsafe(no_mangle)]
-pub extern "C" fn flifo_is_inside(session: flifo_session_t) -> flifo_status_t {
-    call(session, false, |guest| flifo_status_t::if_not(guest.session.is_inside(), FLIFO_NOT_INSIDE))
+pub extern "C" fn flifo_is_running(session: flifo_session_t) -> flifo_status_t {
+    call(session, false, |guest| flifo_status_t::if_not(guest.session.is_running(), FLIFO_NOT_RUNNING))
 }
 
 /// Begins a wait: gives up the place, if the settings say so for this kind. Waits nest; the outermost one that
@@ -211,11 +203,11 @@ pub extern "C" fn flifo_wait_begin(session: flifo_session_t, kind: c_int) -> fli
 ///
 /// Returns `FLIFO_NO_WAIT`, and does nothing, without a `flifo_wait_begin` before.
 #[unsafe(no_mangle)]
-pub extern "C" fn flifo_wait_is_long(session: flifo_session_t) -> flifo_status_t {
+pub extern "C" fn flifo_mark_wait_long(session: flifo_session_t) -> flifo_status_t {
     call(session, false, |guest| match guest.session.wait_depth() {
         0 => FLIFO_NO_WAIT,
         _ => {
-            guest.session.wait_is_long();
+            guest.session.mark_wait_long();
             FLIFO_OK
         }
     })
@@ -281,31 +273,6 @@ pub extern "C" fn flifo_set_in_transaction(
     call(session, false, |guest| {
         guest.session.set_in_transaction(in_transaction != 0);
         FLIFO_OK
-    })
-}
-
-/// Says whether the session's place may be lent while its thread sleeps inside (`flifo_lend_place`); at first it may not.
-///
-/// `lendable`: 0 if not.
-#[unsafe(no_mangle)]
-pub extern "C" fn flifo_set_lendable(session: flifo_session_t, lendable: c_int) -> flifo_status_t {
-    call(session, false, |guest| {
-        guest.session.set_lendable(lendable != 0);
-        FLIFO_OK
-    })
-}
-
-/// Says whose share the session uses, from its next entry on.
-///
-/// `tenant`: one of the same scheduler, or all zeros for the default one.
-#[unsafe(no_mangle)]
-pub extern "C" fn flifo_set_tenant(session: flifo_session_t, tenant: flifo_tenant_t) -> flifo_status_t {
-    call(session, false, |guest| match guest.scheduler.tenant(tenant) {
-        Ok(tenant) => {
-            guest.session.set_tenant(tenant);
-            FLIFO_OK
-        }
-        Err(failure) => failure,
     })
 }
 
@@ -393,7 +360,7 @@ mod tests {
                             let allowed = [FLIFO_OK, FLIFO_IN_USE, FLIFO_DEAD_HANDLE];
                             assert!(allowed.contains(&flifo_enter(session)));
                             let left = flifo_exit(session);
-                            assert!(allowed.contains(&left) || left == FLIFO_NOT_INSIDE);
+                            assert!(allowed.contains(&left) || left == FLIFO_NOT_RUNNING);
                         }
                         let done = u32::from(flifo_session_free(session) == FLIFO_OK);
                         freed.fetch_add(done, std::sync::atomic::Ordering::Relaxed);
@@ -404,7 +371,7 @@ mod tests {
             assert_eq!(freed.into_inner() + last, 1, "freed once");
         }
         let snapshot = scheduler.admission.snapshot();
-        assert_eq!((snapshot.inside, snapshot.queued, snapshot.pending), (0, 0, 0));
+        assert_eq!((snapshot.running, snapshot.queued, snapshot.pending), (0, 0, 0));
         assert_eq!(flifo_admission_free(admission), FLIFO_OK);
     }
 

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use flifo_admission::Refused;
 
 /// What came of a call. Everything but `FLIFO_OK` means that the call did nothing, except where it says so, and that
-/// an entry that finds no place (`FLIFO_TIMEOUT` to `FLIFO_NO_PLACE`) leaves the session outside: one that was
+/// an entry that finds no place (`FLIFO_TIMEOUT` to `FLIFO_NO_SLOT`) leaves the session outside: one that was
 /// inside, and out of tickets, has lost its place.
 ///
 /// The first group is for a program to act upon; the second tells of a mistake in the program.
@@ -24,9 +24,9 @@ pub enum flifo_status_t {
     /// Refused: a canceller was used. The cancellation is consumed.
     FLIFO_CANCELLED = 3,
     /// `flifo_try_enter` found no free place. The session is not inside.
-    FLIFO_NO_PLACE = 4,
-    /// The session is not inside: an exit without an enter, or `flifo_is_inside` says no.
-    FLIFO_NOT_INSIDE = 5,
+    FLIFO_NO_SLOT = 4,
+    /// The session is not inside: an exit without an enter, or `flifo_is_running` says no.
+    FLIFO_NOT_RUNNING = 5,
     /// The end of a wait that did not begin.
     FLIFO_NO_WAIT = 6,
     /// An argument is impossible; `flifo_last_error()` says which, and what is allowed.
@@ -51,8 +51,8 @@ impl flifo_status_t {
         FLIFO_TIMEOUT,
         FLIFO_QUEUE_FULL,
         FLIFO_CANCELLED,
-        FLIFO_NO_PLACE,
-        FLIFO_NOT_INSIDE,
+        FLIFO_NO_SLOT,
+        FLIFO_NOT_RUNNING,
         FLIFO_NO_WAIT,
         FLIFO_INVALID,
         FLIFO_DEAD_HANDLE,
@@ -64,11 +64,11 @@ impl flifo_status_t {
     fn text(self) -> &'static std::ffi::CStr {
         match self {
             FLIFO_OK => c"no error",
-            FLIFO_TIMEOUT => c"no place was free in time: the queue timeout has passed",
-            FLIFO_QUEUE_FULL => c"no place is free and the queue is full",
-            FLIFO_CANCELLED => c"the wait for a place was cancelled",
-            FLIFO_NO_PLACE => c"no place is free",
-            FLIFO_NOT_INSIDE => c"the session is not inside",
+            FLIFO_TIMEOUT => c"no slot became free before the queue timeout",
+            FLIFO_QUEUE_FULL => c"no slot is free and the queue is full",
+            FLIFO_CANCELLED => c"queueing was cancelled",
+            FLIFO_NO_SLOT => c"no slot is free",
+            FLIFO_NOT_RUNNING => c"the session is not running",
             FLIFO_NO_WAIT => c"no wait has begun that could end",
             FLIFO_INVALID => c"an argument is impossible: flifo_last_error() says which",
             FLIFO_DEAD_HANDLE => c"the handle was freed, or is not one of this kind",

@@ -15,9 +15,10 @@ use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use flifo_admission::Session;
+use flifo_base::lock;
 
 use crate::access::{Access, Held, Refused};
 use crate::handle::{INDEX_BITS, Kind, Numbers, dead, flifo_session_t, generation_of, id, index_of};
@@ -131,14 +132,14 @@ impl Call {
         // SAFETY: as in `guest`; since `id` is 0 now, nobody takes it twice.
         let guest = unsafe { (*self.slot.guest.get()).assume_init_read() };
         self.slot.access.reset(self.held);
-        NUMBERS.lock().unwrap_or_else(PoisonError::into_inner).give(index_of(id), generation_of(id));
+        lock(&NUMBERS).give(index_of(id), generation_of(id));
         guest
     }
 }
 
 /// Gives a session its handle.
 pub(crate) fn insert(guest: Guest) -> Result<flifo_session_t, Failure> {
-    let mut numbers = NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut numbers = lock(&NUMBERS);
     let (index, generation) = numbers.take("sessions")?;
     let slot = slot_or_new(index);
     drop(numbers);

@@ -41,7 +41,7 @@ static flifo_admission_t one_place(void)
   GIVES(FLIFO_OK, flifo_config_init(&config, sizeof config));
   config.policy = FLIFO_POLICY_FIFO;
   config.thread_concurrency = 1;
-  config.stall_after_ns = 0;
+  config.stall_limit_ns = 0;
   GIVES(FLIFO_OK, flifo_admission_new(&config, &admission));
   return admission;
 }
@@ -146,32 +146,32 @@ static void out_of_order(void)
 
   GIVES(FLIFO_OK, flifo_session_new(admission, &session));
   GIVES(FLIFO_OK, flifo_session_new(admission, &second));
-  GIVES(FLIFO_NOT_INSIDE, flifo_exit(session));
-  GIVES(FLIFO_NOT_INSIDE, flifo_is_inside(session));
+  GIVES(FLIFO_NOT_RUNNING, flifo_exit(session));
+  GIVES(FLIFO_NOT_RUNNING, flifo_is_running(session));
   GIVES(FLIFO_NO_WAIT, flifo_wait_end(session, FLIFO_WAIT_DISK));
   GIVES(FLIFO_NO_WAIT, flifo_wait_end_may_queue(session, FLIFO_WAIT_DISK));
   GIVES(FLIFO_OK, flifo_enter(session));
-  GIVES(FLIFO_OK, flifo_is_inside(session));
-  GIVES(FLIFO_NO_PLACE, flifo_try_enter(second));
+  GIVES(FLIFO_OK, flifo_is_running(session));
+  GIVES(FLIFO_NO_SLOT, flifo_try_enter(second));
   GIVES(FLIFO_TIMEOUT, flifo_enter_until(second, 0));
   GIVES(FLIFO_TIMEOUT, flifo_enter_until(second, 1000000));
   GIVES(FLIFO_OK, flifo_exit(session));
-  GIVES(FLIFO_NOT_INSIDE, flifo_exit(session));
-  GIVES(FLIFO_NOT_INSIDE, flifo_exit_for_good(session));
+  GIVES(FLIFO_NOT_RUNNING, flifo_exit(session));
+  GIVES(FLIFO_NOT_RUNNING, flifo_exit_ending_slice(session));
   GIVES(FLIFO_OK, flifo_enter(session));
-  GIVES(FLIFO_OK, flifo_exit_for_good(session));
+  GIVES(FLIFO_OK, flifo_exit_ending_slice(session));
   GIVES(FLIFO_OK, flifo_enter_until(session, UINT64_MAX));
 
   /* The statement is killed within its wait: it leaves, and the end of the wait brings nothing back. */
-  GIVES(FLIFO_NO_WAIT, flifo_wait_is_long(session));
+  GIVES(FLIFO_NO_WAIT, flifo_mark_wait_long(session));
   GIVES(FLIFO_OK, flifo_wait_begin(session, FLIFO_WAIT_ROW_LOCK));
-  GIVES(FLIFO_OK, flifo_wait_is_long(session));
-  GIVES(FLIFO_OK, flifo_wait_is_long(session));
-  GIVES(FLIFO_NOT_INSIDE, flifo_is_inside(session));
+  GIVES(FLIFO_OK, flifo_mark_wait_long(session));
+  GIVES(FLIFO_OK, flifo_mark_wait_long(session));
+  GIVES(FLIFO_NOT_RUNNING, flifo_is_running(session));
   GIVES(FLIFO_OK, flifo_exit(session));
-  GIVES(FLIFO_NOT_INSIDE, flifo_exit(session));
+  GIVES(FLIFO_NOT_RUNNING, flifo_exit(session));
   GIVES(FLIFO_OK, flifo_wait_end(session, FLIFO_WAIT_ROW_LOCK));
-  GIVES(FLIFO_NOT_INSIDE, flifo_is_inside(session));
+  GIVES(FLIFO_NOT_RUNNING, flifo_is_running(session));
   GIVES(FLIFO_NO_WAIT, flifo_wait_end(session, FLIFO_WAIT_ROW_LOCK));
 
   /* The end of a wait queues, in vain; it is over all the same. */
@@ -185,7 +185,7 @@ static void out_of_order(void)
     GIVES(FLIFO_OK, flifo_reconfigure(admission, &config));
   }
   GIVES(FLIFO_TIMEOUT, flifo_wait_end_may_queue(session, FLIFO_WAIT_NETWORK));
-  GIVES(FLIFO_NOT_INSIDE, flifo_exit(session));
+  GIVES(FLIFO_NOT_RUNNING, flifo_exit(session));
   GIVES(FLIFO_OK, flifo_exit(second));
 
   /* Sessions outlive the handle of their scheduler. */
@@ -223,7 +223,7 @@ static void dead_handles(void)
   GIVES(FLIFO_DEAD_HANDLE, flifo_enter_until(session, 1));
   GIVES(FLIFO_DEAD_HANDLE, flifo_try_enter(session));
   GIVES(FLIFO_DEAD_HANDLE, flifo_exit(session));
-  GIVES(FLIFO_DEAD_HANDLE, flifo_is_inside(session));
+  GIVES(FLIFO_DEAD_HANDLE, flifo_is_running(session));
   GIVES(FLIFO_DEAD_HANDLE, flifo_wait_begin(session, FLIFO_WAIT_DISK));
   GIVES(FLIFO_DEAD_HANDLE, flifo_wait_end(session, FLIFO_WAIT_DISK));
   GIVES(FLIFO_DEAD_HANDLE, flifo_wait_end_may_queue(session, FLIFO_WAIT_DISK));
@@ -292,7 +292,7 @@ static void two_threads(void)
   GIVES(FLIFO_IN_USE, flifo_session_free(queued));
   GIVES(FLIFO_IN_USE, flifo_enter(queued));
   GIVES(FLIFO_IN_USE, flifo_exit(queued));
-  GIVES(FLIFO_IN_USE, flifo_is_inside(queued));
+  GIVES(FLIFO_IN_USE, flifo_is_running(queued));
   GIVES(FLIFO_IN_USE, flifo_wait_begin(queued, FLIFO_WAIT_USER));
   GIVES(FLIFO_IN_USE, flifo_set_class(queued, FLIFO_CLASS_FIRST));
   GIVES(FLIFO_IN_USE, flifo_set_in_transaction(queued, 1));

@@ -43,8 +43,8 @@ static void may(flifo_status_t status, const char *what)
   case FLIFO_OK:
   case FLIFO_TIMEOUT:
   case FLIFO_CANCELLED:
-  case FLIFO_NO_PLACE:
-  case FLIFO_NOT_INSIDE:
+  case FLIFO_NO_SLOT:
+  case FLIFO_NOT_RUNNING:
   case FLIFO_NO_WAIT:
   case FLIFO_DEAD_HANDLE:
   case FLIFO_IN_USE:
@@ -105,7 +105,7 @@ static void one_shared(int n, unsigned random)
   case 2:
     may(flifo_wait_begin(session, (int)(random / 8 % FLIFO_WAIT_KINDS)), "wait_begin");
     if (random / 64 % 2) {
-      may(flifo_wait_is_long(session), "wait_is_long");
+      may(flifo_mark_wait_long(session), "mark_wait_long");
     }
     break;
   case 3:
@@ -157,7 +157,7 @@ int main(void)
   config.thread_concurrency = 3;
   config.concurrency_tickets = 3;
   config.lock_waiters_max = 2;
-  config.stall_after_ns = 2000000; /* Shared sessions are left inside by threads that go elsewhere. */
+  config.stall_limit_ns = 2000000; /* Shared sessions are left inside by threads that go elsewhere. */
   must(flifo_admission_new(&config, &admission), "admission_new");
   for (n = 0; n < SHARED; n++) {
     pthread_mutex_init(&shared[n].lock, NULL);
@@ -198,10 +198,10 @@ int main(void)
   }
   must(flifo_snapshot(admission, &snapshot, sizeof snapshot), "snapshot");
   must(flifo_admission_free(admission), "admission_free");
-  if (snapshot.inside != 0 || snapshot.queued != 0 || snapshot.pending != 0 || snapshot.lock_waiters != 0
+  if (snapshot.running != 0 || snapshot.queued != 0 || snapshot.pending != 0 || snapshot.lock_waiters != 0
       || snapshot.disk_waits != 0) {
     fprintf(stderr, "stress: left: inside %u, queued %u, pending %u, lock waiters %u, disk waits %u\n",
-            snapshot.inside, snapshot.queued, snapshot.pending, snapshot.lock_waiters, snapshot.disk_waits);
+            snapshot.running, snapshot.queued, snapshot.pending, snapshot.lock_waiters, snapshot.disk_waits);
     return 1;
   }
   return 0;

@@ -8,8 +8,10 @@
 //!
 //! A write that fails makes its pages dirty again and ends all writing of the pool: the error is kept.
 
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, TryLockError};
+
+use flifo_base::{CacheAligned, lock, try_lock};
 
 use super::BufferPool;
 use super::batch::{BATCH_PAGES, Batch};
@@ -22,7 +24,6 @@ use crate::error::{Error, Result};
 use crate::metrics::WaitReason;
 use crate::page::{Lsn, PageNo, lsn, seal, verify};
 use crate::redo::Durability;
-use crate::sync::lock;
 use crate::wait::Waiter;
 
 /// Pages of a batch, whose write is in progress until this is dropped.
@@ -80,7 +81,7 @@ impl BufferPool {
         self.instances.iter().for_each(|instance| instance.bell.ring());
         // By turns, a batch of each: a sync of the data files, which an instance needs at every other batch, then
         // serves them all.
-        let mut unfinished: Vec<&Instance> = self.instances.iter().collect();
+        let mut unfinished: Vec<&Instance> = self.instances.iter().map(|instance| &**instance).collect();
         let mut batch = Batch::new(self.page_size());
         while !unfinished.is_empty() {
             let mut again = Vec::new();
@@ -137,13 +138,8 @@ impl BufferPool {
         waiter: &Waiter,
     ) -> Result<MutexGuard<'i, Doublewrite>> {
         self.check_failed()?;
-        let doublewrite = match instance.doublewrite.try_lock() {
-            Ok(doublewrite) => doublewrite,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                waiter.wait(WaitReason::DiskWrite, || lock(&instance.doublewrite))
-            }
-        };
+        let doublewrite = try_lock(&instance.doublewrite)
+            .unwrap_or_else(|| waiter.wait(WaitReason::DiskWrite, || lock(&instance.doublewrite)));
         // Once more: if the batch before has failed, its copies here are all there is of a page that it has torn.
         self.check_failed().map(|()| doublewrite)
     }
@@ -208,7 +204,7 @@ impl BufferPool {
         }
         // Before the lists are read: see the flush list's invariant.
         let end = self.log.next();
-        let oldest = |instance: &Instance| instance.flush_list.oldest(&self.table);
+        let oldest = |instance: &CacheAligned<Instance>| instance.flush_list.oldest(&self.table);
         self.instances.iter().filter_map(oldest).fold(end, Lsn::min)
     }
 

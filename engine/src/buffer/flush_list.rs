@@ -20,10 +20,11 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard};
 
+use flifo_base::lock;
+
 use super::latch::{DIRTY, PageEntry, RESIDENCY, RESIDENT, WRITING};
 use super::table::PageTable;
 use crate::page::{Lsn, PageNo};
-use crate::sync::lock;
 
 /// Since when a frame's page is dirty, and since when it was before the write in progress.
 #[derive(Clone, Copy, Default)]

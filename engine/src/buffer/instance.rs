@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use flifo_base::lock;
 use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN};
 
 use super::doublewrite::Doublewrite;
@@ -17,7 +18,6 @@ use super::table::PageTable;
 use super::unlogged::Finished;
 use crate::background::Bell;
 use crate::page::PageNo;
-use crate::sync::lock;
 
 const NO_PAGE: u64 = u64::MAX;
 /// Steps of the clock's hand that a user thread makes before it leaves the search to the cleaner.
@@ -35,7 +35,6 @@ pub(super) struct Counts {
     pub(super) dirty_pages: AtomicU64,
 }
 
-#[repr(align(128))]
 pub(super) struct Instance {
     first_frame: u32,
     frames: u32,

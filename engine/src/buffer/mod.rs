@@ -55,13 +55,14 @@ pub(crate) use recovery::Replay;
 pub(crate) use unlogged::Made;
 pub(crate) use voided::Voided;
 
+use flifo_base::{CacheAligned, lock};
+
 use crate::background::{Sleep, Task, run};
 use crate::disk::{Disk, Tablespace};
 use crate::error::{Error, Result};
 use crate::metrics::{WaitReason, Waits};
 use crate::page::{PAGE_BYTES_MAX, PAGE_BYTES_MIN, PageNo, lsn, verify};
 use crate::redo::Log;
-use crate::sync::lock;
 use crate::wait::Waiter;
 use doublewrite::Doublewrite;
 use frames::Frames;
@@ -136,7 +137,7 @@ impl Stop {
 pub struct BufferPool {
     frames: Frames,
     table: PageTable,
-    instances: Box<[Instance]>,
+    instances: Box<[CacheAligned<Instance>]>,
     space: Arc<Tablespace>,
     log: Arc<Log>,
     /// While recovery replays the log: where it began. Pages that it changes are dirty since then. 0 otherwise.
@@ -177,7 +178,7 @@ impl BufferPool {
         let first = |index: u64| (frames * index / instances) as u32;
         let instance = |index: u64| {
             let doublewrite = Doublewrite::open(disk, &space, index as u32, config.doublewrite)?;
-            Ok(Instance::new(first(index), first(index + 1) - first(index), doublewrite))
+            Ok(CacheAligned(Instance::new(first(index), first(index + 1) - first(index), doublewrite)))
         };
         Ok(Arc::new(BufferPool {
             frames: Frames::new(frames as usize, page_bytes)?,

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use flifo_admission::Admission;
+use flifo_base::{lock, try_lock};
 
 use super::catalog::{Catalog, Kind};
 use super::check::{Check, CheckProgress};
@@ -22,7 +23,6 @@ use crate::lock::{Detector, TxnId};
 use crate::metrics::{WaitReason, Waits};
 use crate::page::{Lsn, PageNo};
 use crate::redo::{Durability, Log, LogBuffer, LogFiles};
-use crate::sync::lock;
 use crate::tree::{self, TreeStats};
 use crate::txn::{Purger, SystemConfig, TxnSystem};
 use crate::wait::Waiter;
@@ -565,11 +565,7 @@ impl Inner {
     }
 
     pub(super) fn trees(&self, waiter: &Waiter) -> MutexGuard<'_, OpenTrees> {
-        match self.trees.try_lock() {
-            Ok(trees) => trees,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => waiter.wait(WaitReason::Catalog, || lock(&self.trees)),
-        }
+        try_lock(&self.trees).unwrap_or_else(|| waiter.wait(WaitReason::Catalog, || lock(&self.trees)))
     }
 
     pub(super) fn open_tree(&self, name: &str, tree: tree::Tree, typed: Option<Arc<OpenTyped>>) -> OpenTree {

@@ -17,12 +17,12 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::thread;
 use std::time::Duration;
 
+use flifo_base::{lock, read, write};
 use rustix::io::Errno;
 
 use content::{Change, FileContent, Random, SECTOR_BYTES};
 
 use super::{ALIGNMENT_BYTES, Disk, DiskFile, DiskLock, SharedWords, assert_aligned};
-use crate::sync::{lock, read, write};
 
 /// What is called on a disk or a file of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

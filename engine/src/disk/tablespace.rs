@@ -30,6 +30,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, RwLock};
 
+use flifo_base::{lock, read, write};
 use smallvec::SmallVec;
 use uuid::Uuid;
 
@@ -38,7 +39,6 @@ use super::many::{IN_FLIGHT_MAX, ManyWrites, Piece};
 use super::state::{Checkpoint, Condition, EPOCH_MAX, State, StateBlocks, StateError};
 use super::{DiskFile, DiskLock};
 use crate::error::{Error, Result};
-use crate::sync::{lock, read, write};
 
 /// Pages by number, striped over data files in units of [`Tablespace::STRIPE_PAGES`].
 pub struct Tablespace {

@@ -36,17 +36,7 @@ mod shard;
 mod stats;
 mod sync;
 
-#[cfg(all(test, not(shuttle)))]
-mod passing;
-#[cfg(all(test, not(shuttle)))]
-mod plain;
-#[cfg(all(test, not(shuttle)))]
-mod property;
-#[cfg(all(test, shuttle))]
-mod schedules;
-#[cfg(all(test, not(shuttle)))]
-mod storms;
-#[cfg(all(test, not(shuttle)))]
+#[cfg(test)]
 mod tests;
 
 use std::hash::{BuildHasher, Hasher};
@@ -58,8 +48,9 @@ pub use deadlock::Detector;
 pub use mode::LockMode;
 pub use stats::LockStats;
 
+use flifo_base::CacheAligned;
+
 use crate::metrics::WaitReason;
-use crate::sync::CacheAligned;
 use crate::wait::{Waiter, look_out};
 use deadlock::Waits;
 use node::{Verdict, WaitNode, Wakes};

@@ -9,9 +9,10 @@
 //!
 //! Whenever no slot's mutex is held, `present` has the bit of each owner that has an entry.
 
+use flifo_base::CacheAligned;
+
 use super::TxnId;
 use super::sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence, lock};
-use crate::sync::CacheAligned;
 
 /// Where a lock is: the shard follows from the hash, the object from its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,8 +13,7 @@ pub(super) use shuttle::sync::{
     atomic::{AtomicU32, AtomicU64, Ordering, fence},
 };
 
-/// Locks, also after a panic of another thread within: every critical section of this room leaves its data
-/// sound at each step that may panic (it may only run out of memory).
+/// Locks a mutex.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    flifo_base::unpoison(mutex.lock())
 }

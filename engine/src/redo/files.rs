@@ -10,6 +10,7 @@
 use std::io;
 use std::sync::RwLock;
 
+use flifo_base::{read, write};
 use uuid::Uuid;
 
 use super::header::{HEADER_BYTES, Kind, corrupt};
@@ -17,7 +18,6 @@ use super::{BLOCK_BYTES, SEGMENTS};
 use crate::disk::{AlignedBuffer, Block, Disk, DiskFile};
 use crate::error::{Error, Result};
 use crate::page::Lsn;
-use crate::sync::{read, write};
 
 const SEGMENT: Kind = Kind { magic: *b"flifoRL\x1a", files: SEGMENTS, name: "redo log" };
 /// Written at a time when a segment is made. As much becomes one folio of the page cache, on file systems that have large ones,

@@ -65,11 +65,12 @@ pub(crate) use reader::Reader;
 #[cfg(test)]
 pub(crate) use tests::log_on;
 
+use flifo_base::lock;
+
 use crate::disk::{Checkpoint, Disk, Tablespace};
 use crate::error::{Error, Result};
 use crate::metrics::WaitReason;
 use crate::page::Lsn;
-use crate::sync::lock;
 use crate::wait::Waiter;
 use frame::frame_bytes;
 use ring::Ring;

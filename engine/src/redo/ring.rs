@@ -13,9 +13,12 @@
 //! - A frame's words do not change from its completion until `complete` has passed it and it was released.
 //! - Only one thread at a time collects and releases (the writer's lock sees to that).
 
+use flifo_base::CacheAligned;
+
 use super::frame::{ALIGNMENT_BYTES, HEADER_BYTES, frame_bytes, header};
 use crate::page::Lsn;
-use crate::sync::checked::{AtomicU64, Ordering, fence};
+
+use crate::sync::{AtomicU64, Ordering, fence};
 use crate::wait::look_out;
 
 const WORD_BYTES: u64 = ALIGNMENT_BYTES;
@@ -37,8 +40,7 @@ impl From<crate::disk::SharedWords> for Words {
     }
 }
 
-/// The two counters that each mini-transaction changes, on a cache line of their own.
-#[repr(align(128))]
+/// The two counters that each mini-transaction changes.
 struct Places {
     /// Where the next frame begins.
     next: AtomicU64,
@@ -46,14 +48,10 @@ struct Places {
     promised: AtomicU64,
 }
 
-/// What each commit reads, and often writes, on a cache line of its own.
-#[repr(align(128))]
-struct Complete(AtomicU64);
-
 pub(super) struct Ring {
-    places: Places,
-    /// All frames before it are complete. Some behind it may be: it is moved by who wants to know. Grows.
-    complete: Complete,
+    places: CacheAligned<Places>,
+    /// Each commit reads it, and often writes it. All frames before it are complete. Some behind it may be: it is moved by who wants to know. Grows.
+    complete: CacheAligned<AtomicU64>,
     /// All before it was taken out, and its words are zero again. Grows.
     freed: AtomicU64,
     words: Words,
@@ -75,8 +73,8 @@ impl Ring {
         let words = words.into();
         assert!(words.len().is_power_of_two());
         Ring {
-            places: Places { next: AtomicU64::new(start.0), promised: AtomicU64::new(start.0) },
-            complete: Complete(AtomicU64::new(start.0)),
+            places: CacheAligned(Places { next: AtomicU64::new(start.0), promised: AtomicU64::new(start.0) }),
+            complete: CacheAligned(AtomicU64::new(start.0)),
             freed: AtomicU64::new(start.0),
             words,
             epoch,
@@ -166,13 +164,13 @@ impl Ring {
 
     /// Whether all frames before `lsn` are complete. Those before `next` will soon be.
     pub(super) fn is_complete(&self, lsn: Lsn) -> bool {
-        let mut at = self.complete.0.load(Ordering::Acquire);
+        let mut at = self.complete.load(Ordering::Acquire);
         let begun = at;
         while at < lsn.0 {
             let first = self.word(at).load(Ordering::Acquire);
             // If another frame is there by now, or zeros, `complete` has passed `at` since.
             fence(Ordering::Acquire);
-            let now = self.complete.0.load(Ordering::Acquire);
+            let now = self.complete.load(Ordering::Acquire);
             if now > at {
                 at = now;
             } else if first == 0 {
@@ -183,7 +181,7 @@ impl Ring {
         }
         if at > begun {
             // Release: who goes on from there sees the frames before it complete, as this did.
-            self.complete.0.fetch_max(at, Ordering::Release);
+            self.complete.fetch_max(at, Ordering::Release);
         }
         at >= lsn.0
     }
@@ -220,7 +218,7 @@ impl Ring {
     /// Gives back the room of what was collected up to `to`, and is in the log's files now.
     pub(super) fn release(&self, to: Lsn) {
         // Whoever looks at these words from now on finds that it need not.
-        self.complete.0.fetch_max(to.0, Ordering::Release);
+        self.complete.fetch_max(to.0, Ordering::Release);
         fence(Ordering::Release);
         let mut at = self.freed.load(Ordering::Relaxed);
         while at < to.0 {
@@ -404,7 +402,7 @@ mod models {
                     let next = ring.next();
                     let complete = ring.is_complete(next);
                     assert!(complete || next == Lsn(48));
-                    assert!(ring.complete.0.load(Ordering::Acquire) <= 48);
+                    assert!(ring.complete.load(Ordering::Acquire) <= 48);
                 })
             };
             let mut out = Vec::new();

@@ -12,18 +12,20 @@
 //! later, and finds it. Whoever is woken to lead does, or finds that another has, who looks for the parked in turn; or
 //! that the log has stopped: then it wakes all.
 
+use std::sync::OnceLock;
 #[cfg(not(shuttle))]
 use std::sync::{
     Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
-use std::sync::{OnceLock, PoisonError, TryLockError};
 
 #[cfg(shuttle)]
 use shuttle::sync::{
     Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
+
+use flifo_base::{unpoison, unpoison_try};
 
 use super::lot::Lot;
 use super::stopped;
@@ -68,7 +70,7 @@ impl<T> Stage<T> {
 
     /// With nobody leading.
     pub(super) fn lock(&self) -> MutexGuard<'_, T> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoison(self.state.lock())
     }
 
     /// Returns once all before `lsn` has passed: leads, or waits for one who does.
@@ -111,11 +113,7 @@ impl<T> Stage<T> {
     }
 
     fn try_lead(&self) -> Option<MutexGuard<'_, T>> {
-        let lead = match self.state.try_lock() {
-            Ok(lead) => lead,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
+        let lead = unpoison_try(self.state.try_lock())?;
         self.leading.store(true, Ordering::SeqCst);
         Some(lead)
     }

@@ -18,10 +18,12 @@ mod pending;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex};
 
 pub(crate) use check::Reached;
 pub use check::SpaceStats;
+
+use flifo_base::{lock, try_lock};
 
 use crate::buffer::{BufferPool, ExclusiveGuard, Need, OptimisticGuard, Stop};
 use crate::error::{Error, Result};
@@ -31,7 +33,6 @@ use crate::page::op::Op;
 use crate::page::overflow::first_stamp;
 use crate::page::pending::{self as pending_page, PENDING_PAGE, PendingChain};
 use crate::page::{AT_KIND, KIND_BITMAP, PageNo};
-use crate::sync::lock;
 use crate::wait::Waiter;
 use pending::FreeSlots;
 pub(crate) use pending::PendingSlot;
@@ -371,12 +372,9 @@ impl PageAllocator {
     /// Makes the bitmap of the next group, unless another thread was faster.
     fn add_group(&self, group: u64, waiter: &Waiter) -> Result<()> {
         let no = PageNo(group * group_pages(self.pool.page_size()) + 1);
-        let _alone = match self.adding.try_lock() {
-            Ok(alone) => alone,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // What the other waits for is the disk.
-            Err(TryLockError::WouldBlock) => waiter.wait(WaitReason::DiskWrite, || lock(&self.adding)),
-        };
+        // The thread that holds it waits for the disk.
+        let _alone = try_lock(&self.adding)
+            .unwrap_or_else(|| waiter.wait(WaitReason::DiskWrite, || lock(&self.adding)));
         if self.groups.load(Ordering::Acquire) > group {
             return Ok(());
         }

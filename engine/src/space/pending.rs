@@ -19,7 +19,9 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
+
+use flifo_base::{lock, unpoison};
 
 use super::{Noted, PageAllocator, Run};
 use crate::buffer::{ExclusiveGuard, Mtr, Need, Stop};
@@ -30,7 +32,6 @@ use crate::page::bitmap::{bitmap_of, group_pages, is_set};
 use crate::page::op::Op;
 use crate::page::overflow::{OverflowHeader, format_overflow, header_of};
 use crate::page::pending::{self, PENDING_PAGE, PendingChain, SLOTS};
-use crate::sync::lock;
 use crate::wait::Waiter;
 
 /// Pages allocated, or freed, in one mini-transaction.
@@ -78,7 +79,7 @@ impl FreeSlots {
                 loop {
                     match slots.take() {
                         Some(number) => return number,
-                        None => slots = self.given_back.wait(slots).unwrap_or_else(PoisonError::into_inner),
+                        None => slots = unpoison(self.given_back.wait(slots)),
                     }
                 }
             })

@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard};
 
+use flifo_base::lock;
+
 use super::system::Unfinished;
 use super::undo::Record;
 use super::{Txn, TxnSystem};
 use crate::error::{Error, Result};
-use crate::sync::lock;
 use crate::wait::Waiter;
 
 /// The most bytes of an XID: both parts of X/Open's, as MySQL and MariaDB have them.

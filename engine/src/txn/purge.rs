@@ -14,6 +14,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use flifo_base::lock;
+
 use super::TxnSystem;
 use super::table::CommitNo;
 use super::undo::{Purging, Record, RecordHead, Segment};
@@ -21,7 +23,6 @@ use super::version::{Header, UndoPtr};
 use crate::background::{Task, Wake};
 use crate::error::{Error, Result};
 use crate::page::PageNo;
-use crate::sync::lock;
 use crate::tree::Tree;
 use crate::wait::Waiter;
 

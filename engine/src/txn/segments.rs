@@ -11,9 +11,10 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use flifo_base::{CacheAligned, cpu_count, current_cpu};
+
 use super::undo::Segment;
-use crate::sync::CacheAligned;
-use crate::sync::checked::{Mutex, lock};
+use crate::sync::{Mutex, lock};
 
 /// So many of a processor's segments are looked at.
 const LOOKS: usize = 8;
@@ -22,13 +23,12 @@ const HELD_UP: Duration = Duration::from_secs(1);
 
 /// The rollback segments of a database.
 pub(super) struct Segments<S = Segment> {
-    list: Box<[Used<S>]>,
-    processors: usize,
+    list: Box<[CacheAligned<Used<S>>]>,
+    cpus: usize,
     turn: AtomicUsize,
 }
 
-/// On cache lines of its own, beside another processor's.
-#[repr(align(128))]
+/// A segment, and who uses it.
 struct Used<S> {
     /// Transactions that have not ended and write here: a hint. Two may have the same one.
     users: AtomicU32,
@@ -44,25 +44,25 @@ pub(super) struct SegmentUse<'s, S = Segment>(&'s Used<S>);
 
 impl<S> Segments<S> {
     pub(super) fn new(segments: Vec<S>) -> Self {
-        let used = |segment| Used {
-            users: AtomicU32::new(0),
-            is_held_up: AtomicBool::new(false),
-            stands_at: CacheAligned(Mutex::new(None)),
-            segment,
+        let used = |segment| {
+            CacheAligned(Used {
+                users: AtomicU32::new(0),
+                is_held_up: AtomicBool::new(false),
+                stands_at: CacheAligned(Mutex::new(None)),
+                segment,
+            })
         };
         Segments {
             list: segments.into_iter().map(used).collect(),
-            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            cpus: cpu_count(),
             turn: AtomicUsize::new(0),
         }
     }
 
     /// For a transaction's first record.
     pub(super) fn take(&self) -> SegmentUse<'_, S> {
-        // An interpreter has none.
-        let processor = if cfg!(miri) { 0 } else { rustix::thread::sched_getcpu() };
-        let processor = processor % self.processors.min(self.list.len());
-        let mut own = self.list.iter().skip(processor).step_by(self.processors).take(LOOKS);
+        let first = current_cpu() % self.cpus.min(self.list.len());
+        let mut own = self.list.iter().skip(first).step_by(self.cpus).take(LOOKS);
         let free = own.find(|used| used.users.load(Ordering::Relaxed) == 0);
         // Many wait, or are idle.
         let taken = free.unwrap_or_else(|| self.shared());
@@ -77,7 +77,7 @@ impl<S> Segments<S> {
     }
 
     /// By turns.
-    fn shared(&self) -> &Used<S> {
+    fn shared(&self) -> &CacheAligned<Used<S>> {
         let next = || &self.list[self.turn.fetch_add(1, Ordering::Relaxed) % self.list.len()];
         let moving =
             (0..self.list.len()).map(|_| next()).find(|used| !used.is_held_up.load(Ordering::Relaxed));

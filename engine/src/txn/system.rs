@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
+
+use flifo_base::{lock, try_read, write};
 
 use super::locking::Gaps;
 use super::moment::Kept;
@@ -20,7 +22,6 @@ use crate::lock::{LockConfig, LockTable};
 use crate::metrics::WaitReason;
 use crate::page::PageNo;
 use crate::space::PageAllocator;
-use crate::sync::{lock, write};
 use crate::tree::Tree;
 use crate::wait::Waiter;
 
@@ -244,11 +245,7 @@ impl TxnSystem {
 
     /// The right to purge and to roll back in the background; `None` while it is paused.
     pub(super) fn try_purge(&self) -> Option<RwLockReadGuard<'_, ()>> {
-        match self.purging.try_read() {
-            Ok(purging) => Some(purging),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        try_read(&self.purging)
     }
 
     /// Purges all undo records there are, so that none refers to a table that is going to be dropped; false if that

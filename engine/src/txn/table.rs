@@ -20,11 +20,12 @@
 
 use std::collections::BTreeMap;
 
+use flifo_base::CacheAligned;
+
 use super::TxnId;
 use super::past::{NO_SNAPSHOT, Past};
 use crate::error::Result;
-use crate::sync::CacheAligned;
-use crate::sync::checked::{AtomicU64, Mutex, Ordering, RwLock, lock, read, write};
+use crate::sync::{AtomicU64, Mutex, Ordering, RwLock, lock, read, write};
 use crate::wait::look_out;
 
 /// Transactions that have a slot: 512 KiB. Those before them cost readers that have to ask a lock.
@@ -47,7 +48,6 @@ pub(super) struct CommitNo(pub(super) u64);
 type Shard = CacheAligned<Mutex<BTreeMap<CommitNo, usize>>>;
 
 /// What each first write of a transaction changes, on cache lines of its own: every look at a row's version reads the table.
-#[repr(align(128))]
 struct Ids {
     next: AtomicU64,
     reserved: AtomicU64,
@@ -56,7 +56,6 @@ struct Ids {
 }
 
 /// What each end of a transaction changes, likewise.
-#[repr(align(128))]
 struct Ends {
     commits: AtomicU64,
     /// Held by the one who commits.
@@ -72,8 +71,8 @@ pub(super) struct TxnTable {
     past_visible_from: AtomicU64,
     /// Apart, since its readers write to the lock.
     past: CacheAligned<RwLock<Past>>,
-    ids: Ids,
-    ends: Ends,
+    ids: CacheAligned<Ids>,
+    ends: CacheAligned<Ends>,
     snapshots: [Shard; SHARDS],
     /// Those of who purges: nobody asks for anything older on their behalf.
     of_purge: Shard,
@@ -118,12 +117,12 @@ impl TxnTable {
             settled: AtomicU64::new(past.first().unwrap_or(next).0),
             past_visible_from: AtomicU64::new(past.visible_from().0),
             past: CacheAligned(RwLock::new(past)),
-            ids: Ids {
+            ids: CacheAligned(Ids {
                 next: AtomicU64::new(next.0),
                 reserved: AtomicU64::new(next.0),
                 giving: Mutex::new(()),
-            },
-            ends: Ends { commits: AtomicU64::new(FIRST_COMMIT), committing: Mutex::new(()) },
+            }),
+            ends: CacheAligned(Ends { commits: AtomicU64::new(FIRST_COMMIT), committing: Mutex::new(()) }),
             snapshots: std::array::from_fn(|_| CacheAligned(Mutex::new(BTreeMap::new()))),
             of_purge: CacheAligned(Mutex::new(BTreeMap::new())),
             idle_distance: next.0.wrapping_sub(FIRST_COMMIT + unfinished.len() as u64),
@@ -137,7 +136,7 @@ impl TxnTable {
     /// A new transaction's id. `reserve` is asked to write to the redo log, before they are used, that ids below its argument
     /// may have been given.
     pub(super) fn begin(&self, reserve: impl FnOnce(u64) -> Result<()>) -> Result<TxnId> {
-        let Ids { next, reserved, giving } = &self.ids;
+        let Ids { next, reserved, giving } = &*self.ids;
         let _giving = lock(giving);
         let id = next.load(Ordering::Relaxed);
         if id >= reserved.load(Ordering::Relaxed) {
@@ -176,7 +175,7 @@ impl TxnTable {
     /// The transaction has ended: its versions are visible to every snapshot from now on. (One that was rolled back has
     /// none.)
     pub(super) fn end(&self, txn: TxnId) {
-        let Ends { commits, committing } = &self.ends;
+        let Ends { commits, committing } = &*self.ends;
         let _committing = lock(committing);
         let commit = commits.load(Ordering::Relaxed) + 1;
         // Nobody takes its slot from it meanwhile, or settles it.

@@ -19,14 +19,15 @@
 
 use std::ops::{Bound, ControlFlow, Deref, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use flifo_base::{CacheAligned, lock, try_lock};
 
 use super::TxnId;
 use super::version::{self, UndoPtr};
 use crate::error::{Error, Result};
 use crate::page::PageNo;
 use crate::page::node::LARGE_PREFIX_BYTES;
-use crate::sync::{CacheAligned, lock};
 use crate::tree::{End, Tree};
 use crate::wait::Waiter;
 
@@ -347,11 +348,7 @@ impl Segment {
 
     /// The right to purge it; `None` if somebody does.
     pub(super) fn try_purge(&self) -> Option<Purging<'_>> {
-        let alone = match self.purging.try_lock() {
-            Ok(alone) => alone,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
+        let alone = try_lock(&self.purging)?;
         Some(Purging { segment: self, more: false, _alone: alone })
     }
 

@@ -16,8 +16,9 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
+use flifo_base::{CacheAligned, cpu_count, current_cpu};
 use histogram::{AtomicHistogram, Histogram};
-use rustix::thread::{futex, sched_getcpu};
+use rustix::thread::futex;
 
 use super::limiter::Running;
 use crate::clock;
@@ -40,20 +41,16 @@ pub enum Phase {
 
 /// The middle of a cell.
 pub struct Control {
-    phase: Line<AtomicU8>,
-    arrived: Line<AtomicU32>,
+    phase: CacheAligned<AtomicU8>,
+    arrived: CacheAligned<AtomicU32>,
     gun: AtomicU32,
-    slots: Vec<Line<Slot>>,
-    /// Times from asking to being inside, one histogram a processor: a shared one would make the line of its
+    slots: Vec<CacheAligned<Slot>>,
+    /// Times from asking to being inside, one histogram a CPU: a shared one would make the line of its
     /// most usual bucket wander, one a thread would be 4096 cold ones.
     entered_ns: Vec<AtomicHistogram>,
     /// Counts who is inside, if asked to.
     pub(super) running: Option<Running>,
 }
-
-/// On cache lines of its own (two: processors fetch lines in pairs).
-#[repr(align(128))]
-struct Line<T>(T);
 
 /// A thread's counters.
 #[derive(Default)]
@@ -82,15 +79,14 @@ pub struct Reading {
 impl Control {
     /// For so many threads.
     pub fn new(threads: u32, verify: bool) -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
         let histogram =
             || AtomicHistogram::new(GROUPING_POWER, MAX_VALUE_POWER).expect("constants that fit each other");
         Control {
-            phase: Line(AtomicU8::new(Phase::Settle as u8)),
-            arrived: Line(AtomicU32::new(0)),
+            phase: CacheAligned(AtomicU8::new(Phase::Settle as u8)),
+            arrived: CacheAligned(AtomicU32::new(0)),
             gun: AtomicU32::new(0),
-            slots: (0..threads).map(|_| Line(Slot::default())).collect(),
-            entered_ns: (0..processors).map(|_| histogram()).collect(),
+            slots: (0..threads).map(|_| CacheAligned(Slot::default())).collect(),
+            entered_ns: (0..cpu_count()).map(|_| histogram()).collect(),
             running: verify.then(Running::default),
         }
     }
@@ -98,7 +94,7 @@ impl Control {
     /// Where the cell is.
     #[inline]
     pub fn phase(&self) -> Phase {
-        match self.phase.0.load(Ordering::Relaxed) {
+        match self.phase.load(Ordering::Relaxed) {
             0 => Phase::Settle,
             1 => Phase::Measure,
             _ => Phase::Over,
@@ -107,7 +103,7 @@ impl Control {
 
     /// Goes on to `phase`; a cell that is over stays over.
     pub fn go_to(&self, phase: Phase) {
-        self.phase.0.fetch_max(phase as u8, Ordering::Relaxed);
+        self.phase.fetch_max(phase as u8, Ordering::Relaxed);
     }
 
     /// Ends the cell for those who are at the start, too.
@@ -118,7 +114,7 @@ impl Control {
 
     /// Says that this thread is ready, and waits for the start.
     pub fn arrive(&self) {
-        self.arrived.0.fetch_add(1, Ordering::Release);
+        self.arrived.fetch_add(1, Ordering::Release);
         while self.gun.load(Ordering::Acquire) == 0 {
             // Every error (changed word, signal) means: look again.
             let _ = futex::wait(&self.gun, futex::Flags::PRIVATE, 0, None);
@@ -127,7 +123,7 @@ impl Control {
 
     /// How many are ready.
     pub fn arrived(&self) -> u32 {
-        self.arrived.0.load(Ordering::Acquire)
+        self.arrived.load(Ordering::Acquire)
     }
 
     /// Lets all go at once.
@@ -139,15 +135,15 @@ impl Control {
 
     /// The counters of a thread.
     pub fn slot(&self, thread: usize) -> &Slot {
-        &self.slots[thread].0
+        &self.slots[thread]
     }
 
     /// Notes a time from asking to being inside, of so many entries.
     #[inline]
     pub fn entered(&self, ns: u64, entries: u64) {
-        let processor = sched_getcpu() % self.entered_ns.len();
+        let cpu = current_cpu() % self.entered_ns.len();
         // Fails only beyond the histogram's range, which the line keeps it from.
-        let _ = self.entered_ns[processor].add(ns.min((1 << MAX_VALUE_POWER) - 1), entries);
+        let _ = self.entered_ns[cpu].add(ns.min((1 << MAX_VALUE_POWER) - 1), entries);
     }
 
     /// Reads all counters.
@@ -156,15 +152,15 @@ impl Control {
         for histogram in &self.entered_ns[1..] {
             sum = sum.wrapping_add(&histogram.load()).expect("all have one shape");
         }
-        let statements = self.slots.iter().map(|slot| slot.0.statements.load(Ordering::Relaxed)).collect();
-        let retries = self.slots.iter().map(|slot| slot.0.retries.load(Ordering::Relaxed)).sum();
+        let statements = self.slots.iter().map(|slot| slot.statements.load(Ordering::Relaxed)).collect();
+        let retries = self.slots.iter().map(|slot| slot.retries.load(Ordering::Relaxed)).sum();
         Reading { at_ns: clock::now_ns(), statements, retries, entered_ns: sum }
     }
 
     /// The longest time from asking to being inside, of those that ended inside the window and of those that
     /// wait still at `end_ns`: whoever starves is in here.
     pub fn longest_ns(&self, end_ns: u64) -> u64 {
-        let of_slot = |Line(slot): &Line<Slot>| {
+        let of_slot = |CacheAligned(slot): &CacheAligned<Slot>| {
             let asked_ns = slot.asked_ns.load(Ordering::Relaxed);
             let waits_ns = if asked_ns == 0 { 0 } else { end_ns.saturating_sub(asked_ns) };
             slot.longest_ns.load(Ordering::Relaxed).max(waits_ns)

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use flifo_base::cpu_count;
 use procfs::{CpuInfo, Current, Meminfo};
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +31,7 @@ impl Machine {
         let kernel = format!("{} {}", kernel.sysname().to_string_lossy(), kernel.release().to_string_lossy());
         Machine {
             cpu_model: known(CpuInfo::current().ok().and_then(|cpus| model_of(&cpus))),
-            cores: std::thread::available_parallelism().map_or(0, |n| n.get() as u32),
+            cores: cpu_count() as u32,
             memory_bytes: Meminfo::current().map_or(0, |memory| memory.mem_total),
             kernel,
             file_system: known(file_system(data_dir)),

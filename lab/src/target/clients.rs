@@ -2,6 +2,8 @@
 
 use std::thread;
 
+use flifo_base::cpu_count;
+
 use super::address::Address;
 use super::client::{Counts, EventLoop, Job, Opened};
 use super::connect;
@@ -22,8 +24,8 @@ const STACK_BYTES: usize = 256 << 10;
 /// processors two, so that a client's thread and the server's threads that it wakes are on one processor more
 /// often; it costs less in all.
 pub(super) fn threads_default() -> usize {
-    let processors = thread::available_parallelism().map_or(1, |n| n.get());
-    if processors == 1 { 1 } else { (processors / 2).clamp(2, THREADS_MAX) }
+    let cpus = cpu_count();
+    if cpus == 1 { 1 } else { (cpus / 2).clamp(2, THREADS_MAX) }
 }
 
 /// Descriptors that so many connections take.

@@ -6,9 +6,10 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use flifo_base::lock;
 use rand_distr::Zipf;
 
 use super::rng::Random;
@@ -91,7 +92,7 @@ impl Inserted {
 
     /// The row of that key was inserted, and its client knows it.
     pub(super) fn acknowledge(&self, key: u32) {
-        let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ahead = lock(&self.ahead);
         ahead.push(Reverse(key));
         let mut newest = self.newest.load(Ordering::Relaxed);
         while ahead.peek() == Some(&Reverse(newest + 1)) {

@@ -35,7 +35,7 @@ void acquire_as_holder(Connection &connection, MYSQL_THD thd) {
     rowlocks::holder_left_queue();
     if (!queueing::is_refusal(status)) return;
   }
-  flifo_enter_past_limit(connection.session);
+  flifo_enter_forced(connection.session);
 }
 
 // For a statement that may hold locks nobody has seen.
@@ -47,10 +47,10 @@ void acquire_first(Connection &connection, MYSQL_THD thd) {
 
 // `rest` begins with the statement, and goes on to the packet's end.
 void acquire(Connection &connection, MYSQL_THD thd, const Text &rest) {
-  if (flifo_try_enter(connection.session) != FLIFO_NO_PLACE) return;
+  if (flifo_try_enter(connection.session) != FLIFO_NO_SLOT) return;
   // The server closes the connection if `init_connect` is refused.
   if (connection.account.is_connecting) {
-    flifo_enter_past_limit(connection.session);
+    flifo_enter_forced(connection.session);
     return;
   }
   if (connection.holdings.may_hold_locks()) return acquire_as_holder(connection, thd);
@@ -69,7 +69,7 @@ void acquire_sub_statement(Connection &connection, MYSQL_THD thd) {
   // A commit ends with a forced entry and a new ticket: without this a procedure never queues.
   if (connection.statement.must_reacquire) flifo_exit(connection.session);
   connection.statement.must_reacquire = false;
-  if (flifo_try_enter(connection.session) == FLIFO_NO_PLACE) acquire_first(connection, thd);
+  if (flifo_try_enter(connection.session) == FLIFO_NO_SLOT) acquire_first(connection, thd);
 }
 
 // A statement that touches no table, as SET does, is finished by the server although it was killed, and the kill is
@@ -99,7 +99,7 @@ void begin_admitted(Connection &connection, MYSQL_THD thd, unsigned long long qu
   begin_statement(connection, query_id, false);
   acquire(connection, thd, rest);
   // The server does not report the commit of these, so the statement is one wait as a whole.
-  if (rest.commits_in_two_phases() && flifo_is_inside(connection.session) == FLIFO_OK && server::logs_changes(thd))
+  if (rest.commits_in_two_phases() && flifo_is_running(connection.session) == FLIFO_OK && server::logs_changes(thd))
     waits::begin_commit(connection);
 }
 
@@ -147,7 +147,7 @@ void reset_session(Connection &connection) {
 void on_sub_statement(Connection &connection, MYSQL_THD thd, const mysql_event_general &event) {
   connection.packet.begin_sub_statement(event);
   if (connection.statement.bypasses) return;
-  if (flifo_is_inside(connection.session) == FLIFO_OK) return acquire_sub_statement(connection, thd);
+  if (flifo_is_running(connection.session) == FLIFO_OK) return acquire_sub_statement(connection, thd);
   keep_out(connection, thd);
 }
 

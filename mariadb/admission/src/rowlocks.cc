@@ -58,7 +58,7 @@ void begin_wait(Connection &connection) {
   waiting_in_slot.fetch_add(1);
   // The time slice ends, too: otherwise the slot could be reserved for this session while the holder queues.
   if (holders_queued.load() != 0 || may_wait_without_slot())
-    state.released_slot = flifo_exit_for_good(connection.session) == FLIFO_OK;
+    state.released_slot = flifo_exit_ending_slice(connection.session) == FLIFO_OK;
   if (state.released_slot) waiting_in_slot.fetch_sub(1);
 }
 
@@ -74,7 +74,7 @@ void end_wait(Connection &connection) {
   }
   state.released_slot = false;
   // By force: it may have the lock now, and others wait for it.
-  flifo_enter_past_limit(connection.session);
+  flifo_enter_forced(connection.session);
 }
 
 bool must_admit_holder() {

@@ -81,9 +81,8 @@ void fill(flifo_config_t &config) {
   config.queue_limit = max_queue;
   config.queue_timeout_ns = queue_timeout_ms * 1000000ULL;
   config.quantum_ns = quantum_us * 1000ULL;
-  config.stall_after_ns = stall_limit_ms * 1000000ULL;
-  config.anticipate = reserve_slots != 0;
-  config.disk_bound_percent = 0;
+  config.stall_limit_ns = stall_limit_ms * 1000000ULL;
+  config.reserve_slots = reserve_slots != 0;
   on.store(config.thread_concurrency != 0, std::memory_order_relaxed);
 }
 

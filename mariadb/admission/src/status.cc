@@ -31,7 +31,7 @@ constexpr const char *WAITS[FLIFO_WAIT_KINDS] = {"wait_row_lock_us", "wait_table
 
 // Slots acquired since the plugin was loaded.
 unsigned long long admitted(const flifo_snapshot_t &now) {
-  return now.entered_at_once + now.entered_by_lifo + now.entered_from_queue + now.entered_by_force;
+  return now.admitted_at_once + now.admitted_by_barging + now.admitted_from_queue + now.admitted_by_force;
 }
 
 bool take_snapshot(flifo_snapshot_t &now) {
@@ -53,21 +53,21 @@ class Shown {
     add_text("level", level);
     add_text("note", note(now));
     add("thread_concurrency", now.thread_concurrency);
-    add("running", now.inside);
+    add("running", now.running);
     add("pending", now.pending);
     add("queued", now.queued);
     // Waiters without a slot, which the scheduler counts, and waiters with one.
     add("lock_waiters", now.lock_waiters + rowlocks::waiters());
     add("disk_waits", now.disk_waits);
-    add("running_max", now.inside_max);
+    add("running_max", now.running_max);
     add("queued_max", now.queued_max);
     add("admitted", admitted(now));
-    add("admitted_from_queue", now.entered_from_queue);
-    add("admitted_by_force", now.entered_by_force);
+    add("admitted_from_queue", now.admitted_from_queue);
+    add("admitted_by_force", now.admitted_by_force);
     // The plugin's own count: the scheduler also refuses holders of locks, which then enter by force.
     add("refused", refused.load(RELAXED));
     add("cancelled", now.cancelled);
-    add("stalls", now.stalls_broken);
+    add("stalls", now.stalls_broken + now.slots_reclaimed);
     add("bypassed", bypassed.load(RELAXED));
     add("queue_time_us", total_us(now.queued_times));
     add("queue_wait_p50_us", now.queued_times.p50_ns / 1000);

@@ -29,7 +29,7 @@ bool begin(Connection &connection, flifo_wait_kind_t kind) {
   if (state.depth++ >= State::DEPTH_MAX) return false;
   state.kinds[state.depth - 1] = static_cast<unsigned char>(kind);
   flifo_wait_begin(connection.session, kind);
-  return flifo_is_inside(connection.session) == FLIFO_OK;
+  return flifo_is_running(connection.session) == FLIFO_OK;
 }
 
 bool end(Connection &connection) {

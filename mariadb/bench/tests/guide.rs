@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::Duration;
 
+use flifo_base::cpu_count;
 use flifo_mariadb::mysql::prelude::Queryable;
 use flifo_mariadb::mysql::{Conn, Error};
 use flifo_mariadb::{Ended, Options, Plugin, PrivateServer, client};
@@ -134,10 +135,7 @@ fn its_tables_name_what_there_is() {
     let mut root = server.connect().unwrap();
 
     let on_this_machine = |default: &str| match default.strip_suffix(" per CPU") {
-        Some(each) => {
-            let cpus = std::thread::available_parallelism().unwrap().get();
-            (each.parse::<usize>().unwrap() * cpus).min(1023).to_string()
-        }
+        Some(each) => (each.parse::<usize>().unwrap() * cpu_count()).min(1023).to_string(),
         None => default.to_owned(),
     };
     let question = "SELECT LOWER(VARIABLE_NAME), NUMERIC_MIN_VALUE, DEFAULT_VALUE, NUMERIC_MAX_VALUE

@@ -3,9 +3,10 @@
 //! Numbers are given from memory; which ones may have been given is durable before they are, a batch at a time. So none
 //! is given twice, and a crash, or the end of the process, leaves out at most a batch.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, TryLockError};
 
+use flifo_base::{lock, try_lock};
 use smallvec::SmallVec;
 
 use super::{Scratch, TypedTable};
@@ -13,7 +14,6 @@ use crate::db::database::Inner;
 use crate::error::{Error, Result};
 use crate::metrics::WaitReason;
 use crate::row::{ColumnType, ValueRef};
-use crate::sync::lock;
 use crate::wait::Waiter;
 
 /// Numbers made durable at a time.
@@ -60,11 +60,8 @@ impl Numbers {
         if self.has_reserved(number) {
             return Ok(());
         }
-        let _reserving = match self.reserving.try_lock() {
-            Ok(guard) => guard,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => waiter.wait(WaitReason::Catalog, || lock(&self.reserving)),
-        };
+        let _reserving = try_lock(&self.reserving)
+            .unwrap_or_else(|| waiter.wait(WaitReason::Catalog, || lock(&self.reserving)));
         if !self.has_reserved(number) {
             let to = number.saturating_add(BATCH);
             reserve(to)?;

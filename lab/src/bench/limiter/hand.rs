@@ -1,8 +1,9 @@
 //! Semaphores that people write by hand.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 
+use flifo_base::{lock, unpoison};
 use rustix::thread::futex;
 
 use super::Limiter;
@@ -24,13 +25,11 @@ pub(in crate::bench) struct MutexCondvar(pub(in crate::bench) Arc<MutexCondvarGa
 
 impl Limiter for MutexCondvar {
     fn enter(&self) {
-        let free = self.0.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let free = self.0.freed.wait_while(free, |free| *free == 0);
-        *free.unwrap_or_else(PoisonError::into_inner) -= 1;
+        *unpoison(self.0.freed.wait_while(lock(&self.0.free), |free| *free == 0)) -= 1;
     }
 
     fn exit(&self) {
-        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *lock(&self.0.free) += 1;
         self.0.freed.notify_one();
     }
 }

@@ -15,10 +15,11 @@
 mod rows;
 mod socket;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use flifo_admission::WaitKind;
+use flifo_base::lock;
 
 use super::limiter::Limiter;
 use crate::error::Error;
@@ -134,7 +135,7 @@ impl Scene {
             Scene::Work(work_us) => burn(*work_us),
             Scene::ContendedMutex(mutex) => {
                 burn((WORK_US - MUTEX_US) / 2);
-                let guard = mutex.lock().unwrap_or_else(PoisonError::into_inner);
+                let guard = lock(mutex);
                 burn(MUTEX_US);
                 drop(guard);
                 burn((WORK_US - MUTEX_US) / 2);

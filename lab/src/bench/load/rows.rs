@@ -12,10 +12,11 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, Thread};
 
 use flifo_admission::WaitKind;
+use flifo_base::lock;
 
 use crate::bench::limiter::Limiter;
 use crate::workload::Random;
@@ -57,7 +58,7 @@ impl LockSystem {
     /// Takes the row's lock. While another has it, the thread waits in the row's queue without its place.
     pub(super) fn lock<L: Limiter>(&self, row: usize, waiter: &Waiter, limiter: &L) {
         {
-            let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut rows = lock(&self.rows);
             let row = &mut rows[row];
             if !row.is_held {
                 row.is_held = true;
@@ -79,7 +80,7 @@ impl LockSystem {
     /// Gives the lock to the first who waits for it, if there is one.
     pub(super) fn unlock(&self, row: usize) {
         let next = {
-            let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut rows = lock(&self.rows);
             let row = &mut rows[row];
             let next = row.queue.pop_front();
             row.is_held = next.is_some();

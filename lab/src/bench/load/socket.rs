@@ -6,8 +6,9 @@
 //! the cell over sends `STOP` in place of the next request, and its thread ends.
 
 use std::mem::MaybeUninit;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use flifo_base::lock;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
@@ -67,7 +68,7 @@ impl Sockets {
 
     /// Plays the clients of one event loop until `over`, and until the last has been told to stop.
     pub(in crate::bench) fn play(&self, index: usize, over: impl Fn() -> bool) -> Result<(), Error> {
-        let mut place = self.clients[index].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = lock(&self.clients[index]);
         let exchange = place.take().expect("a loop that failed is not played again");
         // After an error the sockets are closed, so that no thread waits for a request that never comes.
         exchange.play(over)?;

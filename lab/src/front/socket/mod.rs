@@ -19,6 +19,7 @@
 mod client;
 mod server;
 
+use flifo_base::cpu_count;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::Clients;
@@ -36,8 +37,7 @@ const STACK_BYTES: usize = 256 << 10;
 
 /// Event-loop threads that play the clients on this machine.
 pub(crate) fn client_threads() -> usize {
-    let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
-    (processors / 4).clamp(1, CLIENT_THREADS_MAX)
+    (cpu_count() / 4).clamp(1, CLIENT_THREADS_MAX)
 }
 
 /// Opens `connections` connections: their servers, and the threads that play their clients.

@@ -1,9 +1,10 @@
 //! The server's side: a thread per connection that waits for a request, runs it, replies.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 
 use flifo_admission::Admission;
+use flifo_base::lock;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -59,7 +60,7 @@ impl Servers {
     /// From now on new sessions are under `admission`.
     pub(in crate::front) fn admit_by(&self, admission: &Arc<Admission>) {
         if let Some(shared) = &self.shared {
-            *shared.admission.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(admission));
+            *lock(&shared.admission) = Some(Arc::clone(admission));
         }
     }
 
@@ -81,7 +82,7 @@ impl Servers {
 fn serve(shared: &Shared, socket: &OwnedFd) {
     let mut session = None;
     while let Some(NewSession) = serve_session(shared, session.as_ref(), socket) {
-        let admission = shared.admission.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let admission = lock(&shared.admission).clone();
         session = admission.map(|admission| shared.database.session(&admission));
         let ready = Header { body_bytes: 0, status: Status::Rows(0) };
         if send_all(socket, &ready.encode()).is_err() {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use flifo_base::cpu_count;
 use serde::Serialize;
 
 use super::reading::Reading;
@@ -77,7 +78,7 @@ impl Figures {
         let statements_per_s = per_s("QUESTIONS");
         let server = last.server.cpus_since(&first.server);
         let sysbench = last.sysbench.cpus_since(&first.sysbench);
-        let cpus = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
+        let cpus = cpu_count() as f64;
         Figures {
             round,
             window_s,
