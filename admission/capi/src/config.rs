@@ -1,4 +1,4 @@
-//! The settings as a plain struct, and how it may grow: a caller says how large its struct is.
+//! The settings as a plain struct that may grow: a caller passes the size of its struct.
 
 use std::time::Duration;
 
@@ -56,11 +56,10 @@ pub struct flifo_config_t {
     pub unused: u32,
     /// Maximum time in the queue; then the session is refused with `FLIFO_TIMEOUT`. 0 = no timeout. Default: 0.
     pub queue_timeout_ns: u64,
-    /// Time after which the watchdog releases the slot of a session that has kept it while others queue. 0 = never.
-    /// Default: 100 ms.
+    /// Time that a session may run while others queue; then its slot is reclaimed. 0 = no limit. Default: 100 ms.
     ///
-    /// The session goes on without a slot. When no session has entered or exited for that time, one more waiter is
-    /// admitted. For undeclared waits and long statements.
+    /// The session goes on without a slot, and its exit releases none. When no session has entered or exited for that
+    /// time, one more waiter is admitted. For undeclared waits and long statements.
     pub stall_limit_ns: u64,
     /// Time in the queue after which a session of the normal class is promoted past the first class, with every
     /// fourth slot at most. Default: 50 ms.
@@ -75,10 +74,10 @@ pub struct flifo_config_t {
 /// No struct of this interface will be larger; a greater `struct_size` was never initialised.
 const STRUCT_BYTES_MAX: usize = 4096;
 
-/// A struct of the interface that begins with its size and may be cut or grow at the end.
+/// A struct of the interface that begins with its size and may grow at its end.
 ///
 /// # Safety
-/// `repr(C)` without padding, every pattern of bits is a value, and the first field is the `usize` size.
+/// `repr(C)` without padding, every bit pattern is a value, and the first field is the `usize` size.
 pub(crate) unsafe trait Growing: Copy {
     /// The size of the struct in the first version of the interface.
     const BYTES_MIN: usize;
@@ -95,11 +94,11 @@ fn check_bytes<T: Growing>(bytes: usize) -> Result<(), Failure> {
         return Ok(());
     }
     Err(invalid(format!(
-        "struct_size {bytes} is impossible: give the sizeof of the struct, and initialise it"
+        "struct_size {bytes} is not valid: pass the sizeof of the struct, and initialise the struct"
     )))
 }
 
-/// Overwrites the part of the caller's struct that both sides know; what is beyond becomes zero.
+/// Writes the part of the caller's struct that both sides know, and zeroes the rest.
 ///
 /// # Safety
 /// `to` is null or has room for `bytes`.
@@ -117,25 +116,27 @@ pub(crate) unsafe fn write_struct<T: Growing>(value: &T, to: *mut T, bytes: usiz
     Ok(())
 }
 
-/// Reads the caller's struct over `base`, whose values stay where the caller's struct ends.
+/// Reads the caller's struct over `base`, whose values remain beyond the end of the caller's struct.
 ///
 /// # Safety
-/// `from` is null, or points to a struct as long as its first field says.
+/// `from` is null, or points to a struct of the size in its first field.
 unsafe fn read_struct<T: Growing>(from: *const T, base: T) -> Result<T, Failure> {
     if from.is_null() {
         return Err(invalid("config is null: initialise one with flifo_config_init"));
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller's promise.
     let bytes = unsafe { from.cast::<usize>().read_unaligned() };
     check_bytes::<T>(bytes)?;
     let known = bytes.min(size_of::<T>());
-    // SAFETY: the struct is so long, as its first field says.
+    // SAFETY: the struct has the size in its first field.
     let unknown_is_zero = (known..bytes).all(|at| unsafe { from.cast::<u8>().add(at).read() } == 0);
     if !unknown_is_zero {
-        return Err(invalid("the struct has settings that this library is too old to know"));
+        return Err(invalid(
+            "the struct has settings that this library does not know: install a newer libflifo",
+        ));
     }
     let mut value = base;
-    // SAFETY: both are so long, and every pattern of bits is a value.
+    // SAFETY: both have `known` bytes, and every bit pattern is a value.
     unsafe { std::ptr::from_mut(&mut value).cast::<u8>().copy_from_nonoverlapping(from.cast(), known) };
     Ok(value)
 }
@@ -182,11 +183,14 @@ impl From<&Config> for flifo_config_t {
 }
 
 impl flifo_config_t {
-    /// The settings, over `base`: what C cannot say stays as it is there.
+    /// Returns the settings, over `base`, whose values remain for settings that C does not have.
     fn over(&self, base: &Config) -> Result<Config, Failure> {
         let mask = u8::try_from(self.wait_mask).ok().and_then(WaitMask::from_bits);
         let wait_mask = mask.ok_or_else(|| {
-            invalid(format!("wait_mask {:#x} has bits beyond FLIFO_WAIT_MASK_ALL", self.wait_mask))
+            invalid(format!(
+                "wait_mask {:#x} has bits beyond FLIFO_WAIT_MASK_ALL: use a bit for each FLIFO_WAIT_*",
+                self.wait_mask
+            ))
         })?;
         let reserve_slots = switch("reserve_slots", self.reserve_slots)?;
         let watchdog = switch("watchdog", self.watchdog)?;
@@ -194,10 +198,10 @@ impl flifo_config_t {
             return Err(invalid(format!("unused must be 0, not {}", self.unused)));
         }
         if self.auto_ceiling == 0 && self.auto_floor != 0 {
-            return Err(invalid("auto_floor without auto_ceiling: set both, or none"));
+            return Err(invalid("auto_floor is set without auto_ceiling: set both, or neither"));
         }
         let auto = AutoLimit { floor: self.auto_floor, ceiling: self.auto_ceiling };
-        // The scheduler may have settings that C cannot say yet.
+        // The Rust crate may have settings that C does not have yet.
         #[allow(clippy::needless_update)]
         let config = Config {
             policy: policy_of(self.policy)?,
@@ -221,18 +225,18 @@ impl flifo_config_t {
     }
 }
 
-/// What the caller's struct says, over `base`.
+/// Reads the caller's settings over `base`.
 ///
 /// # Safety
 /// As [`read_struct`].
 pub(crate) unsafe fn read_config(from: *const flifo_config_t, base: &Config) -> Result<Config, Failure> {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller's promise.
     unsafe { read_struct(from, flifo_config_t::from(base)) }?.over(base)
 }
 
 /// Fills a struct with the default settings: policy quantum, a limit of twice the CPUs.
 ///
-/// `config`: the struct. `struct_size`: give `sizeof (flifo_config_t)`, or `sizeof *config`.
+/// `config`: the struct. `struct_size`: `sizeof (flifo_config_t)`.
 ///
 /// # Safety
 /// `config` is null or has room for `struct_size` bytes.
@@ -241,7 +245,7 @@ pub unsafe extern "C" fn flifo_config_init(
     config: *mut flifo_config_t,
     struct_size: usize,
 ) -> flifo_status_t {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller's promise.
     guard(|| unsafe { write_struct(&flifo_config_t::from(&Config::default()), config, struct_size) })
 }
 
@@ -251,7 +255,7 @@ mod tests {
     use crate::status::{FLIFO_INVALID, FLIFO_OK};
     use std::mem::MaybeUninit;
 
-    /// The struct as a library of a later version would have it.
+    /// The struct of a later version of the library.
     #[repr(C)]
     #[derive(Clone, Copy)]
     struct Later {
@@ -279,10 +283,10 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_caller_is_fine_as_long_as_it_asks_nothing_new() {
+    fn a_newer_caller_may_not_use_new_settings() {
         let mut later = Later { known: defaults(), added: 0 };
         later.known.struct_size = size_of::<Later>();
-        // SAFETY: as long as its first field says.
+        // SAFETY: the struct has the size in its first field.
         let read =
             |later: &Later| unsafe { read_config(std::ptr::from_ref(later).cast(), &Config::default()) };
         assert!(read(&later).is_ok());
@@ -294,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_caller_leaves_the_rest_as_it_is() {
+    fn an_older_caller_keeps_the_settings_it_lacks() {
         #[derive(Clone, Copy, PartialEq, Debug)]
         #[repr(C)]
         struct Grown {
@@ -307,7 +311,7 @@ mod tests {
             const BYTES_MIN: usize = 16;
         }
         let from = Grown { struct_size: 16, old: 1, new: 2 };
-        // SAFETY: at least as long as its first field says.
+        // SAFETY: the struct has at least the size in its first field.
         let read = unsafe { read_struct(&from, Grown { struct_size: 24, old: 8, new: 9 }) };
         assert_eq!(read, Ok(Grown { struct_size: 16, old: 1, new: 9 }));
         let mut to = Grown { struct_size: 0, old: 0, new: 7 };
@@ -317,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_settings_are_told() {
+    fn impossible_settings_are_refused() {
         let changed = |change: fn(&mut flifo_config_t)| {
             let mut config = defaults();
             change(&mut config);

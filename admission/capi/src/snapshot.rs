@@ -1,4 +1,4 @@
-//! Counters and times as a plain struct, and as a line of text.
+//! Counters and times as a plain struct and as a line of text.
 
 use std::ffi::c_char;
 
@@ -179,7 +179,7 @@ impl From<&Snapshot> for flifo_snapshot_t {
 ///
 /// Takes some ten microseconds, and blocks no entry and no exit.
 ///
-/// `snapshot`: the struct. `struct_size`: give `sizeof (flifo_snapshot_t)`, or `sizeof *snapshot`.
+/// `snapshot`: the struct. `struct_size`: `sizeof (flifo_snapshot_t)`.
 ///
 /// # Safety
 /// `snapshot` is null or has room for `struct_size` bytes.
@@ -191,19 +191,20 @@ pub unsafe extern "C" fn flifo_snapshot(
 ) -> flifo_status_t {
     guard(|| {
         let now = flifo_snapshot_t::from(&Scheduler::of(admission)?.admission.snapshot());
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's promise.
         unsafe { write_struct(&now, snapshot, struct_size) }
     })
 }
 
-/// Writes one line of text, `key=value` pairs for a log, that says what a scheduler did and is doing. Times are in
-/// microseconds. Keys keep their meaning; a key whose value is not known is left out.
+/// Writes one line of `key=value` pairs for a log: what a scheduler did and what it is doing.
 ///
-/// `buffer`: where it is put, always ended by NUL; may be null if `size` is 0. `size`: the bytes there; a longer
-/// text is cut. `length`: where the length of the whole text is put, without its NUL; may be null.
+/// Times are in microseconds. Keys keep their meaning; a key whose value is not known is left out.
+///
+/// `buffer`: receives the text, terminated by NUL; may be null if `size` is 0. `size`: the bytes of the buffer; a longer
+/// text is cut. `length`: receives the length of the whole text without its NUL; may be null.
 ///
 /// # Safety
-/// `buffer` has room for `size` bytes; `length` is null or good.
+/// `buffer` has room for `size` bytes; `length` is null or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn flifo_status_text(
     admission: flifo_admission_t,
@@ -213,7 +214,7 @@ pub unsafe extern "C" fn flifo_status_text(
 ) -> flifo_status_t {
     guard(|| {
         if buffer.is_null() && size != 0 {
-            return Err(invalid("buffer is null, but its size is not 0"));
+            return Err(invalid("buffer is null, but its size is not 0: pass a buffer, or 0"));
         }
         let text = Scheduler::of(admission)?.admission.snapshot().line();
         if size != 0 {
@@ -226,7 +227,7 @@ pub unsafe extern "C" fn flifo_status_text(
         }
         match length.is_null() {
             true => Ok(()),
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller's promise.
             false => unsafe { put(length, "length", text.len()) },
         }
     })
@@ -237,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_those_of_the_histogram() {
+    fn times_match_the_histogram() {
         let mut histogram = Histogram::new(5, 42).unwrap();
         assert_eq!(times(&histogram), flifo_times_t::default());
         (1..=1000u64).for_each(|us| histogram.increment(us * 1000).unwrap());
