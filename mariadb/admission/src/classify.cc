@@ -21,7 +21,6 @@ char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + '
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 bool is_letter(char c) { return lower(c) >= 'a' && lower(c) <= 'z'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 // Whether the character can be part of a name.
 bool is_name_character(char c) { return is_letter(c) || is_digit(c) || c == '_'; }
 

@@ -91,8 +91,8 @@ class Command {
  public:
   explicit Command(MYSQL_THD thd) : number(thd_sql_command(thd)) {}
   bool is_select() const { return number == 0; }
-  bool is_rollback() const { return number == 52; }
   bool is_commit() const { return number == 54; }
+  bool is_rollback() const { return number == 52; }
   bool is_execute() const { return number == 97; }
 
  private:

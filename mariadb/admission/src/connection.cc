@@ -19,7 +19,7 @@ struct Shard {
 constexpr unsigned SHARDS = 64;
 
 Shard shards[SHARDS];
-// All connections there ever were, never freed, not even when the process exits; and those that are free.
+// All connections there ever were, never freed, not even when the process exits; and a list of the free ones.
 std::mutex all_mutex;
 auto &all = *new std::deque<Connection>;
 Connection *free_list;

@@ -71,8 +71,8 @@ void Holdings::set_class(flifo_class_t to) {
 
 // Without autocommit the next transaction begins with the next statement.
 void Holdings::see_transaction(const Outcome &outcome) {
-  const bool ends = outcome.command.is_commit() || outcome.command.is_rollback();
-  set_in_transaction(outcome.scope.has_begun_transaction() || (outcome.scope.is_implicit() && !ends));
+  const bool has_ended = outcome.command.is_commit() || outcome.command.is_rollback();
+  set_in_transaction(outcome.scope.has_begun_transaction() || (outcome.scope.is_implicit() && !has_ended));
 }
 
 void Holdings::set_in_transaction(bool is_in) {

@@ -83,9 +83,7 @@ void begin_wait(Connection &connection, flifo_wait_kind_t kind) {
   if (waits::begin(connection, kind) && kind == FLIFO_WAIT_ROW_LOCK) rowlocks::begin_wait(connection);
 }
 
-void end_wait(Connection &connection) {
-  if (waits::end(connection)) rowlocks::end_wait(connection);
-}
+void end_wait(Connection &connection) { if (waits::end(connection)) rowlocks::end_wait(connection); }
 
 void begin_statement(Connection &connection, unsigned long long query_id, bool bypasses) {
   rowlocks::end_idle(connection);
@@ -178,12 +176,6 @@ void on_begin(MYSQL_THD thd, const mysql_event_general &event) {
   begin_admitted(*connection, thd, event.query_id, Text(event.general_query, event.general_query_length));
 }
 
-// A command that ended well is a client's: appliers and events run none. In a pool of threads this shows a client that was
-// there before the plugin, since a pool waits for commands without a thread.
-void see_command(Connection &connection, MYSQL_THD thd) {
-  if (!connection.account.is_client && server::is_of_main_port(thd)) connection.account.is_client = true;
-}
-
 // The own end of the statement under way. Another of the packet may follow: only the first is announced.
 void on_own_end(Connection &connection, MYSQL_THD thd, const mysql_event_general &event, const Text &text) {
   look_up_privileges(connection, thd);
@@ -207,7 +199,9 @@ void on_end(MYSQL_THD thd, const mysql_event_general &event) {
   if (connection == nullptr) return;
   const bool is_status = event.event_subclass == MYSQL_AUDIT_GENERAL_STATUS;
   if (is_command(event, "Reset connection")) reset_session(*connection);
-  if (!is_status) see_command(*connection, thd);
+  // A command that ended well is a client's: appliers and events run none. This shows clients that a pool of threads had before
+  // the plugin, since a pool waits for commands without a thread.
+  if (!is_status && !connection->account.is_client) connection->account.is_client = server::is_of_main_port(thd);
   if (!connection->statement.is_active) {
     if (!is_status) look_up_privileges(*connection, thd);
     return;

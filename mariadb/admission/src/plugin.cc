@@ -21,9 +21,8 @@
 #include <mysql/plugin_audit.h>
 #include <mysqld_error.h>
 
+#include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <system_error>
 #include <thread>
 
@@ -35,13 +34,11 @@ using namespace flifo;
 constexpr std::chrono::milliseconds WATCHED_EVERY{20};
 
 std::thread watcher;
-std::mutex watcher_mutex;
-std::condition_variable stop_requested;
-bool stopping;
+std::atomic<bool> stopping;
 
 void watch() {
-  std::unique_lock<std::mutex> lock(watcher_mutex);
-  while (!stop_requested.wait_for(lock, WATCHED_EVERY, [] { return stopping; })) {
+  while (!stopping.load(std::memory_order_relaxed)) {
+    std::this_thread::sleep_for(WATCHED_EVERY);
     rowlocks::measure();
     queueing::cancel_killed();
     status::warn_if_all_bypass();
@@ -57,15 +54,6 @@ bool start_watcher() {
     return false;
   }
   return true;
-}
-
-void stop_watcher() {
-  {
-    std::lock_guard<std::mutex> guard(watcher_mutex);
-    stopping = true;
-  }
-  stop_requested.notify_all();
-  watcher.join();
 }
 
 int refuse_to_load(const char *why) {
@@ -96,7 +84,8 @@ int init(void *) {
 int deinit(void *) {
   stages::unhook();
   server::unhook_waits();
-  stop_watcher();
+  stopping = true;
+  watcher.join();
   connections::close();
   settings::close();
   return 0;

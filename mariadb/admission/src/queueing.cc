@@ -43,9 +43,6 @@ class Shown {
     thd_proc_info(thd, before);
   }
 
-  Shown(const Shown &) = delete;
-  Shown &operator=(const Shown &) = delete;
-
  private:
   Connection &connection;
   MYSQL_THD thd;

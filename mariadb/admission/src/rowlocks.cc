@@ -12,8 +12,7 @@ namespace flifo::rowlocks {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using std::chrono::microseconds;
-using std::chrono::milliseconds;
+using std::chrono::microseconds, std::chrono::milliseconds;
 
 // A mean idle time above this counts as idle. A client on the same machine takes far less between two statements, and a row
 // that such clients pass on moves fastest while few wait for it.

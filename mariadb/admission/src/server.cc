@@ -97,13 +97,8 @@ void unhook_waits() {
   scheduler->wait_end.store(end_before, std::memory_order_release);
 }
 
-void wait_begin_before(MYSQL_THD thd, int kind) {
-  if (begin_before != nullptr) begin_before(thd, kind);
-}
-
-void wait_end_before(MYSQL_THD thd) {
-  if (end_before != nullptr) end_before(thd);
-}
+void wait_begin_before(MYSQL_THD thd, int kind) { if (begin_before != nullptr) begin_before(thd, kind); }
+void wait_end_before(MYSQL_THD thd) { if (end_before != nullptr) end_before(thd); }
 
 void saw_main_port(MYSQL_THD thd) {
   if (scheduler_at.load(std::memory_order_relaxed) != UNKNOWN) return;

@@ -53,9 +53,11 @@ struct Concurrencies {
   const char *names[AUTO + 2];
 
   Concurrencies() {
-    for (unsigned limit = 0; limit <= LIMIT_MAX; limit++) snprintf(texts[limit], sizeof *texts, "%u", limit);
+    for (unsigned value = 0; value <= AUTO; value++) {
+      snprintf(texts[value], sizeof *texts, "%u", value);
+      names[value] = texts[value];
+    }
     strcpy(texts[AUTO], "auto");
-    for (unsigned long value = 0; value <= AUTO; value++) names[value] = texts[value];
     names[AUTO + 1] = nullptr;
   }
 } concurrency_texts;

@@ -19,7 +19,6 @@ constexpr char ALL_BYPASS[] =
 constexpr unsigned long long WARN_FROM = 1000;
 
 constexpr auto RELAXED = std::memory_order_relaxed;
-
 const char *level = "";
 std::atomic<unsigned long long> bypassed{0}, refused{0};
 // The warning was written, or will not be needed. Only the watcher touches it.

@@ -2,10 +2,10 @@
 
 use flifo::statistics::Spread;
 
-use crate::variant::Kind;
 use crate::measure::Figures;
 use crate::plan::What;
 use crate::results::{Results, throughput};
+use crate::variant::Kind;
 use crate::workload::Workload;
 
 /// At least this much of the throughput of a stock server, at 16, 256 and 1024 connections.

@@ -16,7 +16,6 @@
 
 pub mod bars;
 mod beside;
-pub mod variant;
 mod dataset;
 mod error;
 pub mod measure;
@@ -28,6 +27,7 @@ pub mod run;
 mod running;
 pub mod settings;
 mod sysbench;
+pub mod variant;
 pub mod workload;
 
 pub use error::{Error, Result};

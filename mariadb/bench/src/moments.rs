@@ -13,7 +13,6 @@ use flifo::report::format;
 use flifo::statistics::Spread;
 use serde::Serialize;
 
-use crate::variant::Kind;
 use crate::dataset::dataset;
 use crate::measure::Edge;
 use crate::plan::Plan;
@@ -21,6 +20,7 @@ use crate::results::{Results, by_name};
 use crate::run::{minutes, say, start};
 use crate::running::Running;
 use crate::sysbench;
+use crate::variant::Kind;
 use crate::workload::Workload;
 use crate::{Error, Result};
 
@@ -206,8 +206,7 @@ impl Cell {
     /// Of the server, us a statement, over all turns.
     fn cpu_us(&self, at: usize) -> f64 {
         let sum = |figure: fn(&Turn) -> f64| self.turns[at].iter().map(figure).sum::<f64>();
-        1e6 * sum(|turn| turn.server_cpus * turn.window_s)
-            / sum(|turn| turn.statements_per_s * turn.window_s)
+        1e6 * sum(|turn| turn.server_cpus * turn.window_s) / sum(|turn| turn.statements_per_s * turn.window_s)
     }
 }
 

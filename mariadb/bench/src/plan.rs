@@ -9,8 +9,8 @@ use flifo::cli::Bytes;
 use flifo::command::without_repeats;
 use serde::Serialize;
 
-use crate::variant::Variant;
 use crate::settings::Settings;
+use crate::variant::Variant;
 use crate::workload::Workload;
 use crate::{Error, Result};
 

@@ -8,10 +8,10 @@ use flifo::report::format::{bytes, count};
 use flifo::statistics::Spread;
 
 use crate::bars::{Verdict, of_stock, verdicts};
-use crate::variant::Kind;
 use crate::measure::Figures;
 use crate::plan::What;
 use crate::results::{Results, throughput};
+use crate::variant::Kind;
 use crate::workload::Workload;
 
 /// The whole report.

@@ -4,10 +4,10 @@ use flifo::sampler::Machine;
 use flifo::statistics::{Spread, paired_ratio};
 use serde::Serialize;
 
-use crate::variant::{Variant, Kind};
 use crate::measure::Figures;
 use crate::plan::{Plan, What};
 use crate::settings::Settings;
+use crate::variant::{Kind, Variant};
 use crate::workload::Workload;
 
 /// Keys may be added, and are never renamed or dropped.

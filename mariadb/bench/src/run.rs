@@ -8,12 +8,12 @@ use flifo::interrupt;
 use flifo::report::format;
 use flifo_mariadb::{Options, Plugin};
 
-use crate::variant::Variant;
 use crate::dataset::{Dataset, dataset};
 use crate::plan::{Plan, What};
 use crate::results::Results;
 use crate::running::{Measured, Running};
 use crate::sysbench;
+use crate::variant::Variant;
 use crate::workload::Workload;
 use crate::{Error, Result};
 
@@ -116,12 +116,8 @@ fn measure(plan: &Plan, dataset: &Dataset, mut servers: Vec<Running>, results: &
                 }
                 for note in notes {
                     say(&note);
-                    let place = format!(
-                        "{}, {connections}, {}, round {}",
-                        workload.name(),
-                        variant.name,
-                        round + 1
-                    );
+                    let place =
+                        format!("{}, {connections}, {}, round {}", workload.name(), variant.name, round + 1);
                     results.notes.push(format!("{place}: {note}"));
                 }
                 if interrupt::is_asked() {

@@ -13,11 +13,11 @@ use flifo_mariadb::{Options, PrivateServer};
 use rustix::process::{Pid, Signal, getpriority_process, kill_process, setpriority_process};
 
 use crate::beside::Beside;
-use crate::variant::{Variant, Kind};
 use crate::dataset::Dataset;
 use crate::measure::{Edge, Figures, Reading, Usage};
 use crate::settings::Settings;
 use crate::sysbench::{Drive, Load, Target};
+use crate::variant::{Kind, Variant};
 use crate::workload::Workload;
 use crate::{Error, Result, workload};
 

@@ -87,7 +87,7 @@ fn three_variants_are_measured_and_shown() {
 
 /// The plugin comes and goes, with each variant's settings and no others.
 #[test]
-fn one_server_is_all_variants_by_turns() {
+fn one_server_is_each_variant_in_alternation() {
     let temp = tempfile::tempdir().unwrap();
     let files = tempfile::tempdir().unwrap();
     let json = files.path().join("o.json");
@@ -141,7 +141,7 @@ fn reports_and_transactions_run_beside_the_load_until_its_end() {
 }
 
 #[test]
-fn variants_have_turns_of_a_moment() {
+fn variants_alternate_in_short_slices() {
     let temp = tempfile::tempdir().unwrap();
     let files = tempfile::tempdir().unwrap();
     let json = files.path().join("o.json");

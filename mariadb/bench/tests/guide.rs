@@ -51,7 +51,7 @@ fn run(root: &mut Conn, statement: &str) -> Result<Vec<Vec<String>>, u16> {
 }
 
 #[test]
-fn what_it_says_to_type_works() {
+fn its_commands_work() {
     let server = PrivateServer::start(Options::new().plugin(Plugin::AtHand)).unwrap();
     let mut root = server.connect().unwrap();
     root.query_drop("CREATE DATABASE shop").unwrap();
@@ -130,7 +130,7 @@ fn table(head: &str) -> Vec<(&'static str, &'static str)> {
 }
 
 #[test]
-fn its_tables_name_what_there_is() {
+fn its_tables_are_complete() {
     let server = PrivateServer::start(Options::new().plugin(Plugin::Loaded)).unwrap();
     let mut root = server.connect().unwrap();
 

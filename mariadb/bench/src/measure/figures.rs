@@ -146,10 +146,7 @@ mod tests {
     #[test]
     fn the_queue_s_cycle_is_the_mean_wait() {
         let reading = |count: u64, total_us: u64| {
-            Reading::of(vec![
-                (QUEUED.into(), count.to_string()),
-                (QUEUE_TIME.into(), total_us.to_string()),
-            ])
+            Reading::of(vec![(QUEUED.into(), count.to_string()), (QUEUE_TIME.into(), total_us.to_string())])
         };
         let none = Reading::default();
         assert_eq!(queue_cycle_ms(&none, &none), None);

@@ -24,7 +24,7 @@ impl Usage {
         Usage { at: Instant::now(), cpu_ns, switches: Switches::default() }
     }
 
-    /// Reads a file per thread more, with pauses: this thread precedes all others at the edges of a window, and who is inside admission
+    /// Reads a file per thread more, with pauses: this thread precedes all others at the edges of a window, and a statement inside admission
     /// at the same time would have no CPU for 30 ms: its time slice would end, and the longest wait would be of our making.
     pub(crate) fn with_switches(pid: u32) -> Usage {
         let mut usage = Usage::of(pid);

@@ -525,7 +525,10 @@ fn wrong_values_are_refused_with_the_range(server: &PrivateServer) {
             // The server compares some types itself, and names the variable.
             let is_type = matches!(error, 1231 | 1232) && text.contains(&format!("'flifo_{name}'"));
             let may_be_type = matches!(*value, "1.5" | "NULL" | "18446744073709551615");
-            assert!((error == 1231 && text == whole) || (may_be_type && is_type), "{name} = {value}: {error} {text}");
+            assert!(
+                (error == 1231 && text == whole) || (may_be_type && is_type),
+                "{name} = {value}: {error} {text}"
+            );
         }
     }
     // A text for a number is refused by the server.

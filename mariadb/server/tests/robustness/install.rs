@@ -21,7 +21,7 @@ pub(crate) fn pool() -> Subject {
         name: "install_pool",
         options,
         tests: vec![
-            ("comes_to_those_who_are_there", comes_to_those_who_are_there),
+            ("comes_to_connections_that_are_there", comes_to_connections_that_are_there),
             ("comes_while_locks_are_held", comes_while_locks_are_held),
             ("on_while_a_function_runs", on_while_a_function_runs),
             ("on_while_a_procedure_runs", on_while_a_procedure_runs),
@@ -33,7 +33,7 @@ pub(crate) fn pool() -> Subject {
 pub(crate) fn tests() -> Vec<Test> {
     vec![
         ("comes_and_goes_at_rest", comes_and_goes_at_rest),
-        ("comes_to_those_who_are_there", comes_to_those_who_are_there),
+        ("comes_to_connections_that_are_there", comes_to_connections_that_are_there),
         ("comes_while_locks_are_held", comes_while_locks_are_held),
         ("on_while_a_function_runs", on_while_a_function_runs),
         ("on_while_a_procedure_runs", on_while_a_procedure_runs),
@@ -134,7 +134,7 @@ fn comes_and_goes_at_rest(server: &PrivateServer) {
 }
 
 /// Connections from before are admitted once a statement of theirs has ended well.
-fn comes_to_those_who_are_there(server: &PrivateServer) {
+fn comes_to_connections_that_are_there(server: &PrivateServer) {
     let mut root = admin(server);
     uninstall(&mut root);
     until_gone(server, &mut root, &mut []);

@@ -22,7 +22,7 @@ pub(crate) fn tests() -> Vec<Test> {
     ]
 }
 
-/// A killed one comes out of the queue although no place is free, and the others stay in it.
+/// A killed one comes out of the queue although no slot is free, and the others stay in it.
 fn queued_statements(server: &PrivateServer) {
     const STATEMENTS: [&str; 4] =
         ["SELECT 1", "UPDATE t SET k = k + 1 WHERE id = 1", "CALL no_such_procedure()", "BEGIN"];
@@ -148,7 +148,7 @@ fn a_thousand_at_random(server: &PrivateServer) {
     assert!(killed >= times(1000));
 }
 
-/// The server sees that they are gone when it writes to them; their places pass on.
+/// The server sees that they are gone when it writes to them; their slots go to the next.
 fn clients_vanish_from_the_queue(server: &PrivateServer) {
     let holder = Holder::of_the_only_slot(server);
     let mut clients = Vec::new();

@@ -6,9 +6,7 @@ use super::{admin, kill, reservation, slices, statements, storm};
 pub(crate) fn subject() -> Subject {
     Subject {
         name: "pool",
-        options: in_a_pool(with_plugin())
-            .set("innodb-lock-wait-timeout", 100)
-            .set("lock-wait-timeout", 100),
+        options: in_a_pool(with_plugin()).set("innodb-lock-wait-timeout", 100).set("lock-wait-timeout", 100),
         tests: [
             statements::tests(),
             kill::tests(),

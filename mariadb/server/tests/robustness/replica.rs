@@ -7,7 +7,7 @@ pub(crate) fn alone() -> Alone {
     Alone {
         name: "replica",
         tests: vec![
-            ("applies_while_the_place_is_taken", || applies(0)),
+            ("applies_while_the_slot_is_taken", || applies(0)),
             ("applies_in_parallel", || applies(4)),
         ],
     }

@@ -13,9 +13,7 @@ pub(crate) fn alone() -> Alone {
         tests: vec![
             ("by_a_signal", || ends(with_plugin(), false)),
             ("by_a_statement", || ends(with_plugin(), true)),
-            ("with_the_pool_of_threads", || {
-                ends(in_a_pool(with_plugin()), false)
-            }),
+            ("with_the_pool_of_threads", || ends(in_a_pool(with_plugin()), false)),
         ],
     }
 }

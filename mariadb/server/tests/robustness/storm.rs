@@ -31,7 +31,7 @@ fn two_thousand_come_and_go(server: &PrivateServer) {
                 scope.spawn(move || {
                     let mut random = Random::new((round * THREADS + thread) as u64);
                     let mut clients: Vec<Wire> = (0..each).map(|_| Wire::connect(server).unwrap()).collect();
-                    // All are here, and then the only place is taken.
+                    // All are here, and then the only slot is taken.
                     together.wait();
                     together.wait();
                     for client in &mut clients {

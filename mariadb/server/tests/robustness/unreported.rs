@@ -163,7 +163,8 @@ fn slots_of_long_statements_are_reclaimed(server: &PrivateServer) {
     let mut client = app(server);
     until("the reports hold no slot", || {
         assert_eq!(code(run(&mut client, "SELECT COUNT(*) FROM t")), 0);
-        server.status_number("Flifo_running").unwrap() == 0 && server.status_number("Flifo_queued").unwrap() == 0
+        server.status_number("Flifo_running").unwrap() == 0
+            && server.status_number("Flifo_queued").unwrap() == 0
     });
     let before = stalls(server);
     for _ in 0..30 {

@@ -10,7 +10,7 @@ use std::thread;
 
 use self::owners::idle_between_statements;
 use self::session::{
-    a_name_is_freed_in_a_packet, a_name_is_locked, a_name_is_locked_while_nobody_was_asked,
+    a_name_is_freed_in_a_packet, a_name_is_locked, a_name_is_locked_while_admission_is_off,
     locks_of_the_session,
 };
 use self::waiters::killed_while_waiting;
@@ -34,13 +34,13 @@ pub(crate) fn tests() -> Vec<Test> {
         ("however_the_locks_were_taken", however_the_locks_were_taken),
         ("holders_go_before_others", holders_go_before_others),
         ("refused_in_a_transaction", refused_in_a_transaction),
-        ("locked_while_nobody_was_asked", locked_while_nobody_was_asked),
+        ("locked_while_admission_is_off", locked_while_admission_is_off),
         ("locked_before_an_error", locked_before_an_error),
         ("prepared_and_left_behind", prepared_and_left_behind),
         ("a_name_is_locked", a_name_is_locked),
         ("locks_of_the_session", locks_of_the_session),
         ("a_name_is_freed_in_a_packet", a_name_is_freed_in_a_packet),
-        ("a_name_is_locked_while_nobody_was_asked", a_name_is_locked_while_nobody_was_asked),
+        ("a_name_is_locked_while_admission_is_off", a_name_is_locked_while_admission_is_off),
         ("opposite_order", opposite_order),
         ("opposite_order_under_load", opposite_order_under_load),
         ("hot_rows", hot_rows),
@@ -151,7 +151,7 @@ fn however_the_locks_were_taken(server: &PrivateServer) {
         }
         let waiter = Running::start(server, UPDATE_1);
         until(&format!("somebody waits for what {ways:?} locked"), || row_waits(server) == 1);
-        // A second, so that the place is taken whoever waits for it.
+        // A second, so that the slot is taken whichever of them waits.
         let newcomer = Running::start(server, UPDATE_1);
         // One statement, and then the end.
         let id = holder.connection_id();
@@ -238,7 +238,7 @@ fn refused_in_a_transaction(server: &PrivateServer) {
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Of a transaction that begins while admission does not look it is not known what it has locked, so it may hold all.
-fn locked_while_nobody_was_asked(server: &PrivateServer) {
+fn locked_while_admission_is_off(server: &PrivateServer) {
     type Way = fn(&PrivateServer) -> Conn;
     let begin = |mut holder: Conn| {
         run(&mut holder, "BEGIN").unwrap();
@@ -305,7 +305,7 @@ fn prepared_and_left_behind(server: &PrivateServer) {
     for end in [
         "XA COMMIT 'left'",
         "-- of a transaction manager\nxa\trollback 'left'",
-        // The second of a packet asks, too, and the first has given back what it had past the limit.
+        // The second of a packet needs a slot, too, and the first has released its own.
         "DO RELEASE_LOCK('nobody'); XA COMMIT 'left'",
     ] {
         let mut left = app(server);

@@ -3,10 +3,10 @@
 use super::*;
 
 const REFUSED: u16 = 1969;
-const ASKS: &str = "SELECT COUNT(*) FROM t";
+const NEEDS_A_SLOT: &str = "SELECT COUNT(*) FROM t";
 
-/// One has locked a name, in no transaction, and goes on. Another, who has locked a row, waits for the name, and has given
-/// his place to one who waits for the row.
+/// A session has locked a name outside of a transaction. Another, which has locked a row, waits for the name, and has released
+/// its slot to a statement that waits for the row.
 pub(super) fn a_name_is_locked(server: &PrivateServer) {
     set(server, "thread_concurrency", "1");
     admin(server)
@@ -74,7 +74,7 @@ pub(super) fn locks_of_the_session(server: &PrivateServer) {
         let holder = Holder::of_the_only_slot_on(server, holder);
         set_number(server, "queue_timeout", 1);
         if lock != "DO 1" {
-            assert_eq!(code(run(&mut locker, ASKS)), 0, "{lock}");
+            assert_eq!(code(run(&mut locker, NEEDS_A_SLOT)), 0, "{lock}");
         }
         assert_eq!(code(end(&mut locker)), 0, "the end of {lock}");
         assert_eq!(code(run(&mut locker, "SELECT COUNT(*) FROM test.t")), REFUSED, "{lock}");
@@ -109,7 +109,7 @@ pub(super) fn a_name_is_freed_in_a_packet(server: &PrivateServer) {
 }
 
 /// A name that was locked while admission did not look is as good. One that was not locked, because its statement was refused, is none.
-pub(super) fn a_name_is_locked_while_nobody_was_asked(server: &PrivateServer) {
+pub(super) fn a_name_is_locked_while_admission_is_off(server: &PrivateServer) {
     for (name, value) in [("thread_concurrency", "0"), ("bypass", "ON")] {
         set(server, name, value);
         let mut locker = app(server);
@@ -120,9 +120,9 @@ pub(super) fn a_name_is_locked_while_nobody_was_asked(server: &PrivateServer) {
         }
         let holder = Holder::of_the_only_slot(server);
         set_number(server, "queue_timeout", 1);
-        assert_eq!(code(run(&mut locker, ASKS)), 0, "{name}");
+        assert_eq!(code(run(&mut locker, NEEDS_A_SLOT)), 0, "{name}");
         assert_eq!(code(run(&mut locker, "DO RELEASE_LOCK('a')")), 0, "{name}");
-        for statement in [ASKS, "DO GET_LOCK('a', 0)", ASKS] {
+        for statement in [NEEDS_A_SLOT, "DO GET_LOCK('a', 0)", NEEDS_A_SLOT] {
             assert_eq!(code(run(&mut locker, statement)), REFUSED, "{name}: {statement}");
         }
         set_number(server, "queue_timeout", 0);

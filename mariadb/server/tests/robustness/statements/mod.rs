@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use procfs::process::Process;
 
-use self::prepared::{cursors, prepared, prepared_as_text, prepared_asks_once, prepared_in_bulk};
+use self::prepared::{cursors, prepared, prepared_as_text, prepared_in_bulk, prepared_is_admitted_once};
 pub(super) use self::procedures::touches_no_table_at_first;
 use self::procedures::{
-    procedures, procedures_are_refused_as_a_whole, procedures_go_on_after_errors,
-    procedures_out_of_tickets, procedures_within_packets, triggers_functions_events,
+    procedures, procedures_are_refused_as_a_whole, procedures_go_on_after_errors, procedures_out_of_tickets,
+    procedures_within_packets, triggers_functions_events,
 };
 use self::waits::{
     load_data_local, load_data_with_caught_errors, locks_of_tables_and_names, sleepers_give_way, slow_reader,
@@ -35,7 +35,7 @@ pub(crate) fn subject() -> Subject {
 
 pub(crate) fn tests() -> Vec<Test> {
     vec![
-        ("every_way_to_run_one_asks", every_way_to_run_one_asks),
+        ("every_way_to_run_a_statement_queues", every_way_to_run_a_statement_queues),
         ("errors", errors),
         ("long_texts", long_texts),
         ("long_texts_with_many_parts", long_texts_with_many_parts),
@@ -48,7 +48,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ("triggers_functions_events", triggers_functions_events),
         ("prepared", prepared),
         ("prepared_as_text", prepared_as_text),
-        ("prepared_asks_once", prepared_asks_once),
+        ("prepared_is_admitted_once", prepared_is_admitted_once),
         ("prepared_in_bulk", prepared_in_bulk),
         ("cursors", cursors),
         ("load_data_local", load_data_local),
@@ -104,7 +104,7 @@ fn failed(code: u16) -> Reply {
 }
 
 /// Each of these queues while the only slot is taken, and runs when it is free.
-fn every_way_to_run_one_asks(server: &PrivateServer) {
+fn every_way_to_run_a_statement_queues(server: &PrivateServer) {
     type Way = fn(&PrivateServer) -> Wire;
     let ways: [(&str, Way); 6] = [
         ("a query", |server| {
@@ -232,7 +232,7 @@ fn long_texts(server: &PrivateServer) {
     }
 }
 
-/// And it is looked at once: not for each statement of its packet that finds no place, nor for each error that is caught within.
+/// And it is scanned once: not for each statement of its packet that finds no slot, nor for each error that is caught within.
 fn long_texts_with_many_parts(server: &PrivateServer) {
     const PARTS: usize = 400;
     let names = "get_lock#".repeat(200_000);

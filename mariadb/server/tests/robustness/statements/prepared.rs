@@ -96,7 +96,7 @@ pub(super) fn prepared_as_text(server: &PrivateServer) {
 }
 
 /// An EXECUTE and what it executes are one statement, however long their texts are.
-pub(super) fn prepared_asks_once(server: &PrivateServer) {
+pub(super) fn prepared_is_admitted_once(server: &PrivateServer) {
     one_slot(server);
     admin(server).query_drop("CREATE OR REPLACE PROCEDURE test.two() BEGIN DO 1; DO 2; END").unwrap();
     let mut client = Wire::connect(server).unwrap();

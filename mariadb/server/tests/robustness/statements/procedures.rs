@@ -65,8 +65,9 @@ pub(super) fn procedures_out_of_tickets(server: &PrivateServer) {
         set(server, "policy", policy);
         let from_queue = || server.status_number("Flifo_admitted_from_queue").unwrap();
         let before = from_queue();
-        let calls: Vec<Running> =
-            (0..8).map(|at| Running::start(server, &format!("CALL long_hundred({})", 100 + at % 4))).collect();
+        let calls: Vec<Running> = (0..8)
+            .map(|at| Running::start(server, &format!("CALL long_hundred({})", 100 + at % 4)))
+            .collect();
         for call in calls {
             call.end().unwrap();
         }

@@ -23,7 +23,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Nobody is inside or queues.
+/// Waits until no statement runs or queues.
 #[track_caller]
 pub(crate) fn empty(server: &PrivateServer) {
     let deadline = Instant::now() + BOUND;
@@ -41,7 +41,7 @@ pub(crate) fn empty(server: &PrivateServer) {
     }
 }
 
-/// After each test: nobody holds a place, an ordinary user is admitted, and the log is in order.
+/// After each test: no slot is in use, an ordinary user is admitted, and the log is in order.
 #[track_caller]
 pub(crate) fn check(server: &PrivateServer) {
     super::defaults(server);
@@ -50,7 +50,7 @@ pub(crate) fn check(server: &PrivateServer) {
     let before = admitted(server);
     let rows: u64 = app(server).query_first("SELECT COUNT(*) FROM t").unwrap().unwrap();
     assert!(rows > 0, "the table is empty");
-    assert!(admitted(server) > before, "a statement was run that nobody admitted");
+    assert!(admitted(server) > before, "a statement ran without admission");
     empty(server);
     let log = server.error_log();
     let wrong = wrong_lines(&log);
@@ -101,7 +101,7 @@ pub(crate) fn describe_log(log: &str) -> String {
     format!("wrong lines in the server's log:\n{wrong}\nits end:\n{end}")
 }
 
-/// What happens in the server, for whoever looks at a failure.
+/// What happens in the server, for the report of a failure.
 pub(crate) fn describe_current() -> String {
     let options = CURRENT.lock().unwrap().clone();
     options.map(|options| describe(&options)).unwrap_or_default()
