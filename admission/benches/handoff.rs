@@ -1,15 +1,15 @@
-//! What a hand-off costs: a limit of one and two threads that leave and ask again, so that each entry is the
-//! other's gift. `cargo bench -p flifo-admission --bench handoff`.
+//! The cost of a hand-off: a limit of one, and two threads that exit and enter again, so that each entry is a hand-off from
+//! the other thread. `cargo bench -p flifo-admission --bench handoff`.
 //!
-//! | | |
+//! | variant | what |
 //! |---|---|
-//! | `futex` | the least that Linux can do: a word per thread, a sleep on one's own, a wake-up for the other's if it sleeps |
-//! | `fifo` | the scheduler, strictly in order: the same, and a count and a queue |
+//! | `futex` | the minimum on Linux: a word for each thread; a thread sleeps on its own word and wakes the other thread if that sleeps |
+//! | `fifo` | the scheduler in strict order: the same, and a count and a queue |
 //!
-//! On one processor (`same`: the woken thread takes the waker's) and between two (`across`: an idle one has to
-//! be woken). An iteration is a round trip, two hand-offs. Criterion's figures come one after the other; the
-//! ratios at the end come from blocks by turns (A B B A), so that what slows the machine slows both: a round
-//! trip, and each direction by itself, from before the leaving to after the entering.
+//! On one CPU (`same`: the woken thread runs on the waker's CPU) and between two (`across`: an idle CPU has to be woken). An
+//! iteration is a round trip: two hand-offs. Criterion measures the variants one after the other. The ratios at the end come
+//! from interleaved blocks (A B B A), so that anything that slows the machine slows both variants: a round trip, and each
+//! direction by itself, from before the exit to after the entry.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
@@ -19,21 +19,21 @@ use criterion::{BenchmarkId, Criterion};
 use flifo_admission::{Admission, Config, Policy, Session};
 use rustix::thread::{CpuSet, futex, sched_getaffinity, sched_setaffinity};
 
-/// Two threads' way to hand the right to run to each other. Side 0 begins with it.
+/// How two threads hand the right to run to each other. Side 0 has it first.
 trait Baton: Send {
-    /// Waits for it.
+    /// Waits for the right to run.
     fn take(&self);
-    /// Gives it to the other.
+    /// Hands the right to run to the other thread.
     fn give(&self);
-    /// Hand-offs so far, of both sides; `None` if every giving is one.
-    fn handed(&self) -> Option<u64>;
+    /// Hand-offs of both sides up to now; `None` if each `give` is one.
+    fn handed_off(&self) -> Option<u64>;
 }
 
 const EMPTY: u32 = 0;
 const SLEEPS: u32 = 1;
 const GIVEN: u32 = 2;
 
-/// A side's own word, and the other's. Given with release, taken with acquire.
+/// The word of this side, and of the other one. Written with release, read with acquire.
 struct Futex<'a> {
     own: &'a AtomicU32,
     other: &'a AtomicU32,
@@ -54,7 +54,7 @@ impl Baton for Futex<'_> {
         }
     }
 
-    fn handed(&self) -> Option<u64> {
+    fn handed_off(&self) -> Option<u64> {
         None
     }
 }
@@ -63,28 +63,28 @@ struct Fifo(Session);
 
 impl Baton for Fifo {
     fn take(&self) {
-        self.0.enter().expect("no deadline, no bound on the queue, and nobody cancels");
+        self.0.enter().expect("no deadline, no queue limit, and nobody cancels");
     }
 
     fn give(&self) {
         self.0.exit();
     }
 
-    fn handed(&self) -> Option<u64> {
+    fn handed_off(&self) -> Option<u64> {
         Some(self.0.admission().snapshot().handed_off)
     }
 }
 
-/// What a block of round trips took.
+/// The times of a block of round trips.
 #[derive(Clone, Copy)]
 struct Block {
     /// A round trip: two hand-offs.
     trip_ns: f64,
-    /// From side 0 to side 1, and back.
+    /// A hand-off from side 0 to side 1, and one back.
     ways_ns: [f64; 2],
 }
 
-/// When a side let go, for the other to look at; 0 if it was looked at.
+/// When a side handed off, for the other side to read; 0 if that has read it.
 #[derive(Default)]
 struct LetGo(AtomicU64);
 
@@ -93,12 +93,12 @@ impl LetGo {
         self.0.store(epoch.elapsed().as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Whether the other has not got it: it had not begun to wait, and is still about to.
-    fn missed(&self) -> bool {
+    /// Whether the other side has not read it yet: it is about to wait.
+    fn is_unread(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    /// Time since then, and 1; twice 0 if this entry was nobody's gift.
+    /// Time since then, ns, and 1; both 0 if this entry was no hand-off.
     fn since(&self, epoch: Instant) -> (u64, u64) {
         match self.0.swap(0, Ordering::Relaxed) {
             0 => (0, 0),
@@ -107,8 +107,8 @@ impl LetGo {
     }
 }
 
-/// That a side is about to ask: the other leaves only then, or it would find nobody to hand to and come back
-/// at once, again and again until its time on the processor is over.
+/// Whether a side is about to wait. The other side exits only then: otherwise it would find nobody to hand off to, and come back
+/// at once, again and again until its time on the CPU is over.
 #[derive(Default)]
 struct Asks(AtomicBool);
 
@@ -117,16 +117,16 @@ impl Asks {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Waits for that, unless it is so still.
+    /// Waits until the side is about to wait, unless it has not read the last hand-off yet.
     fn wait(&self, let_go: &LetGo) {
-        while !let_go.missed() && !self.0.swap(false, Ordering::Acquire) {
+        while !let_go.is_unread() && !self.0.swap(false, Ordering::Acquire) {
             thread::yield_now();
         }
     }
 }
 
-/// So many round trips between two threads on these processors.
-fn run<B: Baton>(sides: [B; 2], processors: [usize; 2], trips: u64) -> Block {
+/// Runs `trips` round trips between two threads on these CPUs.
+fn run<B: Baton>(sides: [B; 2], cpus: [usize; 2], trips: u64) -> Block {
     let [first, second] = sides;
     let (is_over, epoch) = (AtomicBool::new(false), Instant::now());
     let let_go: [LetGo; 2] = Default::default();
@@ -135,7 +135,7 @@ fn run<B: Baton>(sides: [B; 2], processors: [usize; 2], trips: u64) -> Block {
     thread::scope(|scope| {
         let (is_over, let_go, asks) = (&is_over, &let_go, &asks);
         let other = scope.spawn(move || {
-            pin(processors[1]);
+            pin(cpus[1]);
             let mut way = (0, 0);
             loop {
                 asks[1].now();
@@ -151,7 +151,7 @@ fn run<B: Baton>(sides: [B; 2], processors: [usize; 2], trips: u64) -> Block {
                 second.give();
             }
         });
-        pin(processors[0]);
+        pin(cpus[0]);
         let mut way = (0, 0);
         let trip = |way: &mut (u64, u64)| {
             asks[1].wait(&let_go[0]);
@@ -162,13 +162,13 @@ fn run<B: Baton>(sides: [B; 2], processors: [usize; 2], trips: u64) -> Block {
             let (ns, count) = let_go[1].since(epoch);
             *way = (way.0 + ns, way.1 + count);
         };
-        // The other side has to come first.
+        // The first trips wait for the other side to start.
         (0..100).for_each(|_| trip(&mut (0, 0)));
-        let (begun, handed) = (Instant::now(), first.handed());
+        let (begun, handed) = (Instant::now(), first.handed_off());
         (0..trips).for_each(|_| trip(&mut way));
         let elapsed_ns = begun.elapsed().as_nanos() as f64;
-        // Between being about to ask and asking lie some nanoseconds: what falls there is no hand-off.
-        let handed = first.handed().zip(handed).map_or(2 * trips, |(after, before)| after - before);
+        // Some nanoseconds lie between being about to wait and waiting: an exit in between is no hand-off.
+        let handed = first.handed_off().zip(handed).map_or(2 * trips, |(after, before)| after - before);
         asks[1].wait(&let_go[0]);
         is_over.store(true, Ordering::Relaxed);
         first.give();
@@ -177,44 +177,44 @@ fn run<B: Baton>(sides: [B; 2], processors: [usize; 2], trips: u64) -> Block {
     })
 }
 
-fn futex_trips(processors: [usize; 2], trips: u64) -> Block {
+fn futex_trips(cpus: [usize; 2], trips: u64) -> Block {
     let words = [AtomicU32::new(EMPTY), AtomicU32::new(EMPTY)];
     let side = |own: usize| Futex { own: &words[own], other: &words[1 - own] };
-    run([side(0), side(1)], processors, trips)
+    run([side(0), side(1)], cpus, trips)
 }
 
-fn fifo_trips(processors: [usize; 2], trips: u64) -> Block {
+fn fifo_trips(cpus: [usize; 2], trips: u64) -> Block {
     let config = Config { policy: Policy::Fifo, thread_concurrency: 1, ..Config::default() };
     let admission = Admission::new(config).expect("a valid configuration");
     let first = Fifo(admission.session());
     first.take();
-    run([first, Fifo(admission.session())], processors, trips)
+    run([first, Fifo(admission.session())], cpus, trips)
 }
 
-/// Pins the calling thread; where that is not allowed, the figures are of wherever it runs.
-fn pin(processor: usize) {
+/// Pins the calling thread. Where that is not allowed, the thread runs on any CPU.
+fn pin(cpu: usize) {
     let mut set = CpuSet::new();
-    set.set(processor);
+    set.set(cpu);
     let _ = sched_setaffinity(None, &set);
 }
 
-/// The processors this process may use.
-fn processors() -> Vec<usize> {
+/// The CPUs that this process may use.
+fn cpus() -> Vec<usize> {
     let allowed = sched_getaffinity(None).unwrap_or_default();
-    (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor)).collect()
+    (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect()
 }
 
 type Trips = fn([usize; 2], u64) -> Block;
-const KINDS: [(&str, Trips); 2] = [("futex", futex_trips), ("fifo", fifo_trips)];
+const VARIANTS: [(&str, Trips); 2] = [("futex", futex_trips), ("fifo", fifo_trips)];
 
-fn criterion(places: &[(&str, [usize; 2])]) {
+fn criterion(pairs: &[(&str, [usize; 2])]) {
     let mut criterion = Criterion::default().configure_from_args();
     let mut group = criterion.benchmark_group("handoff");
     group.sample_size(20).measurement_time(Duration::from_secs(2));
-    for &(place, processors) in places {
-        for (kind, trips) in KINDS {
-            group.bench_function(BenchmarkId::new(kind, place), |b| {
-                b.iter_custom(|n| Duration::from_nanos((trips(processors, n).trip_ns * n as f64) as u64));
+    for &(where_run, cpus) in pairs {
+        for (variant, trips) in VARIANTS {
+            group.bench_function(BenchmarkId::new(variant, where_run), |b| {
+                b.iter_custom(|n| Duration::from_nanos((trips(cpus, n).trip_ns * n as f64) as u64));
             });
         }
     }
@@ -222,32 +222,32 @@ fn criterion(places: &[(&str, [usize; 2])]) {
     criterion.final_summary();
 }
 
-/// Blocks by turns, A B B A, and the ratios of neighbours.
-fn ratios(places: &[(&str, [usize; 2])]) {
+/// Runs interleaved blocks, A B B A, and prints the ratios of neighbours.
+fn ratios(pairs: &[(&str, [usize; 2])]) {
     const PAIRS: usize = 20;
     const TRIPS: u64 = 500;
     println!(
-        "\nfifo / futex, {PAIRS} pairs of {TRIPS} round trips by turns: median (middle half), medians in ns"
+        "\nfifo / futex, {PAIRS} pairs of {TRIPS} round trips, interleaved: median (middle half), medians in ns"
     );
-    for &(place, processors) in places {
+    for &(where_run, cpus) in pairs {
         let pair = |number: usize| {
             if number.is_multiple_of(2) {
-                (futex_trips(processors, TRIPS), fifo_trips(processors, TRIPS))
+                (futex_trips(cpus, TRIPS), fifo_trips(cpus, TRIPS))
             } else {
-                let fifo = fifo_trips(processors, TRIPS);
-                (futex_trips(processors, TRIPS), fifo)
+                let fifo = fifo_trips(cpus, TRIPS);
+                (futex_trips(cpus, TRIPS), fifo)
             }
         };
-        let pairs: Vec<(Block, Block)> = (0..PAIRS).map(pair).collect();
+        let blocks: Vec<(Block, Block)> = (0..PAIRS).map(pair).collect();
         type Figure = fn(&Block) -> f64;
         let figures: [(&str, Figure); 3] =
             [("round trip", |b| b.trip_ns), ("there", |b| b.ways_ns[0]), ("back", |b| b.ways_ns[1])];
         for (name, figure) in figures {
-            let ratio = quartiles(pairs.iter().map(|(futex, fifo)| figure(fifo) / figure(futex)).collect());
-            let [_, futex_ns, _] = quartiles(pairs.iter().map(|(futex, _)| figure(futex)).collect());
-            let [_, fifo_ns, _] = quartiles(pairs.iter().map(|(_, fifo)| figure(fifo)).collect());
+            let ratio = quartiles(blocks.iter().map(|(futex, fifo)| figure(fifo) / figure(futex)).collect());
+            let [_, futex_ns, _] = quartiles(blocks.iter().map(|(futex, _)| figure(futex)).collect());
+            let [_, fifo_ns, _] = quartiles(blocks.iter().map(|(_, fifo)| figure(fifo)).collect());
             println!(
-                "  {place:<7} {name:<11} {:.2} ({:.2} to {:.2})   fifo {fifo_ns:.0}, futex {futex_ns:.0}",
+                "  {where_run:<7} {name:<11} {:.2} ({:.2} to {:.2})   fifo {fifo_ns:.0}, futex {futex_ns:.0}",
                 ratio[1], ratio[0], ratio[2]
             );
         }
@@ -260,15 +260,15 @@ fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
 }
 
 fn main() {
-    let processors = processors();
-    let first = processors.first().copied().unwrap_or(0);
-    let mut places = vec![("same", [first, first])];
-    if let Some(&second) = processors.get(1) {
-        places.push(("across", [first, second]));
+    let cpus = cpus();
+    let first = cpus.first().copied().unwrap_or(0);
+    let mut pairs = vec![("same", [first, first])];
+    if let Some(&second) = cpus.get(1) {
+        pairs.push(("across", [first, second]));
     }
-    criterion(&places);
+    criterion(&pairs);
     // `cargo test --benches` runs the above once; the ratios take some seconds.
     if std::env::args().any(|argument| argument == "--bench") {
-        ratios(&places);
+        ratios(&pairs);
     }
 }

@@ -1,4 +1,4 @@
-//! What admission costs a thread that need not wait, alone and while another processor's thread enters and leaves, too:
+//! The cost of admission for a thread that need not wait: alone, and while a thread on another CPU enters and exits, too.
 //! `cargo bench -p flifo-admission`.
 
 use std::hint::black_box;
@@ -8,7 +8,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use flifo_admission::{Admission, Config, Policy};
 
 fn uncontended(c: &mut Criterion) {
-    // What entering and leaving cannot do without, to hold the figures below against in the same minutes.
+    // The minimum for an entry and an exit, measured with the figures below for comparison.
     let word = AtomicU64::new(0);
     let swap = |change: u64| {
         let old = word.load(Ordering::Relaxed);
@@ -36,7 +36,7 @@ fn uncontended(c: &mut Criterion) {
     }
 }
 
-/// Both enter and leave without a pause, each for itself: places are enough.
+/// Both threads enter and exit without a pause; there are slots for both.
 fn beside_another(c: &mut Criterion) {
     let word = AtomicU64::new(0);
     let add_and_take_away = || {
@@ -68,7 +68,7 @@ fn beside_another(c: &mut Criterion) {
     }
 }
 
-/// Does `measure` while another thread repeats `other`.
+/// Runs `measure` while another thread repeats `other`.
 fn while_another(mut other: impl FnMut() + Send, measure: impl FnOnce()) {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -1,31 +1,29 @@
-//! Many threads and tasks use one scheduler for a long time while everything about it changes: policies,
-//! limits, timeouts, kills, waits of all kinds, classes, tenants, sessions that come and go, entries that
-//! are dropped and leaked, wakers that panic. `make soak`, or `SOAK_SECONDS=20 make soak`.
+//! Many threads and tasks use one scheduler for a long time while everything about it changes: policies, limits, timeouts, kills, waits
+//! of all kinds, classes, sessions that come and go, entries that are dropped and leaked, wakers that panic. `make soak`, or
+//! `SOAK_SECONDS=20 make soak`.
 //!
-//! It fails, and says why, if at the end anybody hangs, or T, P or Q is not 0, or anybody waited past a bound.
+//! It fails, and prints why, if at the end a client hangs, or T, P or Q is not 0, or a wait was longer than its bound.
 //!
 //! # The bounds
 //!
-//! Only policies that serve in order promise one: `fifo`, `flifo`, and `quantum` with a quantum of one
-//! statement, each without congestion and with `promote_after` at next to nothing. A wait counts if such a
-//! policy was in force from its begin to its end.
+//! Only policies that serve in order have one: `fifo`, `flifo`, and `quantum` with a quantum of one statement, each without congestion and
+//! with `promote_after` near 0. A wait counts if one policy of these was in force from its begin to its end.
 //!
-//! - Before a session are at most all **N** others, each once: who leaves comes back behind it. Of the first
-//!   class, at most every fourth place goes to others: **2 N** places go before it.
-//! - Others get at least every fourth place. Of these, a tenant of weight w out of a sum S gets at least one
-//!   in **S / w**, rounded up, and one more for each other tenant: **4 N (S / w + tenants)** places.
-//! - So many sessions are served from the queue at most while one waits, and N more that were granted a place
-//!   before it came, and run later. This is counted, for one wait in 64.
+//! - Before a session are at most all **N** others, each once: a session that leaves comes back behind it. While a session of the first
+//!   class waits, at most every fourth slot goes to others: **2 N** slots go before it.
+//! - Others get at least every fourth slot: **4 N** slots go before one of these.
+//! - At most that many sessions are served from the queue during a wait, and N more that were granted a slot before the wait began, and
+//!   run later. They are counted, for one wait in 64.
 //!
-//! The bound on time follows, and is far looser, since every place is taken for the longest:
+//! The bound on time follows, and is far looser, since it assumes that every slot is held for the longest time:
 //!
-//! - **D**: the longest time, measured, from having a place to asking again or leaving for good, waits in
-//!   between included. **W**: the longest time, measured, from being handed a place to running.
-//! - While somebody waits, a place is handed to the queue every **H = 2 (D + W)** at the latest. For if not:
-//!   whoever is inside, woken, or comes back from a wait leaves within D + W; newcomers get in only while
-//!   others are pending, so for W at most, and are gone D later. The last of them to leave finds T <= L and
-//!   Q > 0, and hands on.
-//! - So nobody waits longer than (places + N + 1) H.
+//! - **D**: the longest time, measured, from getting a slot to entering again or exiting, waits in between included. **W**: the longest
+//!   time, measured, from being handed a slot to running.
+//! - While a session waits, a slot is handed to the queue every **H = 2 (D + W)** at the latest. Otherwise every session that runs, was
+//!   woken, or comes back from a wait leaves within D + W; newcomers enter only while others are pending, so for W at most, and have
+//!   left D later. The last of them finds T <= L and Q > 0 at its exit, and hands off. A slot that the stall rule reclaims is handed off
+//!   sooner.
+//! - So no wait is longer than (slots + N + 1) H.
 
 use std::future::Future;
 use std::panic::resume_unwind;
@@ -35,37 +33,34 @@ use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 use std::{env, process, thread};
 
-use flifo_admission::{
-    Admission, Canceller, Class, Config, Policy, Refused, Session, Snapshot, Tenant, WaitKind,
-};
+use flifo_admission::{Admission, Canceller, Class, Config, Policy, Refused, Session, Snapshot, WaitKind};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
 
 const THREADS: usize = 32;
 const TASKS: usize = 64;
 const CLIENTS: usize = THREADS + TASKS;
-const WEIGHTS: [f64; 3] = [1.0, 2.5, 0.3];
-/// One wait in so many has those counted who are served meanwhile.
+/// During one wait in 64 the sessions served are counted.
 const COUNT_EVERY: u64 = 64;
-/// So long after the end everybody must be through.
+/// At the end all clients have that long to finish.
 const GRACE: Duration = Duration::from_secs(60);
 
 struct Soak {
     admission: Arc<Admission>,
-    tenants: [Tenant; 3],
     cancellers: Vec<Mutex<Option<Canceller>>>,
     ends: AtomicBool,
-    through: AtomicUsize,
-    /// Statements, by client; for the progress line, and to name those who hang.
+    /// Clients that have finished.
+    finished: AtomicUsize,
+    /// Statements, by client.
     done: Vec<AtomicU64>,
-    /// Odd while a policy that serves in order is in force; a new number with every change.
+    /// Odd while a policy that serves in order is in force; each change makes it a new number.
     epoch: AtomicU64,
     /// D, ns.
     longest_hold_ns: AtomicU64,
-    /// The longest wait that counts, ns: of the first class, and of each tenant.
-    longest_wait_ns: [AtomicU64; 4],
-    /// The most that were served from the queue during a wait; by the same kinds.
-    most_served: [AtomicU64; 4],
+    /// The longest wait that counts, ns: of the first class, and of others.
+    longest_wait_ns: [AtomicU64; 2],
+    /// The most sessions served from the queue during such a wait, by class as above.
+    most_served: [AtomicU64; 2],
     waits_that_count: AtomicU64,
 }
 
@@ -80,12 +75,12 @@ impl Random {
         self.below(n) == 0
     }
 
-    fn of<T: Copy>(&mut self, those: &[T]) -> T {
-        those[self.below(those.len() as u64) as usize]
+    fn of<T: Copy>(&mut self, values: &[T]) -> T {
+        values[self.below(values.len() as u64) as usize]
     }
 }
 
-/// A waker that panics, as a broken executor's may.
+/// A waker that panics, as that of a broken executor may.
 struct Broken;
 
 impl Wake for Broken {
@@ -95,28 +90,27 @@ impl Wake for Broken {
 }
 
 impl Soak {
-    /// Sessions served from the queue so far.
+    /// Sessions served from the queue up to now.
     fn served(&self) -> u64 {
         self.admission.snapshot().admitted_from_queue
     }
 }
 
-/// When a client asked for a place.
-struct Asked {
-    /// How many had been served, if those served meanwhile are counted.
+/// When a client began to enter.
+struct Begun {
+    /// Sessions served up to then, if they are counted during this wait.
     served: Option<u64>,
     epoch: u64,
     since: Instant,
 }
 
-/// One client and its present session.
+/// A client and its present session.
 struct Client<'a> {
     soak: &'a Soak,
     number: usize,
     session: Session,
     random: Random,
-    tenant: usize,
-    /// Since when it has held a place.
+    /// Since when it has held a slot.
     holds_since: Instant,
 }
 
@@ -124,7 +118,7 @@ impl<'a> Client<'a> {
     fn new(soak: &'a Soak, number: usize) -> Self {
         let random = Random(SplitMix64::seed_from_u64(number as u64));
         let session = soak.admission.session();
-        let client = Client { soak, number, session, random, tenant: 0, holds_since: Instant::now() };
+        let client = Client { soak, number, session, random, holds_since: Instant::now() };
         client.announce();
         client
     }
@@ -144,53 +138,51 @@ impl<'a> Client<'a> {
             self.session = self.soak.admission.session();
             self.announce();
         }
-        self.tenant = self.random.below(3) as usize;
-        self.session.set_tenant(self.soak.tenants[self.tenant]);
         self.session.set_class(if self.random.one_in(4) { Class::First } else { Class::Normal });
     }
 
-    /// It is about to ask.
-    fn asks(&mut self) -> Asked {
-        Asked {
+    /// It is about to enter.
+    fn begin(&mut self) -> Begun {
+        Begun {
             served: self.random.one_in(COUNT_EVERY).then(|| self.soak.served()),
             epoch: self.soak.epoch.load(Relaxed),
             since: Instant::now(),
         }
     }
 
-    /// It has asked, and has been let in or refused.
-    fn asked(&mut self, asked: &Asked, outcome: Result<(), Refused>) -> Result<(), Refused> {
-        let (soak, ns) = (self.soak, asked.since.elapsed().as_nanos() as u64);
-        let served = asked.served.map_or(0, |before| soak.served() - before);
-        if asked.epoch % 2 == 1 && asked.epoch == soak.epoch.load(Relaxed) {
-            let kind = if self.session.class() == Class::First { 0 } else { 1 + self.tenant };
-            soak.longest_wait_ns[kind].fetch_max(ns, Relaxed);
-            soak.most_served[kind].fetch_max(served, Relaxed);
+    /// It has entered or was refused.
+    fn entered(&mut self, begun: &Begun, outcome: Result<(), Refused>) -> Result<(), Refused> {
+        let (soak, ns) = (self.soak, begun.since.elapsed().as_nanos() as u64);
+        let served = begun.served.map_or(0, |before| soak.served() - before);
+        if begun.epoch % 2 == 1 && begun.epoch == soak.epoch.load(Relaxed) {
+            let class = usize::from(self.session.class() != Class::First);
+            soak.longest_wait_ns[class].fetch_max(ns, Relaxed);
+            soak.most_served[class].fetch_max(served, Relaxed);
             soak.waits_that_count.fetch_add(1, Relaxed);
         }
         self.holds_since = Instant::now();
         outcome
     }
 
-    /// It asks again or leaves.
-    fn let_go(&self) {
+    /// It enters again or exits.
+    fn end_hold(&self) {
         let ns = self.holds_since.elapsed().as_nanos() as u64;
         self.soak.longest_hold_ns.fetch_max(ns, Relaxed);
     }
 
     fn enter(&mut self) -> Result<(), Refused> {
-        let asks = self.asks();
+        let begun = self.begin();
         let entered = match self.random.below(12) {
-            0 => self.session.enter_until(asks.since + Duration::from_micros(self.random.below(2000))),
+            0 => self.session.enter_until(begun.since + Duration::from_micros(self.random.below(2000))),
             1 if self.session.try_enter() => Ok(()),
             _ => self.session.enter(),
         };
-        self.asked(&asks, entered)
+        self.entered(&begun, entered)
     }
 
     async fn enter_async(&mut self) -> Result<(), Refused> {
         if self.random.one_in(20) {
-            // A first try that is dropped or leaked, maybe with a waker that panics.
+            // A first attempt that is dropped or leaked, maybe with a waker that panics.
             let waker =
                 if self.random.one_in(4) { Waker::from(Arc::new(Broken)) } else { Waker::noop().clone() };
             let mut entry = Box::pin(self.session.enter_async());
@@ -201,17 +193,17 @@ impl<'a> Client<'a> {
                 drop(entry);
             }
         }
-        let asks = self.asks();
+        let begun = self.begin();
         let entered = if self.random.one_in(20) {
-            let patience = Duration::from_micros(self.random.below(3000));
-            match tokio::time::timeout(patience, self.session.enter_async()).await {
+            let limit = Duration::from_micros(self.random.below(3000));
+            match tokio::time::timeout(limit, self.session.enter_async()).await {
                 Ok(entered) => entered,
                 Err(_) => Err(Refused::Timeout),
             }
         } else {
             self.session.enter_async().await
         };
-        self.asked(&asks, entered)
+        self.entered(&begun, entered)
     }
 
     fn work(&mut self) {
@@ -221,16 +213,10 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Ends a wait; false: the statement was killed in it.
+    /// Ends a wait; false: the statement was killed during the wait.
     fn wait_end(&mut self, kind: WaitKind) -> Result<bool, Refused> {
         match self.random.below(10) {
             0 => Ok(false),
-            1..4 => {
-                self.let_go();
-                let came_back = self.session.wait_end_may_queue(kind);
-                self.holds_since = Instant::now();
-                came_back.map(|()| true)
-            }
             _ => {
                 self.session.wait_end(kind);
                 Ok(true)
@@ -239,7 +225,7 @@ impl<'a> Client<'a> {
     }
 
     fn left(&mut self) {
-        self.let_go();
+        self.end_hold();
         self.session.exit();
         while self.session.wait_depth() > 0 {
             self.session.wait_end(WaitKind::User);
@@ -259,7 +245,7 @@ impl<'a> Client<'a> {
                     return Ok(());
                 }
             }
-            self.let_go();
+            self.end_hold();
             self.enter()?;
         }
         self.work();
@@ -278,7 +264,7 @@ impl<'a> Client<'a> {
                     return Ok(());
                 }
             }
-            self.let_go();
+            self.end_hold();
             self.enter_async().await?;
         }
         self.work();
@@ -305,7 +291,7 @@ fn thread_of(soak: &Soak, number: usize) {
             thread::sleep(Duration::from_micros(client.random.below(300)));
         }
     }
-    soak.through.fetch_add(1, Relaxed);
+    soak.finished.fetch_add(1, Relaxed);
 }
 
 async fn task_of(soak: Arc<Soak>, number: usize) {
@@ -319,11 +305,11 @@ async fn task_of(soak: Arc<Soak>, number: usize) {
             false => tokio::task::yield_now().await,
         }
     }
-    soak.through.fetch_add(1, Relaxed);
+    soak.finished.fetch_add(1, Relaxed);
 }
 
-/// Changes everything now and then, and kills.
-fn boss(soak: &Soak) {
+/// Changes settings from time to time, and kills statements.
+fn disturb(soak: &Soak) {
     let mut random = Random(SplitMix64::seed_from_u64(0xB055));
     let mut next_change = Instant::now();
     while !soak.ends.load(Relaxed) {
@@ -354,22 +340,21 @@ fn change(soak: &Soak, random: &mut Random) {
         thread_concurrency: 1 + random.below(8) as u32,
         concurrency_tickets: 1 + random.below(3) as u32,
         io_depth: random.below(4) as u32,
-        disk_bound_percent: random.below(101) as u32,
-        anticipate: random.below(2) == 0,
+        #[cfg(feature = "reservation")]
+        reserve_slots: random.below(2) == 0,
         lock_waiters_max: if in_order { 0 } else { random.below(4) as u32 },
         queue_limit: random.of(&[0, 0, 40]),
         queue_timeout: ms(random.of(&[0, 0, 20, 100])),
-        tau: ms(random.of(&[0, 0, 5])),
         quantum: if in_order { Duration::from_nanos(1) } else { Duration::from_micros(100) },
         promote_after: if in_order { Duration::from_nanos(1) } else { Duration::from_millis(5) },
-        stall_limit: Some(Duration::from_millis(100)),
+        stall_limit: ms(random.of(&[0, 2, 100])),
         ..Config::default()
     };
-    // Between the two numbers nothing counts.
+    // No wait counts between the two numbers.
     let before = soak.epoch.load(Relaxed);
     let pause = before + 2 - before % 2;
     soak.epoch.store(pause, Relaxed);
-    soak.admission.reconfigure(config).expect("it is possible");
+    soak.admission.reconfigure(config).expect("the configuration is possible");
     soak.epoch.store(pause + u64::from(in_order), Relaxed);
 }
 
@@ -385,7 +370,7 @@ fn progress(soak: &Soak, began: Instant) {
     let snapshot = soak.admission.snapshot();
     let done: u64 = soak.done.iter().map(|done| done.load(Relaxed)).sum();
     println!(
-        "soak: {:>5.0} s {done:>9} statements  {:<9} L={} T={} P={} Q={}  cancelled {} timed out {} full {} stalls {}",
+        "soak: {:>5.0} s {done:>9} statements  {:<9} L={} T={} P={} Q={}  cancelled {} timed out {} full {} stalls {} reclaimed {}",
         began.elapsed().as_secs_f64(),
         snapshot.policy.name(),
         snapshot.thread_concurrency,
@@ -396,10 +381,11 @@ fn progress(soak: &Soak, began: Instant) {
         snapshot.refused_by_timeout,
         snapshot.refused_queue_full,
         snapshot.stalls_broken,
+        snapshot.slots_reclaimed,
     );
 }
 
-/// Compares the longest waits with the bound; how many are above it.
+/// Compares the longest waits with the bounds; returns how many are above theirs.
 fn compare(soak: &Soak, snapshot: &Snapshot) -> u32 {
     let hold_ns = soak.longest_hold_ns.load(Relaxed);
     let wake_ns = longest_ns(&snapshot.woken_to_running_ns);
@@ -410,28 +396,19 @@ fn compare(soak: &Soak, snapshot: &Snapshot) -> u32 {
         ms(wake_ns),
         ms(every_ns)
     );
-    let sum: f64 = WEIGHTS.iter().sum();
+    let clients = CLIENTS as u64;
     let mut above = 0;
-    for kind in 0..=WEIGHTS.len() {
-        let clients = CLIENTS as u64;
-        let (name, places) = match kind {
-            0 => ("the first class".to_owned(), 2 * clients),
-            _ => {
-                let weight = WEIGHTS[kind - 1];
-                let share = (sum / weight).ceil() as u64 + WEIGHTS.len() as u64;
-                (format!("a tenant of weight {weight}"), 4 * clients * share)
-            }
-        };
-        let most = places + clients;
-        let bound_ns = (most + 1) * every_ns;
-        let served = soak.most_served[kind].load(Relaxed);
-        let longest_ns = soak.longest_wait_ns[kind].load(Relaxed);
+    for (class, name, slots) in [(0, "the first class", 2 * clients), (1, "the normal class", 4 * clients)] {
+        let served_max = slots + clients;
+        let bound_ns = (served_max + 1) * every_ns;
+        let served = soak.most_served[class].load(Relaxed);
+        let longest_ns = soak.longest_wait_ns[class].load(Relaxed);
         println!(
-            "soak: {name}: at most {served} were served during a wait, bound {most}; longest wait {:.1} ms, bound {:.0} ms",
+            "soak: {name}: at most {served} were served during a wait, bound {served_max}; longest wait {:.1} ms, bound {:.0} ms",
             ms(longest_ns),
             ms(bound_ns)
         );
-        above += u32::from(served > most || longest_ns > bound_ns);
+        above += u32::from(served > served_max || longest_ns > bound_ns);
     }
     above
 }
@@ -447,17 +424,11 @@ fn main() {
         _ => fail("SOAK_SECONDS must be a whole number of seconds above 0"),
     };
     let admission = Admission::new(Config::default()).unwrap_or_else(|error| fail(&error.to_string()));
-    let tenants = [
-        Tenant::default(),
-        admission.tenant(WEIGHTS[1]).expect("it is in range"),
-        admission.tenant(WEIGHTS[2]).expect("it is in range"),
-    ];
     let soak = Arc::new(Soak {
         admission,
-        tenants,
         cancellers: (0..CLIENTS).map(|_| Mutex::new(None)).collect(),
         ends: AtomicBool::new(false),
-        through: AtomicUsize::new(0),
+        finished: AtomicUsize::new(0),
         done: (0..CLIENTS).map(|_| AtomicU64::new(0)).collect(),
         epoch: AtomicU64::new(0),
         longest_hold_ns: AtomicU64::new(0),
@@ -479,8 +450,8 @@ fn main() {
     for number in THREADS..CLIENTS {
         runtime.spawn(task_of(Arc::clone(&soak), number));
     }
-    let boss_of = Arc::clone(&soak);
-    let boss = thread::spawn(move || boss(&boss_of));
+    let disturbed = Arc::clone(&soak);
+    let disturber = thread::spawn(move || disturb(&disturbed));
     let every = Duration::from_secs((seconds / 10).clamp(1, 10));
     while began.elapsed() < Duration::from_secs(seconds) {
         thread::sleep(every.min(Duration::from_secs(seconds).saturating_sub(began.elapsed())));
@@ -488,16 +459,20 @@ fn main() {
     }
     soak.ends.store(true, Relaxed);
     let ended = Instant::now();
-    while soak.through.load(Relaxed) < CLIENTS && ended.elapsed() < GRACE {
+    while soak.finished.load(Relaxed) < CLIENTS && ended.elapsed() < GRACE {
         thread::sleep(Duration::from_millis(10));
     }
-    let through = soak.through.load(Relaxed);
-    if through < CLIENTS {
+    let finished = soak.finished.load(Relaxed);
+    if finished < CLIENTS {
         progress(&soak, began);
-        fail(&format!("{} of {CLIENTS} clients hang {} s after the end", CLIENTS - through, GRACE.as_secs()));
+        fail(&format!(
+            "{} of {CLIENTS} clients hang {} s after the end",
+            CLIENTS - finished,
+            GRACE.as_secs()
+        ));
     }
-    boss.join().unwrap_or_else(|_| fail("the boss panicked"));
-    drop(runtime); // Its tasks are over, and so are their sessions.
+    disturber.join().unwrap_or_else(|_| fail("the thread that changes settings panicked"));
+    drop(runtime); // Drops the tasks with their sessions.
     let snapshot = soak.admission.snapshot();
     if (snapshot.running, snapshot.pending, snapshot.queued) != (0, 0, 0) {
         let (t, p, q) = (snapshot.running, snapshot.pending, snapshot.queued);
@@ -509,10 +484,10 @@ fn main() {
     }
     println!("soak: {} waits under policies that serve in order", soak.waits_that_count.load(Relaxed));
     if compare(&soak, &snapshot) > 0 {
-        fail("somebody waited past the bound");
+        fail("a wait was longer than its bound");
     }
     if soak.done.iter().any(|done| done.load(Relaxed) == 0) {
-        fail("a client made no statement at all");
+        fail("a client ran no statement at all");
     }
     println!("soak: passed");
 }

@@ -1,9 +1,9 @@
-//! 64 threads, four places: `cargo run --release -p flifo-admission --example threads`.
+//! 64 threads, four slots: `cargo run --release -p flifo-admission --example threads`.
 //!
-//! Each thread makes short statements, as the connections of a server do; one in ten waits for a disk. The
-//! scheduler prints a line each half second, and at the end the block that says how it went. What to look
-//! at: `inside` is near the limit however long the queue is; W is the time a woken thread needs to run, S
-//! the time a statement is inside; the sum of `entries` tells what was done.
+//! Each thread runs short statements, as the connections of a server do; one statement in ten waits for a disk. The scheduler
+//! prints a line each half second, and a block of text at the end. What to look at: `running` is near the limit, whatever the
+//! length of the queue; W is the time from waking a thread until it runs, S the time that a statement runs; `entries` is the
+//! work done.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn statement(session: &Session, n: u32) -> Result<(), Refused> {
     let _slot = session.slot()?;
     for row in 0..100u64 {
-        session.enter()?; // A ticket for each row: it costs next to nothing.
+        session.enter()?; // A ticket for each row: about a nanosecond.
         (0..100).for_each(|column| _ = black_box((row ^ column).wrapping_mul(0x100_0000_01b3)));
     }
     if n.is_multiple_of(10) {

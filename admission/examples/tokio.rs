@@ -1,10 +1,9 @@
-//! 2000 tasks, eight places: `cargo run --release -p flifo-admission --example tokio`.
+//! 2000 tasks, eight slots: `cargo run --release -p flifo-admission --example tokio`.
 //!
-//! Each task makes statements: some work that the limit is for, and the reply, which is a wait. One statement
-//! in five has less patience than the queue is long: its future is dropped where it stands, in the queue or
-//! inside. What to look at: no more than eight were inside, nothing is left inside or queued at the end, and
-//! `Wait, network` says how long the replies took. Replies come back by force, past the limit; here each has
-//! nothing left to do then, and leaves.
+//! Each task runs statements: some work that the limit is for, and the reply, which is a wait. One statement in five has a timeout
+//! shorter than the queue: its future is dropped in the queue or while it runs. What to look at: few more than eight run at once,
+//! nothing runs or queues at the end, and `Wait, network` shows the times of the replies. After a reply a statement enters by
+//! force, above the limit; here it has no more to do and exits.
 
 use std::time::Duration;
 
@@ -20,9 +19,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut session = admission.session();
         tasks.push(tokio::spawn(async move {
             let mut in_time = 0;
-            for turn in n..n + 5 {
-                let patience = Duration::from_millis(if turn % 5 == 0 { 5 } else { 60_000 });
-                // An error of `timeout` is impatience, one within is a refusal of the scheduler's.
+            for number in n..n + 5 {
+                let patience = Duration::from_millis(if number % 5 == 0 { 5 } else { 60_000 });
+                // The outer error is the timeout, the inner one a refusal by the scheduler.
                 in_time += u32::from(matches!(timeout(patience, statement(&mut session)).await, Ok(Ok(()))));
             }
             in_time
@@ -32,17 +31,17 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for task in tasks {
         in_time += task.await?;
     }
-    println!("{in_time} of 10000 statements were made in time");
+    println!("{in_time} of 10000 statements ran in time");
     println!("{}", admission.snapshot());
     Ok(())
 }
 
 async fn statement(session: &mut Session) -> Result<(), Refused> {
-    let mut place = session.slot_async().await?;
+    let mut slot = session.slot_async().await?;
     for _row in 0..10 {
-        place.enter_async().await?; // A ticket for each row: it costs next to nothing.
+        slot.enter_async().await?; // A ticket for each row: about a nanosecond.
     }
-    sleep(Duration::from_millis(1)).await; // The work: not declared as a wait, so it keeps the place.
-    place.wait_for(WaitKind::Network, sleep(Duration::from_millis(1))).await;
+    sleep(Duration::from_millis(1)).await; // The work: not declared as a wait, so it keeps the slot.
+    slot.wait_for(WaitKind::Network, sleep(Duration::from_millis(1))).await;
     Ok(())
 }

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::config::{AutoLimit, Config, ConfigError};
-use crate::gate::Terms;
+use crate::config::{Config, ConfigError};
 use crate::gate::word::SESSIONS_MAX;
 use crate::metrics::Snapshot;
 use crate::session::Session;
@@ -44,7 +43,11 @@ impl Admission {
     }
 
     /// `sets_limit`: also if it is the limit set last, and the tuner has found another since.
-    fn change(self: &Arc<Self>, to: impl FnOnce(Config) -> Config, sets_limit: bool) -> Result<(), ConfigError> {
+    fn change(
+        self: &Arc<Self>,
+        to: impl FnOnce(Config) -> Config,
+        sets_limit: bool,
+    ) -> Result<(), ConfigError> {
         // Held throughout, so that two changes do not mix. Nobody is woken meanwhile, since a task's waker may do anything.
         let mut current = lock(&self.config);
         let config = to(current.clone());
@@ -64,16 +67,12 @@ impl Admission {
             if keeps_limit { self.gate.word().limit() } else { config.first_limit() }
         };
         let now_ns = self.metrics.now_ns();
-        let terms = Terms {
-            promote_after_ns: in_ns(config.promote_after),
-            lock_waiters_max: config.lock_waiters_max,
-        };
-        let by_terms = self.gate.set_terms(terms, now_ns);
+        let by_bounds = self.gate.set_bounds(in_ns(config.promote_after), config.lock_waiters_max, now_ns);
         let by_rule = self.gate.set_rule(config.policy, limit, now_ns);
         *current = config;
         drop(current);
-        let mut wakers = self.notify(by_terms, || now_ns);
-        wakers.add(self.notify(by_rule, || now_ns));
+        let mut wakers = self.notify(by_bounds, || now_ns);
+        wakers.0.extend(self.notify(by_rule, || now_ns).0);
         wakers.call();
         // Last: it calls wakers, too, and those of before must not wait for theirs.
         if !self.extra.reserves() {
@@ -85,11 +84,6 @@ impl Admission {
     /// The limit now; 0 = unlimited.
     pub fn thread_concurrency(&self) -> u32 {
         self.gate.word().limit()
-    }
-
-    /// The bounds of the limit, if it is adaptive.
-    pub fn auto(&self) -> Option<AutoLimit> {
-        lock(&self.config).auto
     }
 
     /// Makes a handle for one connection.

@@ -3,14 +3,13 @@
 //! | feature | hooks |
 //! |---|---|
 //! | `percpu`: a slot per CPU while nobody queues | [`Extra::acquire`], [`Extra::release`], [`Extra::on_queued`] |
-//! | `reservation`: a slot waits for a session expected back at once | [`Extra::reserve`], [`take_back`], [`Extra::take_expired`] |
+//! | `reservation`: a slot waits for a session expected back at once | [`Extra::reserve_until_ns`], [`take_back`], [`Extra::take_expired`] |
 //! | `futex-hash`: more kernel buckets for sleeping threads | [`on_watch`] |
 
-use std::cell::Cell;
+// Without a feature its hooks do nothing with what they are passed.
+#![cfg_attr(not(all(feature = "percpu", feature = "reservation")), allow(unused_variables))]
 
 use crate::config::Config;
-#[cfg(feature = "futex-hash")]
-use crate::extra::futex_hash;
 #[cfg(feature = "percpu")]
 use crate::extra::percpu::Slots;
 #[cfg(feature = "reservation")]
@@ -28,17 +27,6 @@ pub(crate) struct Extra {
     pub(crate) reservation: Reservation,
 }
 
-/// The CPU a session runs on, as far as it knows: any is right, but another CPU's slot is slower.
-pub(crate) struct Cpu(Cell<usize>);
-
-/// Where to look for a kept slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kept {
-    OnThisCpu,
-    Anywhere,
-}
-
-#[cfg_attr(not(all(feature = "percpu", feature = "reservation")), allow(unused_variables))]
 impl Extra {
     pub(crate) fn new(cpus: u32) -> Self {
         Extra {
@@ -49,36 +37,34 @@ impl Extra {
         }
     }
 
-    /// The CPU of the session numbered so, which the running thread serves.
-    pub(crate) fn cpu(&self, session: u64) -> Cpu {
-        let cpu = Cpu(Cell::new(0));
-        self.update(&cpu, session);
-        cpu
-    }
-
-    /// Notes the CPU that the session's thread runs on now.
-    pub(crate) fn update(&self, cpu: &Cpu, session: u64) {
+    /// The CPU that runs this thread, which serves the session numbered so. A model checker has none: each session is given one.
+    pub(crate) fn current_cpu(&self, session: u64) -> usize {
         #[cfg(feature = "percpu")]
-        cpu.0.set(self.slots.index_of(current_cpu(session)));
+        return self.slots.index_of(match cfg!(any(loom, shuttle, miri)) {
+            true => session as usize,
+            false => flifo_base::current_cpu(),
+        });
+        #[cfg(not(feature = "percpu"))]
+        0
     }
 
-    /// Enters on a kept slot.
+    /// Enters on a slot that this CPU keeps, or any.
     #[inline]
-    pub(crate) fn acquire(&self, gate: &Gate, cpu: &Cpu, caller: Caller, kept: Kept) -> Option<(Entered, Word)> {
+    pub(crate) fn acquire(&self, gate: &Gate, cpu: Option<usize>, caller: Caller) -> Option<(Entered, Word)> {
         #[cfg(feature = "percpu")]
-        return match kept {
-            Kept::OnThisCpu => self.slots.take(gate, cpu.0.get(), caller),
-            Kept::Anywhere => self.slots.take_any(gate, caller),
+        return match cpu {
+            Some(cpu) => self.slots.take(gate, cpu, caller),
+            None => self.slots.take_any(gate, caller),
         };
         #[cfg(not(feature = "percpu"))]
         None
     }
 
-    /// Exits, and keeps the slot: the word as it is then. `None` if nothing is done.
+    /// Exits, and the CPU keeps the slot: the word as it is then. `None` if nothing is done.
     #[inline]
-    pub(crate) fn release(&self, gate: &Gate, cpu: &Cpu) -> Option<Word> {
+    pub(crate) fn release(&self, gate: &Gate, cpu: usize) -> Option<Word> {
         #[cfg(feature = "percpu")]
-        return self.slots.keep(gate, cpu.0.get());
+        return self.slots.keep(gate, cpu);
         #[cfg(not(feature = "percpu"))]
         None
     }
@@ -99,20 +85,24 @@ impl Extra {
         0
     }
 
-    /// Until when the slot of a session that leaves shall be reserved, ns; `None`: not at all.
+    /// Whether slots may be reserved now.
     #[inline]
-    pub(crate) fn reserves_until_ns(
+    pub(crate) fn reserves(&self) -> bool {
+        #[cfg(feature = "reservation")]
+        return self.reservation.is_on();
+        #[cfg(not(feature = "reservation"))]
+        false
+    }
+
+    /// Until when the slot of a session that leaves shall be reserved, ns; `None`: not at all.
+    pub(crate) fn reserve_until_ns(
         &self,
-        gate: &Gate,
-        slice: &Slice,
-        holds_locks: bool,
-        now_ns: impl FnOnce() -> u64,
-        quantum_ns: u64,
+        (gate, slice, holds_locks): (&Gate, &Slice, bool),
+        (now_ns, quantum_ns): (u64, u64),
     ) -> Option<u64> {
         #[cfg(feature = "reservation")]
-        if self.reservation.is_on() {
-            return self.reservation.until_ns(gate, slice, holds_locks, now_ns, quantum_ns);
-        }
+        return self.reservation.until_ns(gate, slice, holds_locks, now_ns, quantum_ns);
+        #[cfg(not(feature = "reservation"))]
         None
     }
 
@@ -124,7 +114,7 @@ impl Extra {
         false
     }
 
-    /// Takes a reserved slot whose time is over, or whatever its time if the caller is in a hurry. Returns whether the caller has it.
+    /// Takes a reserved slot whose time is over, or any in a hurry. Returns whether the caller has it.
     pub(crate) fn take_expired(&self, hold: &Hold, now_ns: u64, hurry: bool) -> bool {
         #[cfg(feature = "reservation")]
         return self.reservation.take_expired(hold, now_ns, hurry);
@@ -132,18 +122,10 @@ impl Extra {
         false
     }
 
-    /// Whether slots may be reserved now.
-    pub(crate) fn reserves(&self) -> bool {
-        #[cfg(feature = "reservation")]
-        return self.reservation.is_on();
-        #[cfg(not(feature = "reservation"))]
-        false
-    }
-
     /// Does as the configuration says.
     pub(crate) fn configure(&self, config: &Config) {
         #[cfg(feature = "reservation")]
-        self.reservation.set(config.reserve_slots && config.policy.rule().has_slices && config.first_limit() != 0);
+        self.reservation.set(config.reserve_slots && config.thread_concurrency != 0);
     }
 }
 
@@ -152,22 +134,11 @@ pub(crate) fn take_back(hold: &Hold) -> bool {
     #[cfg(feature = "reservation")]
     return hold.take_reserved();
     #[cfg(not(feature = "reservation"))]
-    {
-        let _ = hold;
-        false
-    }
+    false
 }
 
 /// The watchdog has found so many in the queue.
 pub(crate) fn on_watch(queued: u32) {
     #[cfg(feature = "futex-hash")]
-    futex_hash::make_room(queued);
-    #[cfg(not(feature = "futex-hash"))]
-    let _ = queued;
-}
-
-/// The CPU that this thread runs on. A model checker has none: each session is given one.
-#[cfg(feature = "percpu")]
-fn current_cpu(session: u64) -> usize {
-    if cfg!(any(loom, shuttle, miri)) { session as usize } else { rustix::thread::sched_getcpu() }
+    crate::extra::futex_hash::make_room(queued);
 }

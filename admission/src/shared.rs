@@ -1,9 +1,7 @@
 //! What all sessions of a scheduler share.
 
-
-
 use crate::alarm::Alarm;
-use crate::config::{Config, WaitMask, cpus};
+use crate::config::{Config, WaitKind, cpus};
 use crate::gate::parker::{Verdict, Wakers};
 use crate::gate::queue::{List, Node};
 use crate::gate::word::Word;
@@ -39,7 +37,7 @@ impl Admission {
     pub(crate) fn unconfigured(config: Config) -> Self {
         Admission {
             gate: Gate::new(config.policy, config.thread_concurrency, cpus()),
-            settings: Settings::new(&config),
+            settings: Settings::default(),
             metrics: Metrics::new(),
             barging: Barging::new(),
             extra: Extra::new(cpus()),
@@ -97,7 +95,7 @@ pub(crate) fn notify_all(mut list: List, verdict: Verdict, before: impl Fn(&Node
     let mut wakers = Wakers::default();
     while let Some(node) = list.pop_front() {
         before(&node);
-        wakers.add(node.parker.notify(verdict));
+        wakers.0.extend(node.parker.notify(verdict));
     }
     wakers
 }
@@ -108,81 +106,69 @@ impl Drop for Admission {
     }
 }
 
-
-/// The part of the configuration that sessions read on their way. Each value stands for itself, so relaxed loads suffice: a session
-/// that sees a new value late does what it did the moment before.
-///
-/// On cache lines of their own: every entry reads them, and hardly anybody writes them.
+/// The part of the configuration that sessions read on their way. On cache lines of their own: every entry reads them, and hardly anybody
+/// writes them.
+#[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct Settings {
-    tickets: AtomicU32,
-    wait_mask: AtomicU32,
-    io_depth: AtomicU32,
-    queue_limit: AtomicU32,
-    queue_timeout_ns: AtomicU64,
-    quantum_ns: AtomicU64,
-    stall_limit_ns: AtomicU64,
+    pub(crate) tickets: Setting,
+    pub(crate) wait_mask: Setting,
+    pub(crate) io_depth: Setting,
+    pub(crate) queue_limit: Setting,
+    pub(crate) queue_timeout_ns: Setting,
+    pub(crate) quantum_ns: Setting,
+    pub(crate) stall_limit_ns: Setting,
+}
+
+/// One setting. Each stands for itself, so relaxed accesses suffice: a session that sees a new value late does what it did the moment
+/// before.
+pub(crate) struct Setting(AtomicU64);
+
+impl Default for Setting {
+    fn default() -> Self {
+        Setting(AtomicU64::new(0))
+    }
+}
+
+impl Setting {
+    #[inline]
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
 }
 
 /// Stands for "never" and "any time".
 pub(crate) const UNBOUNDED_NS: u64 = u64::MAX;
 
 impl Settings {
-    fn new(config: &Config) -> Self {
-        let settings = Settings {
-            tickets: AtomicU32::new(0),
-            wait_mask: AtomicU32::new(0),
-            io_depth: AtomicU32::new(0),
-            queue_limit: AtomicU32::new(0),
-            queue_timeout_ns: AtomicU64::new(0),
-            quantum_ns: AtomicU64::new(0),
-            stall_limit_ns: AtomicU64::new(0),
-        };
-        settings.set(config);
-        settings
-    }
-
     pub(crate) fn set(&self, config: &Config) {
-        let relaxed = Ordering::Relaxed;
-        self.tickets.store(config.concurrency_tickets, relaxed);
-        self.wait_mask.store(config.wait_mask.bits().into(), relaxed);
-        self.io_depth.store(config.io_depth, relaxed);
-        self.queue_limit.store(config.queue_limit, relaxed);
-        self.queue_timeout_ns.store(config.queue_timeout.map_or(UNBOUNDED_NS, in_ns), relaxed);
-        self.quantum_ns.store(in_ns(config.quantum), relaxed);
-        self.stall_limit_ns.store(config.stall_limit.map_or(UNBOUNDED_NS, in_ns), relaxed);
+        self.tickets.set(config.concurrency_tickets.into());
+        self.wait_mask.set(config.wait_mask.bits().into());
+        self.io_depth.set(config.io_depth.into());
+        self.queue_limit.set(config.queue_limit.into());
+        self.queue_timeout_ns.set(config.queue_timeout.map_or(UNBOUNDED_NS, in_ns));
+        self.quantum_ns.set(in_ns(config.quantum));
+        self.stall_limit_ns.set(config.stall_limit.map_or(UNBOUNDED_NS, in_ns));
     }
 
     #[inline]
     pub(crate) fn tickets(&self) -> u32 {
-        self.tickets.load(Ordering::Relaxed)
+        self.tickets.get() as u32
     }
 
-    pub(crate) fn wait_mask(&self) -> WaitMask {
-        WaitMask::from_bits(self.wait_mask.load(Ordering::Relaxed) as u8).expect("stored from a mask")
-    }
-
-    pub(crate) fn io_depth(&self) -> u32 {
-        self.io_depth.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn queue_limit(&self) -> u32 {
-        self.queue_limit.load(Ordering::Relaxed)
-    }
-
-    /// When a session that joins the queue at `now_ns` gives up.
-    pub(crate) fn deadline_ns(&self, now_ns: u64) -> u64 {
-        now_ns.saturating_add(self.queue_timeout_ns.load(Ordering::Relaxed))
-    }
-
-    pub(crate) fn quantum_ns(&self) -> u64 {
-        self.quantum_ns.load(Ordering::Relaxed)
+    /// Whether waits of this kind release the slot.
+    pub(crate) fn releases(&self, kind: WaitKind) -> bool {
+        self.wait_mask.get() & 1 << kind as u64 != 0
     }
 
     /// Whether the slot of a session that runs for long is reclaimed.
     #[inline]
     pub(crate) fn reclaims(&self) -> bool {
-        self.stall_limit_ns.load(Ordering::Relaxed) != UNBOUNDED_NS
+        self.stall_limit_ns.get() != UNBOUNDED_NS
     }
 }
 

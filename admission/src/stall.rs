@@ -12,7 +12,7 @@
 
 use crate::gate::Gate;
 use crate::gate::word::Word;
-use crate::metrics::{Metrics, Progress};
+use crate::metrics::Metrics;
 
 /// So often in a stall limit the sessions are looked at.
 const LOOKS: u64 = 8;
@@ -36,7 +36,7 @@ pub(crate) struct StallRule {
     /// When to look again, ns.
     look_at_ns: u64,
     /// What had happened when somebody entered or left last, and when that was, ns.
-    progress: (u64, Progress),
+    progress: (u64, u64),
     progress_at_ns: u64,
     /// The lowest T since then. Above the limit an exit releases its slot, and a lower T is all that shows it. A T that falls again after
     /// the end of a wait raised it shows nothing.
@@ -74,9 +74,8 @@ impl StallRule {
         let moves = word.queued() == 0 || served_now != served || word.slots() < self.slots_low;
         // Reading the counters of all sessions costs too much while the queue moves.
         let entries_now = if moves { entries } else { metrics.progress() };
-        let is_stalled = !moves
-            && entries_now == entries
-            && now_ns.saturating_sub(self.progress_at_ns) >= limit_ns;
+        let is_stalled =
+            !moves && entries_now == entries && now_ns.saturating_sub(self.progress_at_ns) >= limit_ns;
         // The waiter that is admitted because of a stall has as long again.
         if moves || entries_now != entries || is_stalled {
             self.progress = (served_now, entries_now);

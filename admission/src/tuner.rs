@@ -41,7 +41,8 @@ impl Tuner {
 
     /// Whether a change to `config` leaves the limit to the controller.
     pub(crate) fn keeps_limit(&self, config: &Config) -> bool {
-        self.made_for.is_some() && self.made_for == config.auto.map(|bounds| (bounds, config.thread_concurrency))
+        self.made_for.is_some()
+            && self.made_for == config.auto.map(|bounds| (bounds, config.thread_concurrency))
     }
 
     /// Whether this limit is still the one to set.

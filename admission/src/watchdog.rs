@@ -53,14 +53,15 @@ impl Admission {
     /// Releases the reserved slots whose time is over, and all of them while a lock holder waits.
     pub(crate) fn release_expired(&self, now_ns: u64) {
         let hurry = self.gate.first_waits() || self.gate.word().is_congested();
-        let taken = self.metrics.count_nodes(|node| self.extra.take_expired(&node.hold, now_ns, hurry));
+        let taken =
+            self.metrics.registry.count_nodes(|node| self.extra.take_expired(&node.hold, now_ns, hurry));
         self.release_all(taken);
     }
 
     /// Releases slots that were taken from their sessions. The wakers come last: one of them may wait for another of these slots.
     fn release_all(&self, slots: u32) {
         let mut wakers = Wakers::default();
-        (0..slots).for_each(|_| wakers.add(self.release_for()));
+        (0..slots).for_each(|_| wakers.0.extend(self.release_for().0));
         wakers.call();
     }
 
@@ -80,8 +81,10 @@ impl Admission {
 /// Starts the watchdog's thread for a scheduler; it ends with the scheduler.
 pub(crate) fn spawn(admission: &Arc<Admission>) -> std::io::Result<Thread> {
     let admission = Arc::downgrade(admission);
-    let thread =
-        Builder::new().name("flifo-watchdog".to_owned()).stack_size(128 << 10).spawn(move || watch(&admission))?;
+    let thread = Builder::new()
+        .name("flifo-watchdog".to_owned())
+        .stack_size(128 << 10)
+        .spawn(move || watch(&admission))?;
     Ok(thread.thread().clone())
 }
 

@@ -1,4 +1,6 @@
-//! The kernel's hash of this process's futexes grows with the queue. A file, and so a process, of its own.
+//! The kernel's hash of this process's futexes grows with the queue. In a file, and so in a process, of its own.
+
+#![cfg(feature = "futex-hash")]
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,7 +10,7 @@ use flifo_admission::{Admission, Config, Policy};
 const THREADS: u32 = 200;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The kernel's answer; below 1 where a process has no hash of its own.
+/// The buckets of this process's futex hash; below 1 where a process has no hash of its own.
 fn buckets() -> i32 {
     const PR_FUTEX_HASH: libc::c_int = 78;
     const GET_SLOTS: libc::c_ulong = 2;
@@ -25,13 +27,13 @@ fn until(what: impl Fn() -> bool) -> bool {
     what()
 }
 
-fn there_are_as_many_buckets_as_sleepers() {
+fn buckets_grow_with_the_sleepers() {
     let config =
         Config { policy: Policy::Fifo, thread_concurrency: 1, stall_limit: None, ..Config::default() };
     let admission = Admission::new(config).unwrap();
     let holder = admission.session();
     assert!(holder.try_enter());
-    // The scheduler has a thread by now, so the process has its hash, if the kernel has such.
+    // The scheduler has a thread by now, so the process has its hash, if the kernel gives each process one.
     let at_first = buckets();
     thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -41,11 +43,11 @@ fn there_are_as_many_buckets_as_sleepers() {
         if at_first > 0 {
             until(|| buckets() >= THREADS as i32);
         }
-        // Who slept when the hash was replaced is found in the new one.
+        // Threads that slept when the hash was replaced are found in the new one.
         holder.exit();
     });
     match at_first {
-        ..=0 => assert_eq!(buckets(), at_first, "nothing to grow"),
+        ..=0 => assert_eq!(buckets(), at_first, "there is no hash to grow"),
         _ => assert!(buckets() >= THREADS as i32, "{at_first} at first, now {}", buckets()),
     }
     assert_eq!(admission.snapshot().queued, 0);
@@ -53,14 +55,14 @@ fn there_are_as_many_buckets_as_sleepers() {
 
 #[test]
 #[cfg_attr(miri, ignore = "asks the kernel")]
-fn the_hash_grows_with_the_queue_and_so_does_a_childs() {
-    there_are_as_many_buckets_as_sleepers();
-    // The child has the memory in which its parent noted how large its hash is, and a small hash.
-    // SAFETY: nothing of the scheduler's runs here now, and what the child needs of the library is sound after a fork.
+fn the_hash_of_a_process_and_of_its_child_grows_with_the_queue() {
+    buckets_grow_with_the_sleepers();
+    // The child has the memory in which its parent noted the size of its hash, and a small hash.
+    // SAFETY: no thread of the scheduler runs here now, and the child uses nothing that a fork leaves locked.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        let passes = std::panic::catch_unwind(there_are_as_many_buckets_as_sleepers).is_ok();
-        // SAFETY: ends the child alone, without what its parent's exit is to do.
+        let passes = std::panic::catch_unwind(buckets_grow_with_the_sleepers).is_ok();
+        // SAFETY: ends the child alone, without the exit handlers of its parent.
         unsafe { libc::_exit(i32::from(!passes)) };
     }
     let mut status = 0;

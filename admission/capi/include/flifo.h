@@ -36,8 +36,8 @@
  * - No function may be called from a signal handler. A thread must not be cancelled, nor jump away, in a call.
  * - After fork the child must not use the parent's schedulers and sessions. It can make new ones only if no other
  *   thread was in a call during the fork, since that call's locks stay locked in the child: fork earlier, or exec.
- * - No call holds a lock of the library while it sleeps. Only flifo_enter, flifo_enter_until and
- *   flifo_wait_end_may_queue sleep.
+ * - No call holds a lock of the library while it sleeps. Only flifo_enter and
+ *   flifo_enter_until sleep.
  * - dlclose leaves the shared library mapped. If you link the static library into a module that is unloaded, link that
  *   module with -z nodelete: a scheduler's watchdog thread may still run for a moment.
  *
@@ -53,9 +53,7 @@
  *   statement's flifo_enter returns FLIFO_CANCELLED if it queues. Call flifo_forget_cancel where a statement begins, so
  *   that a late KILL QUERY does not end the next statement.
  * - The server's wait callbacks: flifo_wait_begin and flifo_wait_end, with the kind that the server passes. End waits
- *   with flifo_wait_end wherever the server may hold a latch, a mutex or a row lock, since it never blocks. Use
- *   flifo_wait_end_may_queue only where the session holds nothing that others wait for, such as in a sleep outside a
- *   transaction.
+ *   with flifo_wait_end wherever the server may hold a latch, a mutex or a row lock, since it never blocks.
  * - A transaction that holds locks: flifo_set_class(session, FLIFO_CLASS_FIRST) from its first lock on,
  *   FLIFO_CLASS_NORMAL after commit or rollback. With lock_waiters_max this keeps the queue of a hot row short.
  * - Every transaction: flifo_set_in_transaction where it begins and where it ends, so that its time slice lasts until
@@ -796,20 +794,6 @@ flifo_status_t flifo_mark_wait_long(flifo_session_t session);
  */
 flifo_status_t flifo_wait_end(flifo_session_t session,
                               int kind);
-
-/**
- * Ends a wait like `flifo_wait_end`, but queues when the limit is reached.
- *
- * It goes before sessions of the normal class and behind lock holders that came before. Call it only where the
- * caller holds nothing that others may wait for: no latch, no mutex.
- *
- * `kind`: the value that `flifo_wait_begin` was called with.
- *
- * Returns `FLIFO_NO_WAIT`, and does nothing, if no wait has begun. Returns `FLIFO_TIMEOUT`, `FLIFO_QUEUE_FULL` or
- * `FLIFO_CANCELLED` if it is refused: the wait is over then, and the session is not running.
- */
-flifo_status_t flifo_wait_end_may_queue(flifo_session_t session,
-                                        int kind);
 
 /**
  * Sets whether the session holds locks for which others may wait.

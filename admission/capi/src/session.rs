@@ -246,24 +246,6 @@ pub extern "C" fn flifo_wait_end(session: flifo_session_t, kind: c_int) -> flifo
     })
 }
 
-/// Ends a wait like `flifo_wait_end`, but queues when the limit is reached.
-///
-/// It goes before sessions of the normal class and behind lock holders that came before. Call it only where the
-/// caller holds nothing that others may wait for: no latch, no mutex.
-///
-/// `kind`: the value that `flifo_wait_begin` was called with.
-///
-/// Returns `FLIFO_NO_WAIT`, and does nothing, if no wait has begun. Returns `FLIFO_TIMEOUT`, `FLIFO_QUEUE_FULL` or
-/// `FLIFO_CANCELLED` if it is refused: the wait is over then, and the session is not running.
-#[unsafe(no_mangle)]
-pub extern "C" fn flifo_wait_end_may_queue(session: flifo_session_t, kind: c_int) -> flifo_status_t {
-    call(session, false, |session| match wait_kind_of(kind) {
-        Ok(_) if session.wait_depth() == 0 => FLIFO_NO_WAIT,
-        Ok(kind) => session.wait_end_may_queue(kind).into(),
-        Err(failure) => failure,
-    })
-}
-
 /// Sets whether the session holds locks for which others may wait.
 ///
 /// It takes effect at the next entry and at the next exit: a lock holder goes on with its time slice, others make

@@ -121,7 +121,6 @@ static void impossible_values(void)
 
   GIVES(FLIFO_INVALID, flifo_wait_begin(session, FLIFO_WAIT_KINDS));
   GIVES(FLIFO_INVALID, flifo_wait_end(session, -1));
-  GIVES(FLIFO_INVALID, flifo_wait_end_may_queue(session, 1 << 20));
   GIVES(FLIFO_INVALID, flifo_set_class(session, 2));
   GIVES(FLIFO_OK, flifo_session_free(session));
   GIVES(FLIFO_OK, flifo_admission_free(admission));
@@ -137,7 +136,6 @@ static void out_of_order(void)
   GIVES(FLIFO_NOT_RUNNING, flifo_exit(session));
   GIVES(FLIFO_NOT_RUNNING, flifo_is_running(session));
   GIVES(FLIFO_NO_WAIT, flifo_wait_end(session, FLIFO_WAIT_DISK));
-  GIVES(FLIFO_NO_WAIT, flifo_wait_end_may_queue(session, FLIFO_WAIT_DISK));
   GIVES(FLIFO_OK, flifo_enter(session));
   GIVES(FLIFO_OK, flifo_is_running(session));
   GIVES(FLIFO_NO_SLOT, flifo_try_enter(second));
@@ -161,20 +159,6 @@ static void out_of_order(void)
   GIVES(FLIFO_OK, flifo_wait_end(session, FLIFO_WAIT_ROW_LOCK));
   GIVES(FLIFO_NOT_RUNNING, flifo_is_running(session));
   GIVES(FLIFO_NO_WAIT, flifo_wait_end(session, FLIFO_WAIT_ROW_LOCK));
-
-  /* The end of a wait queues and is refused; the wait is over all the same. */
-  GIVES(FLIFO_OK, flifo_enter(session));
-  GIVES(FLIFO_OK, flifo_wait_begin(session, FLIFO_WAIT_NETWORK));
-  GIVES(FLIFO_OK, flifo_enter(second));
-  {
-    flifo_config_t config;
-    GIVES(FLIFO_OK, flifo_admission_config(admission, &config, sizeof config));
-    config.queue_timeout_ns = 1000000;
-    GIVES(FLIFO_OK, flifo_reconfigure(admission, &config));
-  }
-  GIVES(FLIFO_TIMEOUT, flifo_wait_end_may_queue(session, FLIFO_WAIT_NETWORK));
-  GIVES(FLIFO_NOT_RUNNING, flifo_exit(session));
-  GIVES(FLIFO_OK, flifo_exit(second));
 
   /* Sessions outlive the handle of their scheduler. */
   GIVES(FLIFO_OK, flifo_admission_free(admission));
@@ -217,7 +201,6 @@ static void dead_handles(void)
   GIVES(FLIFO_DEAD_HANDLE, flifo_is_running(session));
   GIVES(FLIFO_DEAD_HANDLE, flifo_wait_begin(session, FLIFO_WAIT_DISK));
   GIVES(FLIFO_DEAD_HANDLE, flifo_wait_end(session, FLIFO_WAIT_DISK));
-  GIVES(FLIFO_DEAD_HANDLE, flifo_wait_end_may_queue(session, FLIFO_WAIT_DISK));
   GIVES(FLIFO_DEAD_HANDLE, flifo_set_class(session, FLIFO_CLASS_FIRST));
   GIVES(FLIFO_DEAD_HANDLE, flifo_set_in_transaction(session, 1));
   GIVES(FLIFO_DEAD_HANDLE, flifo_forget_cancel(session));

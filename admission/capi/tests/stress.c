@@ -131,7 +131,7 @@ static void *work(void *argument)
     must(flifo_enter(mine), "ticket");
     if (n % 3 == 0) {
       must(flifo_wait_begin(mine, FLIFO_WAIT_ROW_LOCK), "wait_begin");
-      must(flifo_wait_end_may_queue(mine, FLIFO_WAIT_ROW_LOCK), "wait_end_may_queue");
+      must(flifo_wait_end(mine, FLIFO_WAIT_ROW_LOCK), "wait_end");
     }
     must(flifo_set_class(mine, n % 2 ? FLIFO_CLASS_FIRST : FLIFO_CLASS_NORMAL), "set_class");
     must(flifo_set_in_transaction(mine, n % 5), "set_in_transaction");

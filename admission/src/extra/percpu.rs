@@ -32,7 +32,7 @@ impl Slots {
     }
 
     /// Keeps nothing: every slot multiplies the interleavings, so most models do without.
-    #[cfg(test)]
+    #[cfg(all(test, loom))]
     pub(crate) fn none() -> Self {
         Slots(Box::new([]))
     }

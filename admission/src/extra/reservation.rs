@@ -49,7 +49,7 @@ impl Reservation {
         gate: &Gate,
         slice: &Slice,
         holds_locks: bool,
-        now_ns: impl FnOnce() -> u64,
+        now_ns: u64,
         quantum_ns: u64,
     ) -> Option<u64> {
         let word = gate.word();
@@ -58,7 +58,7 @@ impl Reservation {
             && word.slots() <= word.limit()
             && word.queued() / QUEUED_PER_SLOT >= word.limit()
             && (holds_locks || !gate.first_waits());
-        if !may_wait || !slice.leaves_within(now_ns(), quantum_ns) {
+        if !may_wait || !slice.leaves_within(now_ns, quantum_ns) {
             return None;
         }
         // No longer than a quantum, also within a transaction: its client may be the one that keeps others waiting.

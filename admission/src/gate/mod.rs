@@ -3,15 +3,6 @@
 //! Free of parking, of clocks and of sessions. Every step returns at once and says whom to wake, and is told the time if it needs
 //! it, so that threads, async tasks, simulators and model checkers run the same code.
 //!
-//! | module | holds |
-//! |---|---|
-//! | [`word`] | T, P, Q and L in 64 bits, every transition as a pure function, the invariants |
-//! | [`policy`] | the four policies as a table |
-//! | [`queue`] | nodes, and the intrusive list of those that wait |
-//! | [`waiters`] | two classes, promotion by age, deficits: who is next |
-//! | [`hold`] | a session's slot as other threads see it |
-//! | [`parker`] | how a node sleeps and is woken |
-//!
 //! # Protocol
 //!
 //! The word changes by compare-and-swap, each step one transition of [`Word`]. Q, L, policy and flags change only under the queue's
@@ -64,7 +55,11 @@ impl Entered {
     /// How a thread enters from this word.
     #[inline]
     pub(crate) fn from(before: Word) -> Self {
-        if before.slots() < before.limit() || before.is_unlimited() { Entered::AtOnce } else { Entered::Barging }
+        if before.slots() < before.limit() || before.is_unlimited() {
+            Entered::AtOnce
+        } else {
+            Entered::Barging
+        }
     }
 }
 
@@ -98,13 +93,6 @@ pub(crate) struct Leaver {
     pub(crate) in_slice: bool,
     /// Others may wait for its locks, so it had better come back.
     pub(crate) holds_locks: bool,
-}
-
-/// Settings that the queue's lock guards.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Terms {
-    pub(crate) promote_after_ns: u64,
-    pub(crate) lock_waiters_max: u32,
 }
 
 /// What the queue counts.
@@ -438,11 +426,11 @@ impl Gate {
         self.fill(&mut waiters, now_ns)
     }
 
-    /// Sets what is not in the word.
-    pub(crate) fn set_terms(&self, terms: Terms, now_ns: u64) -> Wake {
+    /// Sets the age at which a waiter is promoted, and how many row-lock waits make congestion.
+    pub(crate) fn set_bounds(&self, promote_after_ns: u64, lock_waiters_max: u32, now_ns: u64) -> Wake {
         let mut waiters = self.queue();
-        waiters.promote_after_ns = terms.promote_after_ns;
-        waiters.lock_waiters_max = terms.lock_waiters_max;
+        waiters.promote_after_ns = promote_after_ns;
+        waiters.lock_waiters_max = lock_waiters_max;
         self.update_congestion(&mut waiters, now_ns)
     }
 
@@ -494,7 +482,7 @@ impl Gate {
         let waiters = self.queue();
         Counts {
             promoted: waiters.promoted,
-            with_deficit: waiters.with_deficit(),
+            with_deficit: waiters.averages.with_deficit,
             lock_waiters: waiters.lock_waiters,
         }
     }

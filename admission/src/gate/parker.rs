@@ -105,20 +105,16 @@ impl Parker {
         }
     }
 
-    /// Ends the wait of the session.
-    pub(crate) fn wake(&self, verdict: Verdict) {
-        self.notify(verdict).call();
-    }
-
     /// Ends the wait of the session, and returns the task's waker that remains to be called.
-    pub(crate) fn notify(&self, verdict: Verdict) -> Wakers {
+    #[must_use = "a task sleeps on unless its waker is called"]
+    pub(crate) fn notify(&self, verdict: Verdict) -> Option<Waker> {
         // Release: the session sees what was done before. Acquire: the waker it set is visible.
         match self.word.swap(verdict as u32, Ordering::AcqRel) {
             PARKED => self.futex.wake(&self.word),
-            TASK => return Wakers { first: lock(&self.waker).take(), others: Vec::new() },
+            TASK => return lock(&self.waker).take(),
             _ => {}
         }
-        Wakers::default()
+        None
     }
 
     /// Takes the verdict, if there is one.
@@ -137,27 +133,16 @@ impl Parker {
 /// waker is called after it, not within it, or the stack would have no end when an executor is dropped.
 #[must_use = "tasks sleep on unless their wakers are called"]
 #[derive(Default)]
-pub(crate) struct Wakers {
-    first: Option<Waker>,
-    /// Apart, so that nothing is allocated where one is woken, or none.
-    others: Vec<Waker>,
-}
+pub(crate) struct Wakers(pub(crate) Vec<Waker>);
 
 impl Wakers {
-    pub(crate) fn add(&mut self, more: Wakers) {
-        match self.first {
-            None => *self = more,
-            Some(_) => self.others.extend(more.into_iter()),
-        }
-    }
-
     pub(crate) fn call(mut self) {
-        if self.first.is_none() {
+        if self.0.is_empty() {
             return;
         }
         let within_another = LATER.try_with(|later| match &mut *later.borrow_mut() {
             Some(later) => {
-                later.extend(std::mem::take(&mut self).into_iter());
+                later.extend(self.0.drain(..));
                 true
             }
             none => {
@@ -167,14 +152,10 @@ impl Wakers {
         });
         // An error: the thread ends, and has ended its list.
         if !matches!(within_another, Ok(true)) {
-            self.into_iter().for_each(wake_task);
+            self.0.into_iter().for_each(wake_task);
             call_pending_wakers();
             let _ = LATER.try_with(|later| *later.borrow_mut() = None);
         }
-    }
-
-    fn into_iter(self) -> impl Iterator<Item = Waker> {
-        self.first.into_iter().chain(self.others)
     }
 }
 

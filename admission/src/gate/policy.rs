@@ -29,6 +29,7 @@ pub enum Policy {
 
 /// What one policy does: a row of the table.
 pub(crate) struct Rule {
+    pub(crate) name: &'static str,
     /// There is a limit at all.
     pub(crate) has_limit: bool,
     /// A pending thread does not count as running, so a newcomer may take its time.
@@ -48,12 +49,18 @@ pub(crate) enum Passes {
     MayBarge,
 }
 
+#[rustfmt::skip]
 const RULES: [Rule; 4] = [
-    Rule { has_limit: false, ignores_pending: false, passes: Passes::Everybody, has_slices: false },
-    Rule { has_limit: true, ignores_pending: false, passes: Passes::Nobody, has_slices: false },
-    Rule { has_limit: true, ignores_pending: true, passes: Passes::Everybody, has_slices: false },
-    Rule { has_limit: true, ignores_pending: true, passes: Passes::MayBarge, has_slices: true },
+    //   name       limit  ignores P  who passes       slices
+    rule("none",    false, false, Passes::Everybody, false),
+    rule("fifo",    true,  false, Passes::Nobody,    false),
+    rule("flifo",   true,  true,  Passes::Everybody, false),
+    rule("quantum", true,  true,  Passes::MayBarge,  true),
 ];
+
+const fn rule(name: &'static str, limit: bool, pending: bool, passes: Passes, slices: bool) -> Rule {
+    Rule { name, has_limit: limit, ignores_pending: pending, passes, has_slices: slices }
+}
 
 impl Policy {
     /// All policies, in the order of their numbers.
@@ -61,12 +68,7 @@ impl Policy {
 
     /// The name as it is written on a command line.
     pub fn name(self) -> &'static str {
-        match self {
-            Policy::None => "none",
-            Policy::Fifo => "fifo",
-            Policy::Flifo => "flifo",
-            Policy::Quantum => "quantum",
-        }
+        self.rule().name
     }
 
     #[inline]

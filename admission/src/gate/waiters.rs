@@ -34,7 +34,7 @@ pub(crate) struct Waiters {
     first: List,
     normal: List,
     first_in_a_row: u32,
-    averages: Averages,
+    pub(crate) averages: Averages,
     /// Age at which a waiter of the normal class is promoted, ns.
     pub(crate) promote_after_ns: u64,
     /// Sessions in row-lock waits now.
@@ -63,11 +63,6 @@ impl Waiters {
             served: 0,
             earliest_ns: Request::NEVER,
         }
-    }
-
-    /// Waiters that joined with a deficit so far.
-    pub(crate) fn with_deficit(&self) -> u64 {
-        self.averages.with_deficit
     }
 
     /// Links a node that is not linked.
@@ -151,7 +146,8 @@ impl Waiters {
     fn pop_normal(&mut self, passes_ns: u64) -> Option<Arc<Node>> {
         self.first_in_a_row = 0;
         // SAFETY: `&mut self` means that the caller holds the lock.
-        let charge = |node: &Node| unsafe { node.request() }.map_or(Charge::default(), |request| request.charge);
+        let charge =
+            |node: &Node| unsafe { node.request() }.map_or(Charge::default(), |request| request.charge);
         let passed_over = |node: &&Node| charge(node).is_passed_over(passes_ns);
         let debtors = self.normal.iter().take(PASSED_OVER_MAX).take_while(passed_over).count();
         let others_follow = debtors < PASSED_OVER_MAX && self.normal.iter().nth(debtors).is_some();
@@ -284,10 +280,10 @@ mod tests {
             let mut taken = queue.waiters.take_overdue(now_ns);
             std::iter::from_fn(|| queue.number(taken.pop_front())).collect::<Vec<_>>()
         };
-        assert_eq!(overdue(99), []);
+        assert!(overdue(99).is_empty());
         assert_eq!(overdue(100), [2]);
         assert_eq!(overdue(350), [1, 3]);
-        assert_eq!(overdue(u64::MAX - 1), []);
+        assert!(overdue(u64::MAX - 1).is_empty());
     }
 
     /// Sessions that come back at once get about as much time as each other, however long their slices are.

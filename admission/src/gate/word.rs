@@ -151,14 +151,6 @@ impl Word {
     /// `lifo_running = max(T - L, 0)`. For `spare` see [`Word::limit_for`].
     #[inline]
     pub(crate) fn admits(self, caller: Caller, spare: u32) -> bool {
-        if self.0 & (CONGESTED | UNLIMITED) != 0 {
-            return self.admits_in_rare_states(caller, spare);
-        }
-        self.running() < self.limit() && self.may_pass_queue(caller)
-    }
-
-    #[cold]
-    fn admits_in_rare_states(self, caller: Caller, spare: u32) -> bool {
         self.is_unlimited()
             || self.running() < self.limit_for(caller.first, spare) && self.may_pass_queue(caller)
     }
@@ -181,6 +173,7 @@ impl Word {
 
     /// The limit for a class. In congestion a session that holds no lock finds only `spare` slots, so that work that needs none of
     /// the disputed rows is still done.
+    #[inline]
     pub(crate) fn limit_for(self, first: bool, spare: u32) -> u32 {
         if self.is_congested() && !first { self.limit().min(spare) } else { self.limit() }
     }

@@ -12,13 +12,13 @@ const GROUPING_POWER: u8 = 5;
 const MAX_VALUE_POWER: u8 = 42;
 
 /// What is timed, ns.
-pub(super) struct Histograms {
-    pub(super) queued_ns: AtomicHistogram,
+pub(crate) struct Histograms {
+    pub(crate) queued_ns: AtomicHistogram,
     /// Those of them that resumed a time slice.
-    pub(super) resumed_ns: AtomicHistogram,
-    pub(super) woken_to_running_ns: AtomicHistogram,
-    pub(super) running_ns: AtomicHistogram,
-    pub(super) wait_ns: [AtomicHistogram; WaitKind::ALL.len()],
+    pub(crate) resumed_ns: AtomicHistogram,
+    pub(crate) woken_to_running_ns: AtomicHistogram,
+    pub(crate) running_ns: AtomicHistogram,
+    pub(crate) wait_ns: [AtomicHistogram; WaitKind::ALL.len()],
 }
 
 impl Histograms {
@@ -37,7 +37,8 @@ impl Histograms {
     }
 }
 
-pub(super) fn record(histogram: &AtomicHistogram, ns: u64) {
+/// Records a time. A longer one than the histogram can hold counts as the longest.
+pub(crate) fn record(histogram: &AtomicHistogram, ns: u64) {
     histogram
         .increment(ns.min((1 << MAX_VALUE_POWER) - 1))
         .expect("the value was cut to the histogram's range");

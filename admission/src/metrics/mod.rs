@@ -7,36 +7,26 @@
 //! | `histograms` | shared histograms of time |
 //! | `snapshot` | what the embedder sees |
 //! | `text` | a snapshot as a block and as a line |
-//! | `publish` | a snapshot for the `metrics` facade, if that feature is on |
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use histogram::AtomicHistogram;
 
-use crate::config::WaitKind;
 use crate::gate::Counts;
-use crate::gate::queue::Node;
 use crate::gate::word::Word;
 use crate::refused::Refused;
 
 mod counters;
 mod histograms;
-#[cfg(feature = "metrics")]
-mod publish;
 mod registry;
 mod snapshot;
 mod text;
 
 pub(crate) use counters::{Counters, add};
-
-pub(crate) use histograms::SAMPLE_EVERY;
 pub use histograms::Times;
-use histograms::{Histograms, record};
-#[cfg(feature = "metrics")]
-pub use publish::Publisher;
-use registry::Registry;
+pub(crate) use histograms::{Histograms, SAMPLE_EVERY, record};
+pub(crate) use registry::Registry;
 pub use snapshot::Snapshot;
 
 pub(crate) struct Metrics {
@@ -44,16 +34,13 @@ pub(crate) struct Metrics {
     /// Time passes for a model checker only when the model says so, or it could not repeat a schedule.
     #[cfg(any(loom, shuttle))]
     pub(crate) clock_ns: AtomicU64,
-    registry: Registry,
-    histograms: Histograms,
+    pub(crate) registry: Registry,
+    pub(crate) histograms: Histograms,
     highest: Highest,
     refused: [AtomicU64; 3],
     stalls_broken: AtomicU64,
     slots_reclaimed: AtomicU64,
 }
-
-/// A number that grows whenever a session enters as the policy says, or hands its slot off.
-pub(crate) type Progress = u64;
 
 /// The highest T, P and Q. On cache lines of their own: every entry reads one, and hardly anybody writes.
 #[derive(Default)]
@@ -97,20 +84,6 @@ impl Metrics {
         (ns != u64::MAX).then(|| self.epoch.checked_add(Duration::from_nanos(ns))).flatten()
     }
 
-    /// Counters for a new session, and its number.
-    pub(crate) fn register(&self, node: &Arc<Node>) -> (u64, Arc<Counters>) {
-        self.registry.register(node)
-    }
-
-    pub(crate) fn unregister(&self, number: u64) {
-        self.registry.unregister(number);
-    }
-
-    /// How many nodes there are for which `is_so` returns true; called for each session that is alive.
-    pub(crate) fn count_nodes(&self, is_so: impl FnMut(&Node) -> bool) -> u32 {
-        self.registry.count_nodes(is_so)
-    }
-
     /// Reclaims the slots of the sessions that were seen on one stay for at least `limit_ns` at `now_ns`. Returns how many; the caller
     /// releases each.
     pub(crate) fn reclaim(&self, limit_ns: u64, now_ns: u64) -> u32 {
@@ -135,29 +108,6 @@ impl Metrics {
         raise(&self.highest.pending, word.pending());
     }
 
-    pub(crate) fn queued(&self, ns: u64) {
-        record(&self.histograms.queued_ns, ns);
-    }
-
-    /// A session that has queued for so long resumes a slice that was cut short.
-    pub(crate) fn resumed(&self, ns: u64) {
-        record(&self.histograms.resumed_ns, ns);
-    }
-
-    pub(crate) fn woken_to_running(&self, ns: u64) {
-        record(&self.histograms.woken_to_running_ns, ns);
-    }
-
-    /// A stay on a slot took so long.
-    pub(crate) fn ran(&self, ns: u64) {
-        record(&self.histograms.running_ns, ns);
-    }
-
-    /// A wait of this kind took so long.
-    pub(crate) fn waited(&self, kind: WaitKind, ns: u64) {
-        record(&self.histograms.wait_ns[kind as usize], ns);
-    }
-
     pub(crate) fn refused(&self, why: Refused) {
         self.refused[why as usize].fetch_add(1, Ordering::Relaxed);
     }
@@ -166,8 +116,10 @@ impl Metrics {
         self.stalls_broken.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// A number that grows whenever a session enters as the policy says, or hands its slot off.
+    ///
     /// Forced entries are no progress of those that queue: one session with wait after wait makes any number of them.
-    pub(crate) fn progress(&self) -> Progress {
+    pub(crate) fn progress(&self) -> u64 {
         let totals = self.registry.totals();
         totals.at_once + totals.by_barging + totals.from_queue + totals.handed_off
     }

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-
-
 use super::counters::{Counters, Totals};
 use crate::gate::hold::Stay;
 use crate::gate::queue::Node;
@@ -13,7 +11,7 @@ use crate::sync::{Mutex, lock};
 
 /// The sessions that are alive, and the sums of those that are gone. The model checkers know its lock: nodes are looked at under it.
 #[derive(Default)]
-pub(super) struct Registry(Mutex<Sessions>);
+pub(crate) struct Registry(Mutex<Sessions>);
 
 #[derive(Default)]
 struct Sessions {
@@ -34,7 +32,7 @@ impl Registry {
     ///
     /// # Panics
     /// If there are too many sessions.
-    pub(super) fn register(&self, node: &Arc<Node>) -> (u64, Arc<Counters>) {
+    pub(crate) fn register(&self, node: &Arc<Node>) -> (u64, Arc<Counters>) {
         let mut sessions = lock(&self.0);
         assert!((sessions.live.len() as u64) < SESSIONS_MAX, "more than {SESSIONS_MAX} sessions at a time");
         let number = sessions.next;
@@ -45,7 +43,7 @@ impl Registry {
         (number, counters)
     }
 
-    pub(super) fn unregister(&self, number: u64) {
+    pub(crate) fn unregister(&self, number: u64) {
         let mut sessions = lock(&self.0);
         if let Some(live) = sessions.live.remove(&number) {
             sessions.gone.add(&live.counters);
@@ -61,7 +59,7 @@ impl Registry {
     }
 
     /// How many nodes there are for which `is_so` returns true; called for each session that is alive.
-    pub(super) fn count_nodes(&self, mut is_so: impl FnMut(&Node) -> bool) -> u32 {
+    pub(crate) fn count_nodes(&self, mut is_so: impl FnMut(&Node) -> bool) -> u32 {
         lock(&self.0).live.values().filter(|live| is_so(&live.node)).count() as u32
     }
 

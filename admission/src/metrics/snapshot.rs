@@ -58,12 +58,11 @@ pub struct Snapshot {
     pub pending: u32,
     /// Q: threads queued now.
     pub queued: u32,
-    /// The highest T since the scheduler was made, also in a difference of two snapshots. Unlike [`Snapshot::running`] it counts free
-    /// slots parked on CPUs.
+    /// The highest T since the scheduler was made, free slots parked on CPUs included; in a difference of two snapshots, too.
     pub running_max: u32,
-    /// The highest P since the scheduler was made, also in a difference of two snapshots.
+    /// The highest P, likewise.
     pub pending_max: u32,
-    /// The highest Q since the scheduler was made, also in a difference of two snapshots.
+    /// The highest Q, likewise.
     pub queued_max: u32,
     /// Time from joining the queue to running, ns, of every entry that queued.
     pub queued_ns: Histogram,
@@ -109,12 +108,11 @@ impl Snapshot {
 
     /// Entries of all kinds.
     pub fn entries(&self) -> u64 {
-        self.slots_acquired() + self.admitted_by_ticket
-    }
-
-    /// Entries that acquired a slot: all but those by ticket.
-    pub fn slots_acquired(&self) -> u64 {
-        self.admitted_at_once + self.admitted_by_barging + self.admitted_from_queue + self.admitted_by_force
+        self.admitted_at_once
+            + self.admitted_by_barging
+            + self.admitted_from_queue
+            + self.admitted_by_force
+            + self.admitted_by_ticket
     }
 
     /// Entries that were refused, for whatever reason.

@@ -357,24 +357,6 @@ fn waits_with_forced_re_entry() {
     }
 }
 
-#[test]
-fn waits_whose_ends_may_queue() {
-    for policy in QUEUEING {
-        explore(2, config(policy, 1), |admission| {
-            let other = spawn(admission, |session| {
-                session.enter().unwrap();
-                session.wait_begin(WaitKind::Network);
-                session.wait_end_may_queue(WaitKind::Network).unwrap();
-                session.exit();
-            });
-            let third = spawn(admission, enter_and_exit);
-            enter_and_exit(&mut admission.session());
-            other.join().unwrap();
-            third.join().unwrap();
-        });
-    }
-}
-
 /// A wait for a row lock makes congestion begin and end while others come and go.
 #[test]
 fn congestion_begins_and_ends() {

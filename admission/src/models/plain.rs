@@ -173,8 +173,7 @@ impl Plain {
 
     /// Exits, and the CPU keeps the slot, if nobody misses it.
     pub(super) fn keep(&mut self, cpu: usize) -> bool {
-        let missed =
-            self.is_unlimited() || self.congested || self.queued() > 0 || self.slots > self.limit;
+        let missed = self.is_unlimited() || self.congested || self.queued() > 0 || self.slots > self.limit;
         let keeps = !missed && !self.kept[cpu];
         self.kept[cpu] |= keeps;
         keeps

@@ -12,7 +12,7 @@ use crate::extra::percpu::Slots;
 use crate::gate::queue::{List, Node, Request};
 use crate::gate::waiters::End;
 use crate::gate::word::Caller;
-use crate::gate::{self, Counts, Gate, Leaver, Terms, Wake};
+use crate::gate::{self, Counts, Gate, Leaver, Wake};
 use crate::quantum::fairness::Charge;
 use crate::sync::Ordering;
 
@@ -24,7 +24,6 @@ const QUANTUM: u32 = 2;
 #[derive(Debug, Clone)]
 enum Step {
     Enter { who: usize, patience_ns: u64, slice_ns: u64 },
-    ReturnFromWait { who: usize },
     Force { who: usize },
     Run { who: usize },
     Exit { who: usize, may_keep: bool },
@@ -67,7 +66,6 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         14 => (who(), prop_oneof![3 => Just(u64::MAX), 1 => 0..100u64], slice())
             .prop_map(|(who, patience_ns, slice_ns)| Step::Enter { who, patience_ns, slice_ns }),
-        1 => who().prop_map(|who| Step::ReturnFromWait { who }),
         1 => who().prop_map(|who| Step::Force { who }),
         10 => who().prop_map(|who| Step::Run { who }),
         10 => (who(), any::<bool>()).prop_map(|(who, may_keep)| Step::Exit { who, may_keep }),
@@ -101,15 +99,13 @@ struct Client {
     node: Arc<Node>,
     at: Where,
     first: bool,
-    /// It goes before those of the normal class in its present queueing.
-    ahead: bool,
     request: Request,
     quantum_left: u32,
 }
 
 impl Client {
     fn caller(&self) -> Caller {
-        Caller { may_barge: self.quantum_left != 0, first: self.first || self.ahead }
+        Caller { may_barge: self.quantum_left != 0, first: self.first }
     }
 }
 
@@ -132,7 +128,6 @@ impl World {
             node: Node::new(),
             at: Where::Outside,
             first: false,
-            ahead: false,
             request: Request::plain(),
             quantum_left: 0,
         };
@@ -165,11 +160,7 @@ impl World {
         match *step {
             Step::Enter { who, patience_ns, slice_ns } => {
                 let Some(id) = self.find_at(who, Where::Outside) else { return Ok(()) };
-                self.acquire(id, patience_ns, slice_ns, false)?;
-            }
-            Step::ReturnFromWait { who } => {
-                let Some(id) = self.find_at(who, Where::Outside) else { return Ok(()) };
-                self.acquire(id, u64::MAX, 0, true)?;
+                self.acquire(id, patience_ns, slice_ns)?;
             }
             Step::Force { who } => {
                 let Some(id) = self.find_at(who, Where::Outside) else { return Ok(()) };
@@ -229,18 +220,17 @@ impl World {
             Step::SetPolicy { policy } => self.set_rule(policy, self.plain.limit)?,
             Step::SetQueueLimit { queue_limit } => self.queue_limit = queue_limit,
             Step::SetPromoteAfter { promote_after_ns } => {
-                self.set_terms(|plain| plain.promote_after_ns = promote_after_ns)?;
+                self.set_bounds(|plain| plain.promote_after_ns = promote_after_ns)?;
             }
             Step::SetLockWaitersMax { lock_waiters_max } => {
-                self.set_terms(|plain| plain.lock_waiters_max = lock_waiters_max)?;
+                self.set_bounds(|plain| plain.lock_waiters_max = lock_waiters_max)?;
             }
         }
         self.check()
     }
 
     /// Enters at once, or joins the queue.
-    fn acquire(&mut self, id: Id, patience_ns: u64, slice_ns: u64, ahead: bool) -> Checked {
-        self.clients[id].ahead = ahead;
+    fn acquire(&mut self, id: Id, patience_ns: u64, slice_ns: u64) -> Checked {
         // Some were away for as long as their slice.
         let deficit_ns = if slice_ns.is_multiple_of(2_000_000) { slice_ns } else { 0 };
         self.clients[id].request = Request {
@@ -388,10 +378,10 @@ impl World {
         self.notify(wake, &expected)
     }
 
-    fn set_terms(&mut self, set: impl FnOnce(&mut Plain)) -> Checked {
+    fn set_bounds(&mut self, set: impl FnOnce(&mut Plain)) -> Checked {
         set(&mut self.plain);
         let Plain { promote_after_ns, lock_waiters_max, .. } = self.plain;
-        let wake = self.gate.set_terms(Terms { promote_after_ns, lock_waiters_max }, self.now_ns);
+        let wake = self.gate.set_bounds(promote_after_ns, lock_waiters_max, self.now_ns);
         let expected = self.plain.update_congestion(self.now_ns);
         self.notify(wake, &expected)
     }

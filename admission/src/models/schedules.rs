@@ -66,11 +66,10 @@ fn statement(session: &Session) -> Result<(), Refused> {
             thread::yield_now();
             session.mark_wait_long();
         }
-        match any(3) {
-            0 => session.wait_end_may_queue(kind)?,
-            1 => session.wait_end(kind),
-            _ => return Ok(()), // It is killed in its wait.
+        if any(3) == 0 {
+            return Ok(()); // It is killed in its wait.
         }
+        session.wait_end(kind);
     }
     Ok(())
 }

@@ -16,7 +16,7 @@
 //! connections in a thread pool: their threads work for others in between.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::ThreadId;
 
 /// Slices are timed under quanta of this length or longer, ns: reading a thread's clock twice takes 0.7 us.
 pub(crate) const TIMED_QUANTUM_NS_MIN: u64 = 1_000_000;
@@ -35,7 +35,7 @@ const PASSED_FOR_NS: u64 = 2_000_000_000;
 /// A reading of the running thread's CPU clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CpuTime {
-    thread: u64,
+    thread: ThreadId,
     ns: u64,
 }
 
@@ -47,28 +47,15 @@ impl CpuTime {
         }
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         let ns = u64::try_from(time.tv_sec).ok()? * 1_000_000_000 + u64::try_from(time.tv_nsec).ok()?;
-        Some(CpuTime { thread: thread_number(), ns })
+        Some(CpuTime { thread: std::thread::current().id(), ns })
     }
 
     /// The CPU time since, ns; `None` on another thread.
     pub(crate) fn elapsed_ns(self) -> Option<u64> {
         let now = CpuTime::now().filter(|now| now.thread == self.thread)?;
-        // A child of fork goes on with its parent's number and a clock of its own.
+        // A child of fork has its parent's thread id and a clock of its own.
         now.ns.checked_sub(self.ns)
     }
-}
-
-/// A number that no other thread has, or had; not 0.
-fn thread_number() -> u64 {
-    static LAST: AtomicU64 = AtomicU64::new(0);
-    thread_local!(static OWN: Cell<u64> = const { Cell::new(0) });
-    OWN.with(|own| {
-        if own.get() == 0 {
-            // Relaxed: numbers need only differ.
-            own.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
-        }
-        own.get()
-    })
 }
 
 /// The CPU time that one session used while others waited, and has not paid for.
@@ -81,8 +68,8 @@ pub(crate) struct Deficit {
     deficit_ns: Cell<u64>,
     /// The absence before this visit is taken off already.
     absence_settled: Cell<bool>,
-    /// The thread whose clock was read last; 0 before.
-    thread: Cell<u64>,
+    /// The thread whose clock was read last.
+    thread: Cell<Option<ThreadId>>,
     /// The session has been on several threads, or belongs to a task.
     migrates: Cell<bool>,
 }
@@ -94,7 +81,7 @@ impl Deficit {
             slice_ns: Cell::new(0),
             deficit_ns: Cell::new(0),
             absence_settled: Cell::new(false),
-            thread: Cell::new(0),
+            thread: Cell::new(None),
             migrates: Cell::new(false),
         }
     }
@@ -110,9 +97,9 @@ impl Deficit {
     #[cold]
     fn read_clock(&self) {
         let began = CpuTime::now();
-        let thread = began.map_or(0, |began| began.thread);
+        let thread = began.map(|began| began.thread);
         let before = self.thread.replace(thread);
-        self.migrates.set(before != 0 && before != thread);
+        self.migrates.set(before.is_some() && before != thread);
         self.began.set(began.filter(|_| !self.migrates.get()));
     }
 

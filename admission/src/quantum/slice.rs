@@ -241,9 +241,7 @@ impl Slice {
     /// Whether the session may resume its slice before those that queue for theirs: the slice was queued for in order and is not over.
     pub(crate) fn resumes(&self, now_ns: u64, quantum_ns: u64) -> bool {
         let Phase::In(since_ns) = self.phase.get() else { return false };
-        self.in_order.get()
-            && self.returns()
-            && now_ns.saturating_sub(since_ns) < self.length_ns(quantum_ns)
+        self.in_order.get() && self.returns() && now_ns.saturating_sub(since_ns) < self.length_ns(quantum_ns)
     }
 
     /// The rest of the slice is lost, and the session passes nobody.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use super::Session;
-use crate::gate::parker::Verdict;
+use crate::gate::parker::{Verdict, Wakers};
 use crate::gate::queue::Node;
 use crate::shared::Admission;
 use crate::sync::Ordering;
@@ -25,7 +25,7 @@ impl Canceller {
         if let Some(admission) = self.admission.upgrade()
             && admission.gate.withdraw_cancelled(&self.node)
         {
-            self.node.parker.wake(Verdict::Cancelled);
+            Wakers(self.node.parker.notify(Verdict::Cancelled).into_iter().collect()).call();
         }
     }
 }

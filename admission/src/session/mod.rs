@@ -6,6 +6,7 @@
 //! | [`queueing`] | a session that finds no slot: how it queues and is refused |
 //! | [`waits`] | declared waits: they release the slot, nest, and come back |
 //! | [`task`] | the same for async tasks |
+//! | [`reserved`] | a slot that waits for its session |
 //! | [`cancel`] | ending a session's queueing from another thread |
 //!
 //! # State
@@ -25,6 +26,7 @@
 
 pub(crate) mod cancel;
 pub(crate) mod queueing;
+pub(crate) mod reserved;
 pub(crate) mod task;
 pub(crate) mod waits;
 
@@ -32,15 +34,14 @@ use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::config::WaitKind;
 use crate::gate::queue::Node;
 use crate::gate::word::{Caller, Word};
 use crate::gate::{Entered, Leaver, Wake};
-use crate::hooks::{self, Cpu, Kept};
-use crate::metrics::{Counters, SAMPLE_EVERY, add};
+use crate::metrics::{Counters, SAMPLE_EVERY, add, record};
 use crate::quantum::slice::Slice;
 use crate::refused::Refused;
 use crate::shared::Admission;
-use crate::config::WaitKind;
 
 /// Who goes first in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -83,8 +84,6 @@ pub(crate) struct Waits {
 pub(crate) struct Queueing {
     pub(crate) queued_at_ns: u64,
     pub(crate) deadline_ns: u64,
-    /// It goes before those of the normal class.
-    pub(crate) ahead: bool,
     /// It is within its time slice, and others have its slot. It is the next of its class, and resumes its slice; not if it is sent to try
     /// again.
     pub(crate) resumes: bool,
@@ -98,7 +97,8 @@ pub struct Session {
     pub(crate) node: Arc<Node>,
     pub(crate) counters: Arc<Counters>,
     number: u64,
-    cpu: Cpu,
+    /// The CPU it runs on, as far as it knows: any is right, but another CPU's kept slot is slower.
+    cpu: Cell<usize>,
     /// Entries left on the slot it holds.
     tickets: Cell<u32>,
     /// What `tickets` was when it acquired the slot.
@@ -125,12 +125,12 @@ pub struct Session {
 impl Session {
     pub(crate) fn new(admission: &Arc<Admission>) -> Self {
         let node = Node::new();
-        let (number, counters) = admission.metrics.register(&node);
+        let (number, counters) = admission.metrics.registry.register(&node);
         Session {
             node,
             counters,
             number,
-            cpu: admission.extra.cpu(number),
+            cpu: Cell::new(admission.extra.current_cpu(number)),
             tickets: Cell::new(0),
             tickets_given: Cell::new(0),
             state: Cell::new(State::Outside),
@@ -155,25 +155,13 @@ impl Session {
     /// its statement cannot go on.
     #[inline]
     pub fn enter(&self) -> Result<(), Refused> {
-        match self.tickets.get() {
-            0 => self.enter_without_ticket(None),
-            left => {
-                self.tickets.set(left - 1);
-                Ok(())
-            }
-        }
+        if self.take_ticket() { Ok(()) } else { self.enter_without_ticket(None) }
     }
 
     /// As [`Session::enter`], but is refused at `deadline`, if [`crate::Config::queue_timeout`] does not refuse it before.
     #[inline]
     pub fn enter_until(&self, deadline: Instant) -> Result<(), Refused> {
-        match self.tickets.get() {
-            0 => self.enter_without_ticket(Some(deadline)),
-            left => {
-                self.tickets.set(left - 1);
-                Ok(())
-            }
-        }
+        if self.take_ticket() { Ok(()) } else { self.enter_without_ticket(Some(deadline)) }
     }
 
     /// Enters if that is possible without queueing; returns whether it runs then. As with [`Session::enter`], a session whose tickets have
@@ -217,14 +205,7 @@ impl Session {
         match self.state.get() {
             State::Outside | State::Acquiring => {}
             State::Waiting => self.abandon_wait(),
-            State::Reserved => {
-                let now_ns = || self.admission.metrics.now_ns();
-                self.slice.end_if_away_too_long(now_ns, self.admission.settings.quantum_ns());
-                if self.slice.has_begun() {
-                    self.end_slice();
-                }
-                self.give_up_reservation();
-            }
+            State::Reserved => self.give_up_reservation(),
             State::Uncounted | State::Running => {
                 self.end_slice();
                 if self.put_down(State::Outside) {
@@ -290,10 +271,17 @@ impl Session {
         self.slice.set_in_transaction(in_transaction);
     }
 
+    #[inline]
+    fn take_ticket(&self) -> bool {
+        let left = self.tickets.get();
+        self.tickets.set(left.saturating_sub(1));
+        left != 0
+    }
+
     #[inline(never)]
     fn enter_without_ticket(&self, deadline: Option<Instant>) -> Result<(), Refused> {
         if !self.enter_at_once() {
-            let word = self.queue(deadline, false)?;
+            let word = self.queue(deadline)?;
             self.run(word);
         }
         self.check();
@@ -303,8 +291,7 @@ impl Session {
     /// Whether the entry is done; otherwise the session is outside and has to queue.
     #[inline]
     pub(crate) fn enter_at_once(&self) -> bool {
-        if self.tickets.get() != 0 {
-            self.tickets.set(self.tickets.get() - 1);
+        if self.take_ticket() {
             return true;
         }
         match self.state.get() {
@@ -332,9 +319,9 @@ impl Session {
         }
         let caller = self.caller();
         let entered = extra
-            .acquire(gate, &self.cpu, caller, Kept::OnThisCpu)
+            .acquire(gate, Some(self.cpu.get()), caller)
             .or_else(|| gate.try_enter(guess, caller))
-            .or_else(|| extra.acquire(gate, &self.cpu, caller, Kept::Anywhere));
+            .or_else(|| extra.acquire(gate, None, caller));
         let Some((how, word)) = entered else { return false };
         self.on_entered(how, word);
         self.run(word);
@@ -427,15 +414,11 @@ impl Session {
 
     #[inline]
     fn leave(&self) {
-        let Admission { gate, extra, settings, metrics, .. } = &*self.admission;
-        let holds_locks = self.class.get() == Class::First;
-        let now_ns = || metrics.now_ns();
-        let reserved =
-            extra.reserves_until_ns(gate, &self.slice, holds_locks, now_ns, settings.quantum_ns());
-        match reserved {
-            Some(until_ns) => self.leave_reserved(until_ns),
-            None if self.put_down(State::Outside) => self.release(false),
-            None => {}
+        if self.admission.extra.reserves() && self.leave_reserved() {
+            return;
+        }
+        if self.put_down(State::Outside) {
+            self.release(false);
         }
     }
 
@@ -445,7 +428,7 @@ impl Session {
     pub(crate) fn release(&self, ends_slice: bool) {
         let Admission { gate, extra, .. } = &*self.admission;
         let seen = self.last_seen.get();
-        let kept = if ends_slice { None } else { extra.release(gate, &self.cpu) };
+        let kept = if ends_slice { None } else { extra.release(gate, self.cpu.get()) };
         let released = kept.or_else(|| if seen.queued() == 0 { gate.try_exit(seen) } else { None });
         match released {
             Some(word) => self.on_released(word),
@@ -468,7 +451,7 @@ impl Session {
         let clock_ns = OnceCell::new();
         let now_ns = || *clock_ns.get_or_init(|| metrics.now_ns());
         let has_slices = !ends_slice && self.last_seen.get().policy().rule().has_slices;
-        let in_slice = has_slices && self.slice.leave(now_ns(), settings.quantum_ns());
+        let in_slice = has_slices && self.slice.leave(now_ns(), settings.quantum_ns.get());
         let leaver = Leaver { in_slice, holds_locks: self.class.get() == Class::First };
         let (wake, word) = gate.exit_and_wake(leaver, &now_ns);
         match wake {
@@ -512,7 +495,7 @@ impl Session {
     fn may_barge(&self) -> bool {
         let now_ns = || self.admission.metrics.now_ns();
         let is_first = self.class() == Class::First;
-        self.slice.may_pass(now_ns, self.admission.settings.quantum_ns(), !is_first)
+        self.slice.may_pass(now_ns, self.admission.settings.quantum_ns.get(), !is_first)
             && (self.slice.returns() || is_first || self.admission.barging.is_allowed())
     }
 
@@ -527,7 +510,7 @@ impl Session {
             if self.class() == Class::Normal && !self.slice.returns() {
                 self.admission.barging.on_barge();
             }
-            self.slice.on_pass(self.admission.settings.quantum_ns());
+            self.slice.on_pass(self.admission.settings.quantum_ns.get());
         }
     }
 
@@ -536,7 +519,7 @@ impl Session {
     pub(crate) fn time_slice_if_others_wait(&self, word: Word) {
         if word.has_slices() {
             let now_ns = || self.admission.metrics.now_ns();
-            self.slice.on_forced(now_ns, self.admission.settings.quantum_ns());
+            self.slice.on_forced(now_ns, self.admission.settings.quantum_ns.get());
         }
     }
 
@@ -546,50 +529,10 @@ impl Session {
         self.slice.end(self.admission.metrics.now_ns());
     }
 
-    /// Leaves, and its slot waits for it until then, ns.
-    #[cold]
-    fn leave_reserved(&self, until_ns: u64) {
-        if self.put_down(State::Reserved) {
-            self.last_seen.set(self.admission.gate.word());
-            if !self.admission.extra.reserve(&self.node.hold, until_ns) {
-                self.state.set(State::Outside);
-                self.release(true);
-            }
-        } else {
-            self.state.set(State::Outside);
-        }
-    }
-
-    /// It is back: runs on its reserved slot, if that is still its own. If not, it is outside.
-    #[cold]
-    fn take_back_reservation(&self) -> bool {
-        self.state.set(State::Outside);
-        let is_own = hooks::take_back(&self.node.hold);
-        if is_own {
-            add(&self.counters.at_once, 1);
-            add(&self.counters.reserved, 1);
-            let now_ns = || self.admission.metrics.now_ns();
-            let quantum_ns = self.admission.settings.quantum_ns();
-            self.slice.end_if_away_too_long(now_ns, quantum_ns);
-            self.run(self.admission.gate.word());
-            self.slice.on_forced(now_ns, quantum_ns);
-        }
-        is_own
-    }
-
-    /// It will not be back at once: its reserved slot goes to the next, if it has it still.
-    #[cold]
-    fn give_up_reservation(&self) {
-        self.state.set(State::Outside);
-        if hooks::take_back(&self.node.hold) {
-            self.release(true);
-        }
-    }
-
     #[cold]
     fn begin_sample(&self) {
         self.until_sample.set(SAMPLE_EVERY - 1);
-        self.admission.extra.update(&self.cpu, self.number);
+        self.cpu.set(self.admission.extra.current_cpu(self.number));
         self.entered_at_ns.set(self.admission.metrics.now_ns());
     }
 
@@ -597,7 +540,7 @@ impl Session {
     fn end_sample(&self) {
         let entered_at_ns = self.entered_at_ns.replace(NOT_SAMPLED);
         let ns = self.admission.metrics.now_ns().saturating_sub(entered_at_ns);
-        self.admission.metrics.ran(ns);
+        record(&self.admission.metrics.histograms.running_ns, ns);
     }
 
     #[inline]
@@ -634,7 +577,7 @@ impl Drop for Session {
         if self.admission.gate.word().queued() != 0 {
             self.offer_free_slots();
         }
-        self.admission.metrics.unregister(self.number);
+        self.admission.metrics.registry.unregister(self.number);
     }
 }
 

@@ -9,8 +9,8 @@ use crate::gate::Joined;
 use crate::gate::parker::{Verdict, call_pending_wakers};
 use crate::gate::queue::Request;
 use crate::gate::waiters::End;
-use crate::gate::word::{Caller, Word};
-use crate::metrics::add;
+use crate::gate::word::Word;
+use crate::metrics::{add, record};
 use crate::quantum::fairness::Charge;
 use crate::refused::Refused;
 use crate::sync::Ordering;
@@ -28,39 +28,31 @@ pub(crate) enum Next {
 }
 
 impl Queueing {
-    /// Begins to queue. `deadline` is the caller's own. `ahead` puts it before the normal class, and behind those of the first class that
-    /// came before: at the front it would keep them out forever by waiting again and again.
-    pub(crate) fn begin(session: &Session, deadline: Option<Instant>, ahead: bool) -> (Self, Next) {
+    /// Begins to queue. `deadline` is the caller's own.
+    pub(crate) fn begin(session: &Session, deadline: Option<Instant>) -> (Self, Next) {
         let admission = &*session.admission;
         let queued_at_ns = admission.metrics.now_ns();
         let own_ns = deadline.map_or(Request::NEVER, |deadline| admission.metrics.ns_of(deadline));
-        let deadline_ns = admission.settings.deadline_ns(queued_at_ns).min(own_ns);
+        let deadline_ns = queued_at_ns.saturating_add(admission.settings.queue_timeout_ns.get()).min(own_ns);
         let word = admission.gate.word();
         // With one slot, slices that are cut short would come back in front of each other.
-        let resumes = !(ahead || session.class() == Class::First || word.limit() == 1)
+        let resumes = !(session.class() == Class::First || word.limit() == 1)
             && word.policy().rule().has_slices
-            && session.slice.resumes(queued_at_ns, admission.settings.quantum_ns());
-        let queueing = Queueing { queued_at_ns, deadline_ns, ahead, resumes };
+            && session.slice.resumes(queued_at_ns, admission.settings.quantum_ns.get());
+        let queueing = Queueing { queued_at_ns, deadline_ns, resumes };
         let end = if resumes { End::Front } else { End::Back };
-        let next = queueing.join(session, end, admission.settings.queue_limit());
+        let next = queueing.join(session, end, admission.settings.queue_limit.get() as u32);
         (queueing, next)
-    }
-
-    fn is_first(&self, session: &Session) -> bool {
-        self.ahead || session.class() == Class::First
-    }
-
-    fn caller(&self, session: &Session) -> Caller {
-        Caller { first: self.is_first(session), ..session.caller() }
     }
 
     fn join(&self, session: &Session, end: End, queue_limit: u32) -> Next {
         let admission = &*session.admission;
-        let caller = self.caller(session);
+        let caller = session.caller();
         // Lock holders and resumed slices neither pay off a deficit nor update the averages.
         let is_charged = !(caller.first || self.resumes);
         let charge = if is_charged {
-            let (slice_ns, deficit_ns) = session.slice.charge(self.queued_at_ns, admission.settings.quantum_ns());
+            let (slice_ns, deficit_ns) =
+                session.slice.charge(self.queued_at_ns, admission.settings.quantum_ns.get());
             Charge { slice_ns, deficit_ns, passed_until_ns: 0 }
         } else {
             Charge::default()
@@ -110,7 +102,7 @@ impl Queueing {
             Verdict::Retry => {
                 // With its place in the queue it has lost its slice.
                 self.resumes = false;
-                match gate.try_enter(gate.word(), self.caller(session)) {
+                match gate.try_enter(gate.word(), session.caller()) {
                     Some((_, word)) => self.enter_from_queue(session, word, None),
                     None => {
                         session.slice.forfeit();
@@ -136,19 +128,19 @@ impl Queueing {
         let metrics = &session.admission.metrics;
         let now_ns = metrics.now_ns();
         if let Some(granted_at_ns) = granted_at_ns {
-            metrics.woken_to_running(now_ns.saturating_sub(granted_at_ns));
+            record(&metrics.histograms.woken_to_running_ns, now_ns.saturating_sub(granted_at_ns));
         }
         if session.node.cancelled.load(Ordering::Acquire) {
             session.pass_slot_on(word);
             return Next::Refuse(session.refused(Refused::Cancelled));
         }
         let waited_ns = now_ns.saturating_sub(self.queued_at_ns);
-        metrics.queued(waited_ns);
+        record(&metrics.histograms.queued_ns, waited_ns);
         add(&session.counters.from_queue, 1);
         if self.resumes && session.slice.pause(waited_ns) {
-            metrics.resumed(waited_ns);
+            record(&metrics.histograms.resumed_ns, waited_ns);
         } else {
-            session.slice.begin(now_ns, !self.is_first(session));
+            session.slice.begin(now_ns, session.class() == Class::Normal);
             if word.policy().rule().has_slices {
                 session.admission.barging.on_served();
             }
@@ -158,11 +150,11 @@ impl Queueing {
 }
 
 impl Session {
-    /// Queues until it has a slot; the word as it is then. `ahead`: before those of the normal class.
+    /// Queues until it has a slot; the word as it is then.
     #[cold]
-    pub(crate) fn queue(&self, deadline: Option<Instant>, ahead: bool) -> Result<Word, Refused> {
+    pub(crate) fn queue(&self, deadline: Option<Instant>) -> Result<Word, Refused> {
         self.state.set(State::Acquiring);
-        let (mut queueing, mut next) = Queueing::begin(self, deadline, ahead);
+        let (mut queueing, mut next) = Queueing::begin(self, deadline);
         let deadline = self.admission.metrics.instant_of(queueing.deadline_ns);
         let parker = &self.node.parker;
         let mut queued = false;

@@ -50,7 +50,7 @@ impl Future for Enter<'_> {
         let (mut queueing, mut next) = match session.task_request.get() {
             Some(queueing) if this.queues => (queueing, Next::Sleep),
             _ if session.enter_at_once() => return Poll::Ready(Ok(())),
-            _ => Queueing::begin(session, None, false),
+            _ => Queueing::begin(session, None),
         };
         let outcome = loop {
             next = match next {

@@ -2,7 +2,7 @@
 
 use super::{Session, State};
 use crate::config::WaitKind;
-use crate::refused::Refused;
+use crate::metrics::record;
 use crate::sync::Ordering;
 
 impl Session {
@@ -14,8 +14,8 @@ impl Session {
         if depth == 1 {
             self.waits.outermost.set(Some((kind, self.admission.metrics.now_ns())));
         }
-        let may_release = self.is_running() && self.admission.settings.wait_mask().contains(kind);
-        if may_release && !self.is_reclaimed() && self.may_release(kind) {
+        let may_release = self.is_running() && self.admission.settings.releases(kind) && !self.is_reclaimed();
+        if may_release && self.may_release(kind) {
             // Noted before anybody is woken: a waker may use this session.
             self.slice.deficit.stop(u64::MAX);
             let counts = self.put_down(State::Waiting);
@@ -40,21 +40,6 @@ impl Session {
             self.force(2);
         }
         self.check();
-    }
-
-    /// As [`Session::wait_end`], but queues when the limit is reached, before those of the normal class and behind lock holders that
-    /// came before. Only where the caller holds nothing others may wait for: no latch, no mutex. A session that is refused is outside.
-    pub fn wait_end_may_queue(&self, _kind: WaitKind) -> Result<(), Refused> {
-        if !self.comes_back() {
-            return Ok(());
-        }
-        self.state.set(State::Outside);
-        if !self.enter_at_once() {
-            let word = self.queue(None, true)?;
-            self.run(word);
-        }
-        self.check();
-        Ok(())
     }
 
     /// Marks the row-lock wait that goes on as long: it no longer counts for [`crate::Config::lock_waiters_max`]. Its holder takes its
@@ -83,7 +68,7 @@ impl Session {
         {
             let metrics = &self.admission.metrics;
             waited_ns = metrics.now_ns().saturating_sub(began_ns);
-            metrics.waited(kind, waited_ns);
+            record(&metrics.histograms.wait_ns[kind as usize], waited_ns);
         }
         match self.waits.released.get() {
             Some((kind, at)) if at == depth && self.state.get() == State::Waiting => {
@@ -117,7 +102,7 @@ impl Session {
         if kind != WaitKind::Disk {
             return true;
         }
-        let io_depth = self.admission.settings.io_depth();
+        let io_depth = self.admission.settings.io_depth.get() as u32;
         let below = |waits: u32| (io_depth == 0 || waits < io_depth).then_some(waits + 1);
         // Relaxed: it is a bound on a number and guards nothing.
         let relaxed = Ordering::Relaxed;

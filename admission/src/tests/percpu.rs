@@ -177,7 +177,8 @@ fn a_slot_that_is_to_be_repaid_is_not_kept() {
 /// Lock holders may need it.
 #[test]
 fn in_congestion_no_slot_is_kept() {
-    let config = Config { thread_concurrency: 4, lock_waiters_max: 1, stall_limit: None, ..Config::default() };
+    let config =
+        Config { thread_concurrency: 4, lock_waiters_max: 1, stall_limit: None, ..Config::default() };
     let admission = admission_with(config);
     let (waits, session) = (running(&admission), running(&admission));
     waits.wait_begin(WaitKind::RowLock);
@@ -240,7 +241,8 @@ fn a_thread_in_the_queue_is_not_left_there_beside_a_kept_slot() {
         let admission = admission(policy, 2);
         let (first, second) = (running(&admission), running(&admission));
         thread::scope(|scope| {
-            let waiter = scope.spawn(|| admission.session().enter_until(Instant::now() + Duration::from_secs(20)));
+            let waiter =
+                scope.spawn(|| admission.session().enter_until(Instant::now() + Duration::from_secs(20)));
             until_queued(&admission, 1);
             first.exit();
             assert_eq!(waiter.join().unwrap(), Ok(()), "{policy}");

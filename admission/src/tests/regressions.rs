@@ -5,13 +5,13 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::tasks::{QUEUEING, admission, admission_with, is_in, running};
+use super::tasks::{admission, admission_with, is_in, running};
 use super::{LEAVES, assert_drained, until_queued};
 use crate::gate::queue::{Node, Request};
 use crate::gate::waiters::End;
 use crate::gate::word::{Caller, LIMIT_MAX, PENDING_MAX};
 use crate::gate::{Gate, Joined, Wake};
-use crate::{AutoLimit, Class, Config, Policy, Refused, WaitKind};
+use crate::{AutoLimit, Config, Policy, Refused, WaitKind};
 
 fn join(gate: &Gate, node: &Arc<Node>) {
     let (joined, wake) = gate.join(node, Request::plain(), (Caller::NEWCOMER, End::Back), 0);
@@ -40,35 +40,6 @@ fn p_does_not_overflow_however_many_stalls_are_broken() {
     assert!(gate.withdraw(&one_more));
     nodes.iter().for_each(|_| _ = gate.start());
     assert_eq!((gate.word().pending(), gate.word().slots()), (0, PENDING_MAX));
-}
-
-/// A session whose waits end again and again, such as one that streams a result, would keep a lock holder out forever.
-#[test]
-fn the_end_of_a_wait_does_not_pass_a_lock_holder_that_came_before() {
-    for policy in QUEUEING {
-        let admission = admission(policy, 1);
-        let streams = running(&admission);
-        streams.wait_begin(WaitKind::Network);
-        let runs = running(&admission);
-        let (mut holder, mut newcomer) = (admission.session(), admission.session());
-        holder.set_class(Class::First);
-        let mut newcomer = Box::pin(newcomer.enter_async());
-        let mut holder_enters = Box::pin(holder.enter_async());
-        assert!(!is_in(newcomer.as_mut()) && !is_in(holder_enters.as_mut()));
-        let comes_back = thread::spawn(move || {
-            streams.wait_end_may_queue(WaitKind::Network).unwrap();
-            streams
-        });
-        until_queued(&admission, 3);
-        runs.exit();
-        assert!(is_in(holder_enters.as_mut()), "{policy}: it came first");
-        drop(holder_enters);
-        holder.exit();
-        let streams = comes_back.join().unwrap();
-        assert!(!is_in(newcomer.as_mut()), "{policy}: the end of a wait goes before it");
-        streams.exit();
-        assert!(is_in(newcomer.as_mut()), "{policy}");
-    }
 }
 
 #[test]

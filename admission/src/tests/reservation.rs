@@ -164,16 +164,20 @@ fn a_reserved_slot_is_not_reclaimed() {
 /// A session that runs on without a slot has none to reserve.
 #[test]
 fn a_reclaimed_slot_is_not_reserved() {
-    before_a_queue(Config { stall_limit: Some(QUANTUM), ..config() }, MANY + 1, |admission, session, queue| {
-        let now_ns = admission.metrics.now_ns();
-        assert_eq!(admission.metrics.reclaim(0, now_ns), 0);
-        assert_eq!(admission.metrics.reclaim(0, now_ns), 1);
-        admission.release_for().call();
-        assert!(is_in(queue[0].as_mut()));
-        session.exit();
-        assert_eq!(admission.snapshot().running, 1);
-        assert!(!session.try_enter());
-    });
+    before_a_queue(
+        Config { stall_limit: Some(QUANTUM), ..config() },
+        MANY + 1,
+        |admission, session, queue| {
+            let now_ns = admission.metrics.now_ns();
+            assert_eq!(admission.metrics.reclaim(0, now_ns), 0);
+            assert_eq!(admission.metrics.reclaim(0, now_ns), 1);
+            admission.release_for().call();
+            assert!(is_in(queue[0].as_mut()));
+            session.exit();
+            assert_eq!(admission.snapshot().running, 1);
+            assert!(!session.try_enter());
+        },
+    );
 }
 
 /// With one slot, an exit within a slice hands off where no slot is reserved.

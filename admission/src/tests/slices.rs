@@ -205,27 +205,6 @@ fn after_a_wait_a_slice_keeps_to_the_limit() {
     }
 }
 
-/// Where the end of a wait may queue, the slot that it acquires is within the limit, and so is the rest of the slice.
-#[test]
-fn the_end_of_a_wait_that_may_queue_keeps_to_the_limit() {
-    let (admission, _others, second, session) = in_its_slice(LONG);
-    let mut sessions: [Session; 3] = std::array::from_fn(|_| admission.session());
-    let [mut third, mut fourth, mut fifth] =
-        sessions.each_mut().map(|session| Box::pin(session.enter_async()));
-    assert!(!is_in(third.as_mut()));
-    session.wait_begin(WaitKind::Disk);
-    assert!(is_in(third.as_mut()) && !is_in(fourth.as_mut()) && !is_in(fifth.as_mut()));
-    session.wait_end(WaitKind::Disk);
-    session.wait_begin(WaitKind::Sleep);
-    second.exit();
-    assert!(is_in(fourth.as_mut()), "the overshoot was repaid, and the slot handed off");
-    let limit = admission.gate.word().limit();
-    let config = Config { queue_timeout: Some(Duration::from_millis(20)), ..admission.config() };
-    admission.reconfigure(config).unwrap();
-    assert_eq!(session.wait_end_may_queue(WaitKind::Sleep), Err(Refused::Timeout));
-    assert_eq!(admission.gate.word().slots(), limit);
-}
-
 /// Within its slice an exit may release the slot, and nobody gets it until the session returns.
 #[test]
 fn exit_ending_slice_hands_off_within_the_slice_too() {

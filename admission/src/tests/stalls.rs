@@ -10,7 +10,7 @@ use super::tasks::{QUEUEING, admission_with, is_in, running};
 use super::{Ends, assert_drained};
 use crate::shared::in_ns;
 use crate::sync::lock;
-use crate::{Admission, Class, Config, Policy, Refused, Session, WaitKind, WaitMask};
+use crate::{Admission, Class, Config, Policy, Session, WaitKind, WaitMask};
 
 const LIMIT: Duration = Duration::from_millis(100);
 /// Shorter than [`LIMIT`].
@@ -590,14 +590,17 @@ fn statement(session: &Session, n: u32) {
         }
         1 => {
             session.wait_begin(WaitKind::RowLock);
-            let came_back = session.wait_end_may_queue(WaitKind::RowLock);
-            assert!(matches!(came_back, Ok(()) | Err(Refused::Timeout)));
+            session.wait_end(WaitKind::RowLock);
         }
         2 => session.enter().unwrap(), // Out of tickets.
         3 => session.wait_begin(WaitKind::Disk),
         _ => {}
     }
-    if n.is_multiple_of(11) { session.exit_ending_slice() } else { session.exit() }
+    if n.is_multiple_of(11) {
+        session.exit_ending_slice()
+    } else {
+        session.exit()
+    }
     while session.wait_depth() != 0 {
         session.wait_end(WaitKind::User);
     }

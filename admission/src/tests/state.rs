@@ -32,8 +32,7 @@ fn call(session: &Session, random: &mut Random) {
         10..14 => session.exit(),
         14 => session.exit_ending_slice(),
         15..18 => session.wait_begin(kind),
-        18 => session.wait_end(kind),
-        19 => _ = session.wait_end_may_queue(kind),
+        18 | 19 => session.wait_end(kind),
         20 => session.mark_wait_long(),
         21 => session.set_class(if random.below(2) == 0 { Class::First } else { Class::Normal }),
         22 => session.set_in_transaction(random.below(2) == 0),
@@ -130,9 +129,6 @@ fn each_call_leads_to_the_state_of_the_table() {
     assert!(!session.try_enter());
     is(State::Waiting);
     session.wait_end(WaitKind::User);
-    is(State::Running);
-    session.wait_begin(WaitKind::User);
-    session.wait_end_may_queue(WaitKind::User).unwrap();
     is(State::Running);
     session.wait_begin(WaitKind::User);
     session.exit();

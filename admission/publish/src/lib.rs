@@ -1,4 +1,4 @@
-//! A snapshot for the `metrics` facade.
+//! An admission scheduler's counters and times for the `metrics` facade.
 //!
 //! Counters go out as absolute values, what is now as gauges. Times go out as gauges of their percentiles,
 //! over the time since the last publication, with the label `quantile`, as a Prometheus summary shows them.
@@ -7,12 +7,9 @@
 
 use std::sync::Arc;
 
-use ::metrics::{Key, Label, Level, Metadata, Recorder, Unit, with_recorder};
+use metrics::{Key, Label, Level, Metadata, Recorder, Unit, with_recorder};
 
-use super::histograms::Times;
-use super::snapshot::Snapshot;
-use crate::config::WaitKind;
-use crate::shared::Admission;
+use flifo_admission::{Admission, Snapshot, Times, WaitKind};
 
 type Read<T> = fn(&Snapshot) -> T;
 
@@ -58,23 +55,20 @@ const GAUGES: &[(&str, &str, Read<u32>)] = &[
 /// Name, meaning, value.
 const TIMES: &[(&str, &str, Read<Option<Times>>)] = &[
     ("queue_seconds", "Time from joining the queue to running", Snapshot::queue_wait),
-    (
-        "resumed_seconds",
-        "The same, of those that resumed a time slice",
-        Snapshot::resumed_wait,
-    ),
+    ("resumed_seconds", "The same, of those that resumed a time slice", Snapshot::resumed_wait),
     ("woken_to_running_seconds", "W: time from being handed a slot to running", Snapshot::woken_to_running),
     ("running_seconds", "S: time from entering to exiting, of one stay in 64", Snapshot::time_running),
 ];
 const WAIT_SECONDS: (&str, &str) = ("wait_seconds", "Time of the outermost waits");
 const WAITS: (&str, &str) = ("waits_total", "Outermost waits");
 
-/// Publishes a scheduler's counters and times through the `metrics` facade (feature `metrics`), to whatever
+/// Publishes a scheduler's counters and times through the `metrics` facade to whatever
 /// recorder the program has installed. The program calls [`Publisher::publish`] once in its reporting
 /// period, from a thread or a task of its own: the scheduler's thread sleeps while nobody waits.
 ///
 /// ```
-/// use flifo_admission::{Admission, Config, Publisher};
+/// use flifo_admission::{Admission, Config};
+/// use flifo_publish::Publisher;
 ///
 /// let admission = Admission::new(Config::default())?;
 /// let mut publisher = Publisher::new(&admission, "flifo_admission", &[("server", "orders")]);
@@ -177,17 +171,17 @@ impl Out<'_> {
     }
 }
 
-const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, Some("flifo_admission"));
+const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, Some("flifo_publish"));
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
-    use ::metrics::with_local_recorder;
+    use metrics::with_local_recorder;
     use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
     use super::*;
-    use crate::config::{Config, Policy, WaitMask};
+    use flifo_admission::{Config, Policy, WaitMask};
 
     /// What a recorder was told last, by `name{label=value,..}`.
     fn told(snapshotter: &Snapshotter) -> BTreeMap<String, f64> {
