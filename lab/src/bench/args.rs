@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
-use flifo_admission::{Config, Policy};
+use flifo_admission::Config;
 
-use super::limiter::Peer;
+use super::limiter::{Contender, Peer};
 use super::load::Load;
-use crate::cli::{EXIT_CODES, exit_codes, policy, rounds, seconds};
+use crate::cli::{EXIT_CODES, exit_codes, rounds, seconds};
 
 const EXAMPLES: &str = concat!(
     "Examples:
@@ -61,9 +61,14 @@ pub struct AdmissionArgs {
     #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', value_parser = threads)]
     pub threads: Vec<u32>,
 
-    /// Policies of ours, a list, or all [default: all but none, lifo and broadcast]
-    #[arg(help_heading = "What is measured", long, value_name = "P,..", value_delimiter = ',', value_parser = Listed::<Policy>::from_str)]
-    pub policy: Vec<Listed<Policy>>,
+    /// Policies, a list of none, fifo, flifo, quantum, of specimens kept for comparison (lifo, broadcast, sleep, lease,
+    /// summon), or all [default: fifo,flifo,quantum,sleep]
+    ///
+    /// lifo: an exit serves the youngest waiter. broadcast: an exit wakes every waiter. sleep: waiters poll with an
+    /// adaptive delay, as InnoDB does. lease: the set of running threads changes every 0.5 ms. summon: a woken thread
+    /// competes for its slot.
+    #[arg(help_heading = "What is measured", long, value_name = "P,..", value_delimiter = ',', value_parser = Listed::<Contender>::from_str)]
+    pub policy: Vec<Listed<Contender>>,
 
     /// What a user would pick instead, a list of tokio, async-lock, mutex-condvar, futex, none (no limit),
     /// or all [default: all]
@@ -160,13 +165,14 @@ impl Named for Peer {
     }
 }
 
-impl Named for Policy {
+/// The policies and specimens that `--policy` names.
+impl Named for Contender {
     fn all() -> Vec<Self> {
-        Policy::ALL.to_vec()
+        Contender::POLICIES.to_vec()
     }
 
     fn named(name: &str) -> Result<Self, String> {
-        policy(name)
+        by_name(name, "policy", Contender::POLICIES, Contender::name)
     }
 }
 
@@ -279,7 +285,8 @@ mod tests {
         assert_eq!(expand(&listed)[..2], [Peer::Futex, Peer::Tokio]);
         assert!(one("rayon").unwrap_err().contains("mutex-condvar"));
         assert!("sleepy".parse::<Listed<Load>>().unwrap_err().contains("hot-row"));
-        assert!("fast".parse::<Listed<Policy>>().unwrap_err().contains("flifo"));
+        let error = "fast".parse::<Listed<Contender>>().unwrap_err();
+        assert!(error.contains("flifo") && error.contains("summon"), "{error}");
         assert!(Load::ALL.iter().all(|load| load.name().parse() == Ok(Listed::One(*load))));
     }
 }

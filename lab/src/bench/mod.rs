@@ -25,7 +25,7 @@ pub mod plan;
 mod run;
 mod worker;
 
-pub use limiter::{Contender, Peer};
+pub use limiter::{Contender, Peer, Specimen};
 pub use load::Load;
 pub use peers::peers;
 pub use run::admission;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use flifo_admission::{Config, Policy};
 
 use super::args::{AdmissionArgs, expand};
-use super::limiter::{Contender, Peer};
+use super::limiter::{Contender, Peer, Specimen};
 use super::load::Load;
 use crate::command::{turns, without_repeats};
 use crate::error::Error;
@@ -69,8 +69,13 @@ const LOADS: [Load; 6] =
 const QUICK_LOADS: [Load; 3] = [Load::Work(20), Load::ContendedMutex, Load::HotRow];
 const THREADS: [u32; 4] = [16, 256, 1024, 4096];
 const QUICK_THREADS: [u32; 2] = [16, 1024];
-/// Kept for comparison, and measured when asked for: `none` is a peer already.
-const NOT_BY_DEFAULT: [Policy; 3] = [Policy::None, Policy::Lifo, Policy::Broadcast];
+/// Measured if nobody says. `none` is a peer already; of the specimens the one that InnoDB has.
+const POLICIES: [Contender; 4] = [
+    Contender::Policy(Policy::Fifo),
+    Contender::Policy(Policy::Flifo),
+    Contender::Policy(Policy::Quantum),
+    Contender::Specimen(Specimen::Sleep),
+];
 
 /// How long a limit searches before it is measured.
 const SEARCH: Duration = Duration::from_secs(8);
@@ -90,7 +95,7 @@ impl Plan {
             args.concurrency.iter().map(|limit| limit.threads(processors)).collect();
         check_limits(&policies, &peers, &limits)?;
         if policies.is_empty() {
-            policies = Policy::ALL.into_iter().filter(|policy| !NOT_BY_DEFAULT.contains(policy)).collect();
+            policies = POLICIES.to_vec();
         }
         if peers.is_empty() {
             peers = Peer::ALL.to_vec();
@@ -143,13 +148,12 @@ impl Plan {
     }
 }
 
-fn contenders(policies: &[Policy], peers: &[Peer]) -> Vec<Contender> {
-    let ours = policies.iter().map(|policy| Contender::Policy(*policy));
-    ours.chain(peers.iter().map(|peer| Contender::Peer(*peer))).collect()
+fn contenders(policies: &[Contender], peers: &[Peer]) -> Vec<Contender> {
+    policies.iter().copied().chain(peers.iter().map(|peer| Contender::Peer(*peer))).collect()
 }
 
 /// Whoever was asked for by name, and is given no limit to be measured with, is told so.
-fn check_limits(policies: &[Policy], peers: &[Peer], limits: &[Option<u32>]) -> Result<(), Error> {
+fn check_limits(policies: &[Contender], peers: &[Peer], limits: &[Option<u32>]) -> Result<(), Error> {
     let is_left_out = |one: &Contender| one.is_limited() && *one != Contender::Policy(Policy::Quantum);
     match contenders(policies, peers).into_iter().find(is_left_out) {
         Some(contender) if limits.iter().all(Option::is_none) => Err(Error::Usage(format!(
@@ -161,7 +165,7 @@ fn check_limits(policies: &[Policy], peers: &[Peer], limits: &[Option<u32>]) -> 
 }
 
 /// Who knows no limit comes once, at the end of the turn.
-fn settings(policies: &[Policy], peers: &[Peer], limits: &[Option<u32>]) -> Vec<Setting> {
+fn settings(policies: &[Contender], peers: &[Peer], limits: &[Option<u32>]) -> Vec<Setting> {
     let contenders = contenders(policies, peers);
     let mut settings = Vec::new();
     for &concurrency in limits.iter().flatten() {
@@ -215,12 +219,12 @@ mod tests {
     #[test]
     fn the_default_ends_within_ten_minutes_and_quick_within_one() {
         let measured = |plan: &Plan| (plan.time + plan.settle) * plan.steps_total() as u32;
-        // Eleven contenders; starting and ending threads takes a quarter more.
+        // Nine contenders; starting and ending threads takes a quarter more.
         let full = plan("");
         let per_contender = measured(&full) / full.settings.len() as u32;
-        assert!(per_contender * 11 < Duration::from_secs(420), "{per_contender:?}");
+        assert!(per_contender * 9 < Duration::from_secs(420), "{per_contender:?}");
         let quick = plan("--quick");
-        assert!(measured(&quick) / quick.settings.len() as u32 * 11 < Duration::from_secs(35));
+        assert!(measured(&quick) / quick.settings.len() as u32 * 9 < Duration::from_secs(35));
         assert_eq!((full.threads_max(), full.rounds, quick.rounds), (4096, 3, 2));
     }
 
@@ -250,7 +254,9 @@ mod tests {
         assert_eq!(names("--concurrency auto"), ["auto", "none"]);
         assert_eq!(names("--concurrency auto --policy quantum,none --peer none"), ["auto", "none", "none"]);
         assert_eq!(names("--concurrency auto,2 --policy fifo --peer tokio"), ["fifo", "tokio", "auto"]);
-        assert_eq!(plan("").settings.len(), 6 + 5);
+        assert_eq!(plan("").settings.len(), 4 + 5);
+        assert_eq!(names("--policy lifo,broadcast,sleep,lease,summon --peer none").len(), 5 + 1);
+        assert_eq!(plan("--policy all --peer none").settings.len(), 9 + 1);
     }
 
     #[test]

@@ -40,6 +40,7 @@ impl Driver for Worker {
             Gate::AsyncLock(gate) => self.go(job, &AsyncLock(Arc::clone(gate))),
             Gate::MutexCondvar(gate) => self.go(job, &MutexCondvar(Arc::clone(gate))),
             Gate::Futex(gate) => self.go(job, &Futex(Arc::clone(gate))),
+            Gate::Specimen(gate) => self.go(job, &Arc::clone(gate).limiter()),
             Gate::Open => self.go(job, &Unlimited),
         }
     }

@@ -83,8 +83,13 @@ fn by_load<'a>(cells: &[&'a Cell]) -> Vec<Panel<'a>> {
         };
         let belongs = |other: &&&Cell| limit == Some(other.key.concurrency) || !is_limited(other);
         let mut members: Vec<&'a Cell> = cells.iter().filter(load).filter(belongs).copied().collect();
-        // Policies, peers, and who knows no limit, whatever the order of their first rounds.
-        members.sort_by_key(|cell| (!is_limited(cell), cell.key.target == "peer"));
+        // Policies, specimens, peers, and those without a limit, whatever the order of their first rounds.
+        let rank = |cell: &Cell| match cell.key.target.as_str() {
+            "peer" => 2,
+            "specimen" => 1,
+            _ => 0,
+        };
+        members.sort_by_key(|cell| (!is_limited(cell), rank(cell)));
         members.into_iter().for_each(|cell| panel.add(cell));
         panels.push(panel);
     }
@@ -255,6 +260,11 @@ impl<'a> Curve<'a> {
     /// Whether it is what a user would pick instead.
     pub fn is_peer(&self) -> bool {
         self.target == "peer"
+    }
+
+    /// Whether it is one of our policies, not a peer or a specimen.
+    pub fn is_ours(&self) -> bool {
+        !matches!(self.target, "peer" | "specimen")
     }
 
     /// The cell at a number of connections.

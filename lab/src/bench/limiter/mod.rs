@@ -11,12 +11,14 @@
 //! | `async-lock` | `async_lock::Semaphore`: whoever comes first after a wake-up; not fair by its own account | `acquire_blocking` |
 //! | `mutex-condvar` | a count under a `Mutex`, a `Condvar` | what everybody writes first |
 //! | `futex` | one atomic count | the least that Linux needs: sleeps on the count |
+//! | a specimen | see `specimens` | as the specimen says |
 //! | `none` | everybody | - |
 
 mod hand;
 mod ours;
 mod peers;
 mod running;
+mod specimens;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +29,8 @@ pub(super) use hand::{Futex, FutexGate, MutexCondvar, MutexCondvarGate};
 pub(super) use ours::Ours;
 pub(super) use peers::{AsyncLock, Tokio};
 pub(super) use running::{Counted, Running};
+pub use specimens::Specimen;
+pub(super) use specimens::SpecimenGate;
 
 /// One thread's way in and out.
 pub(super) trait Limiter {
@@ -44,6 +48,26 @@ pub(super) trait Limiter {
     /// Comes back from a wait.
     fn wait_end(&self, _kind: WaitKind) {
         self.enter();
+    }
+}
+
+impl Limiter for Box<dyn Limiter> {
+    #[inline]
+    fn enter(&self) {
+        (**self).enter();
+    }
+
+    #[inline]
+    fn exit(&self) {
+        (**self).exit();
+    }
+
+    fn wait_begin(&self, kind: WaitKind) {
+        (**self).wait_begin(kind);
+    }
+
+    fn wait_end(&self, kind: WaitKind) {
+        (**self).wait_end(kind);
     }
 }
 
@@ -85,24 +109,41 @@ pub enum Contender {
     Policy(Policy),
     /// Our scheduler under its default policy, with a limit that finds itself.
     Auto,
+    /// A policy that is kept for comparison.
+    Specimen(Specimen),
     /// What a user would pick instead.
     Peer(Peer),
 }
 
 impl Contender {
+    /// What competes under the name of a policy: ours, then the specimens.
+    pub const POLICIES: [Contender; 9] = [
+        Contender::Policy(Policy::None),
+        Contender::Policy(Policy::Fifo),
+        Contender::Policy(Policy::Flifo),
+        Contender::Policy(Policy::Quantum),
+        Contender::Specimen(Specimen::Lifo),
+        Contender::Specimen(Specimen::Broadcast),
+        Contender::Specimen(Specimen::Sleep),
+        Contender::Specimen(Specimen::Lease),
+        Contender::Specimen(Specimen::Summon),
+    ];
+
     /// What was measured, as results say it.
     pub fn target(self) -> &'static str {
         match self {
             Contender::Policy(_) | Contender::Auto => "admission",
+            Contender::Specimen(_) => "specimen",
             Contender::Peer(_) => "peer",
         }
     }
 
-    /// The policy's name, or the peer's.
+    /// The policy's name, the specimen's or the peer's.
     pub fn name(self) -> &'static str {
         match self {
             Contender::Policy(policy) => policy.name(),
             Contender::Auto => "auto",
+            Contender::Specimen(specimen) => specimen.name(),
             Contender::Peer(peer) => peer.name(),
         }
     }
@@ -134,6 +175,7 @@ pub(super) enum Gate {
     AsyncLock(Arc<async_lock::Semaphore>),
     MutexCondvar(Arc<MutexCondvarGate>),
     Futex(Arc<FutexGate>),
+    Specimen(Arc<dyn SpecimenGate>),
     Open,
 }
 
@@ -156,6 +198,7 @@ impl Gate {
             Contender::Auto => {
                 Gate::Ours(Admission::new(Config { auto: Some(AutoLimit::default()), ..tuned })?)
             }
+            Contender::Specimen(specimen) => Gate::Specimen(specimen.gate(limit)),
             Contender::Peer(Peer::Tokio) => Gate::Tokio(Arc::new(tokio::sync::Semaphore::new(permits))),
             Contender::Peer(Peer::AsyncLock) => {
                 Gate::AsyncLock(Arc::new(async_lock::Semaphore::new(permits)))
