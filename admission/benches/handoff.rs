@@ -71,7 +71,7 @@ impl Baton for Fifo {
     }
 
     fn handed(&self) -> Option<u64> {
-        Some(self.0.admission().snapshot().handed_on)
+        Some(self.0.admission().snapshot().handed_off)
     }
 }
 

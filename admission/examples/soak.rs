@@ -97,7 +97,7 @@ impl Wake for Broken {
 impl Soak {
     /// Sessions served from the queue so far.
     fn served(&self) -> u64 {
-        self.admission.snapshot().entered_from_queue
+        self.admission.snapshot().admitted_from_queue
     }
 }
 
@@ -362,7 +362,7 @@ fn change(soak: &Soak, random: &mut Random) {
         tau: ms(random.of(&[0, 0, 5])),
         quantum: if in_order { Duration::from_nanos(1) } else { Duration::from_micros(100) },
         promote_after: if in_order { Duration::from_nanos(1) } else { Duration::from_millis(5) },
-        stall_after: Some(Duration::from_millis(100)),
+        stall_limit: Some(Duration::from_millis(100)),
         ..Config::default()
     };
     // Between the two numbers nothing counts.
@@ -389,7 +389,7 @@ fn progress(soak: &Soak, began: Instant) {
         began.elapsed().as_secs_f64(),
         snapshot.policy.name(),
         snapshot.thread_concurrency,
-        snapshot.inside,
+        snapshot.running,
         snapshot.pending,
         snapshot.queued,
         snapshot.cancelled,
@@ -499,8 +499,8 @@ fn main() {
     boss.join().unwrap_or_else(|_| fail("the boss panicked"));
     drop(runtime); // Its tasks are over, and so are their sessions.
     let snapshot = soak.admission.snapshot();
-    if (snapshot.inside, snapshot.pending, snapshot.queued) != (0, 0, 0) {
-        let (t, p, q) = (snapshot.inside, snapshot.pending, snapshot.queued);
+    if (snapshot.running, snapshot.pending, snapshot.queued) != (0, 0, 0) {
+        let (t, p, q) = (snapshot.running, snapshot.pending, snapshot.queued);
         fail(&format!("T={t} P={p} Q={q} at the end, all must be 0"));
     }
     if (snapshot.lock_waiters, snapshot.disk_waits) != (0, 0) {

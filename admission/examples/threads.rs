@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn statement(session: &Session, n: u32) -> Result<(), Refused> {
-    let _place = session.place()?;
+    let _slot = session.slot()?;
     for row in 0..100u64 {
         session.enter()?; // A ticket for each row: it costs next to nothing.
         (0..100).for_each(|column| _ = black_box((row ^ column).wrapping_mul(0x100_0000_01b3)));

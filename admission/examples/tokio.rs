@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 async fn statement(session: &mut Session) -> Result<(), Refused> {
-    let mut place = session.place_async().await?;
+    let mut place = session.slot_async().await?;
     for _row in 0..10 {
         place.enter_async().await?; // A ticket for each row: it costs next to nothing.
     }

@@ -1,30 +1,29 @@
-//! Atomics and locks: the standard library's, or a model checker's when the protocol is checked
-//! (`RUSTFLAGS="--cfg loom"` or `"--cfg shuttle"`), so that the checkers run the code that ships.
+//! Atomics and locks: the standard library's, or a model checker's when the protocol is checked (`RUSTFLAGS="--cfg loom"` or
+//! `"--cfg shuttle"`), so that the checkers run the code that ships.
+
+pub(crate) use flifo_base::CacheAligned;
 
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::sync::{
     Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use std::thread_local;
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
     Condvar, Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
+#[cfg(loom)]
+pub(crate) use loom::thread_local;
 
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::{
     Condvar, Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
-
-#[cfg(not(any(loom, shuttle)))]
-pub(crate) use std::thread_local;
-
-#[cfg(loom)]
-pub(crate) use loom::thread_local;
-
 #[cfg(shuttle)]
 pub(crate) use shuttle::thread_local;
 
@@ -53,32 +52,15 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-/// Sleeps; under a model checker, where time does not pass, lets the other threads run.
-pub(crate) fn sleep(time: std::time::Duration) {
-    #[cfg(not(any(loom, shuttle)))]
-    std::thread::sleep(time);
-    #[cfg(any(loom, shuttle))]
-    let _ = time;
-    #[cfg(loom)]
-    loom::thread::yield_now();
-    #[cfg(shuttle)]
-    shuttle::thread::yield_now();
-}
-
-/// Loom orders no two sequentially consistent operations, only fences, so it is given one wherever a protocol rests upon
-/// that order; elsewhere the operations themselves suffice.
+/// Loom orders no two sequentially consistent operations, only fences, so it is given one wherever a protocol rests upon that order;
+/// elsewhere the operations themselves suffice.
 #[inline]
 pub(crate) fn fence_for_models() {
     #[cfg(loom)]
     loom::sync::atomic::fence(Ordering::SeqCst);
 }
 
-/// Locks, also when another thread panicked while it held the lock: every critical section here leaves
-/// the protected data sound at each step.
+/// Locks, also after a panic of another thread that held the lock: every critical section here leaves its data sound at each step.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    flifo_base::unpoison(mutex.lock())
 }
-
-/// A value on cache lines of its own (two: processors fetch lines in pairs).
-#[repr(align(128))]
-pub(crate) struct CacheAligned<T>(pub(crate) T);

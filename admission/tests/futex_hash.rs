@@ -27,7 +27,7 @@ fn until(what: impl Fn() -> bool) -> bool {
 
 fn there_are_as_many_buckets_as_sleepers() {
     let config =
-        Config { policy: Policy::Fifo, thread_concurrency: 1, stall_after: None, ..Config::default() };
+        Config { policy: Policy::Fifo, thread_concurrency: 1, stall_limit: None, ..Config::default() };
     let admission = Admission::new(config).unwrap();
     let holder = admission.session();
     assert!(holder.try_enter());
@@ -35,7 +35,7 @@ fn there_are_as_many_buckets_as_sleepers() {
     let at_first = buckets();
     thread::scope(|scope| {
         for _ in 0..THREADS {
-            scope.spawn(|| drop(admission.session().place().unwrap()));
+            scope.spawn(|| drop(admission.session().slot().unwrap()));
         }
         assert!(until(|| admission.snapshot().queued == THREADS));
         if at_first > 0 {

@@ -17,7 +17,7 @@ const QUEUED: Policy = Policy::Fifo;
 
 /// Without the stall breaker, so that a place that got lost is missed.
 fn config(policy: Policy, thread_concurrency: u32) -> Config {
-    Config { policy, thread_concurrency, stall_after: None, ..Config::default() }
+    Config { policy, thread_concurrency, stall_limit: None, ..Config::default() }
 }
 
 fn admission(policy: Policy, thread_concurrency: u32) -> Arc<Admission> {
@@ -35,7 +35,7 @@ fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
 }
 
 fn assert_drained(snapshot: &Snapshot) {
-    assert_eq!((snapshot.inside, snapshot.pending, snapshot.queued), (0, 0, 0), "{snapshot}");
+    assert_eq!((snapshot.running, snapshot.pending, snapshot.queued), (0, 0, 0), "{snapshot}");
     assert_eq!((snapshot.disk_waits, snapshot.lock_waiters), (0, 0), "{snapshot}");
 }
 
@@ -66,9 +66,9 @@ fn futures_and_guards_may_move_between_threads() {
     let admission = admission(QUEUED, 1);
     let mut session = assert_send(admission.session());
     drop(assert_send(session.enter_async()));
-    drop(assert_send(session.place_async()));
+    drop(assert_send(session.slot_async()));
     drop(assert_send(async {
-        let mut place = session.place_async().await?;
+        let mut place = session.slot_async().await?;
         place.enter_async().await?;
         place.wait_for(WaitKind::Network, yield_now()).await;
         Ok::<(), Refused>(())
@@ -90,7 +90,7 @@ fn a_future_dropped_after_it_was_granted_hands_the_place_on() {
         drop(granted);
         assert_eq!(poll(next.as_mut()), Poll::Ready(Ok(())));
     }
-    assert!(!first.is_inside() && second.is_inside());
+    assert!(!first.is_running() && second.is_running());
     second.exit();
     assert_drained(&admission.snapshot());
 }
@@ -144,7 +144,7 @@ fn a_task_out_of_tickets_lets_the_queue_go_first() {
     let (mut first, mut second) = (admission.session(), admission.session());
     assert_eq!(poll(pin!(first.enter_async())), Poll::Ready(Ok(())));
     {
-        let mut waits = pin!(second.place_async());
+        let mut waits = pin!(second.slot_async());
         assert!(poll(waits.as_mut()).is_pending());
         assert_eq!(poll(pin!(first.enter_async())), Poll::Ready(Ok(())), "its second ticket");
         let mut again = pin!(first.enter_async());
@@ -164,10 +164,10 @@ fn an_entry_inside_a_wait_takes_no_place() {
     let mut session = inside(&admission);
     session.wait_begin(WaitKind::Disk);
     assert_eq!(poll(pin!(session.enter_async())), Poll::Ready(Ok(())));
-    assert!(!session.is_inside());
-    assert_eq!((admission.snapshot().inside, admission.snapshot().disk_waits), (0, 1));
+    assert!(!session.is_running());
+    assert_eq!((admission.snapshot().running, admission.snapshot().disk_waits), (0, 1));
     session.wait_end(WaitKind::Disk);
-    assert!(session.is_inside());
+    assert!(session.is_running());
     drop(session);
     assert_drained(&admission.snapshot());
 }
@@ -178,7 +178,7 @@ fn a_guard_dropped_inside_a_wait_ends_it() {
     let mut session = admission.session();
     for declared_by_hand in [false, true] {
         let mut statement = Box::pin(async {
-            let mut place = session.place_async().await.unwrap();
+            let mut place = session.slot_async().await.unwrap();
             if declared_by_hand {
                 place.wait_begin(WaitKind::Disk);
                 place.wait_begin(WaitKind::Disk);
@@ -235,7 +235,7 @@ async fn thousands_of_tasks_pass_through_four_places_under_every_policy() {
             all.spawn(async move {
                 let mut session = admission.session();
                 for statement in n..n + 4 {
-                    let place = session.place_async().await.unwrap();
+                    let slot = session.slot_async().await.unwrap();
                     let [now, max] = &*running;
                     max.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                     if statement % 3 == 0 {
@@ -252,7 +252,7 @@ async fn thousands_of_tasks_pass_through_four_places_under_every_policy() {
         join(&admission, all).await;
         let snapshot = admission.snapshot();
         assert_drained(&snapshot);
-        assert_eq!(snapshot.places_taken(), u64::from(4 * tasks), "{policy}");
+        assert_eq!(snapshot.slots_acquired(), u64::from(4 * tasks), "{policy}");
         let lenient = matches!(policy, Policy::Flifo | Policy::Lease | Policy::Quantum);
         let bound = if lenient { 2 * LIMIT } else { LIMIT };
         let max = running[1].load(Ordering::SeqCst);
@@ -278,7 +278,7 @@ async fn futures_dropped_at_random_moments_lose_no_place() {
                 for turn in 0..20 {
                     let patience = Duration::from_micros(scatter(n * 20 + turn, 3000));
                     let statement = async {
-                        let mut place = session.place_async().await?;
+                        let mut place = session.slot_async().await?;
                         match turn % 4 {
                             0 => place.wait_for(WaitKind::Disk, sleep(Duration::from_micros(50))).await,
                             1 => yield_now().await,
@@ -383,7 +383,7 @@ async fn threads_and_tasks_share_the_places() {
             all.spawn(async move {
                 let mut session = admission.session();
                 for _ in 0..20 {
-                    let _place = session.place_async().await.unwrap();
+                    let _slot = session.slot_async().await.unwrap();
                     yield_now().await;
                     done.fetch_add(1, Ordering::Relaxed);
                 }
@@ -395,7 +395,7 @@ async fn threads_and_tasks_share_the_places() {
                 thread::spawn(move || {
                     let session = admission.session();
                     for _ in 0..20 {
-                        let _place = session.place().unwrap();
+                        let _slot = session.slot().unwrap();
                         thread::yield_now();
                         done.fetch_add(1, Ordering::Relaxed);
                     }

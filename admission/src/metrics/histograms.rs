@@ -1,10 +1,10 @@
-//! Histograms of time. They are shared, but only slow paths and one place in [`SAMPLE_EVERY`] touch them.
+//! Histograms of time. They are shared, but only slow paths and one stay in [`SAMPLE_EVERY`] touch them.
 
 use histogram::{AtomicHistogram, Histogram};
 
-use crate::WaitKind;
+use crate::config::WaitKind;
 
-/// One entry in so many has its time inside measured: two clock readings cost more than an entry.
+/// One entry in so many is timed: two clock readings cost more than an entry.
 pub(crate) const SAMPLE_EVERY: u32 = 64;
 
 /// Buckets of 3% from 1 ns up to 2^42 ns (73 minutes); a longer time counts as that.
@@ -14,10 +14,10 @@ const MAX_VALUE_POWER: u8 = 42;
 /// What is timed, ns.
 pub(super) struct Histograms {
     pub(super) queued_ns: AtomicHistogram,
-    /// Those of them after which a turn that was cut short went on.
+    /// Those of them that resumed a time slice.
     pub(super) resumed_ns: AtomicHistogram,
     pub(super) woken_to_running_ns: AtomicHistogram,
-    pub(super) inside_ns: AtomicHistogram,
+    pub(super) running_ns: AtomicHistogram,
     pub(super) wait_ns: [AtomicHistogram; WaitKind::ALL.len()],
 }
 
@@ -31,7 +31,7 @@ impl Histograms {
             queued_ns: histogram(),
             resumed_ns: histogram(),
             woken_to_running_ns: histogram(),
-            inside_ns: histogram(),
+            running_ns: histogram(),
             wait_ns: std::array::from_fn(|_| histogram()),
         }
     }

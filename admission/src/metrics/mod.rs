@@ -1,8 +1,9 @@
-//! What a scheduler counts and times, and how that is said.
+//! What a scheduler counts and times, and how it is shown.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `counters` | a session's own counters, and their sums |
+//! | `registry` | the sessions that are alive |
 //! | `histograms` | shared histograms of time |
 //! | `snapshot` | what the embedder sees |
 //! | `text` | a snapshot as a block and as a line |
@@ -14,25 +15,28 @@ use std::time::{Duration, Instant};
 
 use histogram::AtomicHistogram;
 
-use crate::core::Counts;
-use crate::disk_bound::Places;
-use crate::state::State;
-use crate::{Refused, WaitKind};
+use crate::config::WaitKind;
+use crate::gate::Counts;
+use crate::gate::queue::Node;
+use crate::gate::word::Word;
+use crate::refused::Refused;
 
 mod counters;
 mod histograms;
 #[cfg(feature = "metrics")]
 mod publish;
+mod registry;
 mod snapshot;
 mod text;
 
 pub(crate) use counters::{Counters, add};
-use counters::{Registry, Totals};
+
 pub(crate) use histograms::SAMPLE_EVERY;
 pub use histograms::Times;
 use histograms::{Histograms, record};
 #[cfg(feature = "metrics")]
 pub use publish::Publisher;
+use registry::Registry;
 pub use snapshot::Snapshot;
 
 pub(crate) struct Metrics {
@@ -43,17 +47,19 @@ pub(crate) struct Metrics {
     registry: Registry,
     histograms: Histograms,
     highest: Highest,
-    /// Sessions that poll now (`sleep`), which has no queue to count them.
-    polling: AtomicU32,
     refused: [AtomicU64; 3],
     stalls_broken: AtomicU64,
+    slots_reclaimed: AtomicU64,
 }
+
+/// A number that grows whenever a session enters as the policy says, or hands its slot off.
+pub(crate) type Progress = u64;
 
 /// The highest T, P and Q. On cache lines of their own: every entry reads one, and hardly anybody writes.
 #[derive(Default)]
 #[repr(align(128))]
 struct Highest {
-    inside: AtomicU32,
+    running: AtomicU32,
     pending: AtomicU32,
     queued: AtomicU32,
 }
@@ -67,9 +73,9 @@ impl Metrics {
             registry: Registry::default(),
             histograms: Histograms::new(),
             highest: Highest::default(),
-            polling: AtomicU32::new(0),
             refused: Default::default(),
             stalls_broken: AtomicU64::new(0),
+            slots_reclaimed: AtomicU64::new(0),
         }
     }
 
@@ -92,35 +98,48 @@ impl Metrics {
     }
 
     /// Counters for a new session, and its number.
-    pub(crate) fn register(&self) -> (u64, Arc<Counters>) {
-        self.registry.register()
+    pub(crate) fn register(&self, node: &Arc<Node>) -> (u64, Arc<Counters>) {
+        self.registry.register(node)
     }
 
     pub(crate) fn unregister(&self, number: u64) {
         self.registry.unregister(number);
     }
 
-    /// An entry made T what it is in `state`.
+    /// How many nodes there are for which `is_so` returns true; called for each session that is alive.
+    pub(crate) fn count_nodes(&self, is_so: impl FnMut(&Node) -> bool) -> u32 {
+        self.registry.count_nodes(is_so)
+    }
+
+    /// Reclaims the slots of the sessions that were seen on one stay for at least `limit_ns` at `now_ns`. Returns how many; the caller
+    /// releases each.
+    pub(crate) fn reclaim(&self, limit_ns: u64, now_ns: u64) -> u32 {
+        let reclaimed = self.registry.reclaim(limit_ns, now_ns);
+        self.slots_reclaimed.fetch_add(reclaimed.into(), Ordering::Relaxed);
+        reclaimed
+    }
+
+    /// An entry made T what it is in `word`.
     #[inline]
-    pub(crate) fn saw_places(&self, state: State) {
-        raise(&self.highest.inside, state.places());
+    pub(crate) fn saw_slots(&self, word: Word) {
+        raise(&self.highest.running, word.slots());
     }
 
-    /// A thread that joined the queue made Q what it is in `state`.
-    pub(crate) fn saw_queue(&self, state: State) {
-        raise(&self.highest.queued, state.queued());
+    /// A thread that joined the queue made Q what it is in `word`.
+    pub(crate) fn saw_queue(&self, word: Word) {
+        raise(&self.highest.queued, word.queued());
     }
 
-    /// A hand-off made P what it is in `state`.
-    pub(crate) fn saw_pending(&self, state: State) {
-        raise(&self.highest.pending, state.pending());
+    /// A hand-off made P what it is in `word`.
+    pub(crate) fn saw_pending(&self, word: Word) {
+        raise(&self.highest.pending, word.pending());
     }
 
     pub(crate) fn queued(&self, ns: u64) {
         record(&self.histograms.queued_ns, ns);
     }
 
-    /// One that has queued for so long goes on with a turn that was cut short.
+    /// A session that has queued for so long resumes a slice that was cut short.
     pub(crate) fn resumed(&self, ns: u64) {
         record(&self.histograms.resumed_ns, ns);
     }
@@ -129,8 +148,9 @@ impl Metrics {
         record(&self.histograms.woken_to_running_ns, ns);
     }
 
-    pub(crate) fn inside(&self, ns: u64) {
-        record(&self.histograms.inside_ns, ns);
+    /// A stay on a slot took so long.
+    pub(crate) fn ran(&self, ns: u64) {
+        record(&self.histograms.running_ns, ns);
     }
 
     /// A wait of this kind took so long.
@@ -146,48 +166,22 @@ impl Metrics {
         self.stalls_broken.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One more polls; how many do.
-    pub(crate) fn polls_begin(&self) -> u32 {
-        let polling = self.polling.fetch_add(1, Ordering::Relaxed) + 1;
-        raise(&self.highest.queued, polling);
-        polling
-    }
-
-    /// One less polls; how many still do.
-    pub(crate) fn polls_end(&self) -> u32 {
-        self.polling.fetch_sub(1, Ordering::Relaxed) - 1
-    }
-
-    /// A number that grows whenever a session enters as the policy says, or hands its place on. Forced entries are no progress of
-    /// those who queue: one session with wait after wait makes any number of them.
-    pub(crate) fn progress(&self) -> u64 {
+    /// Forced entries are no progress of those that queue: one session with wait after wait makes any number of them.
+    pub(crate) fn progress(&self) -> Progress {
         let totals = self.registry.totals();
-        totals.at_once + totals.by_lifo + totals.from_queue + totals.handed_on
+        totals.at_once + totals.by_barging + totals.from_queue + totals.handed_off
     }
 
-    /// Work done so far, and the places taken for it. Work is entries, those by ticket of places that were left included. Of
-    /// forced ones those that begin something, since these are work whether or not the limit makes them need force; the end of
-    /// a wait begins nothing.
+    /// Work done so far, and the slots acquired for it. Work is entries, those by ticket on slots that were released included. Of forced
+    /// entries those that begin something: they are work whether or not the limit makes them need force.
     pub(crate) fn work_done(&self) -> (u64, u64) {
         let totals = self.registry.totals();
-        (totals.places() + totals.by_ticket, totals.places())
-    }
-
-    /// Places taken so far, those of them with a wait for a disk, and waits for rows.
-    pub(crate) fn reads(&self) -> Places {
-        let totals = self.registry.totals();
-        Places {
-            taken: totals.places(),
-            reading: totals.read_from_disk,
-            row_waits: totals.row_waits,
-            // They are read one after the other.
-            row_waiters: totals.row_waits.saturating_sub(totals.row_waits_over),
-        }
+        (totals.begins() + totals.by_ticket, totals.begins())
     }
 
     /// What the queue counts, and how many wait for disks now, are known elsewhere.
-    pub(crate) fn snapshot(&self, now: State, queue: Counts, disk_waits: u32) -> Snapshot {
-        let totals: Totals = self.registry.totals();
+    pub(crate) fn snapshot(&self, now: Word, queue: Counts, disk_waits: u32) -> Snapshot {
+        let totals = self.registry.totals();
         let refused = |why: Refused| self.refused[why as usize].load(Ordering::Relaxed);
         Snapshot {
             elapsed: self.epoch.elapsed(),
@@ -197,28 +191,29 @@ impl Metrics {
             refused_queue_full: refused(Refused::QueueFull),
             cancelled: refused(Refused::Cancelled),
             stalls_broken: self.stalls_broken.load(Ordering::Relaxed),
+            slots_reclaimed: self.slots_reclaimed.load(Ordering::Relaxed),
             promoted: queue.promoted,
-            queued_owing: queue.queued_owing,
+            queued_with_deficit: queue.with_deficit,
             lock_waiters: queue.lock_waiters,
             disk_waits,
             wait_ns: self.histograms.wait_ns.each_ref().map(AtomicHistogram::load),
-            entered_at_once: totals.at_once,
-            entered_by_ticket: totals.by_ticket,
-            entered_by_lifo: totals.by_lifo,
-            entered_from_queue: totals.from_queue,
-            entered_by_force: totals.by_force,
-            handed_on: totals.handed_on,
-            anticipated: totals.anticipated,
-            inside: now.places(),
+            admitted_at_once: totals.at_once,
+            admitted_by_ticket: totals.by_ticket,
+            admitted_by_barging: totals.by_barging,
+            admitted_from_queue: totals.from_queue,
+            admitted_by_force: totals.forced,
+            handed_off: totals.handed_off,
+            reserved: totals.reserved,
+            running: now.slots(),
             pending: now.pending(),
-            queued: now.queued() + self.polling.load(Ordering::Relaxed),
-            inside_max: self.highest.inside.load(Ordering::Relaxed),
+            queued: now.queued(),
+            running_max: self.highest.running.load(Ordering::Relaxed),
             pending_max: self.highest.pending.load(Ordering::Relaxed),
             queued_max: self.highest.queued.load(Ordering::Relaxed),
             queued_ns: self.histograms.queued_ns.load(),
             resumed_ns: self.histograms.resumed_ns.load(),
             woken_to_running_ns: self.histograms.woken_to_running_ns.load(),
-            inside_ns: self.histograms.inside_ns.load(),
+            running_ns: self.histograms.running_ns.load(),
         }
     }
 }

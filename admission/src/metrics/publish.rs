@@ -11,7 +11,8 @@ use ::metrics::{Key, Label, Level, Metadata, Recorder, Unit, with_recorder};
 
 use super::histograms::Times;
 use super::snapshot::Snapshot;
-use crate::{Admission, WaitKind};
+use crate::config::WaitKind;
+use crate::shared::Admission;
 
 type Read<T> = fn(&Snapshot) -> T;
 
@@ -19,54 +20,51 @@ type FurtherLabel = Option<(&'static str, &'static str)>;
 
 /// Name, further label, meaning, value.
 const COUNTERS: &[(&str, FurtherLabel, &str, Read<u64>)] = &[
-    ("entries_total", Some(("how", "at_once")), ENTRIES, |s| s.entered_at_once),
-    ("entries_total", Some(("how", "by_lifo")), ENTRIES, |s| s.entered_by_lifo),
-    ("entries_total", Some(("how", "from_queue")), ENTRIES, |s| s.entered_from_queue),
-    ("entries_total", Some(("how", "by_force")), ENTRIES, |s| s.entered_by_force),
-    ("entries_total", Some(("how", "by_ticket")), ENTRIES, |s| s.entered_by_ticket),
-    ("handed_on_total", None, "Exits that handed their place to a queued thread", |s| s.handed_on),
-    ("anticipated_total", None, "Entries at once on a place that had waited for the session", |s| {
-        s.anticipated
-    }),
+    ("entries_total", Some(("how", "at_once")), ENTRIES, |s| s.admitted_at_once),
+    ("entries_total", Some(("how", "by_barging")), ENTRIES, |s| s.admitted_by_barging),
+    ("entries_total", Some(("how", "from_queue")), ENTRIES, |s| s.admitted_from_queue),
+    ("entries_total", Some(("how", "by_force")), ENTRIES, |s| s.admitted_by_force),
+    ("entries_total", Some(("how", "by_ticket")), ENTRIES, |s| s.admitted_by_ticket),
+    ("handed_off_total", None, "Exits that handed their slot off to a queued thread", |s| s.handed_off),
+    ("reserved_total", None, "Entries on a reserved slot", |s| s.reserved),
     ("refused_total", Some(("why", "timeout")), REFUSED, |s| s.refused_by_timeout),
     ("refused_total", Some(("why", "queue_full")), REFUSED, |s| s.refused_queue_full),
     ("refused_total", Some(("why", "cancelled")), REFUSED, |s| s.cancelled),
-    ("stalls_broken_total", None, "Threads admitted past the limit because nothing moved", |s| {
+    ("stalls_broken_total", None, "Threads admitted above the limit because nothing moved", |s| {
         s.stalls_broken
     }),
+    ("slots_reclaimed_total", None, "Slots reclaimed from sessions that ran for long", |s| s.slots_reclaimed),
     ("promoted_total", None, "Sessions that went before the first class because of their age", |s| {
         s.promoted
     }),
-    ("queued_owing_total", None, "Entries that queued while they owed others for long turns", |s| {
-        s.queued_owing
-    }),
+    ("queued_with_deficit_total", None, "Entries that queued with a deficit", |s| s.queued_with_deficit),
 ];
-const ENTRIES: &str = "Entries, by how the place was found";
+const ENTRIES: &str = "Entries, by how they were admitted";
 const REFUSED: &str = "Entries that were refused";
 
 /// Name, meaning, value.
 const GAUGES: &[(&str, &str, Read<u32>)] = &[
     ("thread_concurrency", "The limit; 0: none", |s| s.thread_concurrency),
-    ("inside", "Threads inside, or woken to be", |s| s.inside),
-    ("pending", "Threads woken that do not run yet", |s| s.pending),
+    ("running", "Running and pending threads", |s| s.running),
+    ("pending", "Pending threads: handed a slot, not running yet", |s| s.pending),
     ("queued", "Threads in the queue", |s| s.queued),
-    ("inside_max", "The most places out at a time, those that processors keep included", |s| s.inside_max),
-    ("pending_max", "The most threads woken at a time that did not run yet", |s| s.pending_max),
+    ("running_max", "The most places out at a time, those that processors keep included", |s| s.running_max),
+    ("pending_max", "The most pending threads at a time", |s| s.pending_max),
     ("queued_max", "The most threads in the queue at a time", |s| s.queued_max),
-    ("lock_waiters", "Sessions outside that wait for row locks", |s| s.lock_waiters),
-    ("disk_waits", "Sessions outside that wait for disks", |s| s.disk_waits),
+    ("lock_waiters", "Sessions in row-lock waits without a slot", |s| s.lock_waiters),
+    ("disk_waits", "Sessions in disk waits without a slot", |s| s.disk_waits),
 ];
 
 /// Name, meaning, value.
 const TIMES: &[(&str, &str, Read<Option<Times>>)] = &[
-    ("queue_seconds", "Time from joining the queue to running inside", Snapshot::queue_wait),
+    ("queue_seconds", "Time from joining the queue to running", Snapshot::queue_wait),
     (
         "resumed_seconds",
-        "The same, of those that went on with a turn that was cut short",
+        "The same, of those that resumed a time slice",
         Snapshot::resumed_wait,
     ),
-    ("woken_to_running_seconds", "W: time from being handed a place to running", Snapshot::woken_to_running),
-    ("inside_seconds", "S: time from entering to leaving, of one place in 64", Snapshot::time_inside),
+    ("woken_to_running_seconds", "W: time from being handed a slot to running", Snapshot::woken_to_running),
+    ("running_seconds", "S: time from entering to exiting, of one stay in 64", Snapshot::time_running),
 ];
 const WAIT_SECONDS: (&str, &str) = ("wait_seconds", "Time of the outermost waits");
 const WAITS: (&str, &str) = ("waits_total", "Outermost waits");
@@ -87,13 +85,13 @@ const WAITS: (&str, &str) = ("waits_total", "Outermost waits");
 ///
 /// | name after the prefix | kind | further label |
 /// |---|---|---|
-/// | `entries_total` | counter | `how`: `at_once`, `by_lifo`, `from_queue`, `by_force`, `by_ticket` |
-/// | `handed_on_total`, `anticipated_total`, `stalls_broken_total`, `promoted_total`, `queued_owing_total` | counter | |
+/// | `entries_total` | counter | `how`: `at_once`, `by_barging`, `from_queue`, `by_force`, `by_ticket` |
+/// | `handed_off_total`, `reserved_total`, `stalls_broken_total`, `slots_reclaimed_total`, `promoted_total`, `queued_with_deficit_total` | counter | |
 /// | `refused_total` | counter | `why`: `timeout`, `queue_full`, `cancelled` |
 /// | `waits_total` | counter | `kind`: as [`WaitKind::name`], with `_` for blanks |
-/// | `thread_concurrency`, `inside`, `pending`, `queued`, `lock_waiters`, `disk_waits` | gauge | |
-/// | `inside_max`, `pending_max`, `queued_max` | gauge | |
-/// | `queue_seconds`, `resumed_seconds`, `woken_to_running_seconds`, `inside_seconds` | gauge | `quantile`: `0.5`, `0.95`, `0.99`, `1` |
+/// | `thread_concurrency`, `running`, `pending`, `queued`, `lock_waiters`, `disk_waits` | gauge | |
+/// | `running_max`, `pending_max`, `queued_max` | gauge | |
+/// | `queue_seconds`, `resumed_seconds`, `woken_to_running_seconds`, `running_seconds` | gauge | `quantile`: `0.5`, `0.95`, `0.99`, `1` |
 /// | `wait_seconds` | gauge | `kind`, `quantile` |
 ///
 /// Percentiles are of the time since the last publication, and 0 if nothing happened in it. A wait's kind
@@ -189,7 +187,7 @@ mod tests {
     use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
     use super::*;
-    use crate::{Config, Policy, WaitMask};
+    use crate::config::{Config, Policy, WaitMask};
 
     /// What a recorder was told last, by `name{label=value,..}`.
     fn told(snapshotter: &Snapshotter) -> BTreeMap<String, f64> {
@@ -224,7 +222,7 @@ mod tests {
         let admission = admission();
         let session = admission.session();
         let mut publisher = Publisher::new(&admission, "db", &[("server", "a")]);
-        (0..4).for_each(|_| session.enter().unwrap()); // Two places of two tickets each.
+        (0..4).for_each(|_| session.enter().unwrap()); // Two stays of two tickets each.
         session.wait_begin(WaitKind::RowLock);
         let recorder = DebuggingRecorder::new();
         with_local_recorder(&recorder, || publisher.publish());
@@ -233,7 +231,7 @@ mod tests {
         assert_eq!(now["db_entries_total{server=a,how=by_ticket}"], 2.0);
         assert_eq!(now["db_entries_total{server=a,how=by_force}"], 0.0);
         assert_eq!(now["db_thread_concurrency{server=a}"], 3.0);
-        assert_eq!((now["db_inside{server=a}"], now["db_inside_max{server=a}"]), (0.0, 1.0));
+        assert_eq!((now["db_running{server=a}"], now["db_running_max{server=a}"]), (0.0, 1.0));
         assert_eq!((now["db_lock_waiters{server=a}"], now["db_queued{server=a}"]), (1.0, 0.0));
         assert!(!now.keys().any(|name| name.contains("wait_seconds")), "no wait has ended yet");
         // Those of the tables, each of the times with four quantiles.
@@ -245,7 +243,7 @@ mod tests {
         assert_eq!(now["db_waits_total{server=a,kind=row_lock}"], 1.0);
         assert!(now["db_wait_seconds{server=a,kind=row_lock,quantile=1}"] > 0.0);
         assert_eq!(now["db_entries_total{server=a,how=by_force}"], 1.0);
-        assert_eq!(now["db_inside{server=a}"], 1.0);
+        assert_eq!(now["db_running{server=a}"], 1.0);
     }
 
     #[test]
@@ -259,15 +257,15 @@ mod tests {
             with_local_recorder(&recorder, || publisher.publish());
             told(&recorder.snapshotter())
         };
-        let enter = || drop(session.place().unwrap());
+        let enter = || drop(session.slot().unwrap());
         (0..64).for_each(|_| enter());
         let now = publish();
         assert_eq!(now["db_entries_total{how=at_once}"], 64.0);
-        assert!(now["db_inside_seconds{quantile=0.5}"] > 0.0, "one place in 64 is timed");
+        assert!(now["db_running_seconds{quantile=0.5}"] > 0.0, "one stay in 64 is timed");
         (0..6).for_each(|_| enter());
         let now = publish();
         assert_eq!(now["db_entries_total{how=at_once}"], 70.0);
-        assert_eq!(publish()["db_inside_seconds{quantile=0.5}"], 0.0, "nothing happened since");
+        assert_eq!(publish()["db_running_seconds{quantile=0.5}"], 0.0, "nothing happened since");
     }
 
     #[test]

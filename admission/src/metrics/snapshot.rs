@@ -5,7 +5,7 @@ use std::time::Duration;
 use histogram::Histogram;
 
 use super::histograms::{Times, difference};
-use crate::{Policy, WaitKind};
+use crate::config::{Policy, WaitKind};
 
 /// What a scheduler did and what it is doing. Counters and histograms are cumulative since it was made.
 ///
@@ -20,59 +20,59 @@ pub struct Snapshot {
     pub policy: Policy,
     /// L: the limit now; 0: none.
     pub thread_concurrency: u32,
-    /// Entries that found a free place, or new tickets for the place they held.
-    pub entered_at_once: u64,
-    /// Entries on a ticket. Counted when the place is left, or its tickets are renewed.
-    pub entered_by_ticket: u64,
-    /// Entries of newcomers past the limit, while woken threads did not run yet (`flifo`).
-    pub entered_by_lifo: u64,
-    /// Entries after queueing (or polling, `sleep`).
-    pub entered_from_queue: u64,
-    /// Entries that asked nobody: ends of waits, and those past the limit.
-    pub entered_by_force: u64,
-    /// Exits that handed their place to a queued thread.
-    pub handed_on: u64,
-    /// Entries at once on a place that had waited for the session since it left ([`crate::Config::anticipate`]).
-    pub anticipated: u64,
+    /// Entries that found a free slot, or took new tickets for the slot they held.
+    pub admitted_at_once: u64,
+    /// Entries on a ticket. Counted when the slot is released, or its tickets are renewed.
+    pub admitted_by_ticket: u64,
+    /// Entries of newcomers above the limit, while woken threads were pending.
+    pub admitted_by_barging: u64,
+    /// Entries after queueing.
+    pub admitted_from_queue: u64,
+    /// Forced entries: ends of waits, and lock holders.
+    pub admitted_by_force: u64,
+    /// Exits that handed their slot off to a queued thread.
+    pub handed_off: u64,
+    /// Entries on a slot that was reserved for the session (feature `reservation`).
+    pub reserved: u64,
     /// Entries refused because the queue timeout or the caller's deadline had passed.
     pub refused_by_timeout: u64,
     /// Entries refused because the queue was full.
     pub refused_queue_full: u64,
     /// Entries that were cancelled.
     pub cancelled: u64,
-    /// Threads admitted past the limit because nothing moved.
+    /// Threads admitted above the limit because nobody entered or left for the stall limit.
     pub stalls_broken: u64,
+    /// Slots reclaimed from sessions that ran for the stall limit while others queued.
+    pub slots_reclaimed: u64,
     /// Sessions that went before the first class because of their age.
     pub promoted: u64,
-    /// Entries that queued while they owed others for long turns ([`Policy::Quantum`]): others passed them, if any came.
-    pub queued_owing: u64,
-    /// Sessions now in waits for row locks that gave up their places, but for those whose wait is a long one.
+    /// Entries that queued with a deficit ([`Policy::Quantum`]): others passed them, if any came.
+    pub queued_with_deficit: u64,
+    /// Sessions now in row-lock waits that released their slots, except those whose wait is marked long.
     pub lock_waiters: u32,
-    /// Sessions now in waits for disks that gave up their places.
+    /// Sessions now in disk waits that released their slots.
     pub disk_waits: u32,
-    /// T: places out now, to threads running inside or woken to run, and those that wait for their sessions.
-    pub inside: u32,
-    /// P: threads woken now that do not run yet.
+    /// T: slots out now, to running and pending threads, and reserved ones.
+    pub running: u32,
+    /// P: pending threads now: handed a slot, not running yet.
     pub pending: u32,
     /// Q: threads queued now.
     pub queued: u32,
-    /// The highest T since the scheduler was made, also in a difference of two snapshots. It counts places that processors
-    /// keep, too, which [`Snapshot::inside`] does not: one that is left while nobody misses it stays with its processor for the
-    /// next thread there.
-    pub inside_max: u32,
+    /// The highest T since the scheduler was made, also in a difference of two snapshots. Unlike [`Snapshot::running`] it counts free
+    /// slots parked on CPUs.
+    pub running_max: u32,
     /// The highest P since the scheduler was made, also in a difference of two snapshots.
     pub pending_max: u32,
     /// The highest Q since the scheduler was made, also in a difference of two snapshots.
     pub queued_max: u32,
-    /// Time from joining the queue to running inside, ns, of every entry that queued.
+    /// Time from joining the queue to running, ns, of every entry that queued.
     pub queued_ns: Histogram,
-    /// The same, ns, of those that went on then with a turn that had been cut short ([`Policy::Quantum`]). They queue before those who
-    /// wait for a turn, mostly for a moment.
+    /// The same, ns, of those that resumed a time slice ([`Policy::Quantum`]). They queue before those that wait for a slice.
     pub resumed_ns: Histogram,
-    /// W: time from being handed a place to running, ns, of every hand-off.
+    /// W: time from being handed a slot to running, ns, of every hand-off.
     pub woken_to_running_ns: Histogram,
-    /// S: time from entering to leaving, ns, of one place in 64.
-    pub inside_ns: Histogram,
+    /// S: time from entering to exiting, ns, of one stay in 64.
+    pub running_ns: Histogram,
     /// Time of the outermost waits, ns, by [`WaitKind`].
     pub wait_ns: [Histogram; WaitKind::ALL.len()],
 }
@@ -84,39 +84,40 @@ impl Snapshot {
         let left = u64::saturating_sub;
         Snapshot {
             elapsed: self.elapsed.saturating_sub(earlier.elapsed),
-            entered_at_once: left(self.entered_at_once, earlier.entered_at_once),
-            entered_by_ticket: left(self.entered_by_ticket, earlier.entered_by_ticket),
-            entered_by_lifo: left(self.entered_by_lifo, earlier.entered_by_lifo),
-            entered_from_queue: left(self.entered_from_queue, earlier.entered_from_queue),
-            entered_by_force: left(self.entered_by_force, earlier.entered_by_force),
-            handed_on: left(self.handed_on, earlier.handed_on),
-            anticipated: left(self.anticipated, earlier.anticipated),
+            admitted_at_once: left(self.admitted_at_once, earlier.admitted_at_once),
+            admitted_by_ticket: left(self.admitted_by_ticket, earlier.admitted_by_ticket),
+            admitted_by_barging: left(self.admitted_by_barging, earlier.admitted_by_barging),
+            admitted_from_queue: left(self.admitted_from_queue, earlier.admitted_from_queue),
+            admitted_by_force: left(self.admitted_by_force, earlier.admitted_by_force),
+            handed_off: left(self.handed_off, earlier.handed_off),
+            reserved: left(self.reserved, earlier.reserved),
             refused_by_timeout: left(self.refused_by_timeout, earlier.refused_by_timeout),
             refused_queue_full: left(self.refused_queue_full, earlier.refused_queue_full),
             cancelled: left(self.cancelled, earlier.cancelled),
             stalls_broken: left(self.stalls_broken, earlier.stalls_broken),
+            slots_reclaimed: left(self.slots_reclaimed, earlier.slots_reclaimed),
             promoted: left(self.promoted, earlier.promoted),
-            queued_owing: left(self.queued_owing, earlier.queued_owing),
+            queued_with_deficit: left(self.queued_with_deficit, earlier.queued_with_deficit),
             wait_ns: std::array::from_fn(|kind| difference(&self.wait_ns[kind], &earlier.wait_ns[kind])),
             queued_ns: difference(&self.queued_ns, &earlier.queued_ns),
             resumed_ns: difference(&self.resumed_ns, &earlier.resumed_ns),
             woken_to_running_ns: difference(&self.woken_to_running_ns, &earlier.woken_to_running_ns),
-            inside_ns: difference(&self.inside_ns, &earlier.inside_ns),
+            running_ns: difference(&self.running_ns, &earlier.running_ns),
             ..self.clone()
         }
     }
 
     /// Entries of all kinds.
     pub fn entries(&self) -> u64 {
-        self.places_taken() + self.entered_by_ticket
+        self.slots_acquired() + self.admitted_by_ticket
     }
 
-    /// Entries that took a place: all but those by ticket.
-    pub fn places_taken(&self) -> u64 {
-        self.entered_at_once + self.entered_by_lifo + self.entered_from_queue + self.entered_by_force
+    /// Entries that acquired a slot: all but those by ticket.
+    pub fn slots_acquired(&self) -> u64 {
+        self.admitted_at_once + self.admitted_by_barging + self.admitted_from_queue + self.admitted_by_force
     }
 
-    /// Entries that were not let in, for whatever reason.
+    /// Entries that were refused, for whatever reason.
     pub fn refused(&self) -> u64 {
         self.refused_by_timeout + self.refused_queue_full + self.cancelled
     }
@@ -127,24 +128,24 @@ impl Snapshot {
         if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
     }
 
-    /// Time from joining the queue to running inside; `None` if nobody queued.
+    /// Time from joining the queue to running; `None` if nobody queued.
     pub fn queue_wait(&self) -> Option<Times> {
         Times::of(&self.queued_ns)
     }
 
-    /// Of that, the time of those that went on then with a turn that had been cut short; `None` if nobody did.
+    /// Of that, the time of those that resumed a time slice; `None` if nobody did.
     pub fn resumed_wait(&self) -> Option<Times> {
         Times::of(&self.resumed_ns)
     }
 
-    /// W: time from being handed a place to running; `None` if no place was handed on.
+    /// W: time from being handed a slot to running; `None` if no slot was handed off.
     pub fn woken_to_running(&self) -> Option<Times> {
         Times::of(&self.woken_to_running_ns)
     }
 
-    /// S: time from entering to leaving, of one place in 64; `None` if none was timed yet.
-    pub fn time_inside(&self) -> Option<Times> {
-        Times::of(&self.inside_ns)
+    /// S: time from entering to exiting, of one stay in 64; `None` if none was timed yet.
+    pub fn time_running(&self) -> Option<Times> {
+        Times::of(&self.running_ns)
     }
 
     /// Time of the outermost waits of this kind; `None` if there were none.
@@ -152,10 +153,10 @@ impl Snapshot {
         Times::of(&self.wait_ns[kind as usize])
     }
 
-    /// 1 + W/S, of the medians: about what a policy that lets newcomers in while woken threads start up
-    /// ([`Policy::Flifo`], [`Policy::Quantum`]) can gain over strict FIFO.
+    /// 1 + W/S, of the medians: about what a policy that lets newcomers run while woken threads are pending ([`Policy::Flifo`],
+    /// [`Policy::Quantum`]) can gain over strict FIFO.
     pub fn gain_over_fifo_max(&self) -> Option<f64> {
-        let (w, s) = (self.woken_to_running()?, self.time_inside()?);
+        let (w, s) = (self.woken_to_running()?, self.time_running()?);
         (s.p50_ns > 0).then(|| 1.0 + w.p50_ns as f64 / s.p50_ns as f64)
     }
 }

@@ -67,7 +67,7 @@ fn explore_from(
         let admission = make();
         scenario(&admission);
         let end = admission.snapshot();
-        assert_eq!((end.inside, end.pending, end.queued), (0, 0, 0));
+        assert_eq!((end.running, end.pending, end.queued), (0, 0, 0));
         assert_eq!((end.lock_waiters, end.disk_waits), (0, 0));
     });
 }
@@ -275,7 +275,7 @@ fn who_takes_a_kept_place_has_seen_it_counted() {
 
 fn one_at_a_time(admission: &Arc<Admission>) {
     let inside = Arc::new(AtomicU32::new(0));
-    let work = |session: &mut Session, inside: &AtomicU32| {
+    let work = |session: &mut Session, running: &AtomicU32| {
         session.enter().unwrap();
         assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0);
         inside.fetch_sub(1, Ordering::Relaxed);

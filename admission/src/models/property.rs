@@ -197,7 +197,7 @@ impl World {
                 let enters = self.core.try_enter_below(places).is_some();
                 prop_assert_eq!(enters, self.plain.enter_below(places));
                 if enters {
-                    self.is_inside(id);
+                    self.is_running(id);
                 }
             }
             Step::Run { who } => {
@@ -313,12 +313,12 @@ impl World {
         let enters = kept || self.core.try_enter(self.core.state(), caller).is_some();
         prop_assert_eq!(enters, kept || self.plain.enter(caller));
         if enters {
-            self.is_inside(id);
+            self.is_running(id);
         }
         Ok(enters)
     }
 
-    fn is_inside(&mut self, id: Id) {
+    fn is_running(&mut self, id: Id) {
         self.clients[id].at = Where::Inside;
         if self.plain.queued() == 0 {
             self.clients[id].quantum_left = QUANTUM;
@@ -342,7 +342,7 @@ impl World {
         let (expected, told) = self.plain.join(id, request, (caller, end), queue_limit, cancelled);
         prop_assert_eq!(joined, expected);
         match joined {
-            Joined::Entered => self.is_inside(id),
+            Joined::Entered => self.is_running(id),
             Joined::Queued => self.clients[id].at = Where::Queued,
             Joined::Full | Joined::Cancelled => {
                 self.clients[id].at = Where::Outside;
@@ -489,7 +489,7 @@ impl World {
         prop_assert_eq!((state.closed(), state.congested()), (plain.closed, plain.congested));
         let expected = Counts {
             promoted: plain.promoted,
-            queued_owing: plain.debts.owing,
+            queued_with_deficit: plain.debts.owing,
             lock_waiters: plain.lock_waiters,
         };
         prop_assert_eq!(self.core.counts(), expected);

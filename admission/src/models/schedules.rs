@@ -65,7 +65,7 @@ fn statement(session: &Session) -> Result<(), Refused> {
         }
         if any(2) == 0 {
             thread::yield_now();
-            session.wait_is_long();
+            session.mark_wait_long();
         }
         match any(3) {
             0 => session.wait_end_may_queue(kind)?,
@@ -156,9 +156,9 @@ fn everything(config: fn() -> Config) -> u64 {
     }
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     let end = admission.snapshot();
-    assert_eq!((end.inside, end.pending, end.queued), (0, 0, 0));
+    assert_eq!((end.running, end.pending, end.queued), (0, 0, 0));
     assert_eq!((end.lock_waiters, end.disk_waits), (0, 0));
-    end.anticipated
+    end.reserved
 }
 
 /// FLIFO_MODEL_ITERATIONS asks for more schedules.
@@ -171,9 +171,9 @@ fn explore(scheduler: impl Scheduler + 'static, config: fn() -> Config) -> u64 {
     let mut shuttle = shuttle::Config::new();
     shuttle.stack_size = 1 << 17;
     let all = Arc::new(AtomicU64::new(0));
-    let anticipated = Arc::clone(&all);
+    let reserved = Arc::clone(&all);
     Runner::new(scheduler, shuttle).run(move || {
-        anticipated.fetch_add(everything(config), Ordering::Relaxed);
+        reserved.fetch_add(everything(config), Ordering::Relaxed);
     });
     all.load(Ordering::Relaxed)
 }
@@ -185,8 +185,8 @@ fn random_schedules() {
 
 #[test]
 fn random_schedules_in_which_places_wait() {
-    let anticipated = explore(RandomScheduler::new(iterations()), config_that_waits);
-    assert!(anticipated > 0, "no place ever waited");
+    let reserved = explore(RandomScheduler::new(iterations()), config_that_waits);
+    assert!(reserved > 0, "no place ever waited");
 }
 
 #[test]

@@ -35,8 +35,8 @@ fn one_that_is_granted_and_gives_up_wakes_the_next() {
             }
             assert!(is_in(entries[order[2]].as_mut().unwrap().as_mut()), "{policy}, cancelled: {cancelled}");
             drop(entries);
-            assert_eq!(admission.snapshot().inside, 1);
-            assert_eq!(admission.snapshot().entered_from_queue, 1, "those who gave up did not enter");
+            assert_eq!(admission.snapshot().running, 1);
+            assert_eq!(admission.snapshot().admitted_from_queue, 1, "those who gave up did not enter");
             drop(sessions);
             assert_drained(&admission.snapshot());
         }
@@ -66,8 +66,8 @@ fn raising_the_limit_never_over_admits() {
                 });
             }
             let snapshot = admission.snapshot();
-            assert_eq!((snapshot.inside, snapshot.pending), (entered, 0), "{policy}");
-            assert!(snapshot.inside <= highest.max(9), "{policy}: {} inside", snapshot.inside);
+            assert_eq!((snapshot.running, snapshot.pending), (entered, 0), "{policy}");
+            assert!(snapshot.running <= highest.max(9), "{policy}: {} inside", snapshot.running);
             assert!(entered >= limit.min(again), "{policy}: {entered} inside, {again} may be");
         }
         assert_eq!(entered, 12, "{policy}");
@@ -85,7 +85,7 @@ fn a_freed_place_is_not_idle_until_a_sleeper_polls() {
         assert!(!is_in(entry.as_mut()));
         holder.exit();
         let snapshot = admission.snapshot();
-        assert_eq!((snapshot.inside, snapshot.pending, snapshot.queued), (1, 1, 0), "{policy}");
+        assert_eq!((snapshot.running, snapshot.pending, snapshot.queued), (1, 1, 0), "{policy}");
         assert!(is_in(entry));
     }
 }
@@ -110,7 +110,7 @@ fn holders_of_locks_are_not_starved_by_those_who_wait_for_the_locks() {
         holder.wait_begin(WaitKind::Disk);
         assert_eq!(crowd.iter_mut().filter_map(|e| is_in(e.as_mut()).then_some(())).count(), 1, "{policy}");
         holder.wait_end(WaitKind::Disk);
-        assert!(holder.is_inside(), "{policy}");
+        assert!(holder.is_running(), "{policy}");
     }
 }
 
@@ -135,7 +135,7 @@ fn a_session_may_move_between_threads_at_every_step() {
         session = on_another_thread(session, |session| session.wait_begin(WaitKind::User));
         let other = inside(&admission);
         session = on_another_thread(session, |session| session.wait_end(WaitKind::User));
-        assert_eq!(admission.snapshot().inside, 2);
+        assert_eq!(admission.snapshot().running, 2);
         session.exit();
         session = on_another_thread(session, |session| {
             let mut entry = Box::pin(session.enter_async());
@@ -144,7 +144,7 @@ fn a_session_may_move_between_threads_at_every_step() {
         });
         let other = on_another_thread(other, |other| other.exit());
         session = on_another_thread(session, |session| session.enter().unwrap());
-        assert!(session.is_inside());
+        assert!(session.is_running());
         drop((session, other));
         assert_drained(&admission.snapshot());
     }

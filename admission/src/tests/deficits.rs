@@ -54,7 +54,7 @@ fn a_turn_takes_what_its_thread_works_while_others_wait() {
                 }
                 work(if works { WORK_NS } else { 0 });
                 std::thread::sleep(Duration::from_millis(3));
-                session.exit_for_good();
+                session.exit_ending_slice();
                 session.turn.deficit.turn_ns()
             });
             super::until_queued(&scheduler, 1);
@@ -62,7 +62,7 @@ fn a_turn_takes_what_its_thread_works_while_others_wait() {
                 scope.spawn(move || other.enter().unwrap());
                 super::until_queued(&scheduler, 2);
             }
-            holder.exit_for_good();
+            holder.exit_ending_slice();
             let took = took.join().unwrap();
             assert_eq!(took >= WORK_NS, works && others_wait, "{took} ns");
             assert_eq!(took == 0, !others_wait);
@@ -80,17 +80,17 @@ fn who_worked_long_lets_the_next_pass_unless_it_was_away_as_long() {
         let mut first_enters = Box::pin(first.enter_async());
         assert!(!is_in(first_enters.as_mut()));
         learns(&scheduler);
-        works.enter_past_limit();
+        works.enter_forced();
         work(30 * MS);
-        works.exit_for_good();
+        works.exit_ending_slice();
         std::thread::sleep(Duration::from_millis(away_ms));
         let (mut comes_back, mut next) = (Box::pin(works.enter_async()), Box::pin(next.enter_async()));
         assert!(!is_in(comes_back.as_mut()) && !is_in(next.as_mut()));
-        assert_eq!(scheduler.snapshot().queued_owing, u64::from(away_ms == 0));
-        holder.exit_for_good();
+        assert_eq!(scheduler.snapshot().queued_with_deficit, u64::from(away_ms == 0));
+        holder.exit_ending_slice();
         assert!(is_in(first_enters.as_mut()));
         drop(first_enters);
-        first.exit_for_good();
+        first.exit_ending_slice();
         assert_eq!((is_in(next.as_mut()), is_in(comes_back.as_mut())), (away_ms == 0, away_ms != 0));
     }
 }
@@ -107,9 +107,9 @@ fn an_absence_is_taken_off_what_newcomers_owe() {
     let mut entries: Vec<_> = others.iter_mut().map(|other| Box::pin(other.enter_async())).collect();
     entries.iter_mut().for_each(|entry| assert!(!is_in(entry.as_mut())));
     // Who gets this place is pending, as long as it is not polled: so newcomers may overtake.
-    second.exit_for_good();
+    second.exit_ending_slice();
     let session = scheduler.session();
-    session.enter_past_limit();
+    session.enter_forced();
     work(40 * MS);
     session.exit();
     std::thread::sleep(Duration::from_millis(100));
@@ -131,7 +131,7 @@ fn work_outside_is_no_time_of_a_turn() {
     let mut waits = Box::pin(waits.enter_async());
     assert!(!is_in(waits.as_mut()));
     let session = scheduler.session();
-    session.enter_past_limit();
+    session.enter_forced();
     session.wait_begin(WaitKind::LogSync);
     work(30 * MS);
     session.wait_end(WaitKind::LogSync);
@@ -139,7 +139,7 @@ fn work_outside_is_no_time_of_a_turn() {
     assert_eq!(owed_ns(&session), 0);
     // The second thread may have the stack of the first.
     let enters = std::thread::spawn(move || {
-        session.enter_past_limit();
+        session.enter_forced();
         session
     });
     let session = enters.join().unwrap();
@@ -159,7 +159,7 @@ fn what_it_took_is_forgotten_where_nobody_waits() {
         session.turn.deficit.took(50 * MS);
         session.enter().unwrap();
         if for_good {
-            session.exit_for_good()
+            session.exit_ending_slice()
         } else {
             session.exit()
         }
@@ -173,7 +173,7 @@ fn what_a_turn_took_is_told_to_the_queue_once() {
     const TOOK_NS: u64 = 1 << 50;
     let config =
         Config { policy: Policy::Quantum, thread_concurrency: 1, queue_limit: 1, ..Config::default() };
-    let scheduler = admission_with(Config { stall_after: None, ..config });
+    let scheduler = admission_with(Config { stall_limit: None, ..config });
     let holder = inside(&scheduler);
     let [mut waits, mut session] = std::array::from_fn(|_| scheduler.session());
     let mut waits = Box::pin(waits.enter_async());
@@ -192,7 +192,7 @@ fn what_a_turn_took_is_told_to_the_queue_once() {
     assert_eq!(session.turn.deficit.owed_ns(), TOOK_NS);
     let mut enters = Box::pin(session.enter_async());
     assert!(!is_in(enters.as_mut()));
-    holder.exit_for_good();
+    holder.exit_ending_slice();
     assert!(is_in(enters.as_mut()));
     drop(enters);
     assert_eq!(session.turn.deficit.owed_ns(), 0);

@@ -91,7 +91,7 @@ fn a_new_session_enters_by_lifo_under_flifo() {
     holder.exit();
     let newcomer = admission.session();
     assert!(newcomer.try_enter(), "the woken one does not run yet");
-    assert_eq!(admission.snapshot().entered_by_lifo, 1);
+    assert_eq!(admission.snapshot().admitted_by_barging, 1);
     assert!(is_in(entries[0].as_mut()));
 }
 
@@ -171,9 +171,9 @@ fn a_stall_is_broken_while_a_woken_task_does_not_run() {
 #[test]
 fn no_stall_is_broken_while_an_overshoot_is_repaid() {
     let config = Config { policy: Policy::Fifo, thread_concurrency: 1, ..Config::default() };
-    let admission = admission_with(Config { stall_after: Some(Duration::from_millis(100)), ..config });
+    let admission = admission_with(Config { stall_limit: Some(Duration::from_millis(100)), ..config });
     let crowd: Vec<_> = (0..20).map(|_| admission.session()).collect();
-    crowd.iter().for_each(Session::enter_past_limit);
+    crowd.iter().for_each(Session::enter_forced);
     let mut waiter = admission.session();
     let mut entry = Box::pin(waiter.enter_async());
     assert!(!is_in(entry.as_mut()));
@@ -194,24 +194,24 @@ fn no_stall_is_broken_while_an_overshoot_is_repaid() {
 fn a_shorter_stall_time_holds_at_once() {
     let hour = Duration::from_secs(3600);
     let config = Config { policy: Policy::Fifo, thread_concurrency: 1, ..Config::default() };
-    let admission = admission_with(Config { stall_after: Some(hour), ..config });
+    let admission = admission_with(Config { stall_limit: Some(hour), ..config });
     let _stuck = inside(&admission);
     let mut session = admission.session();
     let mut entry = Box::pin(session.enter_async());
     assert!(!is_in(entry.as_mut()));
     let now = Instant::now();
     admission.step(now);
-    let stall_after = Some(Duration::from_millis(100));
-    admission.reconfigure(Config { stall_after, ..admission.config() }).unwrap();
+    let stall_limit = Some(Duration::from_millis(100));
+    admission.reconfigure(Config { stall_limit, ..admission.config() }).unwrap();
     admission.step(now + Duration::from_secs(1));
     assert!(is_in(entry.as_mut()));
 }
 
 #[test]
 fn a_stall_time_beyond_the_clock_is_never_over() {
-    let stall_after = Some(Duration::from_nanos(u64::MAX) + Duration::from_nanos(1));
+    let stall_limit = Some(Duration::from_nanos(u64::MAX) + Duration::from_nanos(1));
     let config = Config { policy: Policy::Fifo, thread_concurrency: 1, ..Config::default() };
-    let admission = admission_with(Config { stall_after, ..config });
+    let admission = admission_with(Config { stall_limit, ..config });
     let _stuck = inside(&admission);
     let mut session = admission.session();
     let mut entry = Box::pin(session.enter_async());
@@ -287,9 +287,9 @@ fn one_that_polled_when_the_policy_changed_is_served_or_refused() {
 #[test]
 fn one_that_waits_again_and_again_past_the_limit_hides_no_stall() {
     let config = Config { policy: Policy::Fifo, thread_concurrency: 1, ..Config::default() };
-    let admission = admission_with(Config { stall_after: Some(Duration::from_millis(100)), ..config });
+    let admission = admission_with(Config { stall_limit: Some(Duration::from_millis(100)), ..config });
     let (_stuck, dump) = (inside(&admission), admission.session());
-    dump.enter_past_limit();
+    dump.enter_forced();
     let mut waiter = admission.session();
     let mut entry = Box::pin(waiter.enter_async());
     assert!(!is_in(entry.as_mut()));
@@ -311,17 +311,17 @@ fn reads_come_in_past_the_limit_up_to_so_many_while_nobody_queues() {
     let holder = inside(&admission);
     let [reads, more, mut writes] = std::array::from_fn(|_| admission.session());
     assert!(!reads.try_enter_below(1));
-    assert!(reads.try_enter_below(2) && reads.is_inside());
+    assert!(reads.try_enter_below(2) && reads.is_running());
     assert!(!more.try_enter_below(2));
     let mut entry = Box::pin(writes.enter_async());
     assert!(!is_in(entry.as_mut()));
     assert!(!more.try_enter_below(9), "somebody queues");
     reads.exit();
     assert!(!is_in(entry.as_mut()), "the overshoot is repaid");
-    holder.exit_for_good();
+    holder.exit_ending_slice();
     assert!(is_in(entry.as_mut()));
     let end = admission.snapshot();
-    assert_eq!((end.inside, end.queued, end.entered_by_force), (1, 0, 1));
+    assert_eq!((end.running, end.queued, end.admitted_by_force), (1, 0, 1));
 }
 
 /// Else a limit that lets them in as newcomers seems to do more.
@@ -331,7 +331,7 @@ fn an_entry_past_the_limit_is_work_whether_there_is_a_place_or_not() {
     let (_inside, session) = (inside(&admission), admission.session());
     let work_of_one = || {
         let before = admission.metrics.work_done().0;
-        drop(session.place_past_limit());
+        drop(session.slot_forced());
         admission.metrics.work_done().0 - before
     };
     let without_a_place = work_of_one();

@@ -31,7 +31,7 @@ pub(super) fn is_in(entry: std::pin::Pin<&mut Enter<'_>>) -> bool {
 
 /// A scheduler without a thread of its own, without a stall breaker, and with one ticket for each place.
 pub(super) fn admission(policy: Policy, limit: u32) -> Arc<Admission> {
-    admission_with(Config { policy, thread_concurrency: limit, stall_after: None, ..Config::default() })
+    admission_with(Config { policy, thread_concurrency: limit, stall_limit: None, ..Config::default() })
 }
 
 pub(super) fn admission_with(config: Config) -> Arc<Admission> {
@@ -114,7 +114,7 @@ fn a_higher_limit_lets_in_as_many_as_fit_and_no_more() {
         entries.iter_mut().for_each(|entry| assert!(!is_in(entry.as_mut())));
         admission.set_thread_concurrency(3).unwrap();
         let entered = entries.iter_mut().filter_map(|e| is_in(e.as_mut()).then_some(())).count();
-        assert_eq!((entered, admission.snapshot().inside), (2, 3), "{policy}");
+        assert_eq!((entered, admission.snapshot().running), (2, 3), "{policy}");
         admission.set_thread_concurrency(2).unwrap();
         admission.set_thread_concurrency(3).unwrap();
         let entered = entries.iter_mut().skip(2).filter_map(|e| is_in(e.as_mut()).then_some(())).count();
@@ -183,7 +183,7 @@ fn try_enter_out_of_tickets_overtakes_nobody() {
     let mut waits = pin!(waiter.enter_async());
     assert!(!is_in(waits.as_mut()));
     assert!(!holder.try_enter());
-    assert!(!holder.is_inside());
+    assert!(!holder.is_running());
     assert!(is_in(waits.as_mut()));
 }
 
@@ -196,7 +196,7 @@ fn a_task_that_enters_inside_a_wait_changes_nothing() {
     assert!(is_in(pin!(session.enter_async())), "as enter does");
     assert_eq!(admission.snapshot().disk_waits, 1);
     session.wait_end(WaitKind::Disk);
-    assert_eq!((admission.snapshot().inside, admission.snapshot().disk_waits), (2, 0));
+    assert_eq!((admission.snapshot().running, admission.snapshot().disk_waits), (2, 0));
     drop((session, other));
     assert_drained(&admission.snapshot());
 }
@@ -221,8 +221,8 @@ fn a_dropped_entry_gives_up_its_turn_and_counts_as_no_entry() {
             }
             assert!(is_in(next.as_mut()), "{policy}, granted: {granted}");
             let snapshot = admission.snapshot();
-            assert_eq!((snapshot.inside, snapshot.pending, snapshot.queued), (1, 0, 0), "{policy}");
-            let entered = snapshot.entered_from_queue;
+            assert_eq!((snapshot.running, snapshot.pending, snapshot.queued), (1, 0, 0), "{policy}");
+            let entered = snapshot.admitted_from_queue;
             assert_eq!(snapshot.queued_ns.iter().map(|b| b.count()).sum::<u64>(), entered, "{policy}");
             assert_eq!(entered, 1, "{policy}");
         }
@@ -336,7 +336,7 @@ fn a_panic_in_the_drop_of_a_waker_loses_no_place() {
             assert!(entry.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
         }
         drop(entry);
-        assert_eq!(session.is_inside(), granted);
+        assert_eq!(session.is_running(), granted);
         drop((session, holder));
         assert_drained(&admission.snapshot());
     }

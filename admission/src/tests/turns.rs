@@ -26,7 +26,7 @@ fn in_its_turn_with(
         policy: Policy::Quantum,
         thread_concurrency: limit,
         quantum,
-        stall_after: None,
+        stall_limit: None,
         ..Config::default()
     };
     let mut admission = admission_with(config);
@@ -93,7 +93,7 @@ fn who_finds_its_place_taken_in_its_turn_goes_on_with_it() {
         let mut comes_back = Box::pin(session.enter_async());
         assert!(!is_in(comes_back.as_mut()));
         std::thread::sleep(QUANTUM);
-        second.exit_for_good();
+        second.exit_ending_slice();
         assert!(
             is_in(comes_back.as_mut()) && !is_in(third.as_mut()),
             "it is before those who wait for a turn"
@@ -125,7 +125,7 @@ fn who_is_told_to_ask_again_has_lost_its_turn() {
     let mut comes_back = Box::pin(session.enter_async());
     assert!(!is_in(comes_back.as_mut()));
     admission.reconfigure(Config { policy: Policy::Broadcast, ..admission.config() }).unwrap();
-    second.exit_for_good();
+    second.exit_ending_slice();
     assert!(is_in(comes_back.as_mut()));
     assert_eq!(admission.snapshot().resumed_wait(), None);
 }
@@ -174,7 +174,7 @@ fn who_begins_a_transaction_is_known_to_come_back() {
         session.set_in_transaction(in_transaction);
         session.exit();
         assert_eq!(!is_in(others.as_mut()), goes_on);
-        session.exit_for_good();
+        session.exit_ending_slice();
         assert!(is_in(others.as_mut()));
     }
 }
@@ -203,7 +203,7 @@ fn with_one_place_who_finds_it_taken_waits_behind_the_others() {
     makes_way_for(&session, &mut holder);
     let mut comes_back = Box::pin(session.enter_async());
     assert!(!is_in(comes_back.as_mut()));
-    holder.exit_for_good();
+    holder.exit_ending_slice();
     assert!(is_in(third.as_mut()) && !is_in(comes_back.as_mut()));
 }
 
@@ -225,7 +225,7 @@ fn enters_after_a_wait(kind: WaitKind, quantum: Duration, then: impl FnOnce(&Arc
     let enters = session.try_enter();
     assert_eq!(admission.core.state().places(), limit + u32::from(enters));
     if enters {
-        session.exit_for_good();
+        session.exit_ending_slice();
         assert!(!session.try_enter(), "its turn is over");
     }
     enters
@@ -306,7 +306,7 @@ fn who_leaves_for_good_hands_on_within_its_turn_too() {
         let mut third_enters = Box::pin(third.enter_async());
         assert!(!is_in(third_enters.as_mut()));
         if for_good {
-            session.exit_for_good()
+            session.exit_ending_slice()
         } else {
             session.exit()
         }
@@ -329,7 +329,7 @@ fn who_has_left_for_good_overtakes_nobody_within_its_turn() {
             session.wait_begin(WaitKind::Disk);
             session.exit();
         } else {
-            session.exit_for_good();
+            session.exit_ending_slice();
         }
         assert!(!session.try_enter(), "in a wait: {in_a_wait}");
         assert!(is_in(third.as_mut()), "in a wait: {in_a_wait}");
@@ -343,7 +343,7 @@ fn who_was_cancelled_overtakes_nobody() {
     let mut third = admission.session();
     let mut third = Box::pin(third.enter_async());
     assert!(!is_in(third.as_mut()));
-    session.exit_for_good();
+    session.exit_ending_slice();
     assert!(is_in(third.as_mut()));
     let canceller = session.canceller();
     let mut comes_back = Box::pin(session.enter_async());
@@ -396,7 +396,7 @@ fn a_session_that_ends_within_its_turn_leaves_its_place_to_the_queue() {
             assert!(!is_in(third.as_mut()), "it is expected to come back");
         }
         drop(session);
-        assert!(is_in(third.as_mut()), "inside: {inside}");
+        assert!(is_in(third.as_mut()), "running: {inside}");
     }
 }
 

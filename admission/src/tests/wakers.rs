@@ -129,16 +129,16 @@ fn end(admission: &Admission, session: Rc<Session>) {
 
 #[test]
 fn a_session_that_a_waker_enters_as_it_begins_a_wait_has_one_place() {
-    for uses in [try_enter, |session: &Session| session.enter_past_limit()] {
+    for uses in [try_enter, |session: &Session| session.enter_forced()] {
         let admission = admission(Policy::Flifo, 1);
         let session = used(inside(&admission));
         let mut next = admission.session();
         let mut entry = queue_user(&mut next, uses);
         session.wait_begin(WaitKind::User);
         assert!(session.is_waiting() && is_in(entry.as_mut()));
-        assert_eq!(admission.snapshot().inside, 1);
+        assert_eq!(admission.snapshot().running, 1);
         session.wait_end(WaitKind::User);
-        assert!(session.is_inside());
+        assert!(session.is_running());
         drop(entry);
         drop(next);
         end(&admission, session);
@@ -154,7 +154,7 @@ fn a_session_that_a_waker_takes_out_of_its_wait_does_not_come_back() {
     session.wait_begin(WaitKind::Disk);
     assert!(is_in(entry.as_mut()));
     session.wait_end(WaitKind::Disk);
-    assert!(!session.is_inside());
+    assert!(!session.is_running());
     assert_eq!(admission.snapshot().disk_waits, 0);
     drop(entry);
     drop(next);
@@ -172,7 +172,7 @@ fn a_session_that_a_waker_uses_as_its_wait_ends_has_one_place() {
         session.try_enter();
     });
     session.wait_end(WaitKind::RowLock);
-    assert!(session.is_inside() && is_in(entry.as_mut()), "congestion is over");
+    assert!(session.is_running() && is_in(entry.as_mut()), "congestion is over");
     drop(entry);
     drop((next, others));
     end(&admission, session);
@@ -200,7 +200,7 @@ fn two_newcomers_come_in(admission: &Arc<Admission>, renews: bool) {
     // Leaves, or gives up what it was handed, and so wakes the third.
     session.try_enter();
     assert!(is_in(second.as_mut()) && is_in(third.as_mut()));
-    assert_eq!(admission.snapshot().inside, 2 + u32::from(session.is_inside()));
+    assert_eq!(admission.snapshot().running, 2 + u32::from(session.is_running()));
     drop((second, third));
     drop((sessions, other, holder));
     end(admission, session);
@@ -228,7 +228,7 @@ fn a_session_that_a_waker_enters_as_it_queues_queues_once() {
     core.change(State::left);
     let session = used(admission.session());
     assert_eq!(session.enter_until(Instant::now() + Duration::from_millis(20)), Err(Refused::Timeout));
-    assert!(!session.is_inside() && is_in(entry.as_mut()));
+    assert!(!session.is_running() && is_in(entry.as_mut()));
     drop(entry);
     drop(next);
     end(&admission, session);
