@@ -45,7 +45,7 @@ impl Waiter {
     }
 
     /// As [`Waiter::wait`], for what is mostly over soon: if `briefly` comes to nothing, admission is told that the wait is a
-    /// long one ([`Session::wait_is_long`]), and it goes on with `at_length`. It is one wait.
+    /// long one ([`Session::mark_wait_long`]), and it goes on with `at_length`. It is one wait.
     pub(crate) fn wait_in_two<T>(
         &self,
         reason: WaitReason,
@@ -60,7 +60,7 @@ impl Waiter {
         let waiting = Waiting::begin(self, reason);
         briefly().unwrap_or_else(|| {
             if let Some((session, _)) = waiting.left {
-                session.wait_is_long();
+                session.mark_wait_long();
             }
             at_length()
         })
@@ -155,7 +155,7 @@ mod tests {
         let admission = flifo_admission::Admission::new(config).unwrap();
         let waits = Waits::new();
         let waiter = Waiter::session(admission.session()).recording(&waits);
-        let _place = waiter.admission().unwrap().place().unwrap();
+        let _slot = waiter.admission().unwrap().slot().unwrap();
         let lock_waiters = || admission.snapshot().lock_waiters;
         let soon = waiter.wait_in_two(WaitReason::RowLock, || Some(lock_waiters()), || unreachable!());
         let late = waiter.wait_in_two(WaitReason::RowLock, || None, lock_waiters);
@@ -169,10 +169,10 @@ mod tests {
         let config = flifo_admission::Config { thread_concurrency: 1, ..flifo_admission::Config::default() };
         let admission = flifo_admission::Admission::new(config).unwrap();
         let waiter = Waiter::session(admission.session());
-        let _place = waiter.admission().unwrap().place().unwrap();
+        let _slot = waiter.admission().unwrap().slot().unwrap();
         let entered = waiter.wait(WaitReason::DiskRead, || {
             let other = admission.session();
-            std::thread::spawn(move || drop(other.place().unwrap())).join()
+            std::thread::spawn(move || drop(other.slot().unwrap())).join()
         });
         assert!(entered.is_ok());
     }

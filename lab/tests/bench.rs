@@ -78,7 +78,7 @@ fn every_policy_and_peer_is_measured_and_keeps_its_limit() {
                 (_, 3) => assert!(running <= 6.0, "{name}: {running}"),
                 (_, limit) => panic!("{name} has a limit of {limit}"),
             }
-            assert_eq!(round["handed_on"].is_null(), target != "admission", "{round}");
+            assert_eq!(round["handed_off"].is_null(), target != "admission", "{round}");
             // On a machine busy with other things a short window may pass without an entry.
             if !round["enter_p50_us"].is_null() {
                 let p = |key| number(round, key);

@@ -83,7 +83,7 @@ fn run(job: &Job, thread: usize, mut actor: Actor, handle: &mut dyn Handle, repo
     let control = &*job.control;
     let slot = control.slot(thread);
     // Touched before the start: the first writing of a page is not the store's time.
-    slot.is_inside();
+    slot.is_running();
     control.arrive();
     let is_over = || control.phase() == Phase::Over;
     while !is_over() {
@@ -91,7 +91,7 @@ fn run(job: &Job, thread: usize, mut actor: Actor, handle: &mut dyn Handle, repo
         slot.asks(begun_ns);
         let outcome = actor.operation(handle, &is_over);
         let ns = clock::now_ns() - begun_ns;
-        slot.is_inside();
+        slot.is_running();
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(fail) => return fails(report, job, fail),

@@ -118,9 +118,9 @@ impl Session {
 
     /// Enters as one whose locks others wait for, at once, whatever the limit says. Within a statement it stays on the
     /// statement's place, tickets or not, or takes it again if the statement has lost it.
-    pub(super) fn enter_past_limit(&self) -> Entered<'_> {
+    pub(super) fn enter_forced(&self) -> Entered<'_> {
         self.admission().set_class(Class::First);
-        self.admission().enter_past_limit();
+        self.admission().enter_forced();
         self.entered()
     }
 

@@ -304,7 +304,7 @@ impl LockTable {
             let at_length = || polite(self.sleep(&request, &wait, deadline, overtaken));
             let verdict = waiter.wait_in_two(WaitReason::RowLock, briefly, at_length);
             match verdict {
-                // With its place back, not before: others go first as long as it has none.
+                // Only once it has its slot again: until then others go first.
                 Verdict::Granted if wait.node.accept() => return Ok(Granted::AfterWait),
                 Verdict::Granted => overtaken = true,
                 Verdict::Deadlock => return Err(LockError::Deadlock),

@@ -9,7 +9,7 @@
 //! | a verdict | the request is no longer queued | whoever took it out, under the shard's mutex |
 //! | `GRANTED_POLITELY` | as `Granted`, and its thread waits a moment for who might overtake it | the same |
 //! | `GRANTED_PASSING` | as `Granted`, of one that lets others pass | the same |
-//! | `ACCEPTED` | it was granted, and its thread runs, with its place | its thread |
+//! | `ACCEPTED` | it was granted, and its thread runs, with its slot | its thread |
 //!
 //! Every verdict is final but a grant of one that was `ASLEEP` or `LETS_PASS`: until its thread accepts it, it can be taken
 //! back (`revoke`, under the shard's mutex), and the request is queued again.

@@ -7,7 +7,7 @@
 //! - there is a holder. (Who waits waits for a holder in the end: the first in the queue for nobody else.)
 //!
 //! # Overtaking
-//! Who is granted a lock after a wait has to be woken, and to get its place in admission back, and until it runs the lock
+//! Who is granted a lock after a wait has to be woken, and to acquire its slot in admission again, and until it runs the lock
 //! would serve nobody: with many waiters each change of a row would cost a wake-up. So, as FLIFO does at the door, whoever
 //! runs and asks for the lock exclusively meanwhile takes it over (`overtake`), and the one that was granted it goes back
 //! to the head of the queue.

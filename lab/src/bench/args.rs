@@ -75,7 +75,7 @@ pub struct AdmissionArgs {
     #[arg(help_heading = "What is measured", long, value_name = "P,..", value_delimiter = ',', value_parser = Listed::<Peer>::from_str)]
     pub peer: Vec<Listed<Peer>>,
 
-    /// Limits of threads inside at a time, a list of numbers, cores, 2xcores, auto. A limit that finds itself
+    /// Limits of threads inside at a time, a list of numbers, cores, 2xcores, auto. An adaptive limit
     /// (auto) is measured under quantum alone, and has eight seconds of search before each of its cells
     #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', default_value = "2xcores", value_parser = Limit::from_str)]
     pub concurrency: Vec<Limit>,
@@ -100,11 +100,6 @@ pub struct AdmissionArgs {
     /// Microseconds that a thread may keep coming back before it queues (policy quantum)
     #[arg(help_heading = "What is measured", long, value_name = "US", default_value = "50", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub quantum: u64,
-
-    /// Newcomers that may overtake the queue for each thread that is served from it (policy quantum); 0: any
-    /// number
-    #[arg(help_heading = "What is measured", long, value_name = "N", default_value = "2")]
-    pub overtakes: u32,
 
     /// Count who is inside (running_max), at the cost of two changes of shared memory a statement; the stall
     /// breaker, which lets more in on purpose, is off

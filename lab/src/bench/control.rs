@@ -192,7 +192,7 @@ impl Slot {
 
     /// Waits no more.
     #[inline]
-    pub fn is_inside(&self) {
+    pub fn is_running(&self) {
         self.asked_ns.store(0, Ordering::Relaxed);
     }
 
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(control.longest_ns(10_000), 5_000);
         control.slot(2).asks(1_000);
         assert_eq!(control.longest_ns(10_000), 9_000);
-        control.slot(2).is_inside();
+        control.slot(2).is_running();
         assert_eq!(control.longest_ns(10_000), 5_000);
     }
 

@@ -50,7 +50,7 @@ pub struct Plan {
     pub time: Duration,
     /// Run before a step is measured.
     pub settle: Duration,
-    /// As `settle`, for a limit that finds itself.
+    /// As `settle`, for an adaptive limit.
     pub search: Duration,
     /// Makes the threads' random choices.
     pub seed: u64,
@@ -58,8 +58,6 @@ pub struct Plan {
     pub lock_waiters_max: u32,
     /// A thread's turn under `quantum`.
     pub quantum: Duration,
-    /// Newcomers that may overtake the queue for each thread served under `quantum`; 0: any number.
-    pub overtakes_max: u32,
     /// Counts who is inside.
     pub verify: bool,
 }
@@ -113,7 +111,6 @@ impl Plan {
             seed: args.seed,
             lock_waiters_max: args.lock_waiters.unwrap_or_else(|| Config::default().lock_waiters_max),
             quantum: Duration::from_micros(args.quantum),
-            overtakes_max: args.overtakes,
             verify: args.verify,
         })
     }

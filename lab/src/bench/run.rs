@@ -38,7 +38,6 @@ pub fn admission(args: &AdmissionArgs) -> Result<Ended, Error> {
         seed: plan.seed,
         lock_waiters_max: plan.lock_waiters_max,
         quantum_us: plan.quantum.as_micros() as u64,
-        overtakes_max: plan.overtakes_max,
         rounds: plan.rounds,
         round_s: plan.time.as_secs_f64(),
         warmup_s: plan.settle.as_secs_f64(),

@@ -77,7 +77,7 @@ impl Worker {
         let mut actor = Actor::new(job.seed, job.round, self.thread);
         let slot = job.control.slot(self.thread);
         // Touched before the start: the first writing of a page is not the scheduler's time.
-        slot.is_inside();
+        slot.is_running();
         job.control.arrive();
         match &*job.scene {
             Scene::Socket(sockets) => self.serve(job, limiter, slot, &mut actor, sockets)?,
@@ -112,7 +112,7 @@ fn statement<L: Limiter>(job: &Job, limiter: &L, slot: &Slot, actor: &mut Actor)
     slot.asks(asked_ns);
     limiter.enter();
     let waited_ns = clock::now_ns() - asked_ns;
-    slot.is_inside();
+    slot.is_running();
     match control.phase() {
         Phase::Settle => {}
         Phase::Measure => {
@@ -149,7 +149,7 @@ fn sampled<L: Limiter>(job: &Job, limiter: &L, slot: &Slot, actor: &mut Actor) {
         limiter.enter();
         let entered_ns = clock::now_ns();
         let waited_ns = entered_ns - asked_ns;
-        slot.is_inside();
+        slot.is_running();
         job.scene.section(limiter, actor);
         limiter.exit();
         slot.done();
@@ -169,7 +169,7 @@ fn sampled<L: Limiter>(job: &Job, limiter: &L, slot: &Slot, actor: &mut Actor) {
                 phase = control.phase();
                 left -= 1;
             }
-            slot.is_inside();
+            slot.is_running();
             let row_ns = clock::now_ns() - entered_ns;
             if phase == Phase::Measure && row_ns > ROW_NS_MAX {
                 slot.waited(row_ns);

@@ -107,7 +107,7 @@ impl Peer {
 pub enum Contender {
     /// Our scheduler under a policy.
     Policy(Policy),
-    /// Our scheduler under its default policy, with a limit that finds itself.
+    /// Our scheduler under its default policy, with an adaptive limit.
     Auto,
     /// A policy that is kept for comparison.
     Specimen(Specimen),
@@ -161,9 +161,7 @@ pub(super) struct Tuning {
     pub(super) lock_waiters_max: u32,
     /// [`Config::quantum`].
     pub(super) quantum: Duration,
-    /// [`Config::overtakes_max`].
-    pub(super) overtakes_max: u32,
-    /// Without the stall breaker, which lets one more in on purpose when nobody leaves for long.
+    /// Without [`Config::stall_limit`], which admits more than the limit on purpose.
     pub(super) is_strict: bool,
 }
 
@@ -187,8 +185,7 @@ impl Gate {
         let tuned = Config {
             lock_waiters_max: tuning.lock_waiters_max,
             quantum: tuning.quantum,
-            overtakes_max: tuning.overtakes_max,
-            stall_after: default.stall_after.filter(|_| !tuning.is_strict),
+            stall_limit: default.stall_limit.filter(|_| !tuning.is_strict),
             ..default
         };
         Ok(match contender {

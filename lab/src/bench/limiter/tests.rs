@@ -4,8 +4,7 @@ use std::time::Duration;
 use super::*;
 
 const THREADS: u32 = 24;
-const TUNING: Tuning =
-    Tuning { lock_waiters_max: 0, quantum: Duration::from_micros(50), overtakes_max: 2, is_strict: true };
+const TUNING: Tuning = Tuning { lock_waiters_max: 0, quantum: Duration::from_micros(50), is_strict: true };
 const LIMIT: u32 = 3;
 
 /// The most that were inside at a time, of threads that stay long enough to meet.
@@ -55,7 +54,7 @@ fn a_peer_admits_as_many_as_its_limit_and_no_more() {
 
 #[test]
 fn our_policies_admit_as_many_as_they_say() {
-    for policy in [Policy::None, Policy::Fifo, Policy::Flifo, Policy::Quantum] {
+    for policy in Policy::ALL {
         let most = most_inside(Contender::Policy(policy), false);
         match policy {
             Policy::None => assert!(most > LIMIT, "{most}"),

@@ -15,13 +15,13 @@ pub(in crate::report) fn charts(panel: &Panel<'_>) -> Vec<Chart> {
     charts.push(waits(
         panel,
         "Longest wait",
-        "From asking for a place to being inside; whoever still waits at the end counts.",
+        "From asking for a slot to running; threads that still wait at the end count.",
         longest_us,
     ));
     charts.push(waits(
         panel,
         "Wait, 99%",
-        "From asking for a place to being inside; one in a hundred took longer.",
+        "From asking for a slot to running; one in a hundred took longer.",
         |r| r.entry.enter_p99_us,
     ));
     charts.push(fewest(panel));

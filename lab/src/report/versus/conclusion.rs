@@ -19,10 +19,8 @@ pub(in crate::report) fn conclusion(panel: &Panel<'_>) -> String {
         });
     };
     let per_s = count(cell.throughput().map_or(0.0, |t| t.median));
-    let mut text = format!(
-        "With {threads} threads {} does most of ours, {per_s} statements per second",
-        curve.label
-    );
+    let mut text =
+        format!("With {threads} threads {} does most of ours, {per_s} statements per second", curve.label);
     if let Some(gain) = against_best_peer(panel, curve, threads)
         && let Some((peer, _)) = best_peer(panel, threads)
     {

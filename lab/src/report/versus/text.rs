@@ -170,7 +170,7 @@ fn causes(panel: &Panel<'_>, last: u32, style: Style) -> Table {
             median(|r| r.entry.enter_p999_us),
             cell.summary.context_switches_median_per_statement,
             cell.summary.woken_to_running_p50_median_us,
-            cell.summary.inside_p50_median_us,
+            cell.summary.running_p50_median_us,
             bound(cell).map(|bound| bound.median),
         ];
         let shares =
