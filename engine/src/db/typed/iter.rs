@@ -8,7 +8,7 @@ use super::write::corrupt;
 use super::{Scratch, TypedTable, with_scratch};
 use crate::db::Transaction;
 use crate::db::database::Inner;
-use crate::db::session::Inside;
+use crate::db::session::SlotThread;
 use crate::error::Result;
 use crate::row::{KeyBounds, KeyRange, Row, RowView};
 use crate::tree::Tree;
@@ -43,7 +43,7 @@ pub struct Rows {
     undos: Option<u64>,
     waiter: Waiter,
     /// Of the session that it comes from.
-    inside: Inside,
+    slot_thread: SlotThread,
     /// What is still to be read; `None` if nothing is.
     rest: Option<KeyRange>,
     batch: std::vec::IntoIter<Row>,
@@ -86,7 +86,7 @@ impl TypedTable {
             moment,
             undos: None,
             waiter: session.another_waiter(),
-            inside: session.inside(),
+            slot_thread: session.slot_thread(),
             rest: Some(range),
             batch: Vec::new().into_iter(),
         })
@@ -125,7 +125,7 @@ impl Rows {
         let Some(range) = self.rest.take() else { return Ok(()) };
         let admission = self.waiter.admission();
         // It would wait for the slot of its own thread.
-        let _slot = match self.inside.is_this_thread() {
+        let _slot = match self.slot_thread.is_this_thread() {
             true => admission.map(flifo_admission::Session::slot_forced),
             false => admission.map(flifo_admission::Session::slot).transpose()?,
         };
