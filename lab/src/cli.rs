@@ -162,7 +162,7 @@ pub struct SweepArgs {
     #[arg(help_heading = "What is measured", long, value_name = "W,..", value_delimiter = ',', value_parser = Workload::from_str, default_value = "point-select")]
     pub workload: Vec<Workload>,
 
-    /// Processor time that each statement spends inside besides the engine's, microseconds
+    /// CPU time of each statement besides the engine's, microseconds
     ///
     /// The engine is embedded: nothing parses, optimises or converts. A server does all that inside the
     /// slot, some 20 to 50 microseconds a statement; this arithmetic stands for it. 0 measures the bare

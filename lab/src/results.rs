@@ -65,7 +65,7 @@ pub struct Settings {
     pub range_size: u64,
     /// Of the workload read-write.
     pub read_write_range_size: u64,
-    /// Processor time that each statement spends inside, besides the engine's.
+    /// CPU time of each statement besides the engine's.
     pub statement_work_us: u64,
     pub seed: u64,
     pub rounds: u32,
@@ -81,9 +81,9 @@ pub struct Settings {
     pub redo_capacity_bytes: Option<u64>,
     pub rollback_segments: Option<u32>,
     pub doublewrite: Option<bool>,
-    /// Sessions that wait for row locks before the scheduler admits fewer; 0 for any number.
+    /// Waiters for row locks above which the scheduler admits fewer; 0: unlimited.
     pub lock_waiters_max: u32,
-    /// A session's turn under `quantum`.
+    /// A session's time slice under `quantum`.
     pub quantum_us: u64,
     /// The server that was measured, without its password; empty for the embedded engine.
     pub server_address: String,
@@ -105,7 +105,8 @@ pub struct Variable {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CellKey {
     /// What was measured: `engine` for the embedded engine, `server` for a live one, `admission` for the
-    /// scheduler alone, `peer` for what a user would pick instead of the scheduler.
+    /// scheduler alone, `specimen` for a policy kept for comparison, `peer` for
+    /// what a user would pick instead of the scheduler.
     pub target: String,
     /// `point-select`, `read-only` and so on; empty for a command that has loads.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -292,7 +293,7 @@ pub struct EntryFigures {
     pub enter_max_us: Option<f64>,
     /// The limit at the end of the round, of our policies; with `auto` it is the one that was found.
     pub limit: Option<u32>,
-    /// Most threads inside at a time, if they were counted.
+    /// Most threads running at once, if they were counted.
     pub running_max: Option<u32>,
 }
 

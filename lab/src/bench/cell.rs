@@ -212,7 +212,7 @@ mod tests {
         control.arrive();
         assert!(wait_for_all(&control, 1, Duration::ZERO));
         assert!(!wait_for_all(&control, 2, Duration::ZERO));
-        // An error is told by whose it is.
+        // The thread that fails reports its own error.
         control.give_up();
         assert!(wait_for_all(&control, 2, Duration::ZERO));
     }

@@ -1,7 +1,7 @@
 //! What is measured, in which order.
 //!
-//! A round is one pass over everything: numbers of threads, loads, and at each the contenders in turn
-//! (A B C, then C B A). What slows the machine for a while slows neighbours alike, so figures of one round pair.
+//! A round is one pass over everything: numbers of threads, loads, and at each the contenders, interleaved (A B C, then
+//! C B A). What slows the machine for a while slows neighbours alike, so figures of one round can be paired.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::error::Error;
 /// One curve: a contender and its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setting {
-    /// Who competes.
+    /// The contender.
     pub contender: Contender,
     /// The limit; 0 for a contender that is given none.
     pub concurrency: u32,
@@ -27,9 +27,9 @@ pub struct Setting {
 pub struct Step {
     /// Threads that compete.
     pub threads: u32,
-    /// What they do inside.
+    /// What they do with their slots.
     pub load: Load,
-    /// Under whom.
+    /// The contender and its limit.
     pub setting: Setting,
     /// Counts from 0.
     pub round: u32,
@@ -54,11 +54,11 @@ pub struct Plan {
     pub search: Duration,
     /// Makes the threads' random choices.
     pub seed: u64,
-    /// Sessions that wait for row locks before our scheduler admits fewer; 0: any number.
+    /// Waiters for row locks above which our scheduler admits fewer; 0: unlimited.
     pub lock_waiters_max: u32,
-    /// A thread's turn under `quantum`.
+    /// A thread's time slice under `quantum`.
     pub quantum: Duration,
-    /// Counts who is inside.
+    /// Counts running threads.
     pub verify: bool,
 }
 
@@ -67,7 +67,7 @@ const LOADS: [Load; 6] =
 const QUICK_LOADS: [Load; 3] = [Load::Work(20), Load::ContendedMutex, Load::HotRow];
 const THREADS: [u32; 4] = [16, 256, 1024, 4096];
 const QUICK_THREADS: [u32; 2] = [16, 1024];
-/// Measured if nobody says. `none` is a peer already; of the specimens the one that InnoDB has.
+/// Measured by default. `none` is a peer already; of the specimens only the one that InnoDB uses.
 const POLICIES: [Contender; 4] = [
     Contender::Policy(Policy::Fifo),
     Contender::Policy(Policy::Flifo),
@@ -79,8 +79,8 @@ const POLICIES: [Contender; 4] = [
 const SEARCH: Duration = Duration::from_secs(8);
 
 impl Plan {
-    /// The plan of a command line, on a machine of so many processors.
-    pub fn new(args: &AdmissionArgs, processors: u32) -> Result<Self, Error> {
+    /// The plan of a command line, on a machine with `cpus` CPUs.
+    pub fn new(args: &AdmissionArgs, cpus: u32) -> Result<Self, Error> {
         fn or<T: Copy>(given: Vec<T>, full: &[T], quick: &[T], is_quick: bool) -> Vec<T> {
             match (given.is_empty(), is_quick) {
                 (true, true) => quick.to_vec(),
@@ -89,8 +89,7 @@ impl Plan {
             }
         }
         let (mut policies, mut peers) = (expand(&args.policy), expand(&args.peer));
-        let limits: Vec<Option<u32>> =
-            args.concurrency.iter().map(|limit| limit.threads(processors)).collect();
+        let limits: Vec<Option<u32>> = args.concurrency.iter().map(|limit| limit.threads(cpus)).collect();
         check_limits(&policies, &peers, &limits)?;
         if policies.is_empty() {
             policies = POLICIES.to_vec();
@@ -149,7 +148,7 @@ fn contenders(policies: &[Contender], peers: &[Peer]) -> Vec<Contender> {
     policies.iter().copied().chain(peers.iter().map(|peer| Contender::Peer(*peer))).collect()
 }
 
-/// Whoever was asked for by name, and is given no limit to be measured with, is told so.
+/// Refuses a contender that was named but has no limit to be measured with.
 fn check_limits(policies: &[Contender], peers: &[Peer], limits: &[Option<u32>]) -> Result<(), Error> {
     let is_left_out = |one: &Contender| one.is_limited() && *one != Contender::Policy(Policy::Quantum);
     match contenders(policies, peers).into_iter().find(is_left_out) {
@@ -161,7 +160,7 @@ fn check_limits(policies: &[Contender], peers: &[Peer], limits: &[Option<u32>]) 
     }
 }
 
-/// Who knows no limit comes once, at the end of the turn.
+/// A contender without a limit comes once, at the end.
 fn settings(policies: &[Contender], peers: &[Peer], limits: &[Option<u32>]) -> Vec<Setting> {
     let contenders = contenders(policies, peers);
     let mut settings = Vec::new();
@@ -226,16 +225,16 @@ mod tests {
     }
 
     #[test]
-    fn what_the_results_say_of_the_load_before_a_window_is_so() {
+    fn the_documented_load_before_a_window_is_what_is_run() {
         let plan = plan("--concurrency auto,2 --policy fifo --peer tokio");
         let before: Vec<Duration> = plan.steps().iter().map(|step| plan.settle(step)).collect();
         assert!(before.contains(&plan.settle) && before.contains(&SEARCH));
-        let wanted = format!("a cell whose `policy` is `auto` has {} s", SEARCH.as_secs());
-        assert!(include_str!("../../../docs/results.md").contains(&wanted), "{wanted}");
+        let expected = format!("a cell whose `policy` is `auto` has {} s", SEARCH.as_secs());
+        assert!(include_str!("../../../docs/results.md").contains(&expected), "{expected}");
     }
 
     #[test]
-    fn who_knows_no_limit_comes_once() {
+    fn a_contender_without_a_limit_comes_once() {
         let plan = plan("--policy none,fifo --peer none,tokio --concurrency cores,8,2");
         let of = |contender| plan.settings.iter().filter(|s| s.contender == contender).count();
         assert_eq!(of(Contender::Policy(Policy::None)), 1);
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_asked_for_is_measured() {
+    fn the_named_contenders_are_measured() {
         let names = |line| plan(line).settings.iter().map(|s| s.contender.name()).collect::<Vec<_>>();
         assert_eq!(names("--concurrency auto"), ["auto", "none"]);
         assert_eq!(names("--concurrency auto --policy quantum,none --peer none"), ["auto", "none", "none"]);

@@ -58,7 +58,7 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
         ),
         (
             "statement",
-            format!("{} us of processor time inside besides the engine's own", settings.statement_work_us),
+            format!("{} us of CPU time per slot besides the engine's own", settings.statement_work_us),
         ),
         (
             "rounds",

@@ -56,7 +56,7 @@ pub fn final_report(results: &Results, style: Style) -> String {
     }
     let work_us = results.settings.statement_work_us;
     if work_us > 0 {
-        text += &format!("Each statement spends {work_us} us inside besides the engine's own time.\n\n");
+        text += &format!("Each statement spends {work_us} us of CPU time besides the engine's own.\n\n");
     }
     if let Some(server) = server::described(results) {
         text += &format!("Server: {server}\n\n");

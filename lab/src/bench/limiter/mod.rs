@@ -1,18 +1,17 @@
-//! What lets threads in and out: our scheduler, and what a user would pick instead of it.
+//! Limiters: our scheduler, and what a user would pick instead of it.
 //!
-//! A [`Gate`] is what all threads share; each has a [`Limiter`] of its own to go through it. Who leaves
-//! during a wait and comes back with a place is the same for all: a peer's user would release before the
-//! wait and acquire after it, so the peers do.
+//! All threads share a [`Gate`]; each has a [`Limiter`] of its own to enter and exit. Every contender releases the slot
+//! during a wait. A user of a peer would release before the wait and acquire after it, so the peers do that.
 //!
-//! | contender | admits | a thread that finds it full |
+//! | contender | admits by | a thread that finds no slot |
 //! |---|---|---|
 //! | a policy of ours | [`flifo_admission`] | as the policy says |
 //! | `tokio` | `tokio::sync::Semaphore`: fair, a permit goes to the head of its queue | its thread-parking `blocking_acquire` |
-//! | `async-lock` | `async_lock::Semaphore`: whoever comes first after a wake-up; not fair by its own account | `acquire_blocking` |
-//! | `mutex-condvar` | a count under a `Mutex`, a `Condvar` | what everybody writes first |
-//! | `futex` | one atomic count | the least that Linux needs: sleeps on the count |
+//! | `async-lock` | `async_lock::Semaphore`: the first to come after a wake-up; not fair by its own documentation | `acquire_blocking` |
+//! | `mutex-condvar` | a count under a `Mutex`, a `Condvar` | waits, as in most hand-written semaphores |
+//! | `futex` | one atomic count | sleeps on the count: the least that Linux needs |
 //! | a specimen | see `specimens` | as the specimen says |
-//! | `none` | everybody | - |
+//! | `none` | no limit | - |
 
 mod hand;
 mod ours;
@@ -34,18 +33,18 @@ pub(super) use specimens::SpecimenGate;
 
 /// One thread's way in and out.
 pub(super) trait Limiter {
-    /// Comes back when the thread is inside.
+    /// Returns once the thread has a slot.
     fn enter(&self);
 
-    /// Leaves. The thread is inside.
+    /// Releases the slot, which the thread holds.
     fn exit(&self);
 
-    /// Gives up the place for a wait.
+    /// Releases the slot for a wait.
     fn wait_begin(&self, _kind: WaitKind) {
         self.exit();
     }
 
-    /// Comes back from a wait.
+    /// Has a slot again after a wait.
     fn wait_end(&self, _kind: WaitKind) {
         self.enter();
     }
@@ -82,7 +81,7 @@ pub enum Peer {
     MutexCondvar,
     /// A count in memory and two system calls.
     Futex,
-    /// Nothing: no limit.
+    /// No limit.
     None,
 }
 
@@ -129,7 +128,7 @@ impl Contender {
         Contender::Specimen(Specimen::Summon),
     ];
 
-    /// What was measured, as results say it.
+    /// Returns what was measured, as results name it.
     pub fn target(self) -> &'static str {
         match self {
             Contender::Policy(_) | Contender::Auto => "admission",
@@ -154,7 +153,7 @@ impl Contender {
     }
 }
 
-/// What our scheduler is told besides policy and limit; a peer has no such things.
+/// Settings of our scheduler besides policy and limit; other contenders have none.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tuning {
     /// [`Config::lock_waiters_max`].
@@ -178,7 +177,7 @@ pub(super) enum Gate {
 }
 
 impl Gate {
-    /// A gate for at most `limit` threads; a contender that knows no limit takes no notice of it.
+    /// A gate for at most `limit` threads; a contender without a limit ignores it.
     pub(super) fn new(contender: Contender, limit: u32, tuning: Tuning) -> Result<Self, ConfigError> {
         let permits = limit as usize;
         let default = Config::default();
@@ -206,7 +205,7 @@ impl Gate {
         })
     }
 
-    /// Our scheduler's limit now.
+    /// Returns our scheduler's limit now.
     pub(super) fn limit(&self) -> Option<u32> {
         match self {
             Gate::Ours(admission) => Some(admission.thread_concurrency()),
@@ -214,7 +213,7 @@ impl Gate {
         }
     }
 
-    /// What our scheduler counted; a peer counts nothing.
+    /// Returns what our scheduler counted; other contenders count nothing.
     pub(super) fn snapshot(&self) -> Option<Snapshot> {
         match self {
             Gate::Ours(admission) => Some(admission.snapshot()),
@@ -223,7 +222,7 @@ impl Gate {
     }
 }
 
-/// No limit: nothing is done at all.
+/// No limit: does nothing.
 pub(super) struct Unlimited;
 
 impl Limiter for Unlimited {

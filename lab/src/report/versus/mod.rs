@@ -42,7 +42,7 @@ fn against_best_peer(panel: &Panel<'_>, curve: &Curve<'_>, threads: u32) -> Opti
     ratio(curve.at(threads)?, best_peer(panel, threads)?.1, throughput)
 }
 
-/// The longest time from asking to being inside against fifo's.
+/// The longest time from asking to running against fifo's.
 fn longest_against_fifo(panel: &Panel<'_>, curve: &Curve<'_>, threads: u32) -> Option<Spread> {
     let fifo = policies(panel).find(|curve| curve.policy == "fifo")?;
     ratio(curve.at(threads)?, fifo.at(threads)?, longest_us)

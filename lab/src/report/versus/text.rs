@@ -69,10 +69,7 @@ pub(crate) fn report(results: &Results, style: Style) -> String {
                 format!("Share of its own peak that each keeps, and how evenly {last} threads are served"),
                 service(panel, last, style),
             ),
-            (
-                format!("From asking to being inside, and why, with {last} threads"),
-                causes(panel, last, style),
-            ),
+            (format!("From asking to running, and why, with {last} threads"), causes(panel, last, style)),
         ];
         for (title, table) in sections {
             let _ = writeln!(text, "\n{title}\n{table}");

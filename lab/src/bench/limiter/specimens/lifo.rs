@@ -54,7 +54,7 @@ impl Limiter for Lifo {
         self.parker.prepare();
         state.waiting.push(Arc::clone(&self.parker));
         drop(state);
-        // Whoever wakes it has handed it a slot.
+        // The thread that wakes it has handed off its slot.
         self.parker.sleep();
     }
 

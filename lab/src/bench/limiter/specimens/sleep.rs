@@ -81,7 +81,7 @@ const DELAY_US_LOW: u32 = 20;
 
 /// How long a thread sleeps before it looks for a free slot again, microseconds.
 ///
-/// Halved when nobody is left waiting, shortened by one when one sleep was enough, lengthened by one for each sleep
+/// Halved when no other thread polls, shortened by one when one sleep was enough, lengthened by one for each sleep
 /// beyond the first. A heuristic: concurrent adjustments may overwrite each other.
 struct Delay(AtomicU32);
 
