@@ -118,7 +118,7 @@ capi: ## the C library, static and shared
 	$(CARGO) build -p flifo-admission-c --profile $(CAPI_PROFILE)
 
 header: ## the C header anew, from the sources
-	FLIFO_WRITE_HEADER=1 $(CARGO) test --quiet -p flifo-admission-c --test header the_header_is_what_the_sources_say
+	FLIFO_WRITE_HEADER=1 $(CARGO) test --quiet -p flifo-admission-c --test header the_header_matches_the_sources
 
 install: capi ## the C library: header, libraries, flifo.pc, docs (PREFIX=/usr/local, DESTDIR=)
 	install -d "$(DESTDIR)$(INCLUDEDIR)" "$(DESTDIR)$(LIBDIR)/pkgconfig" "$(DESTDIR)$(DOCDIR)"

@@ -1,7 +1,7 @@
-//! What the C interface adds to an entry that nobody disputes: `cargo bench -p flifo-admission-c`.
+//! The cost that the C interface adds to an uncontended entry: `cargo bench -p flifo-admission-c`.
 //!
-//! Rust and C take turns, in short rounds; the best round of each counts, and the median of the rounds'
-//! differences. C's functions are called by address, as a program calls those of a shared library.
+//! Rust and C alternate in short rounds. The table shows the best round of each and the median of the rounds'
+//! differences. The C functions are called by address, as a program calls those of a shared library.
 
 use std::hint::black_box;
 use std::ptr;
@@ -32,7 +32,7 @@ fn compare(name: &str, rust: impl Fn(), c: impl Fn()) {
     let (best_rust, best_c) = (best(|r| r.0, &rounds), best(|r| r.1, &rounds));
     rounds.sort_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)));
     let added = rounds[ROUNDS / 2].1 - rounds[ROUNDS / 2].0;
-    println!("{name:<28} Rust {best_rust:6.2} ns   C {best_c:6.2} ns   median of what C adds {added:6.2} ns");
+    println!("{name:<28} Rust {best_rust:6.2} ns   C {best_c:6.2} ns   C adds (median) {added:6.2} ns");
 }
 
 fn sessions() -> (Session, flifo_session_t) {
@@ -40,7 +40,7 @@ fn sessions() -> (Session, flifo_session_t) {
     let admission = Admission::new(settings).expect("a valid configuration");
     let (mut handle, mut session) = (flifo_admission_t { id: 0 }, flifo_session_t { id: 0 });
     let mut config = std::mem::MaybeUninit::<flifo_config_t>::uninit();
-    // SAFETY: the pointers are good; the struct is filled by the first call.
+    // SAFETY: the pointers are writable; the first call fills the struct.
     unsafe {
         assert_eq!(
             flifo_config_init(config.as_mut_ptr(), size_of::<flifo_config_t>()),

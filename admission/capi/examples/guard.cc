@@ -1,4 +1,4 @@
-// C++: a place that is left when its scope is.
+// C++: a slot that is released at the end of its scope.
 //
 //     c++ guard.cc $(pkg-config --cflags --libs flifo) -o guard && ./guard
 #include <flifo.h>
@@ -6,15 +6,15 @@
 #include <cstdio>
 #include <stdexcept>
 
-class Place {
+class Slot {
 public:
-  explicit Place(flifo_session_t session) : session_(session) {
+  explicit Slot(flifo_session_t session) : session_(session) {
     flifo_status_t status = flifo_enter(session);
     if (status != FLIFO_OK) throw std::runtime_error(flifo_error_message(status));
   }
-  ~Place() { flifo_exit(session_); }
-  Place(const Place &) = delete;
-  Place &operator=(const Place &) = delete;
+  ~Slot() { flifo_exit(session_); }
+  Slot(const Slot &) = delete;
+  Slot &operator=(const Slot &) = delete;
 
 private:
   flifo_session_t session_;
@@ -28,12 +28,12 @@ int main() {
     return 1;
   }
   try {
-    Place place(session);
+    Slot slot(session);
     throw std::runtime_error("a statement fails");
   } catch (const std::runtime_error &) {
   }
-  bool outside = flifo_is_inside(session) == FLIFO_NOT_INSIDE;
+  bool has_exited = flifo_is_running(session) == FLIFO_NOT_RUNNING;
   flifo_session_free(session);
   flifo_admission_free(admission);
-  return outside ? 0 : 1;
+  return has_exited ? 0 : 1;
 }

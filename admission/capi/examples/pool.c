@@ -1,6 +1,6 @@
 /*
- * A server in small: 64 connections, each a thread, share 4 places. A statement reads rows, waits for a "disk"
- * now and then, and replies. One connection is killed while it queues. At the end: what the scheduler did.
+ * A small server: 64 connections, each a thread, share 4 slots. A statement reads rows, waits for a "disk" now and then,
+ * and replies. One connection is killed while it queues. At the end the program prints what the scheduler did.
  *
  *     cc pool.c $(pkg-config --cflags --libs flifo) -pthread -o pool && ./pool
  */
@@ -17,7 +17,7 @@
 
 static flifo_admission_t admission;
 
-/* In a server, each status has its own answer; here, any surprise is the end. */
+/* A server handles each status; this program exits. */
 static void must(flifo_status_t status, const char *what)
 {
   if (status != FLIFO_OK) {
@@ -38,16 +38,16 @@ static void statement(flifo_session_t session, int n)
 {
   int row;
 
-  must(flifo_forget_cancel(session), "forget_cancel"); /* A late KILL of the statement before. */
-  must(flifo_enter(session), "enter");                 /* Queues if four are inside. */
+  must(flifo_forget_cancel(session), "forget_cancel"); /* A late KILL of the previous statement. */
+  must(flifo_enter(session), "enter");                 /* Queues if four are running. */
   for (row = 0; row < ROWS; row++)
     must(flifo_enter(session), "ticket");
   if (n % 10 == 0) {
-    must(flifo_wait_begin(session, FLIFO_WAIT_DISK), "wait_begin"); /* Somebody else runs meanwhile. */
+    must(flifo_wait_begin(session, FLIFO_WAIT_DISK), "wait_begin"); /* Another thread runs during the wait. */
     sleep_us(50);
     must(flifo_wait_end(session, FLIFO_WAIT_DISK), "wait_end");
   }
-  must(flifo_exit(session), "exit"); /* And only then the reply is sent. */
+  must(flifo_exit(session), "exit"); /* Before the reply is sent. */
 }
 
 static void *serve(void *argument)
@@ -70,13 +70,13 @@ static void *victim(void *argument)
   flifo_status_t status = flifo_enter(session);
 
   if (status != FLIFO_CANCELLED) {
-    fprintf(stderr, "pool: the victim got in: %s\n", flifo_error_message((int)status));
+    fprintf(stderr, "pool: the victim was admitted: %s\n", flifo_error_message((int)status));
     exit(1);
   }
   return NULL;
 }
 
-/* Four statements that do not end: the victim can only queue. It is cancelled as soon as it does. */
+/* Four statements do not end, so the victim queues. Then it is cancelled. */
 static void kill_one(void)
 {
   flifo_session_t holders[4], session;
@@ -102,7 +102,7 @@ static void kill_one(void)
   must(flifo_canceller_free(canceller), "canceller_free");
   must(flifo_session_free(session), "session_free");
   for (n = 0; n < 4; n++)
-    must(flifo_session_free(holders[n]), "session_free"); /* Leaves, too. */
+    must(flifo_session_free(holders[n]), "session_free"); /* Exits, too. */
 }
 
 int main(void)
@@ -117,7 +117,7 @@ int main(void)
   must(flifo_config_init(&config, sizeof config), "config_init");
   config.thread_concurrency = 4;
   config.concurrency_tickets = 20;
-  config.stall_after_ns = 0; /* The four holders of kill_one() stall on purpose. */
+  config.stall_limit_ns = 0; /* The four holders of kill_one() must keep their slots. */
   must(flifo_admission_new(&config, &admission), "admission_new");
 
   kill_one();
@@ -134,9 +134,9 @@ int main(void)
          (unsigned long long)snapshot.wait_times[FLIFO_WAIT_DISK].p50_ns / 1000);
   must(flifo_admission_free(admission), "admission_free");
 
-  if (snapshot.inside != 0 || snapshot.queued != 0 || snapshot.pending != 0 || snapshot.cancelled != 1
+  if (snapshot.running != 0 || snapshot.queued != 0 || snapshot.pending != 0 || snapshot.cancelled != 1
       || snapshot.wait_times[FLIFO_WAIT_DISK].count != CONNECTIONS * STATEMENTS / 10) {
-    fprintf(stderr, "pool: the snapshot is not what the connections did\n");
+    fprintf(stderr, "pool: the snapshot does not match the connections' work\n");
     return 1;
   }
   return 0;

@@ -3,9 +3,9 @@
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * At most `thread_concurrency` threads are inside at a time. A thread that enters gets a place and tickets:
- * the engine entries it may make before it must ask again. A thread that leaves (its statement ends, it waits
- * for a lock or a disk) hands its place to the head of a queue.
+ * At most `thread_concurrency` threads run at once. A thread that enters acquires a slot and tickets: the engine
+ * entries it may make before it must acquire a slot anew. A thread that exits (its statement ends, or it waits for a
+ * lock or a disk) hands its slot off to the head of a queue.
  *
  *     flifo_config_t config;
  *     flifo_admission_t admission;
@@ -16,10 +16,10 @@
  *     flifo_admission_new(&config, &admission);     once
  *     flifo_session_new(admission, &session);       once for each connection
  *
- *     flifo_enter(session);                         each statement, and each row: queues if it must; who is
- *                                                   refused is outside, and cannot go on
- *     flifo_wait_begin(session, FLIFO_WAIT_DISK);   the place goes to somebody else
- *     flifo_wait_end(session, FLIFO_WAIT_DISK);     and back, at once
+ *     flifo_enter(session);                         for each statement and each row: queues if necessary; if it is
+ *                                                   refused, the session is not running and cannot go on
+ *     flifo_wait_begin(session, FLIFO_WAIT_DISK);   releases the slot for the next in the queue
+ *     flifo_wait_end(session, FLIFO_WAIT_DISK);     acquires a slot at once
  *     flifo_exit(session);                          before the reply is sent
  *
  *     flifo_session_free(session);
@@ -27,42 +27,44 @@
  *
  * RULES
  *
- * - Every function but those that give text returns a flifo_status_t. A mistake is told, and does nothing: an
- *   exit without an enter, a handle that was freed, a null pointer, a session that is used by two threads.
- *   What cannot be told is a pointer that is wrong without being null, and text that does not end.
- * - Handles are numbers in a struct, to be passed and kept by value. A freed one never becomes good again.
- * - Functions on an admission, a canceller or a tenant may be called from any thread at any time. A session
- *   may move between threads, but serves one at a time; to hand it over, finish the call before.
- * - Nothing here is for a signal handler. A thread must not be cancelled, nor jump away, in a call.
- * - After fork the child may use none of the parent's schedulers and sessions. It can make new ones only if no
- *   other thread was in a call meanwhile, whose locks stay locked in the child: fork before, or exec.
- * - No call holds a lock of the library while it sleeps; only flifo_enter, flifo_enter_until and
+ * - Every function returns a flifo_status_t, except those that return text. A call with a mistake returns an error and
+ *   does nothing: an exit without an entry, a freed handle, a null pointer, a session in use by another thread. Not
+ *   detected: a pointer that is neither null nor valid, and text without its NUL.
+ * - Handles are numbers in a struct; pass and keep them by value. A freed handle never becomes valid again.
+ * - Any thread may call functions on an admission or a canceller at any time. A session may move between threads, but
+ *   serves one at a time; to hand it over, finish the call first.
+ * - No function may be called from a signal handler. A thread must not be cancelled, nor jump away, in a call.
+ * - After fork the child must not use the parent's schedulers and sessions. It can make new ones only if no other
+ *   thread was in a call during the fork, since that call's locks stay locked in the child: fork earlier, or exec.
+ * - No call holds a lock of the library while it sleeps. Only flifo_enter, flifo_enter_until and
  *   flifo_wait_end_may_queue sleep.
- * - The shared library stays mapped when it is closed with dlclose. If you link the static one into something
- *   that is unloaded, link that with -z nodelete: a scheduler's watchdog thread may still run for a moment.
+ * - dlclose leaves the shared library mapped. If you link the static library into a module that is unloaded, link that
+ *   module with -z nodelete: a scheduler's watchdog thread may still run for a moment.
  *
  * IN A SERVER'S PLUGIN
  *
- * What a database server's plugin (MariaDB's, say) needs, and where it is:
+ * What a plugin of a database server, such as MariaDB, needs:
  *
- * - One session for each connection, kept in a map of the plugin's own from the connection to the handle.
+ * - One session for each connection, in a map of the plugin's own from the connection to the handle.
  *   flifo_session_new at its first statement, flifo_enter where a statement begins, flifo_exit where it ends,
- *   flifo_session_free at disconnect. Both of the latter may come twice or without the former: the status
- *   says so, and nothing happens.
- * - KILL: make a canceller with each session. A thread of the plugin's that looks at what is killed calls
- *   flifo_cancel; flifo_enter returns FLIFO_CANCELLED to the statement that queued. Call flifo_forget_cancel
- *   where a statement begins, so that a late KILL QUERY does not hit the next statement.
- * - The server's wait callbacks: flifo_wait_begin and flifo_wait_end, with the kind the server names. End waits
- *   with flifo_wait_end wherever the server may hold a latch, a mutex or a row lock, since it never blocks; only
- *   where it holds nothing that others wait for (a sleep outside of a transaction) flifo_wait_end_may_queue.
+ *   flifo_session_free at disconnect. flifo_exit and flifo_session_free may be called twice, or without the first two:
+ *   they return a status and do nothing.
+ * - KILL: make a canceller with each session. A thread of the plugin that observes kills calls flifo_cancel; the
+ *   statement's flifo_enter returns FLIFO_CANCELLED if it queues. Call flifo_forget_cancel where a statement begins, so
+ *   that a late KILL QUERY does not end the next statement.
+ * - The server's wait callbacks: flifo_wait_begin and flifo_wait_end, with the kind that the server passes. End waits
+ *   with flifo_wait_end wherever the server may hold a latch, a mutex or a row lock, since it never blocks. Use
+ *   flifo_wait_end_may_queue only where the session holds nothing that others wait for, such as in a sleep outside a
+ *   transaction.
  * - A transaction that holds locks: flifo_set_class(session, FLIFO_CLASS_FIRST) from its first lock on,
- *   FLIFO_CLASS_NORMAL after commit or rollback. With lock_waiters_max this keeps a hot row's queue short.
- * - Any transaction: flifo_set_in_transaction where it begins and where it ends, so that its turn is not over before.
+ *   FLIFO_CLASS_NORMAL after commit or rollback. With lock_waiters_max this keeps the queue of a hot row short.
+ * - Every transaction: flifo_set_in_transaction where it begins and where it ends, so that its time slice lasts until
+ *   then.
  * - System variables: flifo_admission_config, change a field, flifo_reconfigure; flifo_policy_parse and
- *   flifo_policy_name for the policy's. flifo_last_error() is the text for the user when a value is refused.
- * - Status variables: flifo_snapshot once for each SHOW STATUS, into a struct on the stack; flifo_status_text
- *   for the plugin's one-line status.
- * - Licence: MIT or Apache-2.0, as you like; for a GPL-2.0-only work take MIT.
+ *   flifo_policy_name for the policy. If a value is refused, flifo_last_error() returns the text for the user.
+ * - Status variables: flifo_snapshot once for each SHOW STATUS, into a struct on the stack; flifo_status_text for a
+ *   one-line status.
+ * - Licence: MIT or Apache-2.0, as you choose; for a GPL-2.0-only work choose MIT.
  */
 
 
@@ -75,131 +77,114 @@
 #include <stdint.h>
 
 /**
- * The version of the binary interface. It grows when a program that was compiled with an older header would
- * go wrong with the newer library; added functions, added statuses and structs that grew do not count.
+ * The version of the binary interface. It is raised when a program compiled with an older header would fail with the
+ * newer library.
+ *
+ * Added functions, added statuses and structs that grew do not raise it.
  */
-#define FLIFO_ABI_VERSION 1
+#define FLIFO_ABI_VERSION 2
 
 /**
- * How many kinds of wait there are.
+ * The number of kinds of wait.
  */
 #define FLIFO_WAIT_KINDS 7
 
 /**
- * The `wait_mask` in which every kind of wait gives up the place; kind `k` has the bit `1 << k`.
+ * The `wait_mask` with which every kind of wait releases the slot; kind `k` has the bit `1 << k`.
  */
 #define FLIFO_WAIT_MASK_ALL 127
 
 /**
- * Room for kinds of wait that are added later.
+ * Number of elements of `wait_times`; leaves room for kinds of wait that are added later.
  */
 #define FLIFO_WAIT_KINDS_MAX 16
 
 /**
- * What came of a call. Everything but `FLIFO_OK` means that the call did nothing, except where it says so, and that
- * an entry that finds no place (`FLIFO_TIMEOUT` to `FLIFO_NO_PLACE`) leaves the session outside: one that was
- * inside, and out of tickets, has lost its place.
+ * The result of a call. After any status except `FLIFO_OK` the call has done nothing, except where a function's text
+ * states otherwise.
  *
- * The first group is for a program to act upon; the second tells of a mistake in the program.
+ * An entry that gets no slot (`FLIFO_TIMEOUT` to `FLIFO_NO_SLOT`) leaves the session not running: a session that was
+ * running and had used its tickets has lost its slot. A program acts upon the statuses up to `FLIFO_NO_WAIT`; the later
+ * ones report a mistake in the program, or a limit or a defect of the library.
  */
 typedef enum {
   /**
-   * Done; or: yes.
+   * Success; of a question: yes.
    */
   FLIFO_OK = 0,
   /**
-   * Refused: no place was free in time, by `queue_timeout_ns` or the call's own timeout.
+   * Refused: no slot became free within `queue_timeout_ns` or the call's own timeout.
    */
   FLIFO_TIMEOUT = 1,
   /**
-   * Refused: no place is free, and `queue_limit` sessions wait already.
+   * Refused: no slot is free, and `queue_limit` sessions queue already.
    */
   FLIFO_QUEUE_FULL = 2,
   /**
-   * Refused: a canceller was used. The cancellation is consumed.
+   * Refused: `flifo_cancel` was called. The cancellation is used up.
    */
   FLIFO_CANCELLED = 3,
   /**
-   * `flifo_try_enter` found no free place. The session is not inside.
+   * `flifo_try_enter` found no free slot. The session is not running.
    */
-  FLIFO_NO_PLACE = 4,
+  FLIFO_NO_SLOT = 4,
   /**
-   * The session is not inside: an exit without an enter, or `flifo_is_inside` says no.
+   * The session is not running: an exit without an entry; of `flifo_is_running`: no.
    */
-  FLIFO_NOT_INSIDE = 5,
+  FLIFO_NOT_RUNNING = 5,
   /**
-   * The end of a wait that did not begin.
+   * No wait has begun.
    */
   FLIFO_NO_WAIT = 6,
   /**
-   * An argument is impossible; `flifo_last_error()` says which, and what is allowed.
+   * An argument is not valid; `flifo_last_error()` names it and the allowed values.
    */
   FLIFO_INVALID = 7,
   /**
-   * The handle is not, or is no longer, one of this kind: freed, freed twice, or never made.
+   * The handle is not a live handle of this kind: freed, freed twice, or never made.
    */
   FLIFO_DEAD_HANDLE = 8,
   /**
-   * Another thread is in a call on this session (it may be queued in it). Sessions may move between
-   * threads, but serve one at a time.
+   * Another thread is in a call on this session, perhaps queued in it. A session serves one thread at a time.
    */
   FLIFO_IN_USE = 9,
   /**
-   * There are as many sessions, schedulers or cancellers as there can be; `flifo_last_error()` says how many.
+   * The maximum number of sessions, schedulers or cancellers is reached; `flifo_last_error()` gives it.
    */
   FLIFO_TOO_MANY = 10,
   /**
-   * A defect of this library was caught; `flifo_last_error()` has its text. If the call was one on a session,
-   * the session has left and ended: its handle is dead.
+   * A defect of this library was caught; `flifo_last_error()` has its text. If the call was on a session, that
+   * session has exited and its handle is dead.
    */
   FLIFO_PANIC = 11,
 } flifo_status_t;
 
 /**
- * Who enters when the limit is reached, and who goes first.
+ * Which thread enters when the limit is reached.
  */
 typedef enum {
   /**
-   * No limit at all: every thread enters at once.
+   * No limit: every thread enters at once.
    */
   FLIFO_POLICY_NONE = 0,
   /**
-   * Strictly in order: a place is handed to the head of the queue, newcomers queue behind.
+   * Strict order: an exit hands its slot off to the head of the queue, and newcomers queue behind.
    */
   FLIFO_POLICY_FIFO = 1,
   /**
-   * The queue is a stack: the last to come is the first to go in.
+   * FIFO hand-off, but a newcomer enters at once while woken threads are still pending (published in 2009).
    */
-  FLIFO_POLICY_LIFO = 2,
+  FLIFO_POLICY_FLIFO = 2,
   /**
-   * FIFO hand-off, but a newcomer enters at once while woken threads do not run yet (2009).
+   * Round robin with a time slice (`quantum_ns`), FLIFO for newcomers. The default.
+   *
+   * From a quantum of 1 ms on, a session that used far more CPU time than others lets them pass.
    */
-  FLIFO_POLICY_FLIFO = 3,
-  /**
-   * An exit wakes every queued thread and lets them race, for comparison.
-   */
-  FLIFO_POLICY_BROADCAST = 4,
-  /**
-   * No queue: poll with an adaptive delay, as InnoDB 5.6 to 8 does, for comparison.
-   */
-  FLIFO_POLICY_SLEEP = 5,
-  /**
-   * The set of threads inside changes by time (`lease_ns`).
-   */
-  FLIFO_POLICY_LEASE = 6,
-  /**
-   * A place goes to a woken thread only when that thread really runs.
-   */
-  FLIFO_POLICY_SUMMON = 7,
-  /**
-   * Round robin with a quantum (`quantum_ns`); from 1 ms on, a thread that took far more of the processor than others do
-   * lets them pass. The default.
-   */
-  FLIFO_POLICY_QUANTUM = 8,
+  FLIFO_POLICY_QUANTUM = 3,
 } flifo_policy_t;
 
 /**
- * What a thread inside waits for.
+ * What a running thread waits for.
  */
 typedef enum {
   /**
@@ -233,46 +218,47 @@ typedef enum {
 } flifo_wait_kind_t;
 
 /**
- * Who goes first in the queue.
+ * The order in the queue.
  */
 typedef enum {
   /**
-   * Everybody else. What a session begins with.
+   * All other sessions. The class of a new session.
    */
   FLIFO_CLASS_NORMAL = 0,
   /**
-   * A session that holds locks for which others may wait: it goes before the others, so that the locks are
-   * released soon.
+   * A session that holds locks for which others may wait: it goes before the others, so that the locks are released
+   * soon.
    */
   FLIFO_CLASS_FIRST = 1,
 } flifo_class_t;
 
 /**
- * One connection's handle. All zero: none. See `flifo_session_new`.
+ * A handle of a session, which serves one connection. All zero = none. See `flifo_session_new`.
  */
 typedef struct {
   /**
-   * 0: none.
+   * 0 = none.
    */
   uint64_t id;
 } flifo_session_t;
 
 /**
- * What ends one session's queueing from another thread. All zero: none. See `flifo_canceller_new`.
+ * A handle of a canceller, which ends one session's queueing from another thread. All zero = none. See
+ * `flifo_canceller_new`.
  */
 typedef struct {
   /**
-   * 0: none.
+   * 0 = none.
    */
   uint64_t id;
 } flifo_canceller_t;
 
 /**
- * How a scheduler behaves. Fill it with `flifo_config_init`, then change what you want. Times in nanoseconds.
+ * The settings of a scheduler. Fill it with `flifo_config_init`, then change what you need.
  *
- * The struct may grow at its end. `struct_size` says what the program was compiled with: a newer library takes
- * an older struct, and leaves what it does not mention as it is; an older library takes a newer struct if all
- * that it does not know is zero.
+ * Times are in nanoseconds. The struct may grow at its end. `struct_size` is the size that the program was compiled
+ * with: a newer library reads an older struct and keeps the settings it lacks; an older library accepts a newer
+ * struct if the fields it does not know are zero.
  */
 typedef struct {
   /**
@@ -280,124 +266,115 @@ typedef struct {
    */
   size_t struct_size;
   /**
-   * Who goes first: a `flifo_policy_t`.
+   * Which thread enters when the limit is reached: a `flifo_policy_t`. Default: `FLIFO_POLICY_QUANTUM`.
    */
   int32_t policy;
   /**
-   * Threads inside at a time, at most 1023; 0: no limit.
+   * Maximum number of threads running at once, at most 1023; 0 = unlimited. Default: twice the CPUs.
+   *
+   * With `auto_ceiling`: the limit to begin with, brought between `auto_floor` and `auto_ceiling`.
    */
   uint32_t thread_concurrency;
   /**
-   * With `auto_ceiling`: the lowest limit that is tried.
+   * The lowest limit that the adaptive limit tries, at least 1; 0 if `auto_ceiling` is 0.
    */
   uint32_t auto_floor;
   /**
-   * Not 0: the limit finds itself between `auto_floor` and this, and begins at `thread_concurrency`, brought between
-   * the two.
+   * The highest limit that the adaptive limit tries, at most 1023; 0 = the limit is not adaptive. Default: 0.
    */
   uint32_t auto_ceiling;
   /**
-   * Engine entries a thread makes on one place before it must ask again; at least 1.
+   * Engine entries on one slot before the session must acquire it anew; at least 1. Default: 5000.
    */
   uint32_t concurrency_tickets;
   /**
-   * The waits that give up the place: bit `1 << kind` for each `flifo_wait_kind_t`.
+   * The waits that release the slot: bit `1 << kind` for each `flifo_wait_kind_t`. Default: all.
    */
   uint32_t wait_mask;
   /**
-   * Disk waits that give up their places at a time; 0: any number.
+   * Maximum number of disk waits that release their slots at once; a further one keeps its slot. 0 = unlimited.
+   * Default: 64.
    */
   uint32_t io_depth;
   /**
-   * When so many sessions wait for row locks, but for those that call `flifo_wait_is_long`, others than those of the
-   * first class get as many places as half the processors; 0: any number. Half the processors unless set.
+   * Number of sessions in row-lock waits from which sessions of the normal class get only half as many slots as
+   * CPUs, and at least one; 0 = unlimited. Default: half the CPUs.
+   *
+   * Waits marked with `flifo_mark_wait_long` do not count.
    */
   uint32_t lock_waiters_max;
   /**
-   * Sessions in the queue at a time; one more is refused with `FLIFO_QUEUE_FULL`. 0: any number.
+   * Maximum number of sessions in the queue; a further one is refused with `FLIFO_QUEUE_FULL`. 0 = unlimited.
+   * Default: 0.
    */
   uint32_t queue_limit;
   /**
-   * 1: the scheduler has a thread of its own for what depends on time alone. 0: call `flifo_step` every few
-   * milliseconds. From 1 to 0 at run time: the thread stays, and goes on, until the scheduler ends.
+   * 1 reserves a free slot for a session that is expected back at once, while at least eight sessions queue for each
+   * slot (`FLIFO_POLICY_QUANTUM`). Default: 0.
+   *
+   * Favours clients on the server's own machine; clients that think lose 10 to 20%.
+   */
+  uint32_t reserve_slots;
+  /**
+   * 1 gives the scheduler a thread of its own for what depends on time. Default: 1.
+   *
+   * With 0, call `flifo_step` every few milliseconds. The thread stays until the scheduler ends, also if this
+   * becomes 0.
    */
   uint32_t watchdog;
   /**
-   * So long a session waits in the queue at most; then it is refused with `FLIFO_TIMEOUT`. 0: for ever.
+   * Must be 0.
+   */
+  uint32_t unused;
+  /**
+   * Maximum time in the queue; then the session is refused with `FLIFO_TIMEOUT`. 0 = no timeout. Default: 0.
    */
   uint64_t queue_timeout_ns;
   /**
-   * When the head of the queue has waited so long, newcomers overtake it no more. 0: never.
+   * Time that a session may run while others queue; then its slot is reclaimed. 0 = no limit. Default: 100 ms.
+   *
+   * The session goes on without a slot, and its exit releases none. When no session has entered or exited for that
+   * time, one more waiter is admitted. For undeclared waits and long statements.
    */
-  uint64_t tau_ns;
+  uint64_t stall_limit_ns;
   /**
-   * When somebody waits and nobody has entered or left for so long, one more is let in. 0: never.
-   */
-  uint64_t stall_after_ns;
-  /**
-   * After so long in the queue a session of the normal class is promoted past the first class.
+   * Time in the queue after which a session of the normal class is promoted past the first class, with every
+   * fourth slot at most. Default: 50 ms.
    */
   uint64_t promote_after_ns;
   /**
-   * Time inside after which a session goes to the queue's tail (`FLIFO_POLICY_QUANTUM`).
+   * The time slice: how long a session may keep coming back before it queues at the tail
+   * (`FLIFO_POLICY_QUANTUM`); more than 0. Default: 50 us.
+   *
+   * Longer: fewer context switches, longer waits. Waits that release the slot and queueing do not count.
    */
   uint64_t quantum_ns;
-  /**
-   * Time between two changes of the set of threads inside (`FLIFO_POLICY_LEASE`).
-   */
-  uint64_t lease_ns;
-  /**
-   * Newcomers that may overtake the queue for each session that is served from it (`FLIFO_POLICY_QUANTUM`);
-   * 0: any number.
-   */
-  uint64_t overtakes_max;
-  /**
-   * When in at least so many of 100 places there is a wait for a disk, in 500 a second for each processor at least, the limit is
-   * lifted to 128 for each processor, until it is in fewer than half as many; not where somebody would queue still, where places
-   * wait for row locks, with `auto_ceiling` or `io_depth`. 0: never.
-   */
-  uint64_t disk_bound_percent;
-  /**
-   * 1: a place may wait for its session, which left within its turn (`FLIFO_POLICY_QUANTUM`), although others queue, at least eight for
-   * each place; the scheduler finds out by trials whether more is done so. Not with `auto_ceiling`. 0: it goes to the next.
-   */
-  uint64_t anticipate;
 } flifo_config_t;
 
 /**
- * A scheduler, shared by all sessions that compete for the same processors. All zero: none.
+ * A handle of a scheduler, shared by all sessions that compete for the same CPUs. All zero = none.
  *
- * A number, not an address: a handle that was freed is told from a living one for ever. Do not look inside.
+ * An opaque number, not an address: the handle of a freed scheduler is never valid again. See `flifo_admission_new`.
  */
 typedef struct {
   /**
-   * 0: none.
+   * 0 = none.
    */
   uint64_t id;
 } flifo_admission_t;
 
 /**
- * Whose share of the places a session uses. All zero: the share of those that were given none. It lives as long
- * as its scheduler, and is not freed. See `flifo_tenant_new`.
+ * Times of one kind since the scheduler was made, in nanoseconds, each exact to 2%; all 0 if there were none.
+ *
+ * A time above 2^42 ns (73 minutes) counts as 2^42 ns.
  */
 typedef struct {
   /**
-   * 0: the default one.
-   */
-  uint64_t id;
-} flifo_tenant_t;
-
-/**
- * Times of one kind since the scheduler was made, in nanoseconds, each true to 2%; all 0 if there were none. What took
- * longer than 2^42 ns (73 minutes) counts as that.
- */
-typedef struct {
-  /**
-   * How many were measured.
+   * Number of measured times.
    */
   uint64_t count;
   /**
-   * Their mean.
+   * The mean.
    */
   uint64_t mean_ns;
   /**
@@ -405,31 +382,31 @@ typedef struct {
    */
   uint64_t p50_ns;
   /**
-   * 95% were no longer.
+   * The 95th percentile.
    */
   uint64_t p95_ns;
   /**
-   * 99% were no longer.
+   * The 99th percentile.
    */
   uint64_t p99_ns;
   /**
-   * 99.9% were no longer.
+   * The 99.9th percentile.
    */
   uint64_t p999_ns;
   /**
-   * The longest; at most 2^42 ns, 73 minutes.
+   * The longest; at most 2^42 ns.
    */
   uint64_t max_ns;
 } flifo_times_t;
 
 /**
- * What a scheduler did, and what it is doing. Counters and times are cumulative since it was made.
+ * What a scheduler did and what it is doing. Counters and times are cumulative since it was made.
  *
- * The struct may grow at its end; `flifo_snapshot` is told its size.
+ * The struct may grow at its end; the caller passes its size to `flifo_snapshot`.
  */
 typedef struct {
   /**
-   * What `flifo_snapshot` was told.
+   * The size that the caller passed to `flifo_snapshot`.
    */
   size_t struct_size;
   /**
@@ -437,15 +414,15 @@ typedef struct {
    */
   int32_t policy;
   /**
-   * The limit now; 0: none.
+   * The limit now; 0 = unlimited.
    */
   uint32_t thread_concurrency;
   /**
-   * Places out now, to threads running inside or woken to run.
+   * Slots out now, to running and pending threads, and reserved ones.
    */
-  uint32_t inside;
+  uint32_t running;
   /**
-   * Threads woken now that do not run yet.
+   * Pending threads now: handed a slot, not running yet.
    */
   uint32_t pending;
   /**
@@ -453,17 +430,17 @@ typedef struct {
    */
   uint32_t queued;
   /**
-   * Sessions now in waits for row locks that gave up their places, but for those whose wait is a long one.
+   * Sessions now in row-lock waits that released their slots, except those whose wait is marked long.
    */
   uint32_t lock_waiters;
   /**
-   * Sessions now in waits for disks that gave up their places.
+   * Sessions now in disk waits that released their slots.
    */
   uint32_t disk_waits;
   /**
-   * The most places out so far, those included that processors keep for their next threads.
+   * The most slots out so far. Unlike `running` it counts free slots cached on CPUs.
    */
-  uint32_t inside_max;
+  uint32_t running_max;
   /**
    * The highest `pending` so far.
    */
@@ -473,31 +450,35 @@ typedef struct {
    */
   uint32_t queued_max;
   /**
-   * Entries that found a free place, or new tickets for the place they held.
+   * Entries that found a free slot, or took new tickets for the slot they held.
    */
-  uint64_t entered_at_once;
+  uint64_t admitted_at_once;
   /**
-   * Entries on a ticket, counted when the place is left.
+   * Entries on a ticket. Counted when the slot is released or its tickets are renewed.
    */
-  uint64_t entered_by_ticket;
+  uint64_t admitted_by_ticket;
   /**
-   * Entries of newcomers past the limit, while woken threads did not run yet.
+   * Entries of newcomers above the limit, while woken threads were pending.
    */
-  uint64_t entered_by_lifo;
+  uint64_t admitted_by_barging;
   /**
    * Entries after queueing.
    */
-  uint64_t entered_from_queue;
+  uint64_t admitted_from_queue;
   /**
-   * Entries that asked nobody: ends of waits, and those past the limit.
+   * Forced entries: ends of waits, and `flifo_enter_forced`.
    */
-  uint64_t entered_by_force;
+  uint64_t admitted_by_force;
   /**
-   * Exits that handed their place to a queued thread.
+   * Exits that handed their slot off to a queued thread.
    */
-  uint64_t handed_on;
+  uint64_t handed_off;
   /**
-   * Entries refused because the queue timeout or the call's own had passed.
+   * Entries on a slot that was reserved for the session (`reserve_slots`).
+   */
+  uint64_t reserved;
+  /**
+   * Entries refused because the queue timeout or the call's own timeout had passed.
    */
   uint64_t refused_by_timeout;
   /**
@@ -509,45 +490,45 @@ typedef struct {
    */
   uint64_t cancelled;
   /**
-   * Threads let in past the limit because nothing moved.
+   * Threads admitted above the limit because no session entered or exited for the stall limit.
    */
   uint64_t stalls_broken;
+  /**
+   * Slots reclaimed from sessions that ran for the stall limit while others queued.
+   */
+  uint64_t slots_reclaimed;
   /**
    * Sessions that went before the first class because of their age.
    */
   uint64_t promoted;
   /**
+   * Entries that queued with a deficit (`FLIFO_POLICY_QUANTUM`): others passed them, if any came.
+   */
+  uint64_t queued_with_deficit;
+  /**
    * The time that counters and times cover: since the scheduler was made, in nanoseconds.
    */
   uint64_t elapsed_ns;
   /**
-   * From joining the queue to running inside, of every entry that queued.
+   * From joining the queue to running, of every entry that queued.
    */
   flifo_times_t queued_times;
   /**
-   * From being handed a place to running, of every hand-off.
+   * The part of `queued_times` that belongs to entries that resumed a time slice (`FLIFO_POLICY_QUANTUM`).
+   */
+  flifo_times_t resumed_times;
+  /**
+   * From being handed a slot to running, of every hand-off.
    */
   flifo_times_t woken_to_running_times;
   /**
-   * From entering to leaving, of one place in 64.
+   * From entering to exiting, of one stay in 64.
    */
-  flifo_times_t inside_times;
+  flifo_times_t running_times;
   /**
-   * The outermost waits, by `flifo_wait_kind_t`; the first `FLIFO_WAIT_KINDS` are used.
+   * The outermost waits, by `flifo_wait_kind_t`; the first `FLIFO_WAIT_KINDS` elements are used.
    */
   flifo_times_t wait_times[FLIFO_WAIT_KINDS_MAX];
-  /**
-   * Entries that queued while they owed others for long turns (`FLIFO_POLICY_QUANTUM`): others passed them, if any came.
-   */
-  uint64_t queued_owing;
-  /**
-   * Entries at once on a place that had waited for the session since it left (`anticipate`).
-   */
-  uint64_t anticipated;
-  /**
-   * Of `queued_times`, those of entries that went on then with a turn that had been cut short (`FLIFO_POLICY_QUANTUM`).
-   */
-  flifo_times_t resumed_times;
 } flifo_snapshot_t;
 
 #ifdef __cplusplus
@@ -555,47 +536,37 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * Makes what ends this session's queueing from another thread, as KILL does. Make it where the session is made,
- * and keep it where the killer finds it. It may outlive the session, and the scheduler.
+ * Makes a canceller: it ends the session's queueing from another thread, as KILL does.
  *
- * `canceller`: where the handle is put.
+ * Make it where the session is made, and keep it where the killer finds it. It may outlive the session and the
+ * scheduler.
+ *
+ * `canceller`: receives the handle.
+ *
+ * Returns `FLIFO_TOO_MANY` if there are 2^20 cancellers.
  *
  * Rules:
- * `canceller` is null or good.
+ * `canceller` is null or writable.
  */
 flifo_status_t flifo_canceller_new(flifo_session_t session,
                                    flifo_canceller_t *canceller);
 
 /**
- * Cancels: the session's `flifo_enter` returns `FLIFO_CANCELLED`, if it is queued now or when it would queue
- * next. A session that is inside stays. From any thread, at any time, also while the session is used or freed.
+ * Cancels: the session's `flifo_enter` returns `FLIFO_CANCELLED` if it is queued now, or when it would queue next.
+ *
+ * A running session goes on. Call it from any thread at any time, also while the session is in use or is freed.
  */
 flifo_status_t flifo_cancel(flifo_canceller_t canceller);
 
 /**
- * The session is inside, and its thread was seen asleep: the next in the queue has its place until `flifo_take_back_place`, or
- * until the session leaves. The session itself is told nothing, and goes on when it wakes. From another thread than the session's.
- *
- * Returns `FLIFO_NOT_INSIDE`, and does nothing, if it holds no place that can be lent (`flifo_set_lendable`), or it is lent.
- */
-flifo_status_t flifo_lend_place(flifo_canceller_t canceller);
-
-/**
- * The session whose place is lent runs again: its place is its own, past the limit. From another thread than the session's.
- *
- * Returns `FLIFO_NOT_INSIDE`, and does nothing, if its place is not lent.
- */
-flifo_status_t flifo_take_back_place(flifo_canceller_t canceller);
-
-/**
- * Frees a canceller. What it has cancelled stays so.
+ * Frees a canceller. A cancellation that it has made stays in effect.
  */
 flifo_status_t flifo_canceller_free(flifo_canceller_t canceller);
 
 /**
- * Fills a struct with the default settings: policy quantum, a limit of twice the processors.
+ * Fills a struct with the default settings: policy quantum, a limit of twice the CPUs.
  *
- * `config`: the struct. `struct_size`: give `sizeof (flifo_config_t)`, or `sizeof *config`.
+ * `config`: the struct. `struct_size`: `sizeof (flifo_config_t)`.
  *
  * Rules:
  * `config` is null or has room for `struct_size` bytes.
@@ -603,94 +574,94 @@ flifo_status_t flifo_canceller_free(flifo_canceller_t canceller);
 flifo_status_t flifo_config_init(flifo_config_t *config, size_t struct_size);
 
 /**
- * The library's version as text, such as "0.1.0". Never null, never to be freed.
+ * Returns the library's version as text, such as "0.1.0". Never null, never freed.
  */
 const char *flifo_version(void);
 
 /**
- * Whether the library that is loaded fits the header that the program was compiled with: call
- * `flifo_abi_check(FLIFO_ABI_VERSION)` once.
+ * Checks that the loaded library fits the header that the program was compiled with.
  *
- * Returns `FLIFO_INVALID` if it does not, and `flifo_last_error()` names both versions.
+ * Call `flifo_abi_check(FLIFO_ABI_VERSION)` once.
+ *
+ * Returns `FLIFO_INVALID` if it does not fit; `flifo_last_error()` names both versions.
  */
 flifo_status_t flifo_abi_check(uint32_t abi_version);
 
 /**
- * The policy of that name ("quantum", "flifo", ..), as `flifo_policy_name` gives it.
+ * Parses the name of a policy, as `flifo_policy_name` returns it.
  *
- * `name`: text that ends with NUL. `policy`: where the `flifo_policy_t` is put.
+ * `name`: text that ends with NUL. `policy`: receives the `flifo_policy_t`.
  *
- * Returns `FLIFO_INVALID` if there is no such policy; `flifo_last_error()` lists them.
+ * Returns `FLIFO_INVALID` if there is no such policy; `flifo_last_error()` lists the names.
  *
  * Rules:
- * The pointers are null or good.
+ * `name` is null or ends with NUL; `policy` is null or writable.
  */
 flifo_status_t flifo_policy_parse(const char *name, int *policy);
 
 /**
- * The name of a `flifo_policy_t`, such as "quantum"; null if there is no such policy. Never to be freed.
+ * Returns the name of a `flifo_policy_t`, such as "quantum"; null if there is no such policy. Never freed.
  */
 const char *flifo_policy_name(int policy);
 
 /**
- * The name of a `flifo_wait_kind_t`, such as "row lock"; null if there is no such kind. Never to be freed.
+ * Returns the name of a `flifo_wait_kind_t`, such as "row lock"; null if there is no such kind. Never freed.
  */
 const char *flifo_wait_kind_name(int kind);
 
 /**
  * Makes a scheduler.
  *
- * `config`: its settings; null: the defaults. `admission`: where the handle is put.
+ * `config`: its settings; null = the defaults. `admission`: receives the handle.
  *
- * Returns `FLIFO_INVALID` for impossible settings, and if its watchdog thread cannot be started.
+ * Returns `FLIFO_INVALID` for settings that are not valid, and if its watchdog thread cannot be started;
+ * `FLIFO_TOO_MANY` if there are 2^20 schedulers.
  *
  * Rules:
- * The pointers are null or good, and `config->struct_size` is true.
+ * `config` is null or points to `config->struct_size` bytes; `admission` is null or writable.
  */
-flifo_status_t flifo_admission_new(const flifo_config_t *config, flifo_admission_t *admission);
+flifo_status_t flifo_admission_new(const flifo_config_t *config,
+                                   flifo_admission_t *admission);
 
 /**
- * Gives up the handle of a scheduler. Sessions of it that are alive go on as before; the scheduler ends with the
- * last of them.
+ * Frees the handle of a scheduler. Its live sessions go on as before; the scheduler ends with the last of them.
  */
 flifo_status_t flifo_admission_free(flifo_admission_t admission);
 
 /**
- * Changes the settings at run time, all at once. Begin with what `flifo_admission_config` gives.
+ * Changes all settings at run time. Begin with the struct from `flifo_admission_config`.
  *
- * A higher limit lets as many in as now fit; a lower one takes effect as threads leave. When the policy changes,
- * or the limit is lifted, everybody in the queue asks again. Settings beyond the end of an older program's
- * struct stay as they are. If the limit finds itself, `thread_concurrency` and the bounds are taken anew only when one
- * of them is another than before.
+ * A higher limit admits as many as now fit; a lower limit takes effect as threads exit. When the policy changes, or the
+ * limit becomes 0, every thread in the queue tries again. Settings beyond the end of an older program's struct remain.
+ * With `auto_ceiling`, `thread_concurrency` and the bounds take effect only when one of them differs from before.
  *
- * Returns `FLIFO_INVALID` for impossible settings, and if the watchdog thread cannot be started.
+ * Returns `FLIFO_INVALID` for settings that are not valid, and if the watchdog thread cannot be started.
  *
  * Rules:
- * `config` is null or good, and `config->struct_size` is true.
+ * `config` is null or points to `config->struct_size` bytes.
  */
 flifo_status_t flifo_reconfigure(flifo_admission_t admission,
                                  const flifo_config_t *config);
 
 /**
- * Changes the limit alone: threads inside at a time, at most 1023; 0: no limit.
+ * Changes the limit alone.
  *
- * If the limit finds itself (`auto_ceiling`), the search begins again from this one, brought between the bounds: 0 is
- * the lower one. Also if it is the limit that was told last.
+ * With `auto_ceiling` the search begins again from this limit, brought between the bounds, also if it is the limit set
+ * last.
+ *
+ * `thread_concurrency`: at most 1023; 0 = unlimited.
+ *
+ * Returns `FLIFO_INVALID` for a higher limit.
  */
 flifo_status_t flifo_set_thread_concurrency(flifo_admission_t admission,
                                             uint32_t thread_concurrency);
 
 /**
- * All that are inside were seen asleep: up to `more` of those who queue are let in past the limit, unless some are on their way
- * already. See `flifo_lend_place`.
- */
-flifo_status_t flifo_admit_past_limit(flifo_admission_t admission,
-                                      uint32_t more);
-
-/**
- * Fills a struct with the settings as they are now.
+ * Fills a struct with the current settings.
  *
- * `config`: the struct. `struct_size`: give `sizeof (flifo_config_t)`, or `sizeof *config`.
+ * With `auto_ceiling`, `flifo_snapshot` returns the limit now.
+ *
+ * `config`: the struct. `struct_size`: `sizeof (flifo_config_t)`.
  *
  * Rules:
  * `config` is null or has room for `struct_size` bytes.
@@ -700,115 +671,105 @@ flifo_status_t flifo_admission_config(flifo_admission_t admission,
                                       size_t struct_size);
 
 /**
- * Does what depends on time alone, for a scheduler without a watchdog: call it every few milliseconds, from any
- * one thread.
+ * Does the work that depends on time, for a scheduler without a watchdog. Call it every few milliseconds.
+ *
+ * It reclaims slots and breaks stalls (`stall_limit_ns`), releases reserved slots whose time is over, and adapts the
+ * limit. Call it from one thread.
  */
 flifo_status_t flifo_step(flifo_admission_t admission);
 
 /**
- * Makes a tenant. While sessions of several tenants are in the queue, places go to them by weight; sessions
- * without a tenant share one of weight 1.
+ * Makes a session. Make one for each connection.
  *
- * `weight`: from 0.001 to 1000. `tenant`: where the handle is put.
+ * A session may move between threads, but serves one at a time: a call while another thread is in a call on it
+ * returns `FLIFO_IN_USE`. A session that stays on the thread that enters first is the fastest; each call on a
+ * session that has moved costs some nanoseconds more.
  *
- * Returns `FLIFO_INVALID` for an impossible weight, and for more than 63 tenants.
+ * `session`: receives the handle.
  *
- * Rules:
- * `tenant` is null or good.
- */
-flifo_status_t flifo_tenant_new(flifo_admission_t admission,
-                                double weight,
-                                flifo_tenant_t *tenant);
-
-/**
- * Makes a session: one for each connection. It may move between threads, but serves one at a time; a call while
- * another thread is in one returns `FLIFO_IN_USE`.
- *
- * A session that stays on the thread that enters first is the fastest. One that moves costs some nanoseconds
- * more with every call from then on.
- *
- * `session`: where the handle is put.
+ * Returns `FLIFO_TOO_MANY` if the scheduler has 130,815 sessions.
  *
  * Rules:
- * `session` is null or good.
+ * `session` is null or writable.
  */
 flifo_status_t flifo_session_new(flifo_admission_t admission,
                                  flifo_session_t *session);
 
 /**
- * Ends a session. If it is inside it leaves, and its place goes to the next.
+ * Frees a session. A running session exits first.
  *
  * Returns `FLIFO_IN_USE`, and does nothing, while another thread is in a call on it, such as queued in
- * `flifo_enter`: cancel it, and free it when that call is back.
+ * `flifo_enter`: cancel that call, and free the session after it has returned.
  */
 flifo_status_t flifo_session_free(flifo_session_t session);
 
 /**
- * Enters: takes a ticket if there is one left, else asks for a place, and queues until it has one. Call it for
- * every engine entry: at the beginning of a statement, and for each row.
+ * Enters: takes a ticket if there is one left, else acquires a slot, and queues until it has one.
  *
- * Within a wait that gave up the place it does nothing: the place comes back when the wait ends.
+ * Call it for every engine entry: at the beginning of a statement and for each row. While a wait has released the
+ * slot it does nothing; the end of the wait acquires the slot again.
  *
- * Returns `FLIFO_TIMEOUT`, `FLIFO_QUEUE_FULL` or `FLIFO_CANCELLED` if it is refused; it is outside then, also
- * if it was inside before and had used its tickets.
+ * Returns `FLIFO_TIMEOUT`, `FLIFO_QUEUE_FULL` or `FLIFO_CANCELLED` if it is refused. The session is not running
+ * then, also if it was running before and had used its tickets.
  */
 flifo_status_t flifo_enter(flifo_session_t session);
 
 /**
- * As `flifo_enter`, but waits in the queue no longer than `timeout_ns` nanoseconds; 0 does not wait.
+ * Enters like `flifo_enter`, but queues for at most `timeout_ns` nanoseconds; 0 does not queue.
  *
- * Returns `FLIFO_TIMEOUT` then.
+ * Returns `FLIFO_TIMEOUT` when that time has passed.
  */
-flifo_status_t flifo_enter_until(flifo_session_t session,
-                                 uint64_t timeout_ns);
+flifo_status_t flifo_enter_until(flifo_session_t session, uint64_t timeout_ns);
 
 /**
- * Enters if that is possible at once.
+ * Enters if that is possible without queueing.
  *
- * Returns `FLIFO_NO_PLACE` if it is not: it is outside then, also if it was inside before and had used its tickets
- * while others wait. Within a wait that gave up the place it does nothing, and returns the same: the place comes back
- * when the wait ends.
+ * Returns `FLIFO_NO_SLOT` if not. The session is not running then, also if it was running before and had used its
+ * tickets. While a wait has released the slot it does nothing and returns `FLIFO_NO_SLOT`.
  */
 flifo_status_t flifo_try_enter(flifo_session_t session);
 
 /**
- * As `flifo_try_enter`, but as long as nobody queues also past the limit, while fewer than `places` are held: for one
- * that needs nothing that those inside hold, such as a short read. Exits repay the overshoot before the next of the queue is
- * let in.
- */
-flifo_status_t flifo_try_enter_below(flifo_session_t session,
-                                     uint32_t places);
-
-/**
- * Enters whatever the limit says; exits repay the overshoot. For a session that those inside wait for, such as
- * the holder of a row lock: if it queued behind them, nobody would ever leave.
- */
-flifo_status_t flifo_enter_past_limit(flifo_session_t session);
-
-/**
- * Leaves: hands the place to the head of the queue, or gives it back. Call it at the end of a statement, before
- * its reply is sent. Within a wait it gives up what the wait would bring back.
+ * Enters without queueing, above the limit if need be; exits repay the overshoot.
  *
- * Returns `FLIFO_NOT_INSIDE`, and does nothing, without an enter before.
+ * For a session that running threads wait for, such as the holder of a row lock: if it queued behind them, none of
+ * them would exit.
+ */
+flifo_status_t flifo_enter_forced(flifo_session_t session);
+
+/**
+ * Exits: hands the slot off to the head of the queue, or releases it.
+ *
+ * Call it at the end of a statement, before its reply is sent. While a wait has released the slot, the end of that
+ * wait acquires none.
+ *
+ * Returns `FLIFO_NOT_RUNNING`, and does nothing, if the session has not entered.
  */
 flifo_status_t flifo_exit(flifo_session_t session);
 
 /**
- * As `flifo_exit`, for a session that will not be back at once: whatever it might keep of its turn goes to the next in
- * the queue. For one that is about to wait for others, and declares no wait.
+ * Exits like `flifo_exit`, and ends the time slice.
  *
- * Returns `FLIFO_NOT_INSIDE` without an enter before; if a place waits for the session then (`anticipate`), that goes to the next all the same.
+ * For a session that will not be back at once, such as a session that is about to wait for others and declares no
+ * wait.
+ *
+ * Returns `FLIFO_NOT_RUNNING` if the session has not entered. A slot that is reserved for it (`reserve_slots`) is
+ * released all the same.
  */
-flifo_status_t flifo_exit_for_good(flifo_session_t session);
+flifo_status_t flifo_exit_ending_slice(flifo_session_t session);
 
 /**
- * Whether a session is inside: `FLIFO_OK` if so, else `FLIFO_NOT_INSIDE`.
+ * Checks whether a session is running: returns `FLIFO_OK` if so, else `FLIFO_NOT_RUNNING`.
+ *
+ * A session runs from an entry to its exit, except while a wait has released its slot.
  */
-flifo_status_t flifo_is_inside(flifo_session_t session);
+flifo_status_t flifo_is_running(flifo_session_t session);
 
 /**
- * Begins a wait: gives up the place, if the settings say so for this kind. Waits nest; the outermost one that
- * gives up the place takes it back. Outside it only counts.
+ * Begins a wait: releases the slot if `wait_mask` has this kind and `io_depth` allows it.
+ *
+ * Waits nest; the end of the outermost wait that released the slot acquires it again. If the session is not
+ * running, the wait is counted and releases nothing.
  *
  * `kind`: a `flifo_wait_kind_t`.
  */
@@ -816,37 +777,45 @@ flifo_status_t flifo_wait_begin(flifo_session_t session,
                                 int kind);
 
 /**
- * The wait for a row lock that goes on is a long one: the session stands behind others that wait for the same
- * lock, or its holder takes its time. It does not count for lock_waiters_max any more.
+ * Marks the session's row-lock wait as long: it no longer counts for `lock_waiters_max`.
  *
- * Returns `FLIFO_NO_WAIT`, and does nothing, without a `flifo_wait_begin` before.
+ * For a session that queues behind others for the same lock, or whose lock holder takes its time.
+ *
+ * Returns `FLIFO_NO_WAIT`, and does nothing, if no wait has begun.
  */
-flifo_status_t flifo_wait_is_long(flifo_session_t session);
+flifo_status_t flifo_mark_wait_long(flifo_session_t session);
 
 /**
- * Ends a wait. Never blocks, since the caller may hold latches: if the wait gave up the place, this forces its
- * way back in past the limit, with one ticket. Exits repay the overshoot.
+ * Ends a wait without blocking, since the caller may hold latches.
  *
- * `kind`: as `flifo_wait_begin` had it.
+ * If the wait released the slot, the session enters by force, with one ticket; exits repay the overshoot.
  *
- * Returns `FLIFO_NO_WAIT`, and does nothing, without a `flifo_wait_begin` before.
+ * `kind`: the value that `flifo_wait_begin` was called with.
+ *
+ * Returns `FLIFO_NO_WAIT`, and does nothing, if no wait has begun.
  */
 flifo_status_t flifo_wait_end(flifo_session_t session,
                               int kind);
 
 /**
- * As `flifo_wait_end`, but queues when the limit is reached, before those of the normal class and behind holders
- * of locks that came before. Only where the caller holds nothing that others may wait for: no latch, no mutex.
+ * Ends a wait like `flifo_wait_end`, but queues when the limit is reached.
  *
- * Returns `FLIFO_TIMEOUT`, `FLIFO_QUEUE_FULL` or `FLIFO_CANCELLED` if it is refused: the wait is over then, and
- * the session is outside.
+ * It goes before sessions of the normal class and behind lock holders that came before. Call it only where the
+ * caller holds nothing that others may wait for: no latch, no mutex.
+ *
+ * `kind`: the value that `flifo_wait_begin` was called with.
+ *
+ * Returns `FLIFO_NO_WAIT`, and does nothing, if no wait has begun. Returns `FLIFO_TIMEOUT`, `FLIFO_QUEUE_FULL` or
+ * `FLIFO_CANCELLED` if it is refused: the wait is over then, and the session is not running.
  */
 flifo_status_t flifo_wait_end_may_queue(flifo_session_t session,
                                         int kind);
 
 /**
- * Says whether the session holds locks for which others may wait. It counts from its next entry, and at its next
- * exit: one that holds locks goes on with its turn, others make room for those who do.
+ * Sets whether the session holds locks for which others may wait.
+ *
+ * It takes effect at the next entry and at the next exit: a lock holder goes on with its time slice, others make
+ * room for lock holders.
  *
  * `class_`: a `flifo_class_t`.
  */
@@ -854,42 +823,32 @@ flifo_status_t flifo_set_class(flifo_session_t session,
                                int class_);
 
 /**
- * Says whether the session is within a transaction, one that has begun and is not over. Under `FLIFO_POLICY_QUANTUM` its turn
- * then goes on until the transaction is over, for up to eight quanta: one that is cut in two waits for two
- * turns. Whoever never ends one has up to eight times the time of others; if its turns are timed, and it uses the processors for more than four quanta of one, it owes that.
+ * Sets whether the session is within a transaction.
  *
- * `in_transaction`: 0 if not.
+ * Under `FLIFO_POLICY_QUANTUM` its time slice then lasts until the transaction ends, for up to eight quanta: a
+ * transaction that is cut in two waits for two rotations of the queue while it holds its locks. A session that
+ * never ends a transaction gets up to eight times the time of others. If slices are timed, it gets a deficit from
+ * four quanta of CPU time on.
+ *
+ * `in_transaction`: 0 = no, any other value = yes.
  */
 flifo_status_t flifo_set_in_transaction(flifo_session_t session,
                                         int in_transaction);
 
 /**
- * Says whether the session's place may be lent while its thread sleeps inside (`flifo_lend_place`); at first it may not.
+ * Takes back a cancellation that found the session neither queued nor about to queue.
  *
- * `lendable`: 0 if not.
- */
-flifo_status_t flifo_set_lendable(flifo_session_t session,
-                                  int lendable);
-
-/**
- * Says whose share the session uses, from its next entry on.
- *
- * `tenant`: one of the same scheduler, or all zeros for the default one.
- */
-flifo_status_t flifo_set_tenant(flifo_session_t session, flifo_tenant_t tenant);
-
-/**
- * Takes back a cancellation that found nothing to cancel. Call it where a statement begins, so that one that
- * came too late for the statement before does not hit this one.
+ * Call it where a statement begins, so that a cancellation that came too late for the statement before does not
+ * end this one.
  */
 flifo_status_t flifo_forget_cancel(flifo_session_t session);
 
 /**
- * Fills a struct with counters, with how many are inside and queued now, and with times.
+ * Fills a struct with counters, times, and the numbers of running, pending and queued threads.
  *
- * It costs some ten microseconds and disturbs nobody.
+ * Takes some ten microseconds, and blocks no entry and no exit.
  *
- * `snapshot`: the struct. `struct_size`: give `sizeof (flifo_snapshot_t)`, or `sizeof *snapshot`.
+ * `snapshot`: the struct. `struct_size`: `sizeof (flifo_snapshot_t)`.
  *
  * Rules:
  * `snapshot` is null or has room for `struct_size` bytes.
@@ -899,14 +858,15 @@ flifo_status_t flifo_snapshot(flifo_admission_t admission,
                               size_t struct_size);
 
 /**
- * Writes one line of text, `key=value` pairs for a log, that says what a scheduler did and is doing. Times are in
- * microseconds. Keys keep their meaning; a key whose value is not known is left out.
+ * Writes one line of `key=value` pairs for a log: what a scheduler did and what it is doing.
  *
- * `buffer`: where it is put, always ended by NUL; may be null if `size` is 0. `size`: the bytes there; a longer
- * text is cut. `length`: where the length of the whole text is put, without its NUL; may be null.
+ * Times are in microseconds. Keys keep their meaning; a key whose value is not known is left out.
+ *
+ * `buffer`: receives the text, terminated by NUL; may be null if `size` is 0. `size`: the bytes of the buffer; a longer
+ * text is cut. `length`: receives the length of the whole text without its NUL; may be null.
  *
  * Rules:
- * `buffer` has room for `size` bytes; `length` is null or good.
+ * `buffer` has room for `size` bytes; `length` is null or writable.
  */
 flifo_status_t flifo_status_text(flifo_admission_t admission,
                                  char *buffer,
@@ -914,14 +874,16 @@ flifo_status_t flifo_status_text(flifo_admission_t admission,
                                  size_t *length);
 
 /**
- * What exactly was wrong with the last call of this thread that returned `FLIFO_INVALID`, `FLIFO_TOO_MANY` or
- * `FLIFO_PANIC`; empty if there was none. Never null. The text is good until this thread's next such call;
- * copy it to keep it.
+ * Returns the text of this thread's last failure: `FLIFO_INVALID`, `FLIFO_TOO_MANY` or `FLIFO_PANIC`.
+ *
+ * Empty if there was none; never null. The text is valid until the thread's next failure of that kind, or its end.
  */
 const char *flifo_last_error(void);
 
 /**
- * One line that says what a status means; for a number that is no status, that. Never null, never to be freed.
+ * Returns one line of text that explains a status. Never null, never freed.
+ *
+ * A number that is not a status gives a text that says so.
  *
  * `status`: a `flifo_status_t`.
  */

@@ -1,28 +1,29 @@
-//! Who may use a session now: one call at a time, whatever its callers do.
+//! Exclusive access to a session: one call at a time, whatever the callers do.
 //!
-//! A session that stays on one thread, as most do, must not pay an atomic exchange for a ticket that costs a
-//! nanosecond. So the first thread to enter *owns* the session: its calls only mark that they are under way, with
-//! plain stores. The first other thread that comes takes the ownership away, which costs it a system call, and
-//! from then on every call locks the session by an exchange.
+//! Most sessions stay on one thread. They must not pay an atomic exchange for a ticket that costs a nanosecond. So the
+//! first thread to enter *owns* the session: its calls only mark that they are under way, with plain stores. The first
+//! call from another thread takes the ownership away, which costs that thread a system call. From then on every call
+//! locks the session by an exchange.
 //!
-//! | owner | meaning | who changes it |
+//! | word | meaning | changed by |
 //! |---|---|---|
-//! | `UNOWNED` | nobody has entered yet, nobody is in a call | any caller, to `LOCKED` |
-//! | `LOCKED` | a thread finds out whether it may call, and how | that thread, to anything |
-//! | an [`Owner`] | its thread owns it: a call is under way if it is marked | any other caller, to `LOCKED`; itself, in its last call, to `UNOWNED` |
-//! | `SHARED` | no owner any more, nobody is in a call | any caller, to `LOCKED` |
-//! | `HELD` | somebody is in a call | that thread, to `SHARED` or `UNOWNED` |
+//! | `UNOWNED` | no thread has entered yet, no call is under way | any caller, to `LOCKED` |
+//! | `LOCKED` | a thread determines whether it may call, and how | that thread, to any state |
+//! | an [`Owner`] | its thread owns the session; a call is under way if it is marked | any other caller, to `LOCKED`; the owner, in its last call, to `UNOWNED` |
+//! | `SHARED` | the owner has lost the session, no call is under way | any caller, to `LOCKED` |
+//! | `HELD` | a call is under way | its thread, to `SHARED` or `UNOWNED` |
 //!
-//! An owner marks its call, then looks whether it still owns the session; whoever takes the ownership stores
-//! `LOCKED`, then looks at the mark: with the fences of [`crate::fence`] between, one of them sees the other
-//! (Dekker). Both may: then the other is refused and gives the ownership back, and the owner waits for that.
+//! # Protocol
 //!
-//! Only the one who locked it changes a `LOCKED` session. That binds an owner in its last call, too: it marks the
-//! session as without an owner by an exchange, lest one who looks at it just then gives it back to a thread that
-//! is gone.
+//! An owner marks its call, then checks that it still owns the session. Another thread stores `LOCKED`, then reads the
+//! mark. With the fences of [`crate::fence`] in between, at least one of the two sees the other (Dekker's algorithm). If
+//! both do, the other thread is refused and restores the ownership, and the owner waits for that.
 //!
-//! The place of a session is used again, and a caller may be late: it has seen the session alive, and gets at
-//! another one. So it looks again when it has locked it, and leaves everything as it was if that is not its own.
+//! Only the thread that locked a `LOCKED` session changes it. This also binds an owner in its last call: it stores
+//! `UNOWNED` by an exchange, so that a thread that has locked the session cannot restore an ownership that has ended.
+//!
+//! The cell of a session is reused, and a caller may be late: it found its session alive, and locks the next session in
+//! that cell. So it checks again after locking, and restores the word if the session is not its own.
 
 use crate::fence;
 use crate::owner::{Owner, ThreadId};
@@ -41,56 +42,56 @@ const LOCKED: *mut Owner = ptr::without_provenance_mut(1);
 const SHARED: *mut Owner = ptr::without_provenance_mut(2);
 const HELD: *mut Owner = ptr::without_provenance_mut(3);
 
-/// The session is in another call, or is not the one that was meant.
+/// The session is in another call, or was freed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Refused;
 
-/// How a call got the session, to be given back by [`Access::release`].
+/// How a call got the access; [`Access::release`] takes it back.
 #[derive(Clone, Copy)]
 #[must_use]
 pub(crate) enum Held {
-    /// As its owner.
+    /// As the session's owner.
     Owned(&'static Owner),
-    /// Before it had an owner, and leaving it so.
+    /// The session has no owner yet, and the call makes none.
     Unowned,
-    /// By exchange.
+    /// By exchange: the owner has lost the session.
     Shared,
 }
 
-/// The word in which the table stands. A new session's is `UNOWNED`: all bytes zero.
+/// The word of the module's table. A new session's word is `UNOWNED`: all bytes zero.
 pub(crate) struct Access {
-    owner: AtomicPtr<Owner>,
+    word: AtomicPtr<Owner>,
 }
 
-/// The owner, if that is what the word says.
+/// Returns the owner that the word names, if any.
 #[inline(always)]
 fn owner(word: *mut Owner) -> Option<&'static Owner> {
-    // SAFETY: what is no number is the address of a record, which is never freed, and only shared.
+    // SAFETY: a word above `HELD` is the address of a record, which is never freed and only shared.
     (word.addr() > HELD.addr()).then(|| unsafe { &*word })
 }
 
 impl Access {
     #[cfg(test)]
     fn new() -> Self {
-        Access { owner: AtomicPtr::new(UNOWNED) }
+        Access { word: AtomicPtr::new(UNOWNED) }
     }
 
-    /// Begins a call on the session that `me` owns.
+    /// Begins a call if `me` owns the session.
     #[inline(always)]
     pub(crate) fn try_owned(&self, me: ThreadId) -> Option<&'static Owner> {
-        // Acquire: for its record. Only this thread can have made itself the owner, so it knows what it did.
-        let word = self.owner.load(Ordering::Acquire);
+        // Acquire: for the record's content. Only this thread makes itself the owner, so it sees its own calls.
+        let word = self.word.load(Ordering::Acquire);
         let mine = owner(word).filter(|owner| owner.thread == me)?;
         mine.mark(self);
-        if self.owner.load(Ordering::Relaxed) == word {
+        if self.word.load(Ordering::Relaxed) == word {
             return Some(mine);
         }
         mine.clear();
         None
     }
 
-    /// Begins a call. `claim` makes the caller the owner of a session that has none. `lives` says whether it is
-    /// still the session that was meant.
+    /// Begins a call. `claim` makes the caller the owner of a session that has none. `lives` returns whether the cell
+    /// still holds the caller's session.
     pub(crate) fn acquire(
         &self,
         me: ThreadId,
@@ -101,62 +102,62 @@ impl Access {
             if let Some(owner) = self.try_owned(me) {
                 return Ok(Held::Owned(owner));
             }
-            let seen = self.owner.load(Ordering::Acquire);
+            let seen = self.word.load(Ordering::Acquire);
             match owner(seen) {
-                Some(owner) if owner.thread == me => continue, // Somebody failed to take it.
-                Some(owner) if owner.is_in(self) => return Err(Refused), // Without the system call.
+                Some(owner) if owner.thread == me => continue, // Another thread tried to take it, and restored it.
+                Some(owner) if owner.is_in(self) => return Err(Refused), // Saves the system call.
                 None if seen == HELD => return Err(Refused),
                 None if seen == LOCKED => {
-                    // Not for long: for a look at the handle, and a system call.
+                    // Brief: the other thread checks a handle and makes a system call.
                     yield_now();
                     continue;
                 }
                 _ => {}
             }
-            // Acquire: what the call before did is visible.
-            if self.owner.compare_exchange(seen, LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            // Acquire: the effects of the previous call are visible.
+            if self.word.compare_exchange(seen, LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 break seen;
             }
         };
-        // Another session; or the owner is in a call, or nobody knows.
+        // Another session, or the owner is in a call, or the fence failed and may hide such a call.
         if !lives() || owner(seen).is_some_and(|owner| !fence::heavy() || owner.is_in(self)) {
-            self.owner.store(seen, Ordering::Release);
+            self.word.store(seen, Ordering::Release);
             return Err(Refused);
         }
         if seen == UNOWNED && !claim {
-            self.owner.store(HELD, Ordering::Relaxed);
+            self.word.store(HELD, Ordering::Relaxed);
             return Ok(Held::Unowned);
         }
         if seen == UNOWNED
             && let Some(mine) = Owner::of(me)
         {
-            // Marked before it can be seen that there is an owner.
+            // Marked before other threads can see the owner.
             mine.mark(self);
-            self.owner.store(ptr::from_ref(mine).cast_mut(), Ordering::Release);
+            self.word.store(ptr::from_ref(mine).cast_mut(), Ordering::Release);
             return Ok(Held::Owned(mine));
         }
-        self.owner.store(HELD, Ordering::Relaxed);
+        self.word.store(HELD, Ordering::Relaxed);
         Ok(Held::Shared)
     }
 
-    /// Ends a call. Release: the next call sees what this one did.
+    /// Ends a call. Release: the next call sees the effects of this one.
     #[inline(always)]
     pub(crate) fn release(&self, held: Held) {
         match held {
             Held::Owned(owner) => owner.clear(),
-            Held::Unowned => self.owner.store(UNOWNED, Ordering::Release),
-            Held::Shared => self.owner.store(SHARED, Ordering::Release),
+            Held::Unowned => self.word.store(UNOWNED, Ordering::Release),
+            Held::Shared => self.word.store(SHARED, Ordering::Release),
         }
     }
 
-    /// Ends the last call on a session: the next session in this place begins without an owner.
+    /// Ends the last call on a session: the next session in this cell begins without an owner.
     pub(crate) fn reset(&self, held: Held) {
         let Held::Owned(owner) = held else {
-            return self.owner.store(UNOWNED, Ordering::Release);
+            return self.word.store(UNOWNED, Ordering::Release);
         };
         let word = ptr::from_ref(owner).cast_mut();
-        // Whoever has locked it finds this call's mark, and gives it back.
-        while self.owner.compare_exchange(word, UNOWNED, Ordering::Release, Ordering::Relaxed).is_err() {
+        // A thread that has locked the session finds this call's mark and restores the word.
+        while self.word.compare_exchange(word, UNOWNED, Ordering::Release, Ordering::Relaxed).is_err() {
             yield_now();
         }
         owner.clear();
@@ -167,7 +168,7 @@ impl Access {
 mod tests {
     use super::*;
 
-    // A thread is in one call at a time, and tests run side by side: each has threads of its own.
+    // A thread is in one call at a time, and tests run in parallel: each test has threads of its own.
     const A: ThreadId = ThreadId(0x1000);
     const B: ThreadId = ThreadId(0x2000);
     const C: ThreadId = ThreadId(0x3000);
@@ -206,24 +207,24 @@ mod tests {
         let held = acquire(&access, B, true).unwrap();
         assert_eq!(is_owned(held), fence::available());
         access.reset(held);
-        assert_eq!(access.owner.into_inner(), UNOWNED);
+        assert_eq!(access.word.into_inner(), UNOWNED);
     }
 
     #[test]
-    fn who_finds_another_session_leaves_everything_as_it_was() {
+    fn a_call_on_a_freed_session_changes_nothing() {
         let access = Access::new();
         let late = |me| access.acquire(me, true, || false).is_err();
         assert!(late(C));
-        assert_eq!(access.owner.load(Ordering::Relaxed), UNOWNED);
+        assert_eq!(access.word.load(Ordering::Relaxed), UNOWNED);
         let held = acquire(&access, C, true).unwrap();
         access.release(held);
-        let owner = access.owner.load(Ordering::Relaxed);
+        let owner = access.word.load(Ordering::Relaxed);
         assert!(late(D));
-        assert_eq!(access.owner.load(Ordering::Relaxed), owner);
+        assert_eq!(access.word.load(Ordering::Relaxed), owner);
         let held = acquire(&access, D, true).unwrap();
         access.release(held);
         assert!(late(C));
-        assert_eq!(access.owner.load(Ordering::Relaxed), SHARED);
+        assert_eq!(access.word.load(Ordering::Relaxed), SHARED);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The settings as a plain struct, and how it may grow: a caller says how large its struct is.
+//! The settings as a plain struct that may grow: a caller passes the size of its struct.
 
 use std::time::Duration;
 
@@ -7,70 +7,77 @@ use flifo_admission::{AutoLimit, Config, WaitMask};
 use crate::names::policy_of;
 use crate::status::{Failure, flifo_status_t, guard, invalid};
 
-/// How a scheduler behaves. Fill it with `flifo_config_init`, then change what you want. Times in nanoseconds.
+/// The settings of a scheduler. Fill it with `flifo_config_init`, then change what you need.
 ///
-/// The struct may grow at its end. `struct_size` says what the program was compiled with: a newer library takes
-/// an older struct, and leaves what it does not mention as it is; an older library takes a newer struct if all
-/// that it does not know is zero.
+/// Times are in nanoseconds. The struct may grow at its end. `struct_size` is the size that the program was compiled
+/// with: a newer library reads an older struct and keeps the settings it lacks; an older library accepts a newer
+/// struct if the fields it does not know are zero.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct flifo_config_t {
     /// `sizeof (flifo_config_t)`; set by `flifo_config_init`.
     pub struct_size: usize,
-    /// Who goes first: a `flifo_policy_t`.
+    /// Which thread enters when the limit is reached: a `flifo_policy_t`. Default: `FLIFO_POLICY_QUANTUM`.
     pub policy: i32,
-    /// Threads inside at a time, at most 1023; 0: no limit.
+    /// Maximum number of threads running at once, at most 1023; 0 = unlimited. Default: twice the CPUs.
+    ///
+    /// With `auto_ceiling`: the limit to begin with, brought between `auto_floor` and `auto_ceiling`.
     pub thread_concurrency: u32,
-    /// With `auto_ceiling`: the lowest limit that is tried.
+    /// The lowest limit that the adaptive limit tries, at least 1; 0 if `auto_ceiling` is 0.
     pub auto_floor: u32,
-    /// Not 0: the limit finds itself between `auto_floor` and this, and begins at `thread_concurrency`, brought between
-    /// the two.
+    /// The highest limit that the adaptive limit tries, at most 1023; 0 = the limit is not adaptive. Default: 0.
     pub auto_ceiling: u32,
-    /// Engine entries a thread makes on one place before it must ask again; at least 1.
+    /// Engine entries on one slot before the session must acquire it anew; at least 1. Default: 5000.
     pub concurrency_tickets: u32,
-    /// The waits that give up the place: bit `1 << kind` for each `flifo_wait_kind_t`.
+    /// The waits that release the slot: bit `1 << kind` for each `flifo_wait_kind_t`. Default: all.
     pub wait_mask: u32,
-    /// Disk waits that give up their places at a time; 0: any number.
+    /// Maximum number of disk waits that release their slots at once; a further one keeps its slot. 0 = unlimited.
+    /// Default: 64.
     pub io_depth: u32,
-    /// When so many sessions wait for row locks, but for those that call `flifo_wait_is_long`, others than those of the
-    /// first class get as many places as half the processors; 0: any number. Half the processors unless set.
+    /// Number of sessions in row-lock waits from which sessions of the normal class get only half as many slots as
+    /// CPUs, and at least one; 0 = unlimited. Default: half the CPUs.
+    ///
+    /// Waits marked with `flifo_mark_wait_long` do not count.
     pub lock_waiters_max: u32,
-    /// Sessions in the queue at a time; one more is refused with `FLIFO_QUEUE_FULL`. 0: any number.
+    /// Maximum number of sessions in the queue; a further one is refused with `FLIFO_QUEUE_FULL`. 0 = unlimited.
+    /// Default: 0.
     pub queue_limit: u32,
-    /// 1: the scheduler has a thread of its own for what depends on time alone. 0: call `flifo_step` every few
-    /// milliseconds. From 1 to 0 at run time: the thread stays, and goes on, until the scheduler ends.
+    /// 1 reserves a free slot for a session that is expected back at once, while at least eight sessions queue for each
+    /// slot (`FLIFO_POLICY_QUANTUM`). Default: 0.
+    ///
+    /// Favours clients on the server's own machine; clients that think lose 10 to 20%.
+    pub reserve_slots: u32,
+    /// 1 gives the scheduler a thread of its own for what depends on time. Default: 1.
+    ///
+    /// With 0, call `flifo_step` every few milliseconds. The thread stays until the scheduler ends, also if this
+    /// becomes 0.
     pub watchdog: u32,
-    /// So long a session waits in the queue at most; then it is refused with `FLIFO_TIMEOUT`. 0: for ever.
+    /// Must be 0.
+    pub unused: u32,
+    /// Maximum time in the queue; then the session is refused with `FLIFO_TIMEOUT`. 0 = no timeout. Default: 0.
     pub queue_timeout_ns: u64,
-    /// When the head of the queue has waited so long, newcomers overtake it no more. 0: never.
-    pub tau_ns: u64,
-    /// When somebody waits and nobody has entered or left for so long, one more is let in. 0: never.
-    pub stall_after_ns: u64,
-    /// After so long in the queue a session of the normal class is promoted past the first class.
+    /// Time that a session may run while others queue; then its slot is reclaimed. 0 = no limit. Default: 100 ms.
+    ///
+    /// The session goes on without a slot, and its exit releases none. When no session has entered or exited for that
+    /// time, one more waiter is admitted. For undeclared waits and long statements.
+    pub stall_limit_ns: u64,
+    /// Time in the queue after which a session of the normal class is promoted past the first class, with every
+    /// fourth slot at most. Default: 50 ms.
     pub promote_after_ns: u64,
-    /// Time inside after which a session goes to the queue's tail (`FLIFO_POLICY_QUANTUM`).
+    /// The time slice: how long a session may keep coming back before it queues at the tail
+    /// (`FLIFO_POLICY_QUANTUM`); more than 0. Default: 50 us.
+    ///
+    /// Longer: fewer context switches, longer waits. Waits that release the slot and queueing do not count.
     pub quantum_ns: u64,
-    /// Time between two changes of the set of threads inside (`FLIFO_POLICY_LEASE`).
-    pub lease_ns: u64,
-    /// Newcomers that may overtake the queue for each session that is served from it (`FLIFO_POLICY_QUANTUM`);
-    /// 0: any number.
-    pub overtakes_max: u64,
-    /// When in at least so many of 100 places there is a wait for a disk, in 500 a second for each processor at least, the limit is
-    /// lifted to 128 for each processor, until it is in fewer than half as many; not where somebody would queue still, where places
-    /// wait for row locks, with `auto_ceiling` or `io_depth`. 0: never.
-    pub disk_bound_percent: u64,
-    /// 1: a place may wait for its session, which left within its turn (`FLIFO_POLICY_QUANTUM`), although others queue, at least eight for
-    /// each place; the scheduler finds out by trials whether more is done so. Not with `auto_ceiling`. 0: it goes to the next.
-    pub anticipate: u64,
 }
 
-/// No struct of ours will ever be larger; a `struct_size` above was never set.
+/// No struct of this interface will be larger; a greater `struct_size` was never initialised.
 const STRUCT_BYTES_MAX: usize = 4096;
 
-/// A struct of the interface that begins with its size and may be cut or grow at the end.
+/// A struct of the interface that begins with its size and may grow at its end.
 ///
 /// # Safety
-/// `repr(C)` without padding, every pattern of bits is a value, and the first field is the `usize` size.
+/// `repr(C)` without padding, every bit pattern is a value, and the first field is the `usize` size.
 pub(crate) unsafe trait Growing: Copy {
     /// The size of the struct in the first version of the interface.
     const BYTES_MIN: usize;
@@ -78,20 +85,20 @@ pub(crate) unsafe trait Growing: Copy {
 
 // SAFETY: integers only; the assertion counts the fields' bytes.
 unsafe impl Growing for flifo_config_t {
-    const BYTES_MIN: usize = 104;
+    const BYTES_MIN: usize = 88;
 }
-const _: () = assert!(size_of::<flifo_config_t>() == 8 + 10 * 4 + 9 * 8, "padding");
+const _: () = assert!(size_of::<flifo_config_t>() == 8 + 12 * 4 + 4 * 8, "padding");
 
 fn check_bytes<T: Growing>(bytes: usize) -> Result<(), Failure> {
     if (T::BYTES_MIN..=STRUCT_BYTES_MAX).contains(&bytes) {
         return Ok(());
     }
     Err(invalid(format!(
-        "struct_size {bytes} is impossible: give the sizeof of the struct, and initialise it"
+        "struct_size {bytes} is not valid: pass the sizeof of the struct, and initialise the struct"
     )))
 }
 
-/// Overwrites the part of the caller's struct that both sides know; what is beyond becomes zero.
+/// Writes the part of the caller's struct that both sides know, and zeroes the rest.
 ///
 /// # Safety
 /// `to` is null or has room for `bytes`.
@@ -109,25 +116,27 @@ pub(crate) unsafe fn write_struct<T: Growing>(value: &T, to: *mut T, bytes: usiz
     Ok(())
 }
 
-/// Reads the caller's struct over `base`, whose values stay where the caller's struct ends.
+/// Reads the caller's struct over `base`, whose values remain beyond the end of the caller's struct.
 ///
 /// # Safety
-/// `from` is null, or points to a struct as long as its first field says.
+/// `from` is null, or points to a struct of the size in its first field.
 unsafe fn read_struct<T: Growing>(from: *const T, base: T) -> Result<T, Failure> {
     if from.is_null() {
         return Err(invalid("config is null: initialise one with flifo_config_init"));
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller's promise.
     let bytes = unsafe { from.cast::<usize>().read_unaligned() };
     check_bytes::<T>(bytes)?;
     let known = bytes.min(size_of::<T>());
-    // SAFETY: the struct is so long, as its first field says.
+    // SAFETY: the struct has the size in its first field.
     let unknown_is_zero = (known..bytes).all(|at| unsafe { from.cast::<u8>().add(at).read() } == 0);
     if !unknown_is_zero {
-        return Err(invalid("the struct has settings that this library is too old to know"));
+        return Err(invalid(
+            "the struct has settings that this library does not know: install a newer libflifo",
+        ));
     }
     let mut value = base;
-    // SAFETY: both are so long, and every pattern of bits is a value.
+    // SAFETY: both have `known` bytes, and every bit pattern is a value.
     unsafe { std::ptr::from_mut(&mut value).cast::<u8>().copy_from_nonoverlapping(from.cast(), known) };
     Ok(value)
 }
@@ -138,6 +147,14 @@ fn in_ns(time: Duration) -> u64 {
 
 fn unless_zero(ns: u64) -> Option<Duration> {
     (ns != 0).then(|| Duration::from_nanos(ns))
+}
+
+fn switch(name: &str, value: u32) -> Result<bool, Failure> {
+    match value {
+        0 => Ok(false),
+        1 => Ok(true),
+        other => Err(invalid(format!("{name} must be 0 or 1, not {other}"))),
+    }
 }
 
 impl From<&Config> for flifo_config_t {
@@ -154,42 +171,37 @@ impl From<&Config> for flifo_config_t {
             io_depth: config.io_depth,
             lock_waiters_max: config.lock_waiters_max,
             queue_limit: config.queue_limit,
+            reserve_slots: config.reserve_slots.into(),
             watchdog: config.watchdog.into(),
+            unused: 0,
             queue_timeout_ns: config.queue_timeout.map_or(0, in_ns),
-            tau_ns: config.tau.map_or(0, in_ns),
-            stall_after_ns: config.stall_after.map_or(0, in_ns),
+            stall_limit_ns: config.stall_limit.map_or(0, in_ns),
             promote_after_ns: in_ns(config.promote_after),
             quantum_ns: in_ns(config.quantum),
-            lease_ns: in_ns(config.lease),
-            overtakes_max: config.overtakes_max.into(),
-            disk_bound_percent: config.disk_bound_percent.into(),
-            anticipate: config.anticipate.into(),
         }
     }
 }
 
 impl flifo_config_t {
-    /// The settings, over `base`: what C cannot say stays as it is there.
+    /// Returns the settings, over `base`, whose values remain for settings that C does not have.
     fn over(&self, base: &Config) -> Result<Config, Failure> {
         let mask = u8::try_from(self.wait_mask).ok().and_then(WaitMask::from_bits);
         let wait_mask = mask.ok_or_else(|| {
-            invalid(format!("wait_mask {:#x} has bits beyond FLIFO_WAIT_MASK_ALL", self.wait_mask))
+            invalid(format!(
+                "wait_mask {:#x} has bits beyond FLIFO_WAIT_MASK_ALL: use a bit for each FLIFO_WAIT_*",
+                self.wait_mask
+            ))
         })?;
-        let watchdog = match self.watchdog {
-            0 => false,
-            1 => true,
-            other => return Err(invalid(format!("watchdog must be 0 or 1, not {other}"))),
-        };
-        let anticipate = match self.anticipate {
-            0 => false,
-            1 => true,
-            other => return Err(invalid(format!("anticipate must be 0 or 1, not {other}"))),
-        };
+        let reserve_slots = switch("reserve_slots", self.reserve_slots)?;
+        let watchdog = switch("watchdog", self.watchdog)?;
+        if self.unused != 0 {
+            return Err(invalid(format!("unused must be 0, not {}", self.unused)));
+        }
         if self.auto_ceiling == 0 && self.auto_floor != 0 {
-            return Err(invalid("auto_floor without auto_ceiling: set both, or none"));
+            return Err(invalid("auto_floor is set without auto_ceiling: set both, or neither"));
         }
         let auto = AutoLimit { floor: self.auto_floor, ceiling: self.auto_ceiling };
-        // The scheduler may have settings that C cannot say yet.
+        // The Rust crate may have settings that C does not have yet.
         #[allow(clippy::needless_update)]
         let config = Config {
             policy: policy_of(self.policy)?,
@@ -201,14 +213,10 @@ impl flifo_config_t {
             lock_waiters_max: self.lock_waiters_max,
             queue_limit: self.queue_limit,
             queue_timeout: unless_zero(self.queue_timeout_ns),
-            tau: unless_zero(self.tau_ns),
-            stall_after: unless_zero(self.stall_after_ns),
+            stall_limit: unless_zero(self.stall_limit_ns),
             promote_after: Duration::from_nanos(self.promote_after_ns),
             quantum: Duration::from_nanos(self.quantum_ns),
-            lease: Duration::from_nanos(self.lease_ns),
-            overtakes_max: self.overtakes_max.try_into().unwrap_or(u32::MAX),
-            disk_bound_percent: self.disk_bound_percent.try_into().unwrap_or(u32::MAX),
-            anticipate,
+            reserve_slots,
             watchdog,
             ..base.clone()
         };
@@ -217,18 +225,18 @@ impl flifo_config_t {
     }
 }
 
-/// What the caller's struct says, over `base`.
+/// Reads the caller's settings over `base`.
 ///
 /// # Safety
 /// As [`read_struct`].
 pub(crate) unsafe fn read_config(from: *const flifo_config_t, base: &Config) -> Result<Config, Failure> {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller's promise.
     unsafe { read_struct(from, flifo_config_t::from(base)) }?.over(base)
 }
 
-/// Fills a struct with the default settings: policy quantum, a limit of twice the processors.
+/// Fills a struct with the default settings: policy quantum, a limit of twice the CPUs.
 ///
-/// `config`: the struct. `struct_size`: give `sizeof (flifo_config_t)`, or `sizeof *config`.
+/// `config`: the struct. `struct_size`: `sizeof (flifo_config_t)`.
 ///
 /// # Safety
 /// `config` is null or has room for `struct_size` bytes.
@@ -237,7 +245,7 @@ pub unsafe extern "C" fn flifo_config_init(
     config: *mut flifo_config_t,
     struct_size: usize,
 ) -> flifo_status_t {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller's promise.
     guard(|| unsafe { write_struct(&flifo_config_t::from(&Config::default()), config, struct_size) })
 }
 
@@ -247,7 +255,7 @@ mod tests {
     use crate::status::{FLIFO_INVALID, FLIFO_OK};
     use std::mem::MaybeUninit;
 
-    /// The struct as a library of a later version would have it.
+    /// The struct of a later version of the library.
     #[repr(C)]
     #[derive(Clone, Copy)]
     struct Later {
@@ -271,29 +279,14 @@ mod tests {
     #[test]
     fn defaults_go_through_c_unchanged() {
         assert_eq!(read(&defaults()), Ok(Config::default()));
-        assert_eq!(
-            std::mem::offset_of!(flifo_config_t, disk_bound_percent),
-            flifo_config_t::BYTES_MIN,
-            "what the first version had not"
-        );
+        assert_eq!(size_of::<flifo_config_t>(), flifo_config_t::BYTES_MIN, "no field was added so far");
     }
 
     #[test]
-    fn a_caller_of_the_first_version_leaves_what_came_since() {
-        let mut first = defaults();
-        first.struct_size = flifo_config_t::BYTES_MIN;
-        first.disk_bound_percent = 7;
-        first.anticipate = 0;
-        let base = Config { disk_bound_percent: 30, anticipate: true, ..Config::default() };
-        // SAFETY: longer than its first field says.
-        assert_eq!(unsafe { read_config(&first, &base) }, Ok(base));
-    }
-
-    #[test]
-    fn a_newer_caller_is_fine_as_long_as_it_asks_nothing_new() {
+    fn a_newer_caller_may_not_use_new_settings() {
         let mut later = Later { known: defaults(), added: 0 };
         later.known.struct_size = size_of::<Later>();
-        // SAFETY: as long as its first field says.
+        // SAFETY: the struct has the size in its first field.
         let read =
             |later: &Later| unsafe { read_config(std::ptr::from_ref(later).cast(), &Config::default()) };
         assert!(read(&later).is_ok());
@@ -305,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_caller_leaves_the_rest_as_it_is() {
+    fn an_older_caller_keeps_the_settings_it_lacks() {
         #[derive(Clone, Copy, PartialEq, Debug)]
         #[repr(C)]
         struct Grown {
@@ -318,7 +311,7 @@ mod tests {
             const BYTES_MIN: usize = 16;
         }
         let from = Grown { struct_size: 16, old: 1, new: 2 };
-        // SAFETY: at least as long as its first field says.
+        // SAFETY: the struct has at least the size in its first field.
         let read = unsafe { read_struct(&from, Grown { struct_size: 24, old: 8, new: 9 }) };
         assert_eq!(read, Ok(Grown { struct_size: 16, old: 1, new: 9 }));
         let mut to = Grown { struct_size: 0, old: 0, new: 7 };
@@ -328,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_settings_are_told() {
+    fn impossible_settings_are_refused() {
         let changed = |change: fn(&mut flifo_config_t)| {
             let mut config = defaults();
             change(&mut config);
@@ -336,9 +329,9 @@ mod tests {
         };
         for wrong in [
             (|config| config.struct_size = 0) as fn(&mut flifo_config_t),
-            |config| config.struct_size = 88,
+            |config| config.struct_size = flifo_config_t::BYTES_MIN - 1,
             |config| config.struct_size = usize::MAX,
-            |config| config.policy = 9,
+            |config| config.policy = 4,
             |config| config.policy = -1,
             |config| config.thread_concurrency = 1024,
             |config| config.concurrency_tickets = 0,
@@ -348,9 +341,8 @@ mod tests {
             |config| config.auto_floor = 1,
             |config| config.auto_ceiling = 4,
             |config| config.quantum_ns = 0,
-            |config| config.disk_bound_percent = 101,
-            |config| config.disk_bound_percent = u64::MAX,
-            |config| config.anticipate = 2,
+            |config| config.reserve_slots = 2,
+            |config| config.unused = 1,
         ] {
             assert_eq!(changed(wrong), Err(FLIFO_INVALID));
         }

@@ -1,10 +1,10 @@
-//! A store before a load, in order as another thread sees them, where one side does it for every statement
-//! and the other side once in a session's life.
+//! An asymmetric fence: orders a store before a load where one side does this in every call and the other side once in
+//! a session's life.
 //!
-//! The frequent side calls [`light`]: a fence for the compiler only. The rare side calls [`heavy`]: the kernel
-//! makes every processor that runs a thread of this process pass a full fence (`membarrier(2)`, private
-//! expedited). Afterwards either the frequent side's store is visible to the rare side, or its load comes after
-//! what the rare side stored before.
+//! The frequent side calls [`light`], which is a fence for the compiler only. The rare side calls [`heavy`]: the kernel
+//! makes every CPU that runs a thread of this process execute a full fence (`membarrier(2)`, private expedited).
+//! Afterwards the frequent side's store is visible to the rare side, or the frequent side's load sees what the rare side
+//! stored.
 
 #[cfg(not(loom))]
 mod imp {
@@ -13,18 +13,18 @@ mod imp {
 
     use rustix::thread::{MembarrierCommand, membarrier, membarrier_query};
 
-    /// The frequent side's fence. Only where [`available`] said yes.
+    /// The frequent side's fence. Valid only if [`available`] returned true.
     #[inline(always)]
     pub(crate) fn light() {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// The rare side's fence; false if the kernel refused, and then nothing is known.
+    /// The rare side's fence. Returns false if the kernel refused: nothing is ordered then.
     pub(crate) fn heavy() -> bool {
         membarrier(MembarrierCommand::PrivateExpedited).is_ok()
     }
 
-    /// Whether the kernel does this for us. Asked once; a child of fork has its parent's answer, and right.
+    /// Whether the kernel supports this. Found out once; the answer also holds in a child after fork.
     pub(crate) fn available() -> bool {
         static AVAILABLE: OnceLock<bool> = OnceLock::new();
         *AVAILABLE.get_or_init(|| {
@@ -36,9 +36,9 @@ mod imp {
     }
 }
 
-/// The model checker knows no kernel. What `membarrier` does is a full fence in every thread, at some moment of the
-/// call; so here both sides pass one. That is more than the kernel's: here the fences of two frequent sides order
-/// each other, too, so nothing may rest on that.
+/// The model checker has no kernel. `membarrier` executes a full fence in every thread at some moment of the call, so
+/// here both sides execute one. This is stronger than the kernel's: the fences of two frequent sides order each other,
+/// too. No code may rely on that.
 #[cfg(loom)]
 mod imp {
     use loom::sync::atomic::{Ordering, fence};

@@ -1,4 +1,4 @@
-//! Handles: what C holds instead of an address.
+//! Handles: numbers that C holds instead of addresses.
 //!
 //! ```text
 //!  63    60 59                        20 19              0
@@ -8,55 +8,49 @@
 //! +--------+----------------------------+-----------------+
 //! ```
 //!
-//! A freed index is used again under the next generation, so an old handle never fits again; an index whose
-//! generations are used up (2^40 of them) is given up. A handle of one kind never fits another. 0 is no handle.
+//! A freed index is reused under the next generation, so an old handle never becomes valid again. An index whose
+//! generations are used up (2^40 of them) is retired. A handle of one kind is never valid as another kind. 0 is no
+//! handle.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
+
+use flifo_base::lock;
 
 use crate::status::{FLIFO_DEAD_HANDLE, FLIFO_TOO_MANY, Failure, fail, invalid};
 
-/// A scheduler, shared by all sessions that compete for the same processors. All zero: none.
+/// A handle of a scheduler, shared by all sessions that compete for the same CPUs. All zero = none.
 ///
-/// A number, not an address: a handle that was freed is told from a living one for ever. Do not look inside.
+/// An opaque number, not an address: the handle of a freed scheduler is never valid again. See `flifo_admission_new`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct flifo_admission_t {
-    /// 0: none.
+    /// 0 = none.
     pub id: u64,
 }
 
-/// One connection's handle. All zero: none. See `flifo_session_new`.
+/// A handle of a session, which serves one connection. All zero = none. See `flifo_session_new`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct flifo_session_t {
-    /// 0: none.
+    /// 0 = none.
     pub id: u64,
 }
 
-/// What ends one session's queueing from another thread. All zero: none. See `flifo_canceller_new`.
+/// A handle of a canceller, which ends one session's queueing from another thread. All zero = none. See
+/// `flifo_canceller_new`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct flifo_canceller_t {
-    /// 0: none.
+    /// 0 = none.
     pub id: u64,
 }
 
-/// Whose share of the places a session uses. All zero: the share of those that were given none. It lives as long
-/// as its scheduler, and is not freed. See `flifo_tenant_new`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct flifo_tenant_t {
-    /// 0: the default one.
-    pub id: u64,
-}
-
-/// What a handle is a handle of.
+/// The kind of a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Admission = 1,
     Session = 2,
     Canceller = 3,
-    Tenant = 4,
 }
 
 pub(crate) const INDEX_BITS: u32 = 20;
@@ -67,10 +61,6 @@ pub(crate) const fn id(kind: Kind, generation: u64, index: usize) -> u64 {
     (kind as u64) << KIND_SHIFT | generation << INDEX_BITS | index as u64
 }
 
-pub(crate) const fn kind_of(id: u64) -> u64 {
-    id >> KIND_SHIFT
-}
-
 pub(crate) const fn generation_of(id: u64) -> u64 {
     id >> INDEX_BITS & (GENERATIONS - 1)
 }
@@ -79,17 +69,17 @@ pub(crate) const fn index_of(id: u64) -> usize {
     (id & ((1 << INDEX_BITS) - 1)) as usize
 }
 
-/// The failure of a handle that fits nothing.
+/// Returns the failure for a handle that is not valid.
 #[cold]
 pub(crate) fn dead(id: u64, what: &str) -> Failure {
     if id == 0 {
-        invalid(format!("{what} is a handle of all zeros: none was made"))
+        invalid(format!("{what} is a handle of all zeros: make one first"))
     } else {
         FLIFO_DEAD_HANDLE
     }
 }
 
-/// Indices with their generations.
+/// Hands out indices with their generations.
 pub(crate) struct Numbers {
     unused: usize,
     free: Vec<(usize, u64)>,
@@ -100,20 +90,23 @@ impl Numbers {
         Numbers { unused: 0, free: Vec::new() }
     }
 
-    /// An index, and the generation under which it is used now.
+    /// Returns a free index and its generation. `what` names the values in the message.
     pub(crate) fn take(&mut self, what: &str) -> Result<(usize, u64), Failure> {
         if let Some(free) = self.free.pop() {
             return Ok(free);
         }
         if self.unused == 1 << INDEX_BITS {
             let max = 1 << INDEX_BITS;
-            return Err(fail(FLIFO_TOO_MANY, &format!("a process can have {max} {what} at a time")));
+            return Err(fail(
+                FLIFO_TOO_MANY,
+                &format!("a process can have {max} {what} at a time: free some"),
+            ));
         }
         self.unused += 1;
         Ok((self.unused - 1, 1))
     }
 
-    /// Takes an index back that was used under this generation.
+    /// Takes back an index that was used under this generation.
     pub(crate) fn give(&mut self, index: usize, generation: u64) {
         if generation + 1 < GENERATIONS {
             self.free.push((index, generation + 1));
@@ -121,34 +114,29 @@ impl Numbers {
     }
 }
 
-/// Values behind handles, for what is not on a hot path.
+/// Values behind handles, for functions off the hot path.
 pub(crate) struct Table<T> {
     inner: Mutex<Inner<T>>,
     kind: Kind,
-    /// For messages.
+    /// Singular and plural of the values, for messages.
     names: (&'static str, &'static str),
 }
 
 struct Inner<T> {
     numbers: Numbers,
-    /// By index: the handle under which it is used, and the value.
+    /// By index: the handle and its value.
     values: Vec<(u64, Option<T>)>,
 }
 
 impl<T: Clone> Table<T> {
-    /// `one` and `many` name what it holds.
+    /// Makes an empty table. `one` and `many` name its values.
     pub(crate) const fn new(kind: Kind, one: &'static str, many: &'static str) -> Self {
         let inner = Inner { numbers: Numbers::new(), values: Vec::new() };
         Table { inner: Mutex::new(inner), kind, names: (one, many) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner<T>> {
-        // Each change leaves the table sound at each step.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn insert(&self, value: T) -> Result<u64, Failure> {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         let (index, generation) = inner.numbers.take(self.names.1)?;
         let id = id(self.kind, generation, index);
         if index == inner.values.len() {
@@ -160,14 +148,14 @@ impl<T: Clone> Table<T> {
     }
 
     pub(crate) fn get(&self, id: u64) -> Result<T, Failure> {
-        let inner = self.lock();
+        let inner = lock(&self.inner);
         let found = inner.values.get(index_of(id)).filter(|(used, _)| *used == id);
         found.and_then(|(_, value)| value.clone()).ok_or_else(|| dead(id, self.names.0))
     }
 
-    /// Takes a value out; its handle is dead now. The caller drops it, after the lock.
+    /// Takes a value out; its handle is dead now. The caller drops the value, after the lock is released.
     pub(crate) fn remove(&self, id: u64) -> Result<T, Failure> {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         let found = inner.values.get_mut(index_of(id)).filter(|(used, _)| *used == id);
         let value = found.and_then(|(_, value)| value.take()).ok_or_else(|| dead(id, self.names.0))?;
         inner.numbers.give(index_of(id), generation_of(id));
@@ -181,19 +169,19 @@ mod tests {
     use crate::status::FLIFO_INVALID;
 
     #[test]
-    fn the_fields_of_a_handle_do_not_touch_each_other() {
+    fn the_fields_of_a_handle_do_not_overlap() {
         let last = (1 << INDEX_BITS) - 1;
-        let id = id(Kind::Tenant, GENERATIONS - 1, last);
-        assert_eq!((kind_of(id), generation_of(id), index_of(id)), (4, GENERATIONS - 1, last));
+        let id = id(Kind::Canceller, GENERATIONS - 1, last);
+        assert_eq!((id >> KIND_SHIFT, generation_of(id), index_of(id)), (3, GENERATIONS - 1, last));
     }
 
     #[test]
-    fn an_old_handle_never_fits_again() {
+    fn an_old_handle_is_never_valid_again() {
         let table = Table::new(Kind::Canceller, "value", "values");
         let first = table.insert('a').unwrap();
         assert_eq!((table.get(first), table.remove(first)), (Ok('a'), Ok('a')));
         let second = table.insert('b').unwrap();
-        assert_eq!(index_of(first), index_of(second), "the index is used again");
+        assert_eq!(index_of(first), index_of(second), "the index is reused");
         assert_eq!((table.get(first), table.remove(first)), (Err(FLIFO_DEAD_HANDLE), Err(FLIFO_DEAD_HANDLE)));
         assert_eq!(table.get(second), Ok('b'));
         let wrong_kind = id(Kind::Session, generation_of(second), index_of(second));
@@ -203,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_run_out_and_used_up_ones_are_given_up() {
+    fn numbers_run_out_and_used_up_indices_are_retired() {
         let mut numbers = Numbers::new();
         let taken: Vec<_> = (0..1 << INDEX_BITS).map(|_| numbers.take("things").unwrap()).collect();
         assert_eq!(numbers.take("things"), Err(FLIFO_TOO_MANY));

@@ -1,4 +1,4 @@
-//! Policies, kinds of wait and classes as C knows them, by number and by name; versions.
+//! Policies, kinds of wait and classes by number and by name; versions.
 
 use std::ffi::{CStr, c_char, c_int};
 
@@ -6,11 +6,13 @@ use flifo_admission::{Class, Policy, WaitKind};
 
 use crate::status::{FLIFO_OK, Failure, flifo_status_t, guard, invalid};
 
-/// The version of the binary interface. It grows when a program that was compiled with an older header would
-/// go wrong with the newer library; added functions, added statuses and structs that grew do not count.
-pub const FLIFO_ABI_VERSION: u32 = 1;
+/// The version of the binary interface. It is raised when a program compiled with an older header would fail with the
+/// newer library.
+///
+/// Added functions, added statuses and structs that grew do not raise it.
+pub const FLIFO_ABI_VERSION: u32 = 2;
 
-/// The library's version as text, such as "0.1.0". Never null, never to be freed.
+/// Returns the library's version as text, such as "0.1.0". Never null, never freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_version() -> *const c_char {
     const VERSION: &CStr =
@@ -21,10 +23,11 @@ pub extern "C" fn flifo_version() -> *const c_char {
     VERSION.as_ptr()
 }
 
-/// Whether the library that is loaded fits the header that the program was compiled with: call
-/// `flifo_abi_check(FLIFO_ABI_VERSION)` once.
+/// Checks that the loaded library fits the header that the program was compiled with.
 ///
-/// Returns `FLIFO_INVALID` if it does not, and `flifo_last_error()` names both versions.
+/// Call `flifo_abi_check(FLIFO_ABI_VERSION)` once.
+///
+/// Returns `FLIFO_INVALID` if it does not fit; `flifo_last_error()` names both versions.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_abi_check(abi_version: u32) -> flifo_status_t {
     if abi_version == FLIFO_ABI_VERSION {
@@ -32,39 +35,30 @@ pub extern "C" fn flifo_abi_check(abi_version: u32) -> flifo_status_t {
     }
     guard(|| {
         Err(invalid(format!(
-            "compiled for version {abi_version} of the binary interface, libflifo {} has version \
-             {FLIFO_ABI_VERSION}: compile with the header of the library that is installed",
+            "compiled for version {abi_version} of the binary interface, but libflifo {} has version \
+             {FLIFO_ABI_VERSION}: compile with the header of the installed library",
             env!("CARGO_PKG_VERSION")
         )))
     })
 }
 
-/// Who enters when the limit is reached, and who goes first.
+/// Which thread enters when the limit is reached.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum flifo_policy_t {
-    /// No limit at all: every thread enters at once.
+    /// No limit: every thread enters at once.
     FLIFO_POLICY_NONE = 0,
-    /// Strictly in order: a place is handed to the head of the queue, newcomers queue behind.
+    /// Strict order: an exit hands its slot off to the head of the queue, and newcomers queue behind.
     FLIFO_POLICY_FIFO = 1,
-    /// The queue is a stack: the last to come is the first to go in.
-    FLIFO_POLICY_LIFO = 2,
-    /// FIFO hand-off, but a newcomer enters at once while woken threads do not run yet (2009).
-    FLIFO_POLICY_FLIFO = 3,
-    /// An exit wakes every queued thread and lets them race, for comparison.
-    FLIFO_POLICY_BROADCAST = 4,
-    /// No queue: poll with an adaptive delay, as InnoDB 5.6 to 8 does, for comparison.
-    FLIFO_POLICY_SLEEP = 5,
-    /// The set of threads inside changes by time (`lease_ns`).
-    FLIFO_POLICY_LEASE = 6,
-    /// A place goes to a woken thread only when that thread really runs.
-    FLIFO_POLICY_SUMMON = 7,
-    /// Round robin with a quantum (`quantum_ns`); from 1 ms on, a thread that took far more of the processor than others do
-    /// lets them pass. The default.
-    FLIFO_POLICY_QUANTUM = 8,
+    /// FIFO hand-off, but a newcomer enters at once while woken threads are still pending (published in 2009).
+    FLIFO_POLICY_FLIFO = 2,
+    /// Round robin with a time slice (`quantum_ns`), FLIFO for newcomers. The default.
+    ///
+    /// From a quantum of 1 ms on, a session that used far more CPU time than others lets them pass.
+    FLIFO_POLICY_QUANTUM = 3,
 }
 
-/// What a thread inside waits for.
+/// What a running thread waits for.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum flifo_wait_kind_t {
@@ -84,34 +78,34 @@ pub enum flifo_wait_kind_t {
     FLIFO_WAIT_USER = 6,
 }
 
-/// How many kinds of wait there are.
+/// The number of kinds of wait.
 pub const FLIFO_WAIT_KINDS: usize = 7;
 
-/// The `wait_mask` in which every kind of wait gives up the place; kind `k` has the bit `1 << k`.
+/// The `wait_mask` with which every kind of wait releases the slot; kind `k` has the bit `1 << k`.
 pub const FLIFO_WAIT_MASK_ALL: u32 = 0x7f;
 
-/// Who goes first in the queue.
+/// The order in the queue.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum flifo_class_t {
-    /// Everybody else. What a session begins with.
+    /// All other sessions. The class of a new session.
     FLIFO_CLASS_NORMAL = 0,
-    /// A session that holds locks for which others may wait: it goes before the others, so that the locks are
-    /// released soon.
+    /// A session that holds locks for which others may wait: it goes before the others, so that the locks are released
+    /// soon.
     FLIFO_CLASS_FIRST = 1,
 }
 
 pub(crate) fn policy_of(policy: c_int) -> Result<Policy, Failure> {
     let known = usize::try_from(policy).ok().and_then(|n| Policy::ALL.get(n).copied());
     known.ok_or_else(|| {
-        invalid(format!("policy {policy} is none of FLIFO_POLICY_*: 0 to {}", Policy::ALL.len() - 1))
+        invalid(format!("policy {policy} is not a FLIFO_POLICY_*: use 0 to {}", Policy::ALL.len() - 1))
     })
 }
 
 pub(crate) fn wait_kind_of(kind: c_int) -> Result<WaitKind, Failure> {
     let known = usize::try_from(kind).ok().and_then(|n| WaitKind::ALL.get(n).copied());
     known.ok_or_else(|| {
-        invalid(format!("wait kind {kind} is none of FLIFO_WAIT_*: 0 to {}", WaitKind::ALL.len() - 1))
+        invalid(format!("wait kind {kind} is not a FLIFO_WAIT_*: use 0 to {}", WaitKind::ALL.len() - 1))
     })
 }
 
@@ -119,11 +113,11 @@ pub(crate) fn class_of(class: c_int) -> Result<Class, Failure> {
     match class {
         0 => Ok(Class::Normal),
         1 => Ok(Class::First),
-        _ => Err(invalid(format!("class {class} is neither FLIFO_CLASS_NORMAL nor FLIFO_CLASS_FIRST"))),
+        _ => Err(invalid(format!("class {class} is not a FLIFO_CLASS_*: use 0 or 1"))),
     }
 }
 
-/// Reads a text that the caller gave.
+/// Reads a text from the caller. `what` names the argument in the message.
 ///
 /// # Safety
 /// `text` is null or ends with NUL.
@@ -131,39 +125,39 @@ unsafe fn text_of<'a>(text: *const c_char, what: &str) -> Result<&'a str, Failur
     if text.is_null() {
         return Err(invalid(format!("{what} is null")));
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller's promise.
     unsafe { CStr::from_ptr(text) }.to_str().map_err(|_| invalid(format!("{what} is not UTF-8")))
 }
 
-/// The policy of that name ("quantum", "flifo", ..), as `flifo_policy_name` gives it.
+/// Parses the name of a policy, as `flifo_policy_name` returns it.
 ///
-/// `name`: text that ends with NUL. `policy`: where the `flifo_policy_t` is put.
+/// `name`: text that ends with NUL. `policy`: receives the `flifo_policy_t`.
 ///
-/// Returns `FLIFO_INVALID` if there is no such policy; `flifo_last_error()` lists them.
+/// Returns `FLIFO_INVALID` if there is no such policy; `flifo_last_error()` lists the names.
 ///
 /// # Safety
-/// The pointers are null or good.
+/// `name` is null or ends with NUL; `policy` is null or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn flifo_policy_parse(name: *const c_char, policy: *mut c_int) -> flifo_status_t {
     guard(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's promise.
         let name = unsafe { text_of(name, "name") }?;
         let parsed = name.parse::<Policy>().map_err(invalid)?;
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's promise.
         unsafe { put(policy, "policy", parsed as c_int) }
     })
 }
 
-/// Puts a result where the caller wants it.
+/// Stores a result at the caller's address. `what` names the argument in the message.
 ///
 /// # Safety
-/// `place` is null or can be written.
-pub(crate) unsafe fn put<T>(place: *mut T, what: &str, value: T) -> Result<(), Failure> {
-    if place.is_null() {
+/// `to` is null or can be written.
+pub(crate) unsafe fn put<T>(to: *mut T, what: &str, value: T) -> Result<(), Failure> {
+    if to.is_null() {
         return Err(invalid(format!("{what} is null")));
     }
-    // SAFETY: as the caller promises; unaligned, so that a place in a packed struct is fine, too.
-    unsafe { place.write_unaligned(value) };
+    // SAFETY: the caller's promise; unaligned, so that the field of a packed struct will do.
+    unsafe { to.write_unaligned(value) };
     Ok(())
 }
 
@@ -171,12 +165,7 @@ const fn policy_name(policy: Policy) -> &'static CStr {
     match policy {
         Policy::None => c"none",
         Policy::Fifo => c"fifo",
-        Policy::Lifo => c"lifo",
         Policy::Flifo => c"flifo",
-        Policy::Broadcast => c"broadcast",
-        Policy::Sleep => c"sleep",
-        Policy::Lease => c"lease",
-        Policy::Summon => c"summon",
         Policy::Quantum => c"quantum",
     }
 }
@@ -193,14 +182,14 @@ const fn wait_kind_name(kind: WaitKind) -> &'static CStr {
     }
 }
 
-/// The name of a `flifo_policy_t`, such as "quantum"; null if there is no such policy. Never to be freed.
+/// Returns the name of a `flifo_policy_t`, such as "quantum"; null if there is no such policy. Never freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_policy_name(policy: c_int) -> *const c_char {
     let known = usize::try_from(policy).ok().and_then(|n| Policy::ALL.get(n));
     known.map_or(std::ptr::null(), |policy| policy_name(*policy).as_ptr())
 }
 
-/// The name of a `flifo_wait_kind_t`, such as "row lock"; null if there is no such kind. Never to be freed.
+/// Returns the name of a `flifo_wait_kind_t`, such as "row lock"; null if there is no such kind. Never freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_wait_kind_name(kind: c_int) -> *const c_char {
     let known = usize::try_from(kind).ok().and_then(|n| WaitKind::ALL.get(n));
@@ -214,19 +203,9 @@ mod tests {
     use flifo_admission::WaitMask;
 
     #[test]
-    fn numbers_and_names_are_the_scheduler_s() {
+    fn numbers_and_names_match_the_rust_crate() {
         use flifo_policy_t::*;
-        let policies = [
-            FLIFO_POLICY_NONE,
-            FLIFO_POLICY_FIFO,
-            FLIFO_POLICY_LIFO,
-            FLIFO_POLICY_FLIFO,
-            FLIFO_POLICY_BROADCAST,
-            FLIFO_POLICY_SLEEP,
-            FLIFO_POLICY_LEASE,
-            FLIFO_POLICY_SUMMON,
-            FLIFO_POLICY_QUANTUM,
-        ];
+        let policies = [FLIFO_POLICY_NONE, FLIFO_POLICY_FIFO, FLIFO_POLICY_FLIFO, FLIFO_POLICY_QUANTUM];
         assert_eq!(policies.len(), Policy::ALL.len());
         for (ours, policy) in policies.into_iter().zip(Policy::ALL) {
             assert_eq!((policy_of(ours as c_int), ours as u8), (Ok(policy), policy as u8));

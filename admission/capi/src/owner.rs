@@ -1,11 +1,11 @@
-//! Threads as owners of sessions: where each marks the call that it is in.
+//! Threads that own sessions: each marks the call that it is in.
 //!
-//! The mark is the thread's, not the session's: nobody else ever writes it. A mark within the session would be
-//! written by a thread that has just lost the session, too, at any later time: on top of the mark of whoever owns
-//! the next session in that place.
+//! The mark belongs to the thread, and no other thread writes it. If it were in the session, a thread that has just
+//! lost the session could still write it at any later time, over the mark of the owner of the next session in that
+//! cell.
 //!
-//! An [`Owner`] is never freed, since a taker may look at the mark of a thread that has ended. A thread with the
-//! number of one that has ended gets its record, so there are as many as threads at a time, more or less.
+//! An [`Owner`] is never freed, since another thread may read the mark of a thread that has ended. A new thread with
+//! the number of an ended thread gets that thread's record, so there are about as many records as threads at a time.
 
 use crate::fence;
 #[cfg(loom)]
@@ -13,7 +13,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A thread that is alive, as a number above 0 that no other living thread has.
+/// A live thread, as a number above 0 that no other live thread has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ThreadId(pub(crate) usize);
 
@@ -31,7 +31,7 @@ impl ThreadId {
         ThreadId(address)
     }
 
-    /// The calling thread: the address of something of its own.
+    /// The calling thread: the address of a thread-local variable.
     #[cfg(all(not(loom), not(all(target_os = "linux", target_arch = "x86_64", not(miri)))))]
     pub(crate) fn mine() -> Self {
         std::thread_local!(static MINE: u64 = const { 0 });
@@ -39,14 +39,14 @@ impl ThreadId {
     }
 }
 
-/// A thread that may own sessions. In cache lines of its own: written in each call.
+/// A thread that may own sessions. On cache lines of its own: each call writes it.
 #[repr(align(128))]
 pub(crate) struct Owner {
     pub(crate) thread: ThreadId,
-    /// The address of the session it is in a call on, or is about to be, as its owner; 0: none. Calls do not
-    /// nest, so there is one. Written by the thread alone, with plain stores.
+    /// The address of the session that the thread, as its owner, is in a call on or about to be; 0: none. Calls do not
+    /// nest, so one address suffices. Only the thread writes it, with plain stores.
     ///
-    /// Every store is a release: whoever reads it, whatever it says, sees all calls that ended before.
+    /// Every store is a release: a thread that reads any value sees all calls that ended before that store.
     session: AtomicUsize,
 }
 
@@ -55,7 +55,7 @@ impl Owner {
         Owner { thread, session: AtomicUsize::new(0) }
     }
 
-    /// Marks a call on a session, before a look whether it is still this thread's.
+    /// Marks a call on a session. The caller then checks that this thread still owns the session.
     #[inline(always)]
     pub(crate) fn mark<T>(&self, session: &T) {
         self.session.store(std::ptr::from_ref(session).addr(), Ordering::Release);
@@ -67,8 +67,8 @@ impl Owner {
         self.session.store(0, Ordering::Release);
     }
 
-    /// Whether it is in a call on this session. A no holds only for one from whom the session was locked away
-    /// before a [`fence::heavy`].
+    /// Whether the thread is in a call on this session. False is final only if the caller locked the session and then
+    /// called [`fence::heavy`].
     pub(crate) fn is_in<T>(&self, session: &T) -> bool {
         self.session.load(Ordering::Acquire) == std::ptr::from_ref(session).addr()
     }
@@ -79,21 +79,23 @@ mod imp {
     use super::{Owner, ThreadId};
     use crate::fence;
     use std::collections::BTreeMap;
-    use std::sync::{Mutex, PoisonError};
+    use std::sync::Mutex;
 
-    /// The most records: 16 MiB of them. Threads beyond own nothing, and lock by exchange.
+    use flifo_base::lock;
+
+    /// Maximum number of records, 16 MiB of them. Further threads own no session and lock by exchange.
     const OWNERS_MAX: usize = 1 << 17;
 
-    /// By thread.
+    /// The records, by thread.
     static OWNERS: Mutex<BTreeMap<usize, &'static Owner>> = Mutex::new(BTreeMap::new());
 
     impl Owner {
-        /// The record of the calling thread; none where no thread can own anything.
+        /// Returns the record of the calling thread; `None` if the thread cannot own sessions.
         pub(crate) fn of(me: ThreadId) -> Option<&'static Owner> {
             if !fence::available() {
                 return None;
             }
-            let mut owners = OWNERS.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut owners = lock(&OWNERS);
             if let Some(owner) = owners.get(&me.0) {
                 return Some(owner);
             }
@@ -107,7 +109,7 @@ mod imp {
     }
 }
 
-/// A model has few threads, with the numbers from 1; their records are made anew for each order of the steps.
+/// The threads of a model have the numbers from 1; their records are made anew for each interleaving.
 #[cfg(loom)]
 mod imp {
     use super::{Owner, ThreadId};

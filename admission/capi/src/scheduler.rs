@@ -1,26 +1,23 @@
-//! Schedulers and tenants.
+//! Schedulers: making them, changing their settings, freeing them.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-use flifo_admission::{Admission, Config, Tenant};
+use flifo_admission::{Admission, Config};
 
 use crate::config::{flifo_config_t, read_config, write_struct};
-use crate::handle::{Kind, Table, flifo_admission_t, flifo_tenant_t, generation_of, id, index_of, kind_of};
+use crate::handle::{Kind, Table, flifo_admission_t};
 use crate::names::put;
-use crate::status::{FLIFO_DEAD_HANDLE, FLIFO_TOO_MANY, Failure, fail, flifo_status_t, guard, invalid};
+use crate::status::{FLIFO_TOO_MANY, Failure, fail, flifo_status_t, guard, invalid};
 
-/// `Admission::session` panics beyond.
+/// `Admission::session` panics if there are more.
 const SESSIONS_MAX: u32 = Admission::SESSIONS_MAX;
 
-/// A scheduler as C has it.
+/// A scheduler, and the number of its sessions.
 pub(crate) struct Scheduler {
     pub(crate) admission: Arc<Admission>,
-    /// Tells its tenants from another's: stands in their handles where others have the generation.
-    number: u64,
-    tenants: Mutex<Vec<Tenant>>,
-    /// Sessions that are alive. A bound and no more, so relaxed.
+    /// Live sessions. It only bounds a number, so relaxed.
     sessions: AtomicU32,
 }
 
@@ -28,102 +25,77 @@ static SCHEDULERS: Table<Arc<Scheduler>> = Table::new(Kind::Admission, "admissio
 
 impl Scheduler {
     fn new(admission: Arc<Admission>) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        // Relaxed: only that each number is given once matters.
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Scheduler { admission, number, tenants: Mutex::default(), sessions: AtomicU32::new(0) }
+        Scheduler { admission, sessions: AtomicU32::new(0) }
     }
 
-    /// What a handle of C's stands for.
+    /// Returns the scheduler of a handle.
     pub(crate) fn of(handle: flifo_admission_t) -> Result<Arc<Self>, Failure> {
         SCHEDULERS.get(handle.id)
     }
 
-    /// Counts one more session, if there may be one.
+    /// Counts one more session; fails if the scheduler has the maximum number.
     pub(crate) fn add_session(&self) -> Result<(), Failure> {
         let one_more = |sessions: u32| (sessions < SESSIONS_MAX).then_some(sessions + 1);
         match self.sessions.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more) {
             Ok(_) => Ok(()),
-            Err(_) => {
-                Err(fail(FLIFO_TOO_MANY, &format!("a scheduler can have {SESSIONS_MAX} sessions at a time")))
-            }
+            Err(_) => Err(fail(
+                FLIFO_TOO_MANY,
+                &format!("a scheduler can have {SESSIONS_MAX} sessions at a time: free some"),
+            )),
         }
     }
 
     pub(crate) fn remove_session(&self) {
         self.sessions.fetch_sub(1, Ordering::Relaxed);
     }
-
-    fn add_tenant(&self, weight: f64) -> Result<flifo_tenant_t, Failure> {
-        let tenant = self.admission.tenant(weight).map_err(invalid)?;
-        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
-        tenants.push(tenant);
-        Ok(flifo_tenant_t { id: id(Kind::Tenant, self.number, tenants.len() - 1) })
-    }
-
-    /// What a handle of C's stands for. A tenant of another scheduler is refused.
-    pub(crate) fn tenant(&self, handle: flifo_tenant_t) -> Result<Tenant, Failure> {
-        if handle.id == 0 {
-            return Ok(Tenant::default());
-        }
-        if kind_of(handle.id) != Kind::Tenant as u64 {
-            return Err(FLIFO_DEAD_HANDLE);
-        }
-        if generation_of(handle.id) != self.number {
-            return Err(invalid("the tenant is one of another scheduler"));
-        }
-        let tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
-        tenants.get(index_of(handle.id)).copied().ok_or(FLIFO_DEAD_HANDLE)
-    }
 }
 
 /// Makes a scheduler.
 ///
-/// `config`: its settings; null: the defaults. `admission`: where the handle is put.
+/// `config`: its settings; null = the defaults. `admission`: receives the handle.
 ///
-/// Returns `FLIFO_INVALID` for impossible settings, and if its watchdog thread cannot be started.
+/// Returns `FLIFO_INVALID` for settings that are not valid, and if its watchdog thread cannot be started;
+/// `FLIFO_TOO_MANY` if there are 2^20 schedulers.
 ///
 /// # Safety
-/// The pointers are null or good, and `config->struct_size` is true.
+/// `config` is null or points to `config->struct_size` bytes; `admission` is null or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn flifo_admission_new(
     config: *const flifo_config_t,
     admission: *mut flifo_admission_t,
 ) -> flifo_status_t {
     guard(|| {
-        // Before anything is made that would have to be taken back.
-        // SAFETY: as the caller promises.
+        // First, so that a null pointer leaves no scheduler behind.
+        // SAFETY: the caller's promise.
         unsafe { put(admission, "admission", flifo_admission_t { id: 0 }) }?;
         let config = match config.is_null() {
             true => Config::default(),
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller's promise.
             false => unsafe { read_config(config, &Config::default()) }?,
         };
         let scheduler = Scheduler::new(Admission::new(config).map_err(invalid)?);
         let id = SCHEDULERS.insert(Arc::new(scheduler))?;
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's promise.
         unsafe { put(admission, "admission", flifo_admission_t { id }) }
     })
 }
 
-/// Gives up the handle of a scheduler. Sessions of it that are alive go on as before; the scheduler ends with the
-/// last of them.
+/// Frees the handle of a scheduler. Its live sessions go on as before; the scheduler ends with the last of them.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_admission_free(admission: flifo_admission_t) -> flifo_status_t {
     guard(|| SCHEDULERS.remove(admission.id).map(drop))
 }
 
-/// Changes the settings at run time, all at once. Begin with what `flifo_admission_config` gives.
+/// Changes all settings at run time. Begin with the struct from `flifo_admission_config`.
 ///
-/// A higher limit lets as many in as now fit; a lower one takes effect as threads leave. When the policy changes,
-/// or the limit is lifted, everybody in the queue asks again. Settings beyond the end of an older program's
-/// struct stay as they are. If the limit finds itself, `thread_concurrency` and the bounds are taken anew only when one
-/// of them is another than before.
+/// A higher limit admits as many as now fit; a lower limit takes effect as threads exit. When the policy changes, or the
+/// limit becomes 0, every thread in the queue tries again. Settings beyond the end of an older program's struct remain.
+/// With `auto_ceiling`, `thread_concurrency` and the bounds take effect only when one of them differs from before.
 ///
-/// Returns `FLIFO_INVALID` for impossible settings, and if the watchdog thread cannot be started.
+/// Returns `FLIFO_INVALID` for settings that are not valid, and if the watchdog thread cannot be started.
 ///
 /// # Safety
-/// `config` is null or good, and `config->struct_size` is true.
+/// `config` is null or points to `config->struct_size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn flifo_reconfigure(
     admission: flifo_admission_t,
@@ -131,16 +103,20 @@ pub unsafe extern "C" fn flifo_reconfigure(
 ) -> flifo_status_t {
     guard(|| {
         let scheduler = Scheduler::of(admission)?;
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's promise.
         let config = unsafe { read_config(config, &scheduler.admission.config()) }?;
         scheduler.admission.reconfigure(config).map_err(invalid)
     })
 }
 
-/// Changes the limit alone: threads inside at a time, at most 1023; 0: no limit.
+/// Changes the limit alone.
 ///
-/// If the limit finds itself (`auto_ceiling`), the search begins again from this one, brought between the bounds: 0 is
-/// the lower one. Also if it is the limit that was told last.
+/// With `auto_ceiling` the search begins again from this limit, brought between the bounds, also if it is the limit set
+/// last.
+///
+/// `thread_concurrency`: at most 1023; 0 = unlimited.
+///
+/// Returns `FLIFO_INVALID` for a higher limit.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_set_thread_concurrency(
     admission: flifo_admission_t,
@@ -149,16 +125,11 @@ pub extern "C" fn flifo_set_thread_concurrency(
     guard(|| Scheduler::of(admission)?.admission.set_thread_concurrency(thread_concurrency).map_err(invalid))
 }
 
-/// All that are inside were seen asleep: up to `more` of those who queue are let in past the limit, unless some are on their way
-/// already. See `flifo_lend_place`.
-#[unsafe(no_mangle)]
-pub extern "C" fn flifo_admit_past_limit(admission: flifo_admission_t, more: u32) -> flifo_status_t {
-    guard(|| Scheduler::of(admission).map(|scheduler| _ = scheduler.admission.admit_past_limit(more)))
-}
-
-/// Fills a struct with the settings as they are now.
+/// Fills a struct with the current settings.
 ///
-/// `config`: the struct. `struct_size`: give `sizeof (flifo_config_t)`, or `sizeof *config`.
+/// With `auto_ceiling`, `flifo_snapshot` returns the limit now.
+///
+/// `config`: the struct. `struct_size`: `sizeof (flifo_config_t)`.
 ///
 /// # Safety
 /// `config` is null or has room for `struct_size` bytes.
@@ -170,38 +141,16 @@ pub unsafe extern "C" fn flifo_admission_config(
 ) -> flifo_status_t {
     guard(|| {
         let now = flifo_config_t::from(&Scheduler::of(admission)?.admission.config());
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's promise.
         unsafe { write_struct(&now, config, struct_size) }
     })
 }
 
-/// Does what depends on time alone, for a scheduler without a watchdog: call it every few milliseconds, from any
-/// one thread.
+/// Does the work that depends on time, for a scheduler without a watchdog. Call it every few milliseconds.
+///
+/// It reclaims slots and breaks stalls (`stall_limit_ns`), releases reserved slots whose time is over, and adapts the
+/// limit. Call it from one thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_step(admission: flifo_admission_t) -> flifo_status_t {
     guard(|| Scheduler::of(admission).map(|scheduler| scheduler.admission.step(Instant::now())))
-}
-
-/// Makes a tenant. While sessions of several tenants are in the queue, places go to them by weight; sessions
-/// without a tenant share one of weight 1.
-///
-/// `weight`: from 0.001 to 1000. `tenant`: where the handle is put.
-///
-/// Returns `FLIFO_INVALID` for an impossible weight, and for more than 63 tenants.
-///
-/// # Safety
-/// `tenant` is null or good.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn flifo_tenant_new(
-    admission: flifo_admission_t,
-    weight: f64,
-    tenant: *mut flifo_tenant_t,
-) -> flifo_status_t {
-    guard(|| {
-        // SAFETY: as the caller promises.
-        unsafe { put(tenant, "tenant", flifo_tenant_t { id: 0 }) }?;
-        let made = Scheduler::of(admission)?.add_tenant(weight)?;
-        // SAFETY: as the caller promises.
-        unsafe { put(tenant, "tenant", made) }
-    })
 }

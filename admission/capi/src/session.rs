@@ -1,54 +1,58 @@
 //! The functions of a connection: the hot path.
 //!
-//! A ticket runs without `catch_unwind`: it is a load, a test and two stores, and cannot panic.
+//! An entry on a ticket runs without `catch_unwind`: it is a load, a test and two stores, and cannot panic.
 
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
-use crate::handle::{flifo_admission_t, flifo_session_t, flifo_tenant_t};
+use flifo_admission::Session;
+
+use crate::handle::{flifo_admission_t, flifo_session_t};
 use crate::names::{class_of, put, wait_kind_of};
 use crate::scheduler::Scheduler;
 use crate::status::{
-    FLIFO_NO_PLACE, FLIFO_NO_WAIT, FLIFO_NOT_INSIDE, FLIFO_OK, FLIFO_PANIC, flifo_status_t, guard,
+    FLIFO_NO_SLOT, FLIFO_NO_WAIT, FLIFO_NOT_RUNNING, FLIFO_OK, FLIFO_PANIC, flifo_status_t, guard,
     guard_status,
 };
-use crate::table::{Call, Guest, insert};
+use crate::table::{CSession, Call, insert};
 
-/// Makes a session: one for each connection. It may move between threads, but serves one at a time; a call while
-/// another thread is in one returns `FLIFO_IN_USE`.
+/// Makes a session. Make one for each connection.
 ///
-/// A session that stays on the thread that enters first is the fastest. One that moves costs some nanoseconds
-/// more with every call from then on.
+/// A session may move between threads, but serves one at a time: a call while another thread is in a call on it
+/// returns `FLIFO_IN_USE`. A session that stays on the thread that enters first is the fastest; each call on a
+/// session that has moved costs some nanoseconds more.
 ///
-/// `session`: where the handle is put.
+/// `session`: receives the handle.
+///
+/// Returns `FLIFO_TOO_MANY` if the scheduler has 130,815 sessions.
 ///
 /// # Safety
-/// `session` is null or good.
+/// `session` is null or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn flifo_session_new(
     admission: flifo_admission_t,
     session: *mut flifo_session_t,
 ) -> flifo_status_t {
     guard(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's promise.
         unsafe { put(session, "session", flifo_session_t { id: 0 }) }?;
         let scheduler = Scheduler::of(admission)?;
         scheduler.add_session()?;
-        let guest = Guest { session: scheduler.admission.session(), scheduler: scheduler.clone() };
-        let handle = insert(guest).inspect_err(|_| scheduler.remove_session())?;
-        // SAFETY: as the caller promises.
+        let made = CSession { session: scheduler.admission.session(), scheduler: scheduler.clone() };
+        let handle = insert(made).inspect_err(|_| scheduler.remove_session())?;
+        // SAFETY: the caller's promise.
         unsafe { put(session, "session", handle) }
     })
 }
 
-/// Ends a session. If it is inside it leaves, and its place goes to the next.
+/// Frees a session. A running session exits first.
 ///
 /// Returns `FLIFO_IN_USE`, and does nothing, while another thread is in a call on it, such as queued in
-/// `flifo_enter`: cancel it, and free it when that call is back.
+/// `flifo_enter`: cancel that call, and free the session after it has returned.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_session_free(session: flifo_session_t) -> flifo_status_t {
     guard(|| {
-        let Guest { session, scheduler } = Call::begin(session, false)?.take();
+        let CSession { session, scheduler } = Call::begin(session, false)?.take();
         drop(session);
         scheduler.remove_session();
         Ok(())
@@ -60,24 +64,24 @@ pub extern "C" fn flifo_session_free(session: flifo_session_t) -> flifo_status_t
 fn call(
     session: flifo_session_t,
     claim: bool,
-    work: impl FnOnce(&Guest) -> flifo_status_t,
+    work: impl FnOnce(&Session) -> flifo_status_t,
 ) -> flifo_status_t {
     match Call::begin(session, claim) {
         Ok(call) => {
-            let status = guard_status(|| work(call.guest()));
+            let status = guard_status(|| work(call.session()));
             end(call, status)
         }
         Err(failure) => failure,
     }
 }
 
-/// Ends a call. A session in which something panicked is ended with it, since nobody knows its state.
+/// Ends a call. Frees a session in which something panicked, since its state is unknown.
 #[inline(always)]
 fn end(call: Call, status: flifo_status_t) -> flifo_status_t {
     if status == FLIFO_PANIC {
-        // What the panic said stays in `flifo_last_error`, unless this panics, too.
+        // The panic's text stays in `flifo_last_error`, unless the drop panics, too.
         return guard_status(|| {
-            let Guest { session, scheduler } = call.take();
+            let CSession { session, scheduler } = call.take();
             scheduler.remove_session();
             drop(session);
             FLIFO_PANIC
@@ -89,13 +93,13 @@ fn end(call: Call, status: flifo_status_t) -> flifo_status_t {
 
 /// Runs an entry on a session: at once if it has a ticket.
 #[inline(always)]
-fn enter(session: flifo_session_t, work: impl FnOnce(&Guest) -> flifo_status_t) -> flifo_status_t {
+fn enter(session: flifo_session_t, work: impl FnOnce(&Session) -> flifo_status_t) -> flifo_status_t {
     match Call::begin(session, true) {
         Ok(call) => {
-            let guest = call.guest();
-            let status = match guest.session.tickets() {
-                0 => guard_status(|| work(guest)),
-                _ => guest.session.enter().into(),
+            let session = call.session();
+            let status = match session.tickets() {
+                0 => guard_status(|| work(session)),
+                _ => session.enter().into(),
             };
             end(call, status)
         }
@@ -103,218 +107,207 @@ fn enter(session: flifo_session_t, work: impl FnOnce(&Guest) -> flifo_status_t) 
     }
 }
 
-/// Enters: takes a ticket if there is one left, else asks for a place, and queues until it has one. Call it for
-/// every engine entry: at the beginning of a statement, and for each row.
+/// Enters: takes a ticket if there is one left, else acquires a slot, and queues until it has one.
 ///
-/// Within a wait that gave up the place it does nothing: the place comes back when the wait ends.
+/// Call it for every engine entry: at the beginning of a statement and for each row. While a wait has released the
+/// slot it does nothing; the end of the wait acquires the slot again.
 ///
-/// Returns `FLIFO_TIMEOUT`, `FLIFO_QUEUE_FULL` or `FLIFO_CANCELLED` if it is refused; it is outside then, also
-/// if it was inside before and had used its tickets.
+/// Returns `FLIFO_TIMEOUT`, `FLIFO_QUEUE_FULL` or `FLIFO_CANCELLED` if it is refused. The session is not running
+/// then, also if it was running before and had used its tickets.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_enter(session: flifo_session_t) -> flifo_status_t {
-    enter(session, |guest| guest.session.enter().into())
+    enter(session, |session| session.enter().into())
 }
 
-/// As `flifo_enter`, but waits in the queue no longer than `timeout_ns` nanoseconds; 0 does not wait.
+/// Enters like `flifo_enter`, but queues for at most `timeout_ns` nanoseconds; 0 does not queue.
 ///
-/// Returns `FLIFO_TIMEOUT` then.
+/// Returns `FLIFO_TIMEOUT` when that time has passed.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_enter_until(session: flifo_session_t, timeout_ns: u64) -> flifo_status_t {
-    enter(session, |guest| match Instant::now().checked_add(Duration::from_nanos(timeout_ns)) {
-        Some(deadline) => guest.session.enter_until(deadline).into(),
-        None => guest.session.enter().into(),
+    enter(session, |session| match Instant::now().checked_add(Duration::from_nanos(timeout_ns)) {
+        Some(deadline) => session.enter_until(deadline).into(),
+        None => session.enter().into(),
     })
 }
 
-/// Enters if that is possible at once.
+/// Enters if that is possible without queueing.
 ///
-/// Returns `FLIFO_NO_PLACE` if it is not: it is outside then, also if it was inside before and had used its tickets
-/// while others wait. Within a wait that gave up the place it does nothing, and returns the same: the place comes back
-/// when the wait ends.
+/// Returns `FLIFO_NO_SLOT` if not. The session is not running then, also if it was running before and had used its
+/// tickets. While a wait has released the slot it does nothing and returns `FLIFO_NO_SLOT`.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_try_enter(session: flifo_session_t) -> flifo_status_t {
-    enter(session, |guest| flifo_status_t::if_not(guest.session.try_enter(), FLIFO_NO_PLACE))
+    enter(session, |session| flifo_status_t::if_not(session.try_enter(), FLIFO_NO_SLOT))
 }
 
-/// As `flifo_try_enter`, but as long as nobody queues also past the limit, while fewer than `places` are held: for one
-/// that needs nothing that those inside hold, such as a short read. Exits repay the overshoot before the next of the queue is
-/// let in.
+/// Enters without queueing, above the limit if need be; exits repay the overshoot.
+///
+/// For a session that running threads wait for, such as the holder of a row lock: if it queued behind them, none of
+/// them would exit.
 #[unsafe(no_mangle)]
-pub extern "C" fn flifo_try_enter_below(session: flifo_session_t, places: u32) -> flifo_status_t {
-    enter(session, |guest| flifo_status_t::if_not(guest.session.try_enter_below(places), FLIFO_NO_PLACE))
-}
-
-/// Enters whatever the limit says; exits repay the overshoot. For a session that those inside wait for, such as
-/// the holder of a row lock: if it queued behind them, nobody would ever leave.
-#[unsafe(no_mangle)]
-pub extern "C" fn flifo_enter_past_limit(session: flifo_session_t) -> flifo_status_t {
-    call(session, true, |guest| {
-        guest.session.enter_past_limit();
+pub extern "C" fn flifo_enter_forced(session: flifo_session_t) -> flifo_status_t {
+    call(session, true, |session| {
+        session.enter_forced();
         FLIFO_OK
     })
 }
 
-/// Leaves: hands the place to the head of the queue, or gives it back. Call it at the end of a statement, before
-/// its reply is sent. Within a wait it gives up what the wait would bring back.
+/// Exits: hands the slot off to the head of the queue, or releases it.
 ///
-/// Returns `FLIFO_NOT_INSIDE`, and does nothing, without an enter before.
+/// Call it at the end of a statement, before its reply is sent. While a wait has released the slot, the end of that
+/// wait acquires none.
+///
+/// Returns `FLIFO_NOT_RUNNING`, and does nothing, if the session has not entered.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_exit(session: flifo_session_t) -> flifo_status_t {
-    call(session, false, |guest| {
-        let session = &guest.session;
-        if !session.is_inside() && !session.is_waiting() {
-            return FLIFO_NOT_INSIDE;
-        }
+    call(session, false, |session| {
+        let has_entered = has_entered(session);
         session.exit();
-        FLIFO_OK
+        flifo_status_t::if_not(has_entered, FLIFO_NOT_RUNNING)
     })
 }
 
-/// As `flifo_exit`, for a session that will not be back at once: whatever it might keep of its turn goes to the next in
-/// the queue. For one that is about to wait for others, and declares no wait.
+/// Exits like `flifo_exit`, and ends the time slice.
 ///
-/// Returns `FLIFO_NOT_INSIDE` without an enter before; if a place waits for the session then (`anticipate`), that goes to the next all the same.
+/// For a session that will not be back at once, such as a session that is about to wait for others and declares no
+/// wait.
+///
+/// Returns `FLIFO_NOT_RUNNING` if the session has not entered. A slot that is reserved for it (`reserve_slots`) is
+/// released all the same.
 #[unsafe(no_mangle)]
-pub extern "C" fn flifo_exit_for_good(session: flifo_session_t) -> flifo_status_t {
-    call(session, false, |guest| {
-        let session = &guest.session;
-        let is_in = session.is_inside() || session.is_waiting();
-        // Also outside: a place may wait for it.
-        session.exit_for_good();
-        flifo_status_t::if_not(is_in, FLIFO_NOT_INSIDE)
+pub extern "C" fn flifo_exit_ending_slice(session: flifo_session_t) -> flifo_status_t {
+    call(session, false, |session| {
+        let has_entered = has_entered(session);
+        session.exit_ending_slice();
+        flifo_status_t::if_not(has_entered, FLIFO_NOT_RUNNING)
     })
 }
 
-/// Whether a session is inside: `FLIFO_OK` if so, else `FLIFO_NOT_INSIDE`.
-#[unsafe(no_mangle)]
-pub extern "C" fn flifo_is_inside(session: flifo_session_t) -> flifo_status_t {
-    call(session, false, |guest| flifo_status_t::if_not(guest.session.is_inside(), FLIFO_NOT_INSIDE))
+fn has_entered(session: &Session) -> bool {
+    session.is_running() || session.is_waiting()
 }
 
-/// Begins a wait: gives up the place, if the settings say so for this kind. Waits nest; the outermost one that
-/// gives up the place takes it back. Outside it only counts.
+/// Checks whether a session is running: returns `FLIFO_OK` if so, else `FLIFO_NOT_RUNNING`.
+///
+/// A session runs from an entry to its exit, except while a wait has released its slot.
+#[unsafe(no_mangle)]
+pub extern "C" fn flifo_is_running(session: flifo_session_t) -> flifo_status_t {
+    call(session, false, |session| flifo_status_t::if_not(session.is_running(), FLIFO_NOT_RUNNING))
+}
+
+/// Begins a wait: releases the slot if `wait_mask` has this kind and `io_depth` allows it.
+///
+/// Waits nest; the end of the outermost wait that released the slot acquires it again. If the session is not
+/// running, the wait is counted and releases nothing.
 ///
 /// `kind`: a `flifo_wait_kind_t`.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_wait_begin(session: flifo_session_t, kind: c_int) -> flifo_status_t {
-    call(session, false, |guest| match wait_kind_of(kind) {
+    call(session, false, |session| match wait_kind_of(kind) {
         Ok(kind) => {
-            guest.session.wait_begin(kind);
+            session.wait_begin(kind);
             FLIFO_OK
         }
         Err(failure) => failure,
     })
 }
 
-/// The wait for a row lock that goes on is a long one: the session stands behind others that wait for the same
-/// lock, or its holder takes its time. It does not count for lock_waiters_max any more.
+/// Marks the session's row-lock wait as long: it no longer counts for `lock_waiters_max`.
 ///
-/// Returns `FLIFO_NO_WAIT`, and does nothing, without a `flifo_wait_begin` before.
+/// For a session that queues behind others for the same lock, or whose lock holder takes its time.
+///
+/// Returns `FLIFO_NO_WAIT`, and does nothing, if no wait has begun.
 #[unsafe(no_mangle)]
-pub extern "C" fn flifo_wait_is_long(session: flifo_session_t) -> flifo_status_t {
-    call(session, false, |guest| match guest.session.wait_depth() {
+pub extern "C" fn flifo_mark_wait_long(session: flifo_session_t) -> flifo_status_t {
+    call(session, false, |session| match session.wait_depth() {
         0 => FLIFO_NO_WAIT,
         _ => {
-            guest.session.wait_is_long();
+            session.mark_wait_long();
             FLIFO_OK
         }
     })
 }
 
-/// Ends a wait. Never blocks, since the caller may hold latches: if the wait gave up the place, this forces its
-/// way back in past the limit, with one ticket. Exits repay the overshoot.
+/// Ends a wait without blocking, since the caller may hold latches.
 ///
-/// `kind`: as `flifo_wait_begin` had it.
+/// If the wait released the slot, the session enters by force, with one ticket; exits repay the overshoot.
 ///
-/// Returns `FLIFO_NO_WAIT`, and does nothing, without a `flifo_wait_begin` before.
+/// `kind`: the value that `flifo_wait_begin` was called with.
+///
+/// Returns `FLIFO_NO_WAIT`, and does nothing, if no wait has begun.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_wait_end(session: flifo_session_t, kind: c_int) -> flifo_status_t {
-    call(session, false, |guest| match wait_kind_of(kind) {
-        Ok(_) if guest.session.wait_depth() == 0 => FLIFO_NO_WAIT,
+    call(session, false, |session| match wait_kind_of(kind) {
+        Ok(_) if session.wait_depth() == 0 => FLIFO_NO_WAIT,
         Ok(kind) => {
-            guest.session.wait_end(kind);
+            session.wait_end(kind);
             FLIFO_OK
         }
         Err(failure) => failure,
     })
 }
 
-/// As `flifo_wait_end`, but queues when the limit is reached, before those of the normal class and behind holders
-/// of locks that came before. Only where the caller holds nothing that others may wait for: no latch, no mutex.
+/// Ends a wait like `flifo_wait_end`, but queues when the limit is reached.
 ///
-/// Returns `FLIFO_TIMEOUT`, `FLIFO_QUEUE_FULL` or `FLIFO_CANCELLED` if it is refused: the wait is over then, and
-/// the session is outside.
+/// It goes before sessions of the normal class and behind lock holders that came before. Call it only where the
+/// caller holds nothing that others may wait for: no latch, no mutex.
+///
+/// `kind`: the value that `flifo_wait_begin` was called with.
+///
+/// Returns `FLIFO_NO_WAIT`, and does nothing, if no wait has begun. Returns `FLIFO_TIMEOUT`, `FLIFO_QUEUE_FULL` or
+/// `FLIFO_CANCELLED` if it is refused: the wait is over then, and the session is not running.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_wait_end_may_queue(session: flifo_session_t, kind: c_int) -> flifo_status_t {
-    call(session, false, |guest| match wait_kind_of(kind) {
-        Ok(_) if guest.session.wait_depth() == 0 => FLIFO_NO_WAIT,
-        Ok(kind) => guest.session.wait_end_may_queue(kind).into(),
+    call(session, false, |session| match wait_kind_of(kind) {
+        Ok(_) if session.wait_depth() == 0 => FLIFO_NO_WAIT,
+        Ok(kind) => session.wait_end_may_queue(kind).into(),
         Err(failure) => failure,
     })
 }
 
-/// Says whether the session holds locks for which others may wait. It counts from its next entry, and at its next
-/// exit: one that holds locks goes on with its turn, others make room for those who do.
+/// Sets whether the session holds locks for which others may wait.
+///
+/// It takes effect at the next entry and at the next exit: a lock holder goes on with its time slice, others make
+/// room for lock holders.
 ///
 /// `class_`: a `flifo_class_t`.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_set_class(session: flifo_session_t, class_: c_int) -> flifo_status_t {
-    call(session, false, |guest| match class_of(class_) {
+    call(session, false, |session| match class_of(class_) {
         Ok(class) => {
-            guest.session.set_class(class);
+            session.set_class(class);
             FLIFO_OK
         }
         Err(failure) => failure,
     })
 }
 
-/// Says whether the session is within a transaction, one that has begun and is not over. Under `FLIFO_POLICY_QUANTUM` its turn
-/// then goes on until the transaction is over, for up to eight quanta: one that is cut in two waits for two
-/// turns. Whoever never ends one has up to eight times the time of others; if its turns are timed, and it uses the processors for more than four quanta of one, it owes that.
+/// Sets whether the session is within a transaction.
 ///
-/// `in_transaction`: 0 if not.
+/// Under `FLIFO_POLICY_QUANTUM` its time slice then lasts until the transaction ends, for up to eight quanta: a
+/// transaction that is cut in two waits for two rotations of the queue while it holds its locks. A session that
+/// never ends a transaction gets up to eight times the time of others. If slices are timed, it gets a deficit from
+/// four quanta of CPU time on.
+///
+/// `in_transaction`: 0 = no, any other value = yes.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_set_in_transaction(
     session: flifo_session_t,
     in_transaction: c_int,
 ) -> flifo_status_t {
-    call(session, false, |guest| {
-        guest.session.set_in_transaction(in_transaction != 0);
+    call(session, false, |session| {
+        session.set_in_transaction(in_transaction != 0);
         FLIFO_OK
     })
 }
 
-/// Says whether the session's place may be lent while its thread sleeps inside (`flifo_lend_place`); at first it may not.
+/// Takes back a cancellation that found the session neither queued nor about to queue.
 ///
-/// `lendable`: 0 if not.
-#[unsafe(no_mangle)]
-pub extern "C" fn flifo_set_lendable(session: flifo_session_t, lendable: c_int) -> flifo_status_t {
-    call(session, false, |guest| {
-        guest.session.set_lendable(lendable != 0);
-        FLIFO_OK
-    })
-}
-
-/// Says whose share the session uses, from its next entry on.
-///
-/// `tenant`: one of the same scheduler, or all zeros for the default one.
-#[unsafe(no_mangle)]
-pub extern "C" fn flifo_set_tenant(session: flifo_session_t, tenant: flifo_tenant_t) -> flifo_status_t {
-    call(session, false, |guest| match guest.scheduler.tenant(tenant) {
-        Ok(tenant) => {
-            guest.session.set_tenant(tenant);
-            FLIFO_OK
-        }
-        Err(failure) => failure,
-    })
-}
-
-/// Takes back a cancellation that found nothing to cancel. Call it where a statement begins, so that one that
-/// came too late for the statement before does not hit this one.
+/// Call it where a statement begins, so that a cancellation that came too late for the statement before does not
+/// end this one.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_forget_cancel(session: flifo_session_t) -> flifo_status_t {
-    call(session, false, |guest| {
-        guest.session.forget_cancel();
+    call(session, false, |session| {
+        session.forget_cancel();
         FLIFO_OK
     })
 }
@@ -330,43 +323,43 @@ mod tests {
 
     fn scheduler() -> (flifo_admission_t, std::sync::Arc<Scheduler>) {
         let mut admission = flifo_admission_t { id: 0 };
-        // SAFETY: the pointers are good.
+        // SAFETY: the pointers are null or writable.
         assert_eq!(unsafe { flifo_admission_new(ptr::null(), &mut admission) }, FLIFO_OK);
         (admission, Scheduler::of(admission).unwrap())
     }
 
     fn session(admission: flifo_admission_t) -> flifo_session_t {
         let mut session = flifo_session_t { id: 0 };
-        // SAFETY: the pointer is good.
+        // SAFETY: the pointer is writable.
         assert_eq!(unsafe { flifo_session_new(admission, &mut session) }, FLIFO_OK);
         session
     }
 
     #[test]
-    fn a_session_in_which_something_panicked_leaves_and_is_dead() {
+    fn a_session_in_which_something_panicked_exits_and_is_dead() {
         let (admission, scheduler) = scheduler();
         let session = session(admission);
         assert_eq!(flifo_enter(session), FLIFO_OK);
-        assert_eq!(scheduler.admission.snapshot().inside, 1);
+        assert_eq!(scheduler.admission.snapshot().running, 1);
         assert_eq!(call(session, false, |_| panic!("a defect")), FLIFO_PANIC);
-        assert_eq!(scheduler.admission.snapshot().inside, 0);
+        assert_eq!(scheduler.admission.snapshot().running, 0);
         assert_eq!(flifo_exit(session), FLIFO_DEAD_HANDLE);
         assert_eq!(flifo_admission_free(admission), FLIFO_OK);
     }
 
     #[test]
-    fn one_at_a_time_whatever_the_threads_do() {
+    fn calls_on_one_session_never_overlap() {
         let (admission, scheduler) = scheduler();
         let session = session(admission);
-        let (inside, refused) = (std::sync::atomic::AtomicU32::new(0), std::sync::atomic::AtomicU32::new(0));
+        let (in_call, refused) = (std::sync::atomic::AtomicU32::new(0), std::sync::atomic::AtomicU32::new(0));
         let relaxed = std::sync::atomic::Ordering::Relaxed;
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for n in 0..20_000 {
                         let status = call(session, n % 2 == 0, |_| {
-                            assert_eq!(inside.fetch_add(1, relaxed), 0, "two at a time");
-                            inside.fetch_sub(1, relaxed);
+                            assert_eq!(in_call.fetch_add(1, relaxed), 0, "two at a time");
+                            in_call.fetch_sub(1, relaxed);
                             FLIFO_OK
                         });
                         refused.fetch_add(u32::from(status == FLIFO_IN_USE), relaxed);
@@ -376,7 +369,7 @@ mod tests {
             }
         });
         assert_eq!(flifo_session_free(session), FLIFO_OK);
-        assert_eq!(scheduler.admission.snapshot().inside, 0);
+        assert_eq!(scheduler.admission.snapshot().running, 0);
         assert_eq!(flifo_admission_free(admission), FLIFO_OK);
     }
 
@@ -392,8 +385,8 @@ mod tests {
                         for _ in 0..20 {
                             let allowed = [FLIFO_OK, FLIFO_IN_USE, FLIFO_DEAD_HANDLE];
                             assert!(allowed.contains(&flifo_enter(session)));
-                            let left = flifo_exit(session);
-                            assert!(allowed.contains(&left) || left == FLIFO_NOT_INSIDE);
+                            let exited = flifo_exit(session);
+                            assert!(allowed.contains(&exited) || exited == FLIFO_NOT_RUNNING);
                         }
                         let done = u32::from(flifo_session_free(session) == FLIFO_OK);
                         freed.fetch_add(done, std::sync::atomic::Ordering::Relaxed);
@@ -404,7 +397,7 @@ mod tests {
             assert_eq!(freed.into_inner() + last, 1, "freed once");
         }
         let snapshot = scheduler.admission.snapshot();
-        assert_eq!((snapshot.inside, snapshot.queued, snapshot.pending), (0, 0, 0));
+        assert_eq!((snapshot.running, snapshot.queued, snapshot.pending), (0, 0, 0));
         assert_eq!(flifo_admission_free(admission), FLIFO_OK);
     }
 
@@ -413,7 +406,7 @@ mod tests {
         let (admission, _) = scheduler();
         let session = session(admission);
         let mut canceller = flifo_canceller_t { id: 0 };
-        // SAFETY: the pointer is good.
+        // SAFETY: the pointer is writable.
         assert_eq!(unsafe { flifo_canceller_new(session, &mut canceller) }, FLIFO_OK);
         assert_eq!(flifo_session_free(session), FLIFO_OK);
         assert_eq!(flifo_admission_free(admission), FLIFO_OK);
@@ -423,12 +416,12 @@ mod tests {
     }
 
     #[test]
-    fn a_scheduler_has_so_many_sessions_and_says_so() {
+    fn one_session_too_many_is_refused() {
         let (admission, scheduler) = scheduler();
         let mut sessions = Vec::new();
         let last = loop {
             let mut session = flifo_session_t { id: 0 };
-            // SAFETY: the pointer is good.
+            // SAFETY: the pointer is writable.
             match unsafe { flifo_session_new(admission, &mut session) } {
                 FLIFO_OK => sessions.push(session),
                 other => break other,

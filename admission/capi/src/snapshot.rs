@@ -1,4 +1,4 @@
-//! Counters and times as a plain struct, and as a line of text.
+//! Counters and times as a plain struct and as a line of text.
 
 use std::ffi::c_char;
 
@@ -11,104 +11,107 @@ use crate::names::put;
 use crate::scheduler::Scheduler;
 use crate::status::{flifo_status_t, guard, invalid};
 
-/// Times of one kind since the scheduler was made, in nanoseconds, each true to 2%; all 0 if there were none. What took
-/// longer than 2^42 ns (73 minutes) counts as that.
+/// Times of one kind since the scheduler was made, in nanoseconds, each exact to 2%; all 0 if there were none.
+///
+/// A time above 2^42 ns (73 minutes) counts as 2^42 ns.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct flifo_times_t {
-    /// How many were measured.
+    /// Number of measured times.
     pub count: u64,
-    /// Their mean.
+    /// The mean.
     pub mean_ns: u64,
     /// The median.
     pub p50_ns: u64,
-    /// 95% were no longer.
+    /// The 95th percentile.
     pub p95_ns: u64,
-    /// 99% were no longer.
+    /// The 99th percentile.
     pub p99_ns: u64,
-    /// 99.9% were no longer.
+    /// The 99.9th percentile.
     pub p999_ns: u64,
-    /// The longest; at most 2^42 ns, 73 minutes.
+    /// The longest; at most 2^42 ns.
     pub max_ns: u64,
 }
 
-/// Room for kinds of wait that are added later.
+/// Number of elements of `wait_times`; leaves room for kinds of wait that are added later.
 pub const FLIFO_WAIT_KINDS_MAX: usize = 16;
 
-/// What a scheduler did, and what it is doing. Counters and times are cumulative since it was made.
+/// What a scheduler did and what it is doing. Counters and times are cumulative since it was made.
 ///
-/// The struct may grow at its end; `flifo_snapshot` is told its size.
+/// The struct may grow at its end; the caller passes its size to `flifo_snapshot`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct flifo_snapshot_t {
-    /// What `flifo_snapshot` was told.
+    /// The size that the caller passed to `flifo_snapshot`.
     pub struct_size: usize,
     /// The policy now: a `flifo_policy_t`.
     pub policy: i32,
-    /// The limit now; 0: none.
+    /// The limit now; 0 = unlimited.
     pub thread_concurrency: u32,
-    /// Places out now, to threads running inside or woken to run.
-    pub inside: u32,
-    /// Threads woken now that do not run yet.
+    /// Slots out now, to running and pending threads, and reserved ones.
+    pub running: u32,
+    /// Pending threads now: handed a slot, not running yet.
     pub pending: u32,
     /// Threads queued now.
     pub queued: u32,
-    /// Sessions now in waits for row locks that gave up their places, but for those whose wait is a long one.
+    /// Sessions now in row-lock waits that released their slots, except those whose wait is marked long.
     pub lock_waiters: u32,
-    /// Sessions now in waits for disks that gave up their places.
+    /// Sessions now in disk waits that released their slots.
     pub disk_waits: u32,
-    /// The most places out so far, those included that processors keep for their next threads.
-    pub inside_max: u32,
+    /// The most slots out so far. Unlike `running` it counts free slots cached on CPUs.
+    pub running_max: u32,
     /// The highest `pending` so far.
     pub pending_max: u32,
     /// The highest `queued` so far.
     pub queued_max: u32,
-    /// Entries that found a free place, or new tickets for the place they held.
-    pub entered_at_once: u64,
-    /// Entries on a ticket, counted when the place is left.
-    pub entered_by_ticket: u64,
-    /// Entries of newcomers past the limit, while woken threads did not run yet.
-    pub entered_by_lifo: u64,
+    /// Entries that found a free slot, or took new tickets for the slot they held.
+    pub admitted_at_once: u64,
+    /// Entries on a ticket. Counted when the slot is released or its tickets are renewed.
+    pub admitted_by_ticket: u64,
+    /// Entries of newcomers above the limit, while woken threads were pending.
+    pub admitted_by_barging: u64,
     /// Entries after queueing.
-    pub entered_from_queue: u64,
-    /// Entries that asked nobody: ends of waits, and those past the limit.
-    pub entered_by_force: u64,
-    /// Exits that handed their place to a queued thread.
-    pub handed_on: u64,
-    /// Entries refused because the queue timeout or the call's own had passed.
+    pub admitted_from_queue: u64,
+    /// Forced entries: ends of waits, and `flifo_enter_forced`.
+    pub admitted_by_force: u64,
+    /// Exits that handed their slot off to a queued thread.
+    pub handed_off: u64,
+    /// Entries on a slot that was reserved for the session (`reserve_slots`).
+    pub reserved: u64,
+    /// Entries refused because the queue timeout or the call's own timeout had passed.
     pub refused_by_timeout: u64,
     /// Entries refused because the queue was full.
     pub refused_queue_full: u64,
     /// Entries that were cancelled.
     pub cancelled: u64,
-    /// Threads let in past the limit because nothing moved.
+    /// Threads admitted above the limit because no session entered or exited for the stall limit.
     pub stalls_broken: u64,
+    /// Slots reclaimed from sessions that ran for the stall limit while others queued.
+    pub slots_reclaimed: u64,
     /// Sessions that went before the first class because of their age.
     pub promoted: u64,
+    /// Entries that queued with a deficit (`FLIFO_POLICY_QUANTUM`): others passed them, if any came.
+    pub queued_with_deficit: u64,
     /// The time that counters and times cover: since the scheduler was made, in nanoseconds.
     pub elapsed_ns: u64,
-    /// From joining the queue to running inside, of every entry that queued.
+    /// From joining the queue to running, of every entry that queued.
     pub queued_times: flifo_times_t,
-    /// From being handed a place to running, of every hand-off.
-    pub woken_to_running_times: flifo_times_t,
-    /// From entering to leaving, of one place in 64.
-    pub inside_times: flifo_times_t,
-    /// The outermost waits, by `flifo_wait_kind_t`; the first `FLIFO_WAIT_KINDS` are used.
-    pub wait_times: [flifo_times_t; FLIFO_WAIT_KINDS_MAX],
-    /// Entries that queued while they owed others for long turns (`FLIFO_POLICY_QUANTUM`): others passed them, if any came.
-    pub queued_owing: u64,
-    /// Entries at once on a place that had waited for the session since it left (`anticipate`).
-    pub anticipated: u64,
-    /// Of `queued_times`, those of entries that went on then with a turn that had been cut short (`FLIFO_POLICY_QUANTUM`).
+    /// The part of `queued_times` that belongs to entries that resumed a time slice (`FLIFO_POLICY_QUANTUM`).
     pub resumed_times: flifo_times_t,
+    /// From being handed a slot to running, of every hand-off.
+    pub woken_to_running_times: flifo_times_t,
+    /// From entering to exiting, of one stay in 64.
+    pub running_times: flifo_times_t,
+    /// The outermost waits, by `flifo_wait_kind_t`; the first `FLIFO_WAIT_KINDS` elements are used.
+    pub wait_times: [flifo_times_t; FLIFO_WAIT_KINDS_MAX],
 }
 
 // SAFETY: integers only; the assertion counts the fields' bytes.
 unsafe impl Growing for flifo_snapshot_t {
-    const BYTES_MIN: usize = 1208;
+    const BYTES_MIN: usize = 1288;
 }
 const _: () = assert!(
-    size_of::<flifo_snapshot_t>() == 8 + 10 * 4 + 14 * 8 + (4 + FLIFO_WAIT_KINDS_MAX) * 7 * 8,
+    size_of::<flifo_snapshot_t>() == 8 + 10 * 4 + 15 * 8 + (4 + FLIFO_WAIT_KINDS_MAX) * 7 * 8,
     "padding"
 );
 const _: () = assert!(WaitKind::ALL.len() <= FLIFO_WAIT_KINDS_MAX);
@@ -140,42 +143,43 @@ impl From<&Snapshot> for flifo_snapshot_t {
             struct_size: size_of::<flifo_snapshot_t>(),
             policy: snapshot.policy as i32,
             thread_concurrency: snapshot.thread_concurrency,
-            inside: snapshot.inside,
+            running: snapshot.running,
             pending: snapshot.pending,
             queued: snapshot.queued,
             lock_waiters: snapshot.lock_waiters,
             disk_waits: snapshot.disk_waits,
-            inside_max: snapshot.inside_max,
+            running_max: snapshot.running_max,
             pending_max: snapshot.pending_max,
             queued_max: snapshot.queued_max,
-            entered_at_once: snapshot.entered_at_once,
-            entered_by_ticket: snapshot.entered_by_ticket,
-            entered_by_lifo: snapshot.entered_by_lifo,
-            entered_from_queue: snapshot.entered_from_queue,
-            entered_by_force: snapshot.entered_by_force,
-            handed_on: snapshot.handed_on,
+            admitted_at_once: snapshot.admitted_at_once,
+            admitted_by_ticket: snapshot.admitted_by_ticket,
+            admitted_by_barging: snapshot.admitted_by_barging,
+            admitted_from_queue: snapshot.admitted_from_queue,
+            admitted_by_force: snapshot.admitted_by_force,
+            handed_off: snapshot.handed_off,
+            reserved: snapshot.reserved,
             refused_by_timeout: snapshot.refused_by_timeout,
             refused_queue_full: snapshot.refused_queue_full,
             cancelled: snapshot.cancelled,
             stalls_broken: snapshot.stalls_broken,
+            slots_reclaimed: snapshot.slots_reclaimed,
             promoted: snapshot.promoted,
+            queued_with_deficit: snapshot.queued_with_deficit,
             elapsed_ns: snapshot.elapsed.as_nanos().try_into().unwrap_or(u64::MAX),
             queued_times: times(&snapshot.queued_ns),
-            woken_to_running_times: times(&snapshot.woken_to_running_ns),
-            inside_times: times(&snapshot.inside_ns),
-            wait_times,
-            queued_owing: snapshot.queued_owing,
-            anticipated: snapshot.anticipated,
             resumed_times: times(&snapshot.resumed_ns),
+            woken_to_running_times: times(&snapshot.woken_to_running_ns),
+            running_times: times(&snapshot.running_ns),
+            wait_times,
         }
     }
 }
 
-/// Fills a struct with counters, with how many are inside and queued now, and with times.
+/// Fills a struct with counters, times, and the numbers of running, pending and queued threads.
 ///
-/// It costs some ten microseconds and disturbs nobody.
+/// Takes some ten microseconds, and blocks no entry and no exit.
 ///
-/// `snapshot`: the struct. `struct_size`: give `sizeof (flifo_snapshot_t)`, or `sizeof *snapshot`.
+/// `snapshot`: the struct. `struct_size`: `sizeof (flifo_snapshot_t)`.
 ///
 /// # Safety
 /// `snapshot` is null or has room for `struct_size` bytes.
@@ -187,19 +191,20 @@ pub unsafe extern "C" fn flifo_snapshot(
 ) -> flifo_status_t {
     guard(|| {
         let now = flifo_snapshot_t::from(&Scheduler::of(admission)?.admission.snapshot());
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's promise.
         unsafe { write_struct(&now, snapshot, struct_size) }
     })
 }
 
-/// Writes one line of text, `key=value` pairs for a log, that says what a scheduler did and is doing. Times are in
-/// microseconds. Keys keep their meaning; a key whose value is not known is left out.
+/// Writes one line of `key=value` pairs for a log: what a scheduler did and what it is doing.
 ///
-/// `buffer`: where it is put, always ended by NUL; may be null if `size` is 0. `size`: the bytes there; a longer
-/// text is cut. `length`: where the length of the whole text is put, without its NUL; may be null.
+/// Times are in microseconds. Keys keep their meaning; a key whose value is not known is left out.
+///
+/// `buffer`: receives the text, terminated by NUL; may be null if `size` is 0. `size`: the bytes of the buffer; a longer
+/// text is cut. `length`: receives the length of the whole text without its NUL; may be null.
 ///
 /// # Safety
-/// `buffer` has room for `size` bytes; `length` is null or good.
+/// `buffer` has room for `size` bytes; `length` is null or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn flifo_status_text(
     admission: flifo_admission_t,
@@ -209,7 +214,7 @@ pub unsafe extern "C" fn flifo_status_text(
 ) -> flifo_status_t {
     guard(|| {
         if buffer.is_null() && size != 0 {
-            return Err(invalid("buffer is null, but its size is not 0"));
+            return Err(invalid("buffer is null, but its size is not 0: pass a buffer, or 0"));
         }
         let text = Scheduler::of(admission)?.admission.snapshot().line();
         if size != 0 {
@@ -222,7 +227,7 @@ pub unsafe extern "C" fn flifo_status_text(
         }
         match length.is_null() {
             true => Ok(()),
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller's promise.
             false => unsafe { put(length, "length", text.len()) },
         }
     })
@@ -233,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_those_of_the_histogram() {
+    fn times_match_the_histogram() {
         let mut histogram = Histogram::new(5, 42).unwrap();
         assert_eq!(times(&histogram), flifo_times_t::default());
         (1..=1000u64).for_each(|us| histogram.increment(us * 1000).unwrap());
@@ -248,6 +253,6 @@ mod tests {
 
     #[test]
     fn the_struct_has_grown_at_its_end() {
-        assert_eq!(std::mem::offset_of!(flifo_snapshot_t, queued_owing), flifo_snapshot_t::BYTES_MIN);
+        assert_eq!(size_of::<flifo_snapshot_t>(), flifo_snapshot_t::BYTES_MIN, "no field was added so far");
     }
 }

@@ -1,4 +1,4 @@
-//! Return codes, texts of errors, and the wall that no panic passes.
+//! Status codes, error texts, and the catching of panics.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -7,39 +7,39 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use flifo_admission::Refused;
 
-/// What came of a call. Everything but `FLIFO_OK` means that the call did nothing, except where it says so, and that
-/// an entry that finds no place (`FLIFO_TIMEOUT` to `FLIFO_NO_PLACE`) leaves the session outside: one that was
-/// inside, and out of tickets, has lost its place.
+/// The result of a call. After any status except `FLIFO_OK` the call has done nothing, except where a function's text
+/// states otherwise.
 ///
-/// The first group is for a program to act upon; the second tells of a mistake in the program.
+/// An entry that gets no slot (`FLIFO_TIMEOUT` to `FLIFO_NO_SLOT`) leaves the session not running: a session that was
+/// running and had used its tickets has lost its slot. A program acts upon the statuses up to `FLIFO_NO_WAIT`; the later
+/// ones report a mistake in the program, or a limit or a defect of the library.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum flifo_status_t {
-    /// Done; or: yes.
+    /// Success; of a question: yes.
     FLIFO_OK = 0,
-    /// Refused: no place was free in time, by `queue_timeout_ns` or the call's own timeout.
+    /// Refused: no slot became free within `queue_timeout_ns` or the call's own timeout.
     FLIFO_TIMEOUT = 1,
-    /// Refused: no place is free, and `queue_limit` sessions wait already.
+    /// Refused: no slot is free, and `queue_limit` sessions queue already.
     FLIFO_QUEUE_FULL = 2,
-    /// Refused: a canceller was used. The cancellation is consumed.
+    /// Refused: `flifo_cancel` was called. The cancellation is used up.
     FLIFO_CANCELLED = 3,
-    /// `flifo_try_enter` found no free place. The session is not inside.
-    FLIFO_NO_PLACE = 4,
-    /// The session is not inside: an exit without an enter, or `flifo_is_inside` says no.
-    FLIFO_NOT_INSIDE = 5,
-    /// The end of a wait that did not begin.
+    /// `flifo_try_enter` found no free slot. The session is not running.
+    FLIFO_NO_SLOT = 4,
+    /// The session is not running: an exit without an entry; of `flifo_is_running`: no.
+    FLIFO_NOT_RUNNING = 5,
+    /// No wait has begun.
     FLIFO_NO_WAIT = 6,
-    /// An argument is impossible; `flifo_last_error()` says which, and what is allowed.
+    /// An argument is not valid; `flifo_last_error()` names it and the allowed values.
     FLIFO_INVALID = 7,
-    /// The handle is not, or is no longer, one of this kind: freed, freed twice, or never made.
+    /// The handle is not a live handle of this kind: freed, freed twice, or never made.
     FLIFO_DEAD_HANDLE = 8,
-    /// Another thread is in a call on this session (it may be queued in it). Sessions may move between
-    /// threads, but serve one at a time.
+    /// Another thread is in a call on this session, perhaps queued in it. A session serves one thread at a time.
     FLIFO_IN_USE = 9,
-    /// There are as many sessions, schedulers or cancellers as there can be; `flifo_last_error()` says how many.
+    /// The maximum number of sessions, schedulers or cancellers is reached; `flifo_last_error()` gives it.
     FLIFO_TOO_MANY = 10,
-    /// A defect of this library was caught; `flifo_last_error()` has its text. If the call was one on a session,
-    /// the session has left and ended: its handle is dead.
+    /// A defect of this library was caught; `flifo_last_error()` has its text. If the call was on a session, that
+    /// session has exited and its handle is dead.
     FLIFO_PANIC = 11,
 }
 
@@ -51,8 +51,8 @@ impl flifo_status_t {
         FLIFO_TIMEOUT,
         FLIFO_QUEUE_FULL,
         FLIFO_CANCELLED,
-        FLIFO_NO_PLACE,
-        FLIFO_NOT_INSIDE,
+        FLIFO_NO_SLOT,
+        FLIFO_NOT_RUNNING,
         FLIFO_NO_WAIT,
         FLIFO_INVALID,
         FLIFO_DEAD_HANDLE,
@@ -64,21 +64,21 @@ impl flifo_status_t {
     fn text(self) -> &'static std::ffi::CStr {
         match self {
             FLIFO_OK => c"no error",
-            FLIFO_TIMEOUT => c"no place was free in time: the queue timeout has passed",
-            FLIFO_QUEUE_FULL => c"no place is free and the queue is full",
-            FLIFO_CANCELLED => c"the wait for a place was cancelled",
-            FLIFO_NO_PLACE => c"no place is free",
-            FLIFO_NOT_INSIDE => c"the session is not inside",
-            FLIFO_NO_WAIT => c"no wait has begun that could end",
-            FLIFO_INVALID => c"an argument is impossible: flifo_last_error() says which",
-            FLIFO_DEAD_HANDLE => c"the handle was freed, or is not one of this kind",
+            FLIFO_TIMEOUT => c"no slot became free before the queue timeout",
+            FLIFO_QUEUE_FULL => c"no slot is free and the queue is full",
+            FLIFO_CANCELLED => c"queueing was cancelled",
+            FLIFO_NO_SLOT => c"no slot is free",
+            FLIFO_NOT_RUNNING => c"the session is not running",
+            FLIFO_NO_WAIT => c"no wait has begun",
+            FLIFO_INVALID => c"an argument is not valid: flifo_last_error() names it",
+            FLIFO_DEAD_HANDLE => c"the handle was freed, or is not a handle of this kind",
             FLIFO_IN_USE => c"another thread is in a call on this session",
-            FLIFO_TOO_MANY => c"there are too many of these: flifo_last_error() says how many there may be",
+            FLIFO_TOO_MANY => c"the maximum number is reached: flifo_last_error() gives it",
             FLIFO_PANIC => c"a defect of libflifo was caught: flifo_last_error() has its text",
         }
     }
 
-    /// `FLIFO_OK` if so, else `no`.
+    /// Returns `FLIFO_OK` if `ok`, else `no`.
     pub(crate) fn if_not(ok: bool, no: flifo_status_t) -> flifo_status_t {
         if ok { FLIFO_OK } else { no }
     }
@@ -96,18 +96,18 @@ impl From<Result<(), Refused>> for flifo_status_t {
     }
 }
 
-/// Why a call did nothing, within this crate.
+/// The status of a call that failed, within this crate.
 pub(crate) type Failure = flifo_status_t;
 
 const TEXT_BYTES: usize = 512;
 
 thread_local! {
-    /// The text of this thread's last failure, ended by NUL. An array, so that nothing is to be freed when the
-    /// thread ends, and that a pointer to it stays good till then.
+    /// The text of this thread's last failure, terminated by NUL. An array, so that the thread's end frees nothing and
+    /// a pointer to it stays valid until then.
     static LAST_ERROR: RefCell<[u8; TEXT_BYTES]> = const { RefCell::new([0; TEXT_BYTES]) };
 }
 
-/// Notes the text of a failure, and hands the failure on.
+/// Stores the text of a failure and returns the failure.
 #[cold]
 pub(crate) fn fail(status: Failure, text: &str) -> Failure {
     LAST_ERROR.with(|last| {
@@ -120,30 +120,32 @@ pub(crate) fn fail(status: Failure, text: &str) -> Failure {
     status
 }
 
-/// An impossible argument.
+/// Stores the text of an argument that is not valid and returns `FLIFO_INVALID`.
 #[cold]
 pub(crate) fn invalid(text: impl std::fmt::Display) -> Failure {
     fail(FLIFO_INVALID, &text.to_string())
 }
 
-/// What exactly was wrong with the last call of this thread that returned `FLIFO_INVALID`, `FLIFO_TOO_MANY` or
-/// `FLIFO_PANIC`; empty if there was none. Never null. The text is good until this thread's next such call;
-/// copy it to keep it.
+/// Returns the text of this thread's last failure: `FLIFO_INVALID`, `FLIFO_TOO_MANY` or `FLIFO_PANIC`.
+///
+/// Empty if there was none; never null. The text is valid until the thread's next failure of that kind, or its end.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_last_error() -> *const c_char {
     LAST_ERROR.with(|last| last.as_ptr().cast::<c_char>().cast_const())
 }
 
-/// One line that says what a status means; for a number that is no status, that. Never null, never to be freed.
+/// Returns one line of text that explains a status. Never null, never freed.
+///
+/// A number that is not a status gives a text that says so.
 ///
 /// `status`: a `flifo_status_t`.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_error_message(status: c_int) -> *const c_char {
     let known = flifo_status_t::ALL.into_iter().find(|known| *known as c_int == status);
-    known.map_or(c"unknown status: is the library newer than the header?", flifo_status_t::text).as_ptr()
+    known.map_or(c"unknown status: the library may be newer than the header", flifo_status_t::text).as_ptr()
 }
 
-/// Runs a call; a panic in it ends here.
+/// Runs a call and catches its panics.
 #[inline]
 pub(crate) fn guard(call: impl FnOnce() -> Result<(), Failure>) -> flifo_status_t {
     guard_status(|| match call() {
@@ -152,11 +154,10 @@ pub(crate) fn guard(call: impl FnOnce() -> Result<(), Failure>) -> flifo_status_
     })
 }
 
-/// As [`guard`], for a call that has its status.
+/// Runs a call that returns a status, and catches its panics.
 #[inline]
 pub(crate) fn guard_status(call: impl FnOnce() -> flifo_status_t) -> flifo_status_t {
-    // Unwind safe: what a panic may leave in an odd state is the library's own, and each of its critical
-    // sections is sound at every step.
+    // Unwind safe: a panic can interrupt only the library's own critical sections, which are sound at every step.
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(caught)
 }
 
@@ -165,7 +166,7 @@ fn caught(panic: Box<dyn Any + Send>) -> flifo_status_t {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
     let status = fail(FLIFO_PANIC, text.as_deref().unwrap_or("a panic without a text"));
-    // Dropping what was thrown could panic again.
+    // Dropping the panic's payload could panic again.
     std::mem::forget(panic);
     status
 }
@@ -176,7 +177,7 @@ mod tests {
     use std::ffi::CStr;
 
     fn last_error() -> String {
-        // SAFETY: this thread's text, ended by NUL.
+        // SAFETY: this thread's text, terminated by NUL.
         unsafe { CStr::from_ptr(flifo_last_error()) }.to_str().unwrap().to_owned()
     }
 

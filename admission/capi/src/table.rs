@@ -1,23 +1,24 @@
-//! Where sessions live: slots that are found without a lock, and never go away.
+//! Where sessions live: cells that are found without a lock and are never freed.
 //!
-//! A slot is found by a handle's index: a load of the chunk's address, one of the slot's own handle. Slots are
-//! made a chunk at a time, in zeroed memory, and are used again but never freed, so a reference to one is good
-//! for ever and an old handle finds at worst somebody else's slot, whose handle differs.
+//! A handle's index leads to its cell: one load finds the chunk, one load checks the cell's own handle. Cells are
+//! allocated a chunk at a time, in zeroed memory, and are reused but never freed. So a reference to a cell stays valid
+//! forever, and an old handle leads at worst to the cell of another session, whose handle differs.
 //!
-//! A slot's session is touched only between [`Access::acquire`] and [`Access::release`]. Its handle (`id`) is
-//! written before anybody can know it, and cleared while the access is held. A caller compares it before it
-//! acquires, so as not to disturb another's session, and again before it gets the access, since it may have been
-//! freed between. (Its owner need not look again: only a free by another thread could have cleared it, and
-//! that takes the ownership away first.)
+//! A cell's session is touched only between [`Access::acquire`] and [`Access::release`]. The handle (`id`) is stored
+//! before any caller can know it, and cleared while the access is held. A caller compares it twice: before it
+//! acquires, so that it does not disturb another session, and again after it has locked the access, since the session
+//! may have been freed in between. The session's owner need not compare again: only a free by another thread can
+//! clear the handle, and that thread takes the ownership away first.
 
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use flifo_admission::Session;
+use flifo_base::lock;
 
 use crate::access::{Access, Held, Refused};
 use crate::handle::{INDEX_BITS, Kind, Numbers, dead, flifo_session_t, generation_of, id, index_of};
@@ -25,79 +26,80 @@ use crate::owner::ThreadId;
 use crate::scheduler::Scheduler;
 use crate::status::{FLIFO_DEAD_HANDLE, FLIFO_IN_USE, Failure};
 
-const CHUNK_SLOTS: usize = 256;
-const CHUNKS: usize = (1 << INDEX_BITS) / CHUNK_SLOTS;
+const CHUNK_CELLS: usize = 256;
+const CHUNKS: usize = (1 << INDEX_BITS) / CHUNK_CELLS;
 
-/// A session with what C needs to know of it.
-pub(crate) struct Guest {
+/// A session, and the scheduler that counts it.
+pub(crate) struct CSession {
     pub(crate) session: Session,
     pub(crate) scheduler: Arc<Scheduler>,
 }
 
-/// All bytes zero: nobody's.
+/// Holds one session; all bytes zero: none.
 #[repr(align(128))]
-struct Slot {
-    /// The handle of the session that lives here; 0: none.
+struct Cell {
+    /// The handle of the session in this cell; 0: none.
     id: AtomicU64,
     access: Access,
-    /// Invariant: initialised while `id` is not 0. Touched only by who has the access.
-    guest: UnsafeCell<MaybeUninit<Guest>>,
+    /// Invariant: initialised while `id` is not 0. Touched only by the call that has the access.
+    content: UnsafeCell<MaybeUninit<CSession>>,
 }
 
-// SAFETY: `access` lets one thread at a time to the guest, which is Send.
-unsafe impl Sync for Slot {}
+// SAFETY: `access` admits one thread at a time to the content, which is Send.
+unsafe impl Sync for Cell {}
 const _: () = {
     const fn is_send<T: Send>() {}
-    is_send::<Guest>();
+    is_send::<CSession>();
 };
 
-/// The first slot of each chunk, once it is made; never changed then.
-static SLOTS: [AtomicPtr<Slot>; CHUNKS] = [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS];
+/// The first cell of each chunk; null until the chunk is allocated, then never changed.
+static CELLS: [AtomicPtr<Cell>; CHUNKS] = [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS];
 static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers::new());
 
 #[inline(always)]
-fn slot(id: u64) -> Option<&'static Slot> {
+fn cell(id: u64) -> Option<&'static Cell> {
     let index = index_of(id);
-    // Acquire: the zeroed slots are visible. The index has INDEX_BITS, so its chunk is within the array.
-    let chunk = SLOTS[index / CHUNK_SLOTS].load(Ordering::Acquire);
-    // SAFETY: a chunk has CHUNK_SLOTS slots, is never freed, and its slots are only shared.
-    (!chunk.is_null()).then(|| unsafe { &*chunk.add(index % CHUNK_SLOTS) })
+    // Acquire: the zeroed cells are visible. The index has INDEX_BITS, so its chunk is within the array.
+    let chunk = CELLS[index / CHUNK_CELLS].load(Ordering::Acquire);
+    // SAFETY: a chunk has CHUNK_CELLS cells, is never freed, and its cells are only shared.
+    (!chunk.is_null()).then(|| unsafe { &*chunk.add(index % CHUNK_CELLS) })
 }
 
-/// The slot, whose chunk is made if it is not there. The caller holds `NUMBERS`.
-fn slot_or_new(index: usize) -> &'static Slot {
-    let chunk = &SLOTS[index / CHUNK_SLOTS];
+/// Returns the cell, after allocating its chunk if necessary. The caller holds `NUMBERS`.
+fn cell_or_new(index: usize) -> &'static Cell {
+    let chunk = &CELLS[index / CHUNK_CELLS];
     if chunk.load(Ordering::Relaxed).is_null() {
-        let layout = Layout::array::<Slot>(CHUNK_SLOTS).expect("a chunk is small");
+        let layout = Layout::array::<Cell>(CHUNK_CELLS).expect("a chunk is small");
         // SAFETY: the layout is not empty.
         let made = unsafe { alloc_zeroed(layout) };
         if made.is_null() {
             handle_alloc_error(layout);
         }
-        // Release: the zeroed slots are visible to who finds the chunk.
+        // Release: a thread that finds the chunk sees the zeroed cells.
         chunk.store(made.cast(), Ordering::Release);
     }
-    slot(index as u64).expect("its chunk is there")
+    cell(index as u64).expect("its chunk is allocated")
 }
 
-/// A session during one call of C's. Given back by [`Call::end`]: a drop would be run by a panic, too, but the
-/// panics end inside of it.
+/// A call from C on a session, from [`Call::begin`] to [`Call::end`] or [`Call::take`].
+///
+/// Not ended by a drop: a panic within the call is caught before it would drop this.
 pub(crate) struct Call {
-    slot: &'static Slot,
+    cell: &'static Cell,
     held: Held,
 }
 
 impl Call {
-    /// Begins a call on a session. `claim`: it serves this thread from now on, so calls from here are to be fast.
+    /// Begins a call on a session. `claim` makes this thread the owner of a session that has none.
     #[inline(always)]
     pub(crate) fn begin(handle: flifo_session_t, claim: bool) -> Result<Self, Failure> {
         let me = ThreadId::mine();
-        if let Some(slot) = slot(handle.id)
-            // Relaxed: its owner, whom `try_owned` lets pass, has acquired it before.
-            && slot.id.load(Ordering::Relaxed) == handle.id
-            && let Some(owner) = slot.access.try_owned(me)
+        if let Some(cell) = cell(handle.id)
+            // Relaxed: `try_owned` admits only the session's owner, which has acquired it before.
+            && cell.id.load(Ordering::Relaxed) == handle.id
+            && let Some(owner) = cell.access.try_owned(me)
         {
-            return Ok(Call { slot, held: Held::Owned(owner) });
+            return Ok(Call { cell, held: Held::Owned(owner) });
         }
         Self::begin_slowly(handle, me, claim)
     }
@@ -105,48 +107,48 @@ impl Call {
     #[cold]
     #[inline(never)]
     fn begin_slowly(handle: flifo_session_t, me: ThreadId, claim: bool) -> Result<Self, Failure> {
-        let lives = |slot: &&Slot| handle.id != 0 && slot.id.load(Ordering::Acquire) == handle.id;
-        let slot = slot(handle.id).filter(lives).ok_or_else(|| dead(handle.id, "session"))?;
-        match slot.access.acquire(me, claim, || lives(&slot)) {
-            Ok(held) => Ok(Call { slot, held }),
-            Err(Refused) if lives(&slot) => Err(FLIFO_IN_USE),
+        let lives = |cell: &&Cell| handle.id != 0 && cell.id.load(Ordering::Acquire) == handle.id;
+        let cell = cell(handle.id).filter(lives).ok_or_else(|| dead(handle.id, "session"))?;
+        match cell.access.acquire(me, claim, || lives(&cell)) {
+            Ok(held) => Ok(Call { cell, held }),
+            Err(Refused) if lives(&cell) => Err(FLIFO_IN_USE),
             Err(Refused) => Err(FLIFO_DEAD_HANDLE),
         }
     }
 
     #[inline(always)]
-    pub(crate) fn guest(&self) -> &Guest {
-        // SAFETY: this call has the access, and `id` was not 0 then, so there is a guest.
-        unsafe { (*self.slot.guest.get()).assume_init_ref() }
+    pub(crate) fn session(&self) -> &Session {
+        // SAFETY: this call has the access, and `id` was not 0 when it got it, so the content is initialised.
+        unsafe { &(*self.cell.content.get()).assume_init_ref().session }
     }
 
     #[inline(always)]
     pub(crate) fn end(self) {
-        self.slot.access.release(self.held);
+        self.cell.access.release(self.held);
     }
 
-    /// Takes the session out, whose handle is dead then.
-    pub(crate) fn take(self) -> Guest {
-        let id = self.slot.id.swap(0, Ordering::Relaxed);
-        // SAFETY: as in `guest`; since `id` is 0 now, nobody takes it twice.
-        let guest = unsafe { (*self.slot.guest.get()).assume_init_read() };
-        self.slot.access.reset(self.held);
-        NUMBERS.lock().unwrap_or_else(PoisonError::into_inner).give(index_of(id), generation_of(id));
-        guest
+    /// Ends the call and takes the session out. Its handle is dead then.
+    pub(crate) fn take(self) -> CSession {
+        let id = self.cell.id.swap(0, Ordering::Relaxed);
+        // SAFETY: as in `session`; `id` is 0 from now on, so the content is read out once.
+        let content = unsafe { (*self.cell.content.get()).assume_init_read() };
+        self.cell.access.reset(self.held);
+        lock(&NUMBERS).give(index_of(id), generation_of(id));
+        content
     }
 }
 
-/// Gives a session its handle.
-pub(crate) fn insert(guest: Guest) -> Result<flifo_session_t, Failure> {
-    let mut numbers = NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
+/// Puts a session into a free cell and returns its handle.
+pub(crate) fn insert(content: CSession) -> Result<flifo_session_t, Failure> {
+    let mut numbers = lock(&NUMBERS);
     let (index, generation) = numbers.take("sessions")?;
-    let slot = slot_or_new(index);
+    let cell = cell_or_new(index);
     drop(numbers);
     let id = id(Kind::Session, generation, index);
-    // SAFETY: `id` is 0, so there is no guest, and nobody gets past `begin` to look; the number was given to
-    // this thread alone.
-    unsafe { (*slot.guest.get()).write(guest) };
-    // Release: who finds the handle finds the guest.
-    slot.id.store(id, Ordering::Release);
+    // SAFETY: `id` is 0, so the cell has no content and `begin` lets no call pass; the index was given to this thread
+    // alone.
+    unsafe { (*cell.content.get()).write(content) };
+    // Release: a thread that finds the handle sees the content.
+    cell.id.store(id, Ordering::Release);
     Ok(flifo_session_t { id })
 }

@@ -1,4 +1,4 @@
-//! `include/flifo.h` is what the sources say, and C and C++ compilers take it as it is.
+//! `include/flifo.h` matches the sources, and C and C++ compilers accept it without a warning.
 
 mod common;
 
@@ -9,19 +9,19 @@ use std::process::Command;
 
 use common::{capi, done, gcc, gxx};
 
-/// The header as the sources say it should be.
+/// Generates the header from the sources.
 fn generated() -> String {
     let config = cbindgen::Config::from_file(capi("cbindgen.toml")).expect("cbindgen.toml is readable");
     let bindings = cbindgen::Builder::new().with_crate(capi("")).with_config(config).generate();
     let mut header = Vec::new();
     bindings.expect("cbindgen understands the sources").write(&mut header);
-    // Rust's heading for what an unsafe function asks; the sentences after it are for C, too.
+    // Rust's heading for the rules of an unsafe function; the sentences below it hold for C, too.
     String::from_utf8(header).expect("the header is text").replace("# Safety", "Rules:")
 }
 
 /// `make header` sets FLIFO_WRITE_HEADER.
 #[test]
-fn the_header_is_what_the_sources_say() {
+fn the_header_matches_the_sources() {
     let path = capi("include/flifo.h");
     let fresh = generated();
     if std::env::var_os("FLIFO_WRITE_HEADER").is_some() {
@@ -33,14 +33,14 @@ fn the_header_is_what_the_sources_say() {
     let line = differs.unwrap_or(stands.lines().count().min(fresh.lines().count())) + 1;
     assert!(
         stands == fresh,
-        "admission/capi/include/flifo.h is not what the sources say (from line {line} on): run `make header` \
-         and look at what changed"
+        "admission/capi/include/flifo.h does not match the sources from line {line} on: run `make header` and \
+         review the difference"
     );
 }
 
-/// What the comments name is there.
+/// Comments name only items of the header.
 #[test]
-fn every_name_in_the_header_is_one_of_its_own() {
+fn every_name_in_a_comment_exists() {
     let header = fs::read_to_string(capi("include/flifo.h")).expect("the header is there");
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let names = |text: &str| -> BTreeSet<String> {
@@ -58,7 +58,7 @@ fn every_name_in_the_header_is_one_of_its_own() {
     assert_eq!(unknown, [""; 0]);
 }
 
-/// Every function, type, constant, field and enumerator has its comment.
+/// Every function, type, constant, field and enumerator has a comment.
 #[test]
 fn every_item_of_the_header_is_documented() {
     let header = fs::read_to_string(capi("include/flifo.h")).expect("the header is there");
@@ -75,14 +75,14 @@ fn every_item_of_the_header_is_documented() {
             assert!(lines[n - 1].trim_end().ends_with("*/"), "line {}: `{line}` has no comment", n + 1);
         }
     }
-    assert!(items > 100, "{items} items: this test looks at too few");
+    assert!(items > 100, "only {items} items: this test misses some");
 }
 
 #[test]
-fn c_and_cxx_compilers_take_the_header_without_a_warning() {
+fn c_and_cxx_compilers_accept_the_header_without_a_warning() {
     let dir = tempfile::tempdir().expect("a directory");
     let (c, cxx) = (dir.path().join("a.c"), dir.path().join("a.cc"));
-    // Included twice, and first: it must need nothing before it.
+    // Included first and twice: the header must not depend on another.
     let source = "#include <flifo.h>\n#include <flifo.h>\nint x = FLIFO_OK;\n";
     fs::write(&c, source).unwrap();
     fs::write(&cxx, source).unwrap();

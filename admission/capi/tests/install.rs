@@ -1,5 +1,5 @@
-//! What `make install` puts somewhere is what a C program needs: the examples and the misuse program are built
-//! with it, static and shared, and run.
+//! `make install` installs everything a C program needs: the examples and test programs are built with the installed
+//! files, static and shared, and run.
 
 mod common;
 
@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use common::{capi, done, gcc, gxx, make};
 use tempfile::TempDir;
 
-/// Where this test program has installed the library.
+/// Returns the prefix under which this test program has installed the library.
 fn prefix() -> &'static Path {
     static DIR: OnceLock<TempDir> = OnceLock::new();
     DIR.get_or_init(|| {
@@ -30,20 +30,20 @@ fn installer(prefix: &Path, destdir: Option<&Path>) -> Command {
     make
 }
 
-/// The fields of `flifo.pc` with its variables put in, for machines without pkg-config.
+/// Returns the fields of `flifo.pc` with variables expanded, for machines without pkg-config.
 fn fields(pc: &Path) -> HashMap<String, String> {
     let text = fs::read_to_string(pc).expect("flifo.pc was installed");
     let (mut variables, mut fields) = (Vec::<(String, String)>::new(), HashMap::new());
     for line in text.lines() {
-        let put_in = |text: &str| {
+        let expand = |text: &str| {
             variables.iter().fold(text.trim().to_owned(), |text, (name, value)| {
                 text.replace(&format!("${{{name}}}"), value)
             })
         };
         if let Some((name, value)) = line.split_once(':') {
-            fields.insert(name.to_owned(), put_in(value));
+            fields.insert(name.to_owned(), expand(value));
         } else if let Some((name, value)) = line.split_once('=') {
-            let value = put_in(value);
+            let value = expand(value);
             variables.push((name.to_owned(), value));
         }
     }
@@ -54,11 +54,11 @@ fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// What pkg-config says, if it is here.
+/// Returns the output of pkg-config, if it is installed.
 fn pkg_config(option: &str) -> Option<Vec<String>> {
     let mut command = Command::new("pkg-config");
     command.env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig")).args([option, "flifo"]);
-    // Not found: these flags are read from the file.
+    // Not installed: the flags are read from the file.
     let output = command.output().ok()?;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Some(words(&String::from_utf8_lossy(&output.stdout)))
@@ -70,7 +70,7 @@ enum Linked {
     Shared,
 }
 
-/// Builds a program with what is installed, and runs it.
+/// Builds a program with the installed files, runs it and returns its output.
 fn runs(mut compiler: Command, source: &Path, linked: Linked) -> String {
     let dir = tempfile::tempdir().expect("a directory");
     let program = dir.path().join("program");
@@ -92,8 +92,8 @@ fn runs(mut compiler: Command, source: &Path, linked: Linked) -> String {
     }
     done(compiler.arg("-pthread"));
     let needs = String::from_utf8(done(Command::new("readelf").arg("-d").arg(&program)).stdout).unwrap();
-    assert_eq!(needs.contains("[libflifo.so.1]"), linked == Linked::Shared, "{needs}");
-    // A program that hangs is a failure, not a wait.
+    assert_eq!(needs.contains("[libflifo.so.2]"), linked == Linked::Shared, "{needs}");
+    // A program that hangs fails.
     let mut run = Command::new("timeout");
     let output = done(run.arg("120").arg(&program).env("LD_LIBRARY_PATH", prefix().join("lib")));
     String::from_utf8(output.stdout).expect("it writes text")
@@ -108,13 +108,16 @@ fn c99() -> Command {
 #[test]
 fn the_pool_example_runs_static_and_shared() {
     for linked in [Linked::Static, Linked::Shared] {
-        let said = runs(c99(), &capi("examples/pool.c"), linked);
-        assert!(said.contains("policy=quantum limit=4 inside=0") && said.contains(" cancelled=1 "), "{said}");
+        let output = runs(c99(), &capi("examples/pool.c"), linked);
+        assert!(
+            output.contains("policy=quantum limit=4 running=0") && output.contains(" cancelled=1 "),
+            "{output}"
+        );
     }
 }
 
 #[test]
-fn misuse_is_told_static_and_shared() {
+fn misuse_returns_an_error_static_and_shared() {
     for linked in [Linked::Static, Linked::Shared] {
         runs(c99(), &capi("tests/misuse.c"), linked);
     }
@@ -131,17 +134,17 @@ fn the_cxx_example_runs() {
 }
 
 #[test]
-fn flifo_pc_says_the_same_to_pkg_config_and_to_us() {
+fn flifo_pc_reads_the_same_with_and_without_pkg_config() {
     let fields = fields(&prefix().join("lib/pkgconfig/flifo.pc"));
     assert_eq!(fields["Version"], env!("CARGO_PKG_VERSION"));
     assert!(!fields.values().any(|value| value.contains('@')), "{fields:?}");
     for (option, field) in [("--cflags", "Cflags"), ("--libs", "Libs"), ("--modversion", "Version")] {
-        assert!(pkg_config(option).is_none_or(|said| said == words(&fields[field])), "{field}");
+        assert!(pkg_config(option).is_none_or(|found| found == words(&fields[field])), "{field}");
     }
 }
 
 #[test]
-fn install_obeys_destdir_and_uninstall_takes_all_away() {
+fn install_obeys_destdir_and_uninstall_removes_all() {
     fn files(dir: &Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(dir).expect("it is a directory").map(Result::unwrap) {
             match entry.file_type().unwrap().is_dir() {
@@ -153,21 +156,21 @@ fn install_obeys_destdir_and_uninstall_takes_all_away() {
     let dir = tempfile::tempdir().expect("a directory");
     let prefix = Path::new("/opt/flifo");
     done(installer(prefix, Some(dir.path())).arg("install"));
-    let there = |path: &str| dir.path().join("opt/flifo").join(path);
+    let installed = |path: &str| dir.path().join("opt/flifo").join(path);
     for path in ["include/flifo.h", "lib/libflifo.a", "lib/libflifo.so", "share/doc/flifo/c-api.md"] {
-        assert!(there(path).metadata().is_ok_and(|file| file.len() > 0), "{path}");
+        assert!(installed(path).metadata().is_ok_and(|file| file.len() > 0), "{path}");
     }
-    assert_eq!(fs::read_link(there("lib/libflifo.so")).unwrap(), Path::new("libflifo.so.1"));
-    let pc = fs::read_to_string(there("lib/pkgconfig/flifo.pc")).unwrap();
-    assert!(pc.starts_with("prefix=/opt/flifo\n"), "DESTDIR is not where it will live: {pc}");
-    let theirs = there("share/doc/another");
-    fs::write(&theirs, "another's").unwrap();
+    assert_eq!(fs::read_link(installed("lib/libflifo.so")).unwrap(), Path::new("libflifo.so.2"));
+    let pc = fs::read_to_string(installed("lib/pkgconfig/flifo.pc")).unwrap();
+    assert!(pc.starts_with("prefix=/opt/flifo\n"), "DESTDIR must not appear in flifo.pc: {pc}");
+    let foreign = installed("share/doc/another");
+    fs::write(&foreign, "foreign").unwrap();
     for _ in 0..2 {
         done(installer(prefix, Some(dir.path())).arg("uninstall"));
     }
     let mut left = Vec::new();
     files(dir.path(), &mut left);
-    assert_eq!(left, [theirs]);
+    assert_eq!(left, [foreign]);
 }
 
 #[test]

@@ -1,6 +1,5 @@
 /*
- * Each way of holding the interface wrong, and the status that tells. Exits with 0 if all are told, else with the
- * number of those that were not.
+ * Checks the status of every misuse of the interface. Exits with the number of wrong results.
  */
 #include <flifo.h>
 
@@ -34,21 +33,21 @@ static const flifo_admission_t no_admission = {0};
 static const flifo_session_t no_session = {0};
 static const flifo_canceller_t no_canceller = {0};
 
-static flifo_admission_t one_place(void)
+static flifo_admission_t one_slot(void)
 {
   flifo_admission_t admission;
   flifo_config_t config;
   GIVES(FLIFO_OK, flifo_config_init(&config, sizeof config));
   config.policy = FLIFO_POLICY_FIFO;
   config.thread_concurrency = 1;
-  config.stall_after_ns = 0;
+  config.stall_limit_ns = 0;
   GIVES(FLIFO_OK, flifo_admission_new(&config, &admission));
   return admission;
 }
 
 static void null_pointers(void)
 {
-  flifo_admission_t admission = one_place();
+  flifo_admission_t admission = one_slot();
   flifo_session_t session;
   flifo_config_t config;
   flifo_snapshot_t snapshot;
@@ -65,12 +64,11 @@ static void null_pointers(void)
   GIVES(FLIFO_INVALID, flifo_admission_config(admission, NULL, sizeof config));
   GIVES(FLIFO_INVALID, flifo_session_new(admission, NULL));
   GIVES(FLIFO_INVALID, flifo_canceller_new(session, NULL));
-  GIVES(FLIFO_INVALID, flifo_tenant_new(admission, 1.0, NULL));
   GIVES(FLIFO_INVALID, flifo_snapshot(admission, NULL, sizeof snapshot));
   GIVES(FLIFO_INVALID, flifo_status_text(admission, NULL, 1, &length));
   GIVES(FLIFO_INVALID, flifo_policy_parse(NULL, &policy));
   GIVES(FLIFO_INVALID, flifo_policy_parse("fifo", NULL));
-  /* These are none. */
+  /* Null pointers that are allowed. */
   GIVES(FLIFO_OK, flifo_status_text(admission, NULL, 0, &length));
   TRUE(length > sizeof text);
   memset(text, 'x', sizeof text);
@@ -82,9 +80,8 @@ static void null_pointers(void)
 
 static void impossible_values(void)
 {
-  flifo_admission_t admission = one_place(), other = one_place();
+  flifo_admission_t admission = one_slot();
   flifo_session_t session;
-  flifo_tenant_t tenant, of_other;
   flifo_config_t config, now;
   int policy = -1;
 
@@ -109,7 +106,16 @@ static void impossible_values(void)
   GIVES(FLIFO_OK, flifo_admission_config(admission, &now, sizeof now));
   TRUE(now.thread_concurrency == 1);
   config.thread_concurrency = 3;
+  config.reserve_slots = 2;
+  GIVES(FLIFO_INVALID, flifo_reconfigure(admission, &config));
+  TRUE(strcmp(flifo_last_error(), "reserve_slots must be 0 or 1, not 2") == 0);
+  config.reserve_slots = 1;
+  config.unused = 1;
+  GIVES(FLIFO_INVALID, flifo_reconfigure(admission, &config));
+  config.unused = 0;
   GIVES(FLIFO_OK, flifo_reconfigure(admission, &config));
+  GIVES(FLIFO_OK, flifo_admission_config(admission, &now, sizeof now));
+  TRUE(memcmp(&now, &config, sizeof now) == 0);
   GIVES(FLIFO_INVALID, flifo_set_thread_concurrency(admission, 1024));
   GIVES(FLIFO_OK, flifo_set_thread_concurrency(admission, 2));
 
@@ -117,64 +123,46 @@ static void impossible_values(void)
   GIVES(FLIFO_INVALID, flifo_wait_end(session, -1));
   GIVES(FLIFO_INVALID, flifo_wait_end_may_queue(session, 1 << 20));
   GIVES(FLIFO_INVALID, flifo_set_class(session, 2));
-  GIVES(FLIFO_INVALID, flifo_tenant_new(admission, 0.0, &tenant));
-  GIVES(FLIFO_INVALID, flifo_tenant_new(admission, 0.0009, &tenant));
-  GIVES(FLIFO_INVALID, flifo_tenant_new(admission, 1000.1, &tenant));
-  TRUE(strcmp(flifo_last_error(), "a tenant's weight must be between 0.001 and 1000, not 1000.1") == 0);
-  GIVES(FLIFO_INVALID, flifo_tenant_new(admission, strtod("nan", NULL), &tenant));
-  GIVES(FLIFO_OK, flifo_tenant_new(admission, 0.001, &tenant));
-  GIVES(FLIFO_OK, flifo_tenant_new(admission, 1000.0, &tenant));
-  GIVES(FLIFO_OK, flifo_tenant_new(admission, 2.5, &tenant));
-  GIVES(FLIFO_OK, flifo_tenant_new(other, 2.5, &of_other));
-  GIVES(FLIFO_OK, flifo_set_tenant(session, tenant));
-  GIVES(FLIFO_INVALID, flifo_set_tenant(session, of_other));
-  tenant.id++;
-  GIVES(FLIFO_DEAD_HANDLE, flifo_set_tenant(session, tenant));
-  tenant.id = session.id;
-  GIVES(FLIFO_DEAD_HANDLE, flifo_set_tenant(session, tenant));
-  tenant.id = 0;
-  GIVES(FLIFO_OK, flifo_set_tenant(session, tenant));
   GIVES(FLIFO_OK, flifo_session_free(session));
   GIVES(FLIFO_OK, flifo_admission_free(admission));
-  GIVES(FLIFO_OK, flifo_admission_free(other));
 }
 
 static void out_of_order(void)
 {
-  flifo_admission_t admission = one_place();
+  flifo_admission_t admission = one_slot();
   flifo_session_t session, second;
 
   GIVES(FLIFO_OK, flifo_session_new(admission, &session));
   GIVES(FLIFO_OK, flifo_session_new(admission, &second));
-  GIVES(FLIFO_NOT_INSIDE, flifo_exit(session));
-  GIVES(FLIFO_NOT_INSIDE, flifo_is_inside(session));
+  GIVES(FLIFO_NOT_RUNNING, flifo_exit(session));
+  GIVES(FLIFO_NOT_RUNNING, flifo_is_running(session));
   GIVES(FLIFO_NO_WAIT, flifo_wait_end(session, FLIFO_WAIT_DISK));
   GIVES(FLIFO_NO_WAIT, flifo_wait_end_may_queue(session, FLIFO_WAIT_DISK));
   GIVES(FLIFO_OK, flifo_enter(session));
-  GIVES(FLIFO_OK, flifo_is_inside(session));
-  GIVES(FLIFO_NO_PLACE, flifo_try_enter(second));
+  GIVES(FLIFO_OK, flifo_is_running(session));
+  GIVES(FLIFO_NO_SLOT, flifo_try_enter(second));
   GIVES(FLIFO_TIMEOUT, flifo_enter_until(second, 0));
   GIVES(FLIFO_TIMEOUT, flifo_enter_until(second, 1000000));
   GIVES(FLIFO_OK, flifo_exit(session));
-  GIVES(FLIFO_NOT_INSIDE, flifo_exit(session));
-  GIVES(FLIFO_NOT_INSIDE, flifo_exit_for_good(session));
+  GIVES(FLIFO_NOT_RUNNING, flifo_exit(session));
+  GIVES(FLIFO_NOT_RUNNING, flifo_exit_ending_slice(session));
   GIVES(FLIFO_OK, flifo_enter(session));
-  GIVES(FLIFO_OK, flifo_exit_for_good(session));
+  GIVES(FLIFO_OK, flifo_exit_ending_slice(session));
   GIVES(FLIFO_OK, flifo_enter_until(session, UINT64_MAX));
 
-  /* The statement is killed within its wait: it leaves, and the end of the wait brings nothing back. */
-  GIVES(FLIFO_NO_WAIT, flifo_wait_is_long(session));
+  /* The statement is killed in its wait: it exits, and the end of the wait acquires no slot. */
+  GIVES(FLIFO_NO_WAIT, flifo_mark_wait_long(session));
   GIVES(FLIFO_OK, flifo_wait_begin(session, FLIFO_WAIT_ROW_LOCK));
-  GIVES(FLIFO_OK, flifo_wait_is_long(session));
-  GIVES(FLIFO_OK, flifo_wait_is_long(session));
-  GIVES(FLIFO_NOT_INSIDE, flifo_is_inside(session));
+  GIVES(FLIFO_OK, flifo_mark_wait_long(session));
+  GIVES(FLIFO_OK, flifo_mark_wait_long(session));
+  GIVES(FLIFO_NOT_RUNNING, flifo_is_running(session));
   GIVES(FLIFO_OK, flifo_exit(session));
-  GIVES(FLIFO_NOT_INSIDE, flifo_exit(session));
+  GIVES(FLIFO_NOT_RUNNING, flifo_exit(session));
   GIVES(FLIFO_OK, flifo_wait_end(session, FLIFO_WAIT_ROW_LOCK));
-  GIVES(FLIFO_NOT_INSIDE, flifo_is_inside(session));
+  GIVES(FLIFO_NOT_RUNNING, flifo_is_running(session));
   GIVES(FLIFO_NO_WAIT, flifo_wait_end(session, FLIFO_WAIT_ROW_LOCK));
 
-  /* The end of a wait queues, in vain; it is over all the same. */
+  /* The end of a wait queues and is refused; the wait is over all the same. */
   GIVES(FLIFO_OK, flifo_enter(session));
   GIVES(FLIFO_OK, flifo_wait_begin(session, FLIFO_WAIT_NETWORK));
   GIVES(FLIFO_OK, flifo_enter(second));
@@ -185,7 +173,7 @@ static void out_of_order(void)
     GIVES(FLIFO_OK, flifo_reconfigure(admission, &config));
   }
   GIVES(FLIFO_TIMEOUT, flifo_wait_end_may_queue(session, FLIFO_WAIT_NETWORK));
-  GIVES(FLIFO_NOT_INSIDE, flifo_exit(session));
+  GIVES(FLIFO_NOT_RUNNING, flifo_exit(session));
   GIVES(FLIFO_OK, flifo_exit(second));
 
   /* Sessions outlive the handle of their scheduler. */
@@ -198,7 +186,7 @@ static void out_of_order(void)
 
 static void dead_handles(void)
 {
-  flifo_admission_t admission = one_place(), wild_admission;
+  flifo_admission_t admission = one_slot(), wild_admission;
   flifo_session_t session, next, wild;
   flifo_canceller_t canceller;
   flifo_snapshot_t snapshot;
@@ -218,24 +206,26 @@ static void dead_handles(void)
   GIVES(FLIFO_OK, flifo_enter(session));
   GIVES(FLIFO_OK, flifo_session_free(session));
   GIVES(FLIFO_DEAD_HANDLE, flifo_session_free(session));
-  GIVES(FLIFO_OK, flifo_session_new(admission, &next)); /* Lives where the other one lived. */
+  GIVES(FLIFO_OK, flifo_session_new(admission, &next)); /* In the cell of the freed session. */
   GIVES(FLIFO_DEAD_HANDLE, flifo_enter(session));
   GIVES(FLIFO_DEAD_HANDLE, flifo_enter_until(session, 1));
   GIVES(FLIFO_DEAD_HANDLE, flifo_try_enter(session));
+  GIVES(FLIFO_DEAD_HANDLE, flifo_enter_forced(session));
   GIVES(FLIFO_DEAD_HANDLE, flifo_exit(session));
-  GIVES(FLIFO_DEAD_HANDLE, flifo_is_inside(session));
+  GIVES(FLIFO_DEAD_HANDLE, flifo_exit_ending_slice(session));
+  GIVES(FLIFO_DEAD_HANDLE, flifo_mark_wait_long(session));
+  GIVES(FLIFO_DEAD_HANDLE, flifo_is_running(session));
   GIVES(FLIFO_DEAD_HANDLE, flifo_wait_begin(session, FLIFO_WAIT_DISK));
   GIVES(FLIFO_DEAD_HANDLE, flifo_wait_end(session, FLIFO_WAIT_DISK));
   GIVES(FLIFO_DEAD_HANDLE, flifo_wait_end_may_queue(session, FLIFO_WAIT_DISK));
   GIVES(FLIFO_DEAD_HANDLE, flifo_set_class(session, FLIFO_CLASS_FIRST));
   GIVES(FLIFO_DEAD_HANDLE, flifo_set_in_transaction(session, 1));
-  GIVES(FLIFO_DEAD_HANDLE, flifo_try_enter_below(session, 9));
   GIVES(FLIFO_DEAD_HANDLE, flifo_forget_cancel(session));
   GIVES(FLIFO_DEAD_HANDLE, flifo_session_free(session));
-  GIVES(FLIFO_OK, flifo_enter(next)); /* The place of the freed one was given back. */
+  GIVES(FLIFO_OK, flifo_enter(next)); /* The slot of the freed session was released. */
   GIVES(FLIFO_OK, flifo_session_free(next));
 
-  GIVES(FLIFO_OK, flifo_cancel(canceller)); /* Nobody is there any more. */
+  GIVES(FLIFO_OK, flifo_cancel(canceller)); /* The session is gone. */
   GIVES(FLIFO_OK, flifo_canceller_free(canceller));
   GIVES(FLIFO_DEAD_HANDLE, flifo_canceller_free(canceller));
   GIVES(FLIFO_DEAD_HANDLE, flifo_cancel(canceller));
@@ -250,7 +240,7 @@ static void dead_handles(void)
   GIVES(FLIFO_DEAD_HANDLE, flifo_set_thread_concurrency(admission, 1));
   GIVES(FLIFO_DEAD_HANDLE, flifo_step(admission));
 
-  for (n = 0; n < 100000; n++) { /* Any bits are sound. */
+  for (n = 0; n < 100000; n++) { /* Any 64 bits are accepted. */
     bits = bits * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     wild.id = bits;
     wild_admission.id = bits;
@@ -275,7 +265,7 @@ static void until_queued(flifo_admission_t admission)
 
 static void two_threads(void)
 {
-  flifo_admission_t admission = one_place();
+  flifo_admission_t admission = one_slot();
   flifo_session_t holder, queued;
   flifo_canceller_t canceller;
   flifo_config_t config;
@@ -292,11 +282,12 @@ static void two_threads(void)
   GIVES(FLIFO_IN_USE, flifo_session_free(queued));
   GIVES(FLIFO_IN_USE, flifo_enter(queued));
   GIVES(FLIFO_IN_USE, flifo_exit(queued));
-  GIVES(FLIFO_IN_USE, flifo_is_inside(queued));
+  GIVES(FLIFO_IN_USE, flifo_is_running(queued));
   GIVES(FLIFO_IN_USE, flifo_wait_begin(queued, FLIFO_WAIT_USER));
   GIVES(FLIFO_IN_USE, flifo_set_class(queued, FLIFO_CLASS_FIRST));
   GIVES(FLIFO_IN_USE, flifo_set_in_transaction(queued, 1));
-  GIVES(FLIFO_IN_USE, flifo_try_enter_below(queued, 9));
+  GIVES(FLIFO_IN_USE, flifo_try_enter(queued));
+  GIVES(FLIFO_IN_USE, flifo_enter_forced(queued));
   GIVES(FLIFO_OK, flifo_admission_config(admission, &config, sizeof config));
   config.queue_limit = 1;
   GIVES(FLIFO_OK, flifo_reconfigure(admission, &config));
@@ -311,7 +302,7 @@ static void two_threads(void)
   TRUE((intptr_t)result == FLIFO_CANCELLED);
   GIVES(FLIFO_OK, flifo_exit(holder));
 
-  /* It may move: this thread uses it now, and another one after it. */
+  /* A session may move: this thread uses it now, and another thread afterwards. */
   GIVES(FLIFO_OK, flifo_enter(queued));
   GIVES(FLIFO_OK, flifo_exit(queued));
   TRUE(pthread_create(&thread, NULL, queue, &queued) == 0);
@@ -319,9 +310,47 @@ static void two_threads(void)
   TRUE((intptr_t)result == FLIFO_OK);
   GIVES(FLIFO_OK, flifo_exit(queued));
 
-  GIVES(FLIFO_OK, flifo_session_free(holder)); /* Owned by this thread, */
-  GIVES(FLIFO_OK, flifo_session_free(queued)); /* and by none. */
+  GIVES(FLIFO_OK, flifo_session_free(holder)); /* Owned by this thread. */
+  GIVES(FLIFO_OK, flifo_session_free(queued)); /* Owned by none. */
   GIVES(FLIFO_OK, flifo_canceller_free(canceller));
+  GIVES(FLIFO_OK, flifo_admission_free(admission));
+}
+
+static void *enter_and_exit(void *session)
+{
+  flifo_status_t status = flifo_enter(*(flifo_session_t *)session);
+
+  return (void *)(intptr_t)(status == FLIFO_OK ? flifo_exit(*(flifo_session_t *)session) : status);
+}
+
+/* A session that does not exit: its slot is reclaimed for the next, and its exit releases none. */
+static void slot_is_reclaimed(void)
+{
+  flifo_admission_t admission = one_slot();
+  flifo_session_t holder, queued;
+  flifo_config_t config;
+  flifo_snapshot_t snapshot;
+  pthread_t thread;
+  void *result;
+
+  GIVES(FLIFO_OK, flifo_admission_config(admission, &config, sizeof config));
+  config.stall_limit_ns = 20000000;
+  GIVES(FLIFO_OK, flifo_reconfigure(admission, &config));
+  GIVES(FLIFO_OK, flifo_session_new(admission, &holder));
+  GIVES(FLIFO_OK, flifo_session_new(admission, &queued));
+  GIVES(FLIFO_OK, flifo_enter(holder));
+  TRUE(pthread_create(&thread, NULL, enter_and_exit, &queued) == 0);
+  TRUE(pthread_join(thread, &result) == 0);
+  TRUE((intptr_t)result == FLIFO_OK);
+  GIVES(FLIFO_OK, flifo_is_running(holder));
+  GIVES(FLIFO_OK, flifo_snapshot(admission, &snapshot, sizeof snapshot));
+  TRUE(snapshot.slots_reclaimed == 1 && snapshot.stalls_broken == 0 && snapshot.running == 0);
+  GIVES(FLIFO_OK, flifo_exit(holder));
+  GIVES(FLIFO_NOT_RUNNING, flifo_exit(holder));
+  GIVES(FLIFO_OK, flifo_snapshot(admission, &snapshot, sizeof snapshot));
+  TRUE(snapshot.running == 0);
+  GIVES(FLIFO_OK, flifo_session_free(holder));
+  GIVES(FLIFO_OK, flifo_session_free(queued));
   GIVES(FLIFO_OK, flifo_admission_free(admission));
 }
 
@@ -329,7 +358,7 @@ static void too_many(void)
 {
   static flifo_session_t sessions[130815];
   const int most = (int)(sizeof sessions / sizeof *sessions);
-  flifo_admission_t admission = one_place();
+  flifo_admission_t admission = one_slot();
   flifo_session_t one_more;
   int n;
 
@@ -351,6 +380,7 @@ int main(void)
   out_of_order();
   dead_handles();
   two_threads();
+  slot_is_reclaimed();
   too_many();
   return wrong > 100 ? 100 : wrong;
 }

@@ -1,6 +1,6 @@
 /*
- * A data race, for `make tsan` to find: a place is not a lock when two may be inside. Under fifo with a limit of 1 it
- * is one, and the same program is clean: any argument runs it so.
+ * A data race for `make tsan` to find: with a limit of 2, a slot does not exclude other threads. With any argument the
+ * limit is 1 under fifo, a slot acts as a lock, and the program has no race.
  */
 #include <flifo.h>
 
@@ -9,7 +9,7 @@
 
 static flifo_admission_t admission;
 static int shared;
-static pthread_barrier_t both_inside;
+static pthread_barrier_t both_running;
 static int ordered;
 
 static void *work(void *argument)
@@ -24,7 +24,7 @@ static void *work(void *argument)
     if (flifo_enter(session) != FLIFO_OK)
       exit(1);
     if (n == 0 && !ordered)
-      pthread_barrier_wait(&both_inside); /* Whatever the processors do, the next line races. */
+      pthread_barrier_wait(&both_running); /* The next line races, whatever the CPUs do. */
     shared++;
     if (flifo_exit(session) != FLIFO_OK)
       exit(1);
@@ -41,11 +41,11 @@ int main(int arguments, char **argument)
 
   (void)argument;
   ordered = arguments > 1;
-  pthread_barrier_init(&both_inside, NULL, 2);
+  pthread_barrier_init(&both_running, NULL, 2);
   flifo_config_init(&config, sizeof config);
   config.policy = FLIFO_POLICY_FIFO;
   config.thread_concurrency = ordered ? 1 : 2;
-  config.stall_after_ns = 0;
+  config.stall_limit_ns = 0;
   if (flifo_admission_new(&config, &admission) != FLIFO_OK)
     return 1;
   for (n = 0; n < 2; n++)

@@ -1,16 +1,17 @@
 //! The sessions that are alive: their counters, and their nodes for the watchdog.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use flifo_base::lock;
+
 
 use super::counters::{Counters, Totals};
 use crate::gate::hold::Stay;
 use crate::gate::queue::Node;
 use crate::gate::word::SESSIONS_MAX;
+use crate::sync::{Mutex, lock};
 
-/// The sessions that are alive, and the sums of those that are gone.
+/// The sessions that are alive, and the sums of those that are gone. The model checkers know its lock: nodes are looked at under it.
 #[derive(Default)]
 pub(super) struct Registry(Mutex<Sessions>);
 

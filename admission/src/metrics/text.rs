@@ -308,7 +308,7 @@ END OF ADMISSION
         let expected = "admission policy=quantum limit=4 running=5 pending=2 queued=1015 running_max=7 \
             pending_max=3 queued_max=1020 elapsed_s=10.000 entries_per_s=106500.0 at_once=120000 \
             by_barging=5000 from_queue=30000 by_force=10000 by_ticket=900000 handed_off=29900 reserved=70000 timeout=3 \
-            queue_full=20 cancelled=1 stalls_broken=1 promoted=12 queued_with_deficit=30 lock_waiters=40 \
+            queue_full=20 cancelled=1 stalls_broken=1 slots_reclaimed=6 promoted=12 queued_with_deficit=30 lock_waiters=40 \
             disk_waits=8 queue_p50_us=2129.919 queue_p95_us=2129.919 queue_p99_us=4362076.159 queue_max_us=4362076.159 \
             resumed=9 resumed_p50_us=2129.919 w_p50_us=0.050 s_p50_us=0.025 wait_row_lock=7 wait_row_lock_p50_us=16.639 wait_disk=4 \
             wait_disk_p50_us=133.119";

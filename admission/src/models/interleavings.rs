@@ -1,5 +1,5 @@
-//! Every interleaving of two and three threads (loom). Each model ends with nobody inside, pending or
-//! queued; that nobody hangs is loom's own check, since a thread that nobody wakes is a deadlock.
+//! Every interleaving of two and three threads (loom). Each model ends with no thread running, pending or queued; that no thread hangs is
+//! loom's own check, since a thread that nobody wakes is a deadlock.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,42 +10,44 @@ use loom::future::block_on;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread::{self, JoinHandle};
 
-use crate::kept::Kept;
 use crate::{Admission, AutoLimit, Class, Config, Policy, Refused, Session, WaitKind};
 
-/// The policies that queue. `sleep` polls, which loom can follow only a little way; see below.
-const QUEUEING: [Policy; 7] = [
-    Policy::Fifo,
-    Policy::Lifo,
-    Policy::Flifo,
-    Policy::Broadcast,
-    Policy::Lease,
-    Policy::Summon,
-    Policy::Quantum,
-];
+/// The policies that queue.
+const QUEUEING: [Policy; 3] = [Policy::Fifo, Policy::Flifo, Policy::Quantum];
 
-/// Of a limit that finds itself.
+/// The bounds of an adaptive limit.
 const BOUNDS: AutoLimit = AutoLimit { floor: 1, ceiling: 4 };
 
+/// No slot is reclaimed, so that no session's slot is published: that would multiply the interleavings.
 pub(super) fn config(policy: Policy, limit: u32) -> Config {
-    Config { policy, thread_concurrency: limit, concurrency_tickets: 1, ..Config::default() }
+    Config {
+        policy,
+        thread_concurrency: limit,
+        concurrency_tickets: 1,
+        stall_limit: None,
+        ..Config::default()
+    }
 }
 
-/// Every interleaving of `scenario` with at most so many preemptions: bugs of this kind need two or three,
-/// and all of them would take hours.
+/// Every interleaving of `scenario` with at most so many preemptions: bugs of this kind need two or three, and all of them would take hours.
 pub(super) fn explore(
     preemptions: usize,
     config: Config,
     scenario: impl Fn(&Arc<Admission>) + Copy + Send + Sync + 'static,
 ) {
     explore_from(preemptions, scenario, move || {
+        #[allow(unused_mut)]
         let mut admission = Admission::new(config.clone()).unwrap();
-        Arc::get_mut(&mut admission).expect("nobody has it yet").core.kept = Kept::nothing();
+        #[cfg(feature = "percpu")]
+        {
+            let own = Arc::get_mut(&mut admission).expect("nobody has it yet");
+            own.extra.slots = crate::extra::percpu::Slots::none();
+        }
         admission
     });
 }
 
-/// As [`explore`], and processors keep places.
+/// As [`explore`], and CPUs keep slots.
 fn explore_kept(
     preemptions: usize,
     config: Config,
@@ -87,29 +89,28 @@ pub(super) fn enter_and_exit(session: &mut Session) {
 }
 
 fn set_rule(admission: &Admission, policy: Policy, limit: u32) {
-    let (wake, _) = admission.core.set_rule(policy, limit, 0);
-    admission.wake(wake);
+    admission.wake(admission.gate.set_rule(policy, limit, 0));
 }
 
-/// A session that is inside.
-pub(super) fn inside(admission: &Arc<Admission>) -> Session {
+/// A session that is running.
+pub(super) fn running(admission: &Arc<Admission>) -> Session {
     let session = admission.session();
     session.enter().unwrap();
     session
 }
 
-fn one_leaves_while_another_comes(admission: &Arc<Admission>) {
-    let holder = inside(admission);
+fn one_exits_while_another_comes(admission: &Arc<Admission>) {
+    let holder = running(admission);
     let other = spawn(admission, enter_and_exit);
     holder.exit();
     other.join().unwrap();
 }
 
-/// A place that is left while another thread is about to queue: one of the two must see the other.
+/// A slot that is released while another thread is about to queue: one of the two must see the other.
 #[test]
 fn an_enqueue_looks_again_and_loses_no_wake_up() {
     for policy in QUEUEING {
-        explore(5, config(policy, 1), one_leaves_while_another_comes);
+        explore(5, config(policy, 1), one_exits_while_another_comes);
     }
 }
 
@@ -138,12 +139,11 @@ fn three_threads_enter_under_every_policy() {
     }
 }
 
-/// A place that is left to the processor while another thread is about to queue, for each way to serve the queue: one of
-/// the two must see the other.
+/// A slot that a CPU keeps while another thread is about to queue: one of the two must see the other.
 #[test]
-fn a_kept_place_is_seen_by_who_queues() {
+fn a_kept_slot_is_seen_by_a_session_that_queues() {
     for policy in QUEUEING {
-        explore_kept(6, config(policy, 1), one_leaves_while_another_comes);
+        explore_kept(6, config(policy, 1), one_exits_while_another_comes);
     }
 }
 
@@ -154,67 +154,7 @@ pub(super) fn queued<F: Future>(entry: F) -> Pin<Box<F>> {
     entry
 }
 
-/// One enters past the limit while another that was woken is on its way, and leaves its place with its processor; a third is
-/// in the queue. Those two are tasks, which queue without a thread each.
-#[test]
-fn a_place_is_kept_while_a_woken_thread_is_on_its_way() {
-    explore_kept(6, config(Policy::Flifo, 1), |admission| {
-        let holder = inside(admission);
-        let (mut first, mut second) = (admission.session(), admission.session());
-        let first_entry = queued(first.enter_async());
-        let second_entry = queued(second.enter_async());
-        holder.exit();
-        let newcomer = spawn(admission, enter_and_exit);
-        block_on(first_entry).unwrap();
-        first.exit();
-        block_on(second_entry).unwrap();
-        second.exit();
-        newcomer.join().unwrap();
-    });
-}
-
-/// Two leave within their turns while another is in the queue, and one of the two must hand on. Each leaves its place with a
-/// processor of its own; or a third has done that before, and one of the two gives its place back to the word, since its
-/// processor keeps that one; or one of the two comes back and leaves again.
-#[test]
-fn of_two_that_leave_within_their_turns_one_hands_on() {
-    for (away, twice) in [(0, false), (1, false), (0, true)] {
-        let config =
-            Config { quantum: Duration::from_secs(3600), ..config(Policy::Quantum, 2 + away as u32) };
-        let make = move || {
-            let mut admission = Admission::new(config.clone()).unwrap();
-            Arc::get_mut(&mut admission).expect("nobody has it yet").core.kept = Kept::new(2);
-            admission
-        };
-        explore_from(4, move |admission| two_leave_within_their_turns(admission, away, twice), make);
-    }
-}
-
-fn two_leave_within_their_turns(admission: &Arc<Admission>, away: usize, twice: bool) {
-    // Processor 0, 1, and 0 again.
-    let sessions = [(); 3].map(|()| admission.session());
-    for session in &sessions[..2 + away] {
-        session.enter().unwrap();
-        session.turn.loops_since(admission.metrics.now_ns());
-    }
-    let mut last = admission.session();
-    let entry = queued(last.enter_async());
-    let [one, other, third] = sessions;
-    third.exit();
-    let other = thread::spawn(move || {
-        other.exit();
-        if twice && other.try_enter() {
-            other.exit();
-        }
-        other
-    });
-    one.exit();
-    block_on(entry).unwrap();
-    last.exit();
-    drop(other.join().unwrap());
-}
-
-/// With a quantum of one statement every exit hands on, and who comes back overtakes nobody.
+/// With a quantum of one statement every exit hands off, and a session that comes back passes nobody.
 #[test]
 fn a_quantum_of_one_statement() {
     let config = Config { quantum: Duration::from_nanos(1), ..config(Policy::Quantum, 2) };
@@ -229,41 +169,33 @@ fn a_quantum_of_one_statement() {
     });
 }
 
-#[test]
-fn those_who_poll() {
-    explore(3, config(Policy::Sleep, 1), |admission| {
-        let other = spawn(admission, enter_and_exit);
-        enter_and_exit(&mut admission.session());
-        other.join().unwrap();
-    });
-}
-
-/// Under FIFO at most one thread is ever inside a limit of one: the place is a lock.
+/// Under FIFO at most one thread runs at a limit of one: the slot is a lock.
 #[test]
 fn fifo_excludes() {
     explore(3, config(Policy::Fifo, 1), one_at_a_time);
 }
 
-/// As [`fifo_excludes`], with a place to take from a processor at the beginning.
+/// As [`fifo_excludes`], with a slot to take from a CPU at the beginning.
 #[test]
-fn a_kept_place_is_taken_once() {
+fn a_kept_slot_is_taken_once() {
     explore_kept(3, config(Policy::Fifo, 1), |admission| {
-        inside(admission).exit();
+        running(admission).exit();
         one_at_a_time(admission);
     });
 }
 
-/// One takes a kept place while another gives it back, enters and keeps it again: it must have seen the word with its place in it.
+/// One session takes a kept slot while another changes the limit, enters and leaves a slot there again: the first must have seen the word
+/// with its slot in it.
 #[test]
-fn who_takes_a_kept_place_has_seen_it_counted() {
+fn a_taken_slot_was_seen_counted() {
     explore_kept(3, config(Policy::Fifo, 1), |admission| {
         let comes = |session: &mut Session| {
             if session.try_enter() {
-                assert_ne!(session.last_seen.get().places(), 0);
+                assert_ne!(session.last_seen.get().slots(), 0);
                 session.exit();
             }
         };
-        inside(admission).exit();
+        running(admission).exit();
         let other = spawn(admission, move |session| {
             set_rule(session.admission(), Policy::Fifo, 1);
             comes(session);
@@ -274,16 +206,16 @@ fn who_takes_a_kept_place_has_seen_it_counted() {
 }
 
 fn one_at_a_time(admission: &Arc<Admission>) {
-    let inside = Arc::new(AtomicU32::new(0));
+    let running = Arc::new(AtomicU32::new(0));
     let work = |session: &mut Session, running: &AtomicU32| {
         session.enter().unwrap();
-        assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0);
-        inside.fetch_sub(1, Ordering::Relaxed);
+        assert_eq!(running.fetch_add(1, Ordering::Relaxed), 0);
+        running.fetch_sub(1, Ordering::Relaxed);
         session.exit();
     };
-    let seen = Arc::clone(&inside);
+    let seen = Arc::clone(&running);
     let other = spawn(admission, move |session| work(session, &seen));
-    work(&mut admission.session(), &inside);
+    work(&mut admission.session(), &running);
     other.join().unwrap();
 }
 
@@ -291,7 +223,7 @@ fn one_at_a_time(admission: &Arc<Admission>) {
 fn a_cancel_against_a_grant() {
     for policy in QUEUEING {
         explore(2, config(policy, 1), |admission| {
-            let holder = inside(admission);
+            let holder = running(admission);
             let session = admission.session();
             let canceller = session.canceller();
             let waiter = thread::spawn(move || match session.enter() {
@@ -306,12 +238,12 @@ fn a_cancel_against_a_grant() {
     }
 }
 
-/// The cancelled one may have been granted the place: then the next must get it.
+/// The cancelled session may have been granted the slot: then the next must get it.
 #[test]
 fn a_cancel_against_a_grant_while_another_waits() {
     for policy in QUEUEING {
         explore(1, config(policy, 1), |admission| {
-            let holder = inside(admission);
+            let holder = running(admission);
             let session = admission.session();
             let canceller = session.canceller();
             let cancelled = thread::spawn(move || {
@@ -332,7 +264,7 @@ fn a_cancel_against_a_grant_while_another_waits() {
 fn a_deadline_against_a_grant() {
     for policy in QUEUEING {
         explore(2, config(policy, 1), |admission| {
-            let holder = inside(admission);
+            let holder = running(admission);
             let hasty = spawn(admission, |session| match session.enter_until(Instant::now()) {
                 Ok(()) => session.exit(),
                 Err(why) => assert_eq!(why, Refused::Timeout),
@@ -345,11 +277,11 @@ fn a_deadline_against_a_grant() {
     }
 }
 
-/// The watchdog refuses those overdue while they time out by themselves, or are granted a place.
+/// The watchdog refuses those overdue while they time out by themselves, or are granted a slot.
 #[test]
 fn the_watchdog_against_a_deadline_and_a_grant() {
     explore(3, config(Policy::Fifo, 1), |admission| {
-        let holder = inside(admission);
+        let holder = running(admission);
         let deadline = Instant::now();
         let hasty = spawn(admission, move |session| _ = session.enter_until(deadline));
         let dog = {
@@ -375,13 +307,13 @@ fn the_limit_changes_while_threads_queue() {
     }
 }
 
-/// Without an exit to come: whoever fits after the change must be woken by the change.
+/// Without an exit to come: the change must wake those that fit after it.
 #[test]
-fn a_higher_limit_wakes_those_who_fit() {
+fn a_higher_limit_wakes_those_that_fit() {
     for policy in QUEUEING {
         for to in [2, 0] {
             explore(3, config(policy, 1), move |admission| {
-                let holder = inside(admission);
+                let holder = running(admission);
                 let other = spawn(admission, enter_and_exit);
                 set_rule(admission, policy, to);
                 other.join().unwrap();
@@ -395,11 +327,9 @@ fn a_higher_limit_wakes_those_who_fit() {
 fn the_policy_changes_while_threads_queue() {
     for [from, to] in [
         [Policy::Fifo, Policy::Flifo],
-        [Policy::Summon, Policy::Fifo],
-        [Policy::Flifo, Policy::Summon],
-        [Policy::Quantum, Policy::Broadcast],
-        [Policy::Broadcast, Policy::Lease],
-        [Policy::Lifo, Policy::None],
+        [Policy::Flifo, Policy::Fifo],
+        [Policy::Quantum, Policy::Fifo],
+        [Policy::Flifo, Policy::None],
         [Policy::None, Policy::Quantum],
     ] {
         explore(2, config(from, 1), move |admission| {
@@ -408,18 +338,6 @@ fn the_policy_changes_while_threads_queue() {
             others.into_iter().for_each(|other| other.join().unwrap());
         });
     }
-}
-
-/// Those in the queue when the policy becomes `sleep` poll no more, but must be served.
-#[test]
-fn the_policy_becomes_sleep() {
-    explore(3, config(Policy::Fifo, 1), |admission| {
-        let holder = inside(admission);
-        let other = spawn(admission, |session| block_on(session.enter_async()).map(|()| session.exit()));
-        set_rule(admission, Policy::Sleep, 1);
-        holder.exit();
-        other.join().unwrap().unwrap();
-    });
 }
 
 #[test]
@@ -480,7 +398,7 @@ fn congestion_begins_and_ends() {
     }
 }
 
-/// What the controller has just found is late when the user sets a limit.
+/// The tuner has just found a limit when the user sets another.
 #[test]
 fn a_limit_that_is_set_against_one_that_was_found() {
     for auto in [None, Some(BOUNDS)] {
@@ -498,9 +416,9 @@ fn a_limit_that_is_set_against_one_that_was_found() {
 fn the_stall_breaker_against_an_exit() {
     for policy in QUEUEING {
         explore(2, config(policy, 1), |admission| {
-            let holder = inside(admission);
+            let holder = running(admission);
             let others = [(); 2].map(|()| spawn(admission, enter_and_exit));
-            let wake = admission.core.break_stall(0);
+            let wake = admission.gate.break_stall(0);
             admission.wake(wake);
             holder.exit();
             others.into_iter().for_each(|other| other.join().unwrap());
@@ -509,22 +427,8 @@ fn the_stall_breaker_against_an_exit() {
 }
 
 #[test]
-fn the_gate_closes_against_those_who_join() {
-    for policy in QUEUEING {
-        let config = Config { tau: Some(Duration::from_nanos(1)), ..config(policy, 1) };
-        explore(2, config, |admission| {
-            let holder = inside(admission);
-            let others = [(); 2].map(|()| spawn(admission, enter_and_exit));
-            admission.core.close_gate(10);
-            holder.exit();
-            others.into_iter().for_each(|other| other.join().unwrap());
-        });
-    }
-}
-
-#[test]
 fn tasks_and_threads_together() {
-    for policy in [Policy::Fifo, Policy::Flifo, Policy::Summon, Policy::Broadcast] {
+    for policy in QUEUEING {
         explore(2, config(policy, 1), |admission| {
             let task = spawn(admission, |session| {
                 block_on(session.enter_async()).unwrap();
@@ -538,13 +442,13 @@ fn tasks_and_threads_together() {
     }
 }
 
-/// The task's entry is dropped, or leaked, after one poll; the next must get the place all the same.
+/// The task's entry is dropped, or leaked, after one poll; the next must get the slot all the same.
 #[test]
 fn a_dropped_entry_against_a_grant() {
     for policy in QUEUEING {
         for leaks in [false, true] {
             explore(2, config(policy, 1), move |admission| {
-                let holder = inside(admission);
+                let holder = running(admission);
                 let dropped = spawn(admission, move |session| {
                     let mut entry = Box::pin(session.enter_async());
                     let ready = entry.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
@@ -565,11 +469,11 @@ fn a_dropped_entry_against_a_grant() {
     }
 }
 
-/// A task that is polled again and again, as an executor may, while it is granted a place.
+/// A task that is polled again and again, as an executor may, while it is granted a slot.
 #[test]
 fn a_task_with_changing_wakers() {
     explore(3, config(Policy::Fifo, 1), |admission| {
-        let holder = inside(admission);
+        let holder = running(admission);
         let task = spawn(admission, |session| {
             let mut entry = Box::pin(session.enter_async());
             if entry.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
@@ -583,20 +487,20 @@ fn a_task_with_changing_wakers() {
     });
 }
 
-/// The watchdog's thread either sees who has joined, or is roused.
+/// The watchdog's thread either sees the session that has joined, or is roused.
 #[test]
 fn the_watchdog_does_not_oversleep() {
     explore(4, config(Policy::Fifo, 1), |admission| {
-        let holder = inside(admission);
+        let holder = running(admission);
         let dog = {
             let admission = Arc::clone(admission);
-            thread::spawn(move || admission.watchdog.falls_asleep(&admission.core))
+            thread::spawn(move || admission.alarm.fall_asleep(&admission.gate))
         };
         let mut session = admission.session();
         let mut entry = Box::pin(session.enter_async());
         assert!(entry.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         let sleeps = dog.join().unwrap();
-        assert!(!sleeps || !admission.watchdog.is_asleep(), "it sleeps while somebody waits");
+        assert!(!sleeps || !admission.alarm.is_asleep(), "it sleeps while somebody queues");
         drop(entry);
         holder.exit();
     });

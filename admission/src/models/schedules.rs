@@ -1,6 +1,5 @@
-//! Ten threads and tasks in random and in adversarial (PCT) schedules (shuttle): everything at once, under
-//! every policy. Each schedule ends with nobody inside, pending or queued; shuttle itself finds those that
-//! wait for ever.
+//! Ten threads and tasks in random and in adversarial (PCT) schedules (shuttle): everything at once, under every policy. Each schedule
+//! ends with no thread running, pending or queued; shuttle itself finds threads that wait forever.
 
 use std::sync::Arc;
 // Not the model's: what it counts is nobody's step.
@@ -14,7 +13,7 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Runner, thread};
 
 use crate::sync::{Mutex, lock};
-use crate::{Admission, Canceller, Class, Config, Policy, Refused, Session, Tenant, WaitKind};
+use crate::{Admission, Canceller, Class, Config, Policy, Refused, Session, WaitKind};
 
 /// A number below `n`, as the schedule has it.
 fn any(n: u32) -> u32 {
@@ -23,28 +22,28 @@ fn any(n: u32) -> u32 {
 
 fn any_config() -> Config {
     Config {
-        policy: Policy::ALL[any(9) as usize],
+        policy: Policy::ALL[any(4) as usize],
         thread_concurrency: any(4),
         concurrency_tickets: 1 + any(2),
         io_depth: any(2),
         lock_waiters_max: any(3),
-        anticipate: any(2) == 0,
+        reserve_slots: any(2) == 0,
+        stall_limit: [None, Some(Duration::from_nanos(6))][any(2) as usize],
         queue_limit: [0, 0, 2][any(3) as usize],
         queue_timeout: [None, Some(Duration::from_nanos(5))][any(2) as usize],
-        tau: [None, Some(Duration::from_nanos(3))][any(2) as usize],
         quantum: Duration::from_nanos([1, 2000][any(2) as usize]),
-        lease: Duration::from_nanos(4),
         promote_after: Duration::from_nanos(4),
         ..Config::default()
     }
 }
 
-/// One with which places wait for their sessions in many schedules; with any, they do in one of some thousand.
-fn config_that_waits() -> Config {
+/// One with which slots are reserved and reclaimed in many schedules; with any, they are in one of some thousand.
+fn config_that_takes() -> Config {
     Config {
         policy: Policy::Quantum,
-        thread_concurrency: 1 + any(2),
-        anticipate: true,
+        thread_concurrency: 1,
+        reserve_slots: true,
+        stall_limit: Some(Duration::from_nanos(6)),
         quantum: Duration::from_nanos(2000),
         ..any_config()
     }
@@ -76,20 +75,22 @@ fn statement(session: &Session) -> Result<(), Refused> {
     Ok(())
 }
 
-fn prepare(session: &Session, tenant: Tenant) {
+fn prepare(session: &Session) {
     session.set_class([Class::First, Class::Normal][any(2) as usize]);
     session.set_in_transaction(any(2) == 0);
-    session.set_tenant([tenant, Tenant::default()][any(2) as usize]);
 }
 
-fn thread_of(admission: Arc<Admission>, session: Session, tenant: Tenant) {
+fn thread_of(admission: Arc<Admission>, session: Session) {
     for _ in 0..3 {
-        prepare(&session, tenant);
+        prepare(&session);
         let entered = match any(7) {
             0 => session.enter_until(admission.metrics.instant_of(admission.metrics.now_ns()).unwrap()),
             1 if session.try_enter() => Ok(()),
-            2 if session.try_enter_below(6) => Ok(()),
-            1 | 2 => continue,
+            1 => continue,
+            2 => {
+                session.enter_forced();
+                Ok(())
+            }
             _ => session.enter(),
         };
         let _ = entered.and_then(|()| statement(&session));
@@ -98,9 +99,9 @@ fn thread_of(admission: Arc<Admission>, session: Session, tenant: Tenant) {
     }
 }
 
-fn task_of(mut session: Session, tenant: Tenant) {
+fn task_of(mut session: Session) {
     for _ in 0..3 {
-        prepare(&session, tenant);
+        prepare(&session);
         if any(3) == 0 {
             // It is dropped, or leaked, half way.
             let mut entry = Box::pin(session.enter_async());
@@ -130,24 +131,23 @@ fn boss(admission: &Arc<Admission>, victims: &Mutex<Vec<Canceller>>, config: fn(
             }
             1 => admission.reconfigure(config()).unwrap(),
             2 => admission.set_thread_concurrency(any(4)).unwrap(),
-            3 => admission.wake(admission.core.break_stall(now_ns)),
+            3 => admission.wake(admission.gate.break_stall(now_ns)),
             _ => admission.step(admission.metrics.instant_of(now_ns).unwrap()),
         }
     }
 }
 
-/// The entries on a place that had waited for its session.
-fn everything(config: fn() -> Config) -> u64 {
+/// Runs everything at once; the entries on reserved slots, and the slots reclaimed.
+fn everything(config: fn() -> Config) -> [u64; 2] {
     let admission = Admission::new(config()).unwrap();
-    let tenant = admission.tenant(2.5).unwrap();
     let victims = Arc::new(Mutex::new(vec![]));
     let mut threads = vec![];
     for n in 0..8 {
         let (admission, session) = (Arc::clone(&admission), admission.session());
         lock(&victims).push(session.canceller());
         threads.push(thread::spawn(move || match n % 3 {
-            0 => task_of(session, tenant),
-            _ => thread_of(admission, session, tenant),
+            0 => task_of(session),
+            _ => thread_of(admission, session),
         }));
     }
     for _ in 0..2 {
@@ -158,7 +158,7 @@ fn everything(config: fn() -> Config) -> u64 {
     let end = admission.snapshot();
     assert_eq!((end.running, end.pending, end.queued), (0, 0, 0));
     assert_eq!((end.lock_waiters, end.disk_waits), (0, 0));
-    end.reserved
+    [end.reserved, end.slots_reclaimed]
 }
 
 /// FLIFO_MODEL_ITERATIONS asks for more schedules.
@@ -166,16 +166,18 @@ fn iterations() -> usize {
     std::env::var("FLIFO_MODEL_ITERATIONS").map_or(2000, |n| n.parse().expect("a number of schedules"))
 }
 
-/// The entries of all schedules on a place that had waited.
-fn explore(scheduler: impl Scheduler + 'static, config: fn() -> Config) -> u64 {
+/// The sums of what [`everything`] returns over all schedules.
+fn explore(scheduler: impl Scheduler + 'static, config: fn() -> Config) -> [u64; 2] {
     let mut shuttle = shuttle::Config::new();
     shuttle.stack_size = 1 << 17;
-    let all = Arc::new(AtomicU64::new(0));
-    let reserved = Arc::clone(&all);
+    let sums = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+    let counts = Arc::clone(&sums);
     Runner::new(scheduler, shuttle).run(move || {
-        reserved.fetch_add(everything(config), Ordering::Relaxed);
+        for (sum, count) in counts.iter().zip(everything(config)) {
+            sum.fetch_add(count, Ordering::Relaxed);
+        }
     });
-    all.load(Ordering::Relaxed)
+    sums.each_ref().map(|sum| sum.load(Ordering::Relaxed))
 }
 
 #[test]
@@ -184,15 +186,16 @@ fn random_schedules() {
 }
 
 #[test]
-fn random_schedules_in_which_places_wait() {
-    let reserved = explore(RandomScheduler::new(iterations()), config_that_waits);
-    assert!(reserved > 0, "no place ever waited");
+fn random_schedules_in_which_slots_are_taken() {
+    let [reserved, reclaimed] = explore(RandomScheduler::new(iterations()), config_that_takes);
+    assert!(reserved > 0, "no slot was ever reserved");
+    assert!(reclaimed > 0, "no slot was ever reclaimed");
 }
 
 #[test]
 fn adversarial_schedules() {
     for depth in [2, 3, 5] {
-        for config in [any_config, config_that_waits] {
+        for config in [any_config, config_that_takes] {
             explore(PctScheduler::new(depth, iterations() / 3), config);
         }
     }

@@ -1,44 +1,44 @@
-//! What a session owes others for long turns, and who passes it for that, under [`Policy::Quantum`].
+//! What deficit a session has for long slices, and which sessions pass it for that, under [`Policy::Quantum`].
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::tasks::{admission_with, inside, is_in};
-use crate::cpu_time::CpuTime;
+use super::tasks::{admission_with, is_in, running};
+use crate::quantum::fairness::CpuTime;
 use crate::{Admission, Class, Config, Policy, Refused, Session, WaitKind};
 
 const MS: u64 = 1_000_000;
 
-/// Works for so long, of the processor's time.
+/// Uses that much CPU time, ns.
 fn work(ns: u64) {
     let began = CpuTime::now().unwrap();
     while began.elapsed_ns().unwrap() < ns {}
 }
 
-/// A scheduler that times turns, with a place for one.
+/// A scheduler with one slot whose slices are timed.
 fn scheduler() -> Arc<Admission> {
     let scheduler = super::admission(Policy::Quantum, 1, 1);
     scheduler.reconfigure(Config { quantum: Duration::from_millis(1), ..scheduler.config() }).unwrap();
     scheduler
 }
 
-/// The queue learns that a millisecond is usual.
-fn learns(scheduler: &Arc<Admission>) {
+/// Makes a millisecond the usual slice of the queue.
+fn make_ms_usual(scheduler: &Arc<Admission>) {
     for _ in 0..10 {
         let mut other = scheduler.session();
-        other.turn.deficit.took(MS);
+        other.slice.deficit.set_used(MS);
         assert!(!is_in(Box::pin(other.enter_async()).as_mut()));
     }
 }
 
-fn owed_ns(session: &Session) -> u64 {
-    session.turn.joins(session.admission().metrics.now_ns(), MS).1
+fn deficit_ns(session: &Session) -> u64 {
+    session.slice.charge(session.admission().metrics.now_ns(), MS).1
 }
 
-/// The queue is told what a turn took of the processor: not what its thread slept, and nothing of a time when nobody waited.
+/// Not the time that its thread sleeps, and no time in which nobody waits.
 #[test]
-#[cfg_attr(miri, ignore)] // No processor time passes there.
-fn a_turn_takes_what_its_thread_works_while_others_wait() {
+#[cfg_attr(miri, ignore = "no CPU time passes there")]
+fn a_slice_is_charged_the_cpu_time_used_while_others_wait() {
     const WORK_NS: u64 = 20 * MS;
     let scheduler = scheduler();
     let holder = scheduler.session();
@@ -46,7 +46,7 @@ fn a_turn_takes_what_its_thread_works_while_others_wait() {
         holder.enter().unwrap();
         let (session, other) = (scheduler.session(), scheduler.session());
         std::thread::scope(|scope| {
-            let took = scope.spawn(move || {
+            let used = scope.spawn(move || {
                 session.enter().unwrap();
                 if !others_wait {
                     session.exit();
@@ -55,7 +55,7 @@ fn a_turn_takes_what_its_thread_works_while_others_wait() {
                 work(if works { WORK_NS } else { 0 });
                 std::thread::sleep(Duration::from_millis(3));
                 session.exit_ending_slice();
-                session.turn.deficit.turn_ns()
+                session.slice.deficit.slice_ns()
             });
             super::until_queued(&scheduler, 1);
             if others_wait {
@@ -63,23 +63,23 @@ fn a_turn_takes_what_its_thread_works_while_others_wait() {
                 super::until_queued(&scheduler, 2);
             }
             holder.exit_ending_slice();
-            let took = took.join().unwrap();
-            assert_eq!(took >= WORK_NS, works && others_wait, "{took} ns");
-            assert_eq!(took == 0, !others_wait);
+            let used = used.join().unwrap();
+            assert_eq!(used >= WORK_NS, works && others_wait, "{used} ns");
+            assert_eq!(used == 0, !others_wait);
         });
     }
 }
 
 #[test]
-#[cfg_attr(miri, ignore)] // No processor time passes there.
-fn who_worked_long_lets_the_next_pass_unless_it_was_away_as_long() {
+#[cfg_attr(miri, ignore = "no CPU time passes there")]
+fn after_a_long_slice_a_session_lets_the_next_pass_unless_it_was_away_as_long() {
     for away_ms in [0, 100] {
         let scheduler = scheduler();
         let (holder, [mut first, mut works, mut next]) =
-            (inside(&scheduler), std::array::from_fn(|_| scheduler.session()));
+            (running(&scheduler), std::array::from_fn(|_| scheduler.session()));
         let mut first_enters = Box::pin(first.enter_async());
         assert!(!is_in(first_enters.as_mut()));
-        learns(&scheduler);
+        make_ms_usual(&scheduler);
         works.enter_forced();
         work(30 * MS);
         works.exit_ending_slice();
@@ -95,18 +95,17 @@ fn who_worked_long_lets_the_next_pass_unless_it_was_away_as_long() {
     }
 }
 
-/// What was forgiven does not come back, and short turns are no long one.
+/// An absence is taken off once and for all, and short slices do not add up to a long one.
 #[test]
-#[cfg_attr(miri, ignore)] // No processor time passes there.
-fn an_absence_is_taken_off_what_newcomers_owe() {
+#[cfg_attr(miri, ignore = "no CPU time passes there")]
+fn an_absence_is_taken_off_a_newcomers_deficit() {
     let scheduler = super::admission(Policy::Quantum, 2, 1);
-    let quantum = Duration::from_millis(1);
-    scheduler.reconfigure(Config { quantum, overtakes_max: 0, ..scheduler.config() }).unwrap();
-    let (_holder, second) = (inside(&scheduler), inside(&scheduler));
+    scheduler.reconfigure(Config { quantum: Duration::from_millis(1), ..scheduler.config() }).unwrap();
+    let (_holder, second) = (running(&scheduler), running(&scheduler));
     let mut others: Vec<_> = (0..3).map(|_| scheduler.session()).collect();
     let mut entries: Vec<_> = others.iter_mut().map(|other| Box::pin(other.enter_async())).collect();
     entries.iter_mut().for_each(|entry| assert!(!is_in(entry.as_mut())));
-    // Who gets this place is pending, as long as it is not polled: so newcomers may overtake.
+    // The session that gets this slot is pending until it is polled: so newcomers may barge.
     second.exit_ending_slice();
     let session = scheduler.session();
     session.enter_forced();
@@ -114,20 +113,21 @@ fn an_absence_is_taken_off_what_newcomers_owe() {
     session.exit();
     std::thread::sleep(Duration::from_millis(100));
     for _ in 0..15 {
-        assert!(session.try_enter(), "it owes {}", session.turn.deficit.owed_ns());
+        scheduler.barging.on_served();
+        assert!(session.try_enter(), "its deficit is {}", session.slice.deficit.deficit_ns());
         work(MS);
         session.exit();
         std::thread::sleep(Duration::from_millis(4));
-        assert_eq!(owed_ns(&session), 0);
+        assert_eq!(deficit_ns(&session), 0);
     }
 }
 
-/// Neither what it does while a wait has given its place up, nor what another thread did before the session came to it.
+/// Neither the work done while a wait has released the slot, nor what another thread did before the session came to it.
 #[test]
-#[cfg_attr(miri, ignore)] // No processor time passes there.
-fn work_outside_is_no_time_of_a_turn() {
+#[cfg_attr(miri, ignore = "no CPU time passes there")]
+fn work_outside_is_no_time_of_a_slice() {
     let scheduler = scheduler();
-    let (_holder, mut waits) = (inside(&scheduler), scheduler.session());
+    let (_holder, mut waits) = (running(&scheduler), scheduler.session());
     let mut waits = Box::pin(waits.enter_async());
     assert!(!is_in(waits.as_mut()));
     let session = scheduler.session();
@@ -136,7 +136,7 @@ fn work_outside_is_no_time_of_a_turn() {
     work(30 * MS);
     session.wait_end(WaitKind::LogSync);
     session.exit();
-    assert_eq!(owed_ns(&session), 0);
+    assert_eq!(deficit_ns(&session), 0);
     // The second thread may have the stack of the first.
     let enters = std::thread::spawn(move || {
         session.enter_forced();
@@ -148,52 +148,53 @@ fn work_outside_is_no_time_of_a_turn() {
         session.exit();
         session
     });
-    assert_eq!(owed_ns(&leaves.join().unwrap()), 0);
+    assert_eq!(deficit_ns(&leaves.join().unwrap()), 0);
 }
 
 #[test]
-fn what_it_took_is_forgotten_where_nobody_waits() {
-    for for_good in [false, true] {
+fn a_deficit_is_forgotten_where_nobody_waits() {
+    for ends_slice in [false, true] {
         let scheduler = scheduler();
         let session = scheduler.session();
-        session.turn.deficit.took(50 * MS);
+        session.slice.deficit.set_used(50 * MS);
         session.enter().unwrap();
-        if for_good {
+        if ends_slice {
             session.exit_ending_slice()
         } else {
             session.exit()
         }
-        assert_eq!(owed_ns(&session), 0);
+        assert_eq!(deficit_ns(&session), 0);
     }
 }
 
-/// Not to one that turns it away, and not when it goes before the others. What it owes it owes until it is served.
+/// The queue does not learn a slice from a session that it turns away, or from one that goes before the others. A deficit lasts until the
+/// session is served.
 #[test]
-fn what_a_turn_took_is_told_to_the_queue_once() {
-    const TOOK_NS: u64 = 1 << 50;
+fn the_queue_learns_each_slice_once() {
+    const USED_NS: u64 = 1 << 50;
     let config =
         Config { policy: Policy::Quantum, thread_concurrency: 1, queue_limit: 1, ..Config::default() };
     let scheduler = admission_with(Config { stall_limit: None, ..config });
-    let holder = inside(&scheduler);
+    let holder = running(&scheduler);
     let [mut waits, mut session] = std::array::from_fn(|_| scheduler.session());
     let mut waits = Box::pin(waits.enter_async());
     assert!(!is_in(waits.as_mut()));
-    session.turn.deficit.took(TOOK_NS);
+    session.slice.deficit.set_used(USED_NS);
     assert_eq!(session.enter(), Err(Refused::QueueFull));
-    assert_eq!(session.turn.deficit.turn_ns(), TOOK_NS);
+    assert_eq!(session.slice.deficit.slice_ns(), USED_NS);
     drop(waits);
-    for (class, untold_ns) in [(Class::First, TOOK_NS), (Class::Normal, 0)] {
+    for (class, not_learnt_ns) in [(Class::First, USED_NS), (Class::Normal, 0)] {
         session.set_class(class);
         assert!(!is_in(Box::pin(session.enter_async()).as_mut()));
-        assert_eq!(session.turn.deficit.turn_ns(), untold_ns, "{class:?}");
-        assert_eq!(session.turn.deficit.owed_ns(), TOOK_NS);
+        assert_eq!(session.slice.deficit.slice_ns(), not_learnt_ns, "{class:?}");
+        assert_eq!(session.slice.deficit.deficit_ns(), USED_NS);
     }
     assert_eq!(session.enter_until(Instant::now()), Err(Refused::Timeout));
-    assert_eq!(session.turn.deficit.owed_ns(), TOOK_NS);
+    assert_eq!(session.slice.deficit.deficit_ns(), USED_NS);
     let mut enters = Box::pin(session.enter_async());
     assert!(!is_in(enters.as_mut()));
     holder.exit_ending_slice();
     assert!(is_in(enters.as_mut()));
     drop(enters);
-    assert_eq!(session.turn.deficit.owed_ns(), 0);
+    assert_eq!(session.slice.deficit.deficit_ns(), 0);
 }

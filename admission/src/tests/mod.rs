@@ -1,58 +1,80 @@
-//! The scheduler as threads see it, and in the modules below as tasks do, and in corner cases.
+//! The scheduler as threads see it. The modules below test tasks, time slices, stalls, the optional mechanisms and corner cases.
 
-mod anticipation;
 mod defects;
 mod deficits;
-mod disk_bound;
-mod lending;
+#[cfg(feature = "percpu")]
+mod percpu;
 mod regressions;
+#[cfg(feature = "reservation")]
+mod reservation;
+mod slices;
+mod stalls;
+mod state;
 mod tasks;
-mod turns;
 mod wakers;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
-use crate::config::{half, processors};
-use crate::queue::Request;
-use crate::rule::End;
-use crate::rule::Leaver;
-use crate::state::Caller;
-use crate::{Admission, Config, Policy, Session, Snapshot, WaitKind, WaitMask};
+use crate::config::cpus;
+use crate::gate::queue::{Node, Request};
+use crate::gate::waiters::End;
+use crate::gate::word::Caller;
+use crate::gate::{Entered, Gate, Joined, Leaver, Wake};
+use crate::{Admission, AutoLimit, Config, Policy, Refused, Session, Snapshot, WaitKind, WaitMask};
+
+/// An exit that ends the time slice, of a session without locks.
+const LEAVES: Leaver = Leaver { in_slice: false, holds_locks: false };
 
 fn admission(policy: Policy, thread_concurrency: u32, concurrency_tickets: u32) -> Arc<Admission> {
-    // On a busy machine a test can be slower than any stall time.
+    // On a busy machine a test can be slower than any stall limit.
     let config = Config { stall_limit: None, ..Config::default() };
     Admission::new(Config { policy, thread_concurrency, concurrency_tickets, ..config }).unwrap()
 }
 
 fn assert_drained(snapshot: &Snapshot) {
-    assert_eq!((snapshot.running, snapshot.pending, snapshot.queued), (0, 0, 0));
+    assert_eq!((snapshot.running, snapshot.pending, snapshot.queued), (0, 0, 0), "{snapshot}");
+    assert_eq!((snapshot.disk_waits, snapshot.lock_waiters), (0, 0), "{snapshot}");
 }
 
-/// Waits until `queued` threads sit in the queue.
+/// Waits until `queued` threads are in the queue.
 fn until_queued(admission: &Admission, queued: u32) {
     while admission.snapshot().queued != queued {
         thread::yield_now();
     }
 }
 
+/// Slots that congestion leaves to sessions without locks.
+fn spare() -> u32 {
+    (cpus() / 2).max(1)
+}
+
+/// Sets a flag when it is dropped, so that the loops of a test end also when an assertion fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
-fn tickets_are_entries_on_one_place() {
+fn tickets_are_entries_on_one_slot() {
     let admission = admission(Policy::Fifo, 1, 3);
     let session = admission.session();
     (0..7).for_each(|_| session.enter().unwrap());
     session.exit();
     session.exit();
     let snapshot = admission.snapshot();
-    // Entries 1, 4 and 7 ask, the others are by ticket.
+    // Entries 1, 4 and 7 acquire a slot or renew the tickets; the others use a ticket.
     assert_eq!((snapshot.admitted_at_once, snapshot.admitted_by_ticket), (3, 4));
     assert_drained(&snapshot);
 }
 
 #[test]
-fn who_is_waited_for_enters_past_the_limit_and_the_overshoot_is_repaid() {
+fn a_forced_entry_exceeds_the_limit_and_the_exits_repay_it() {
     let admission = admission(Policy::Fifo, 1, 2);
     let [waiter, holder] = [(); 2].map(|()| admission.session());
     waiter.enter().unwrap();
@@ -61,14 +83,14 @@ fn who_is_waited_for_enters_past_the_limit_and_the_overshoot_is_repaid() {
     assert_eq!(
         (snapshot.running, snapshot.admitted_by_force, snapshot.admitted_by_ticket),
         (2, 1, 1),
-        "the third were new tickets"
+        "the third entry renewed the tickets"
     );
     assert_eq!(snapshot.entries(), 4, "each is counted");
     thread::scope(|scope| {
         scope.spawn(|| admission.session().enter().unwrap());
         until_queued(&admission, 1);
         holder.exit();
-        assert_eq!(admission.snapshot().queued, 1, "repaid, not handed on");
+        assert_eq!(admission.snapshot().queued, 1, "the exit repays and hands nothing off");
         waiter.exit();
     });
     assert_drained(&admission.snapshot());
@@ -82,9 +104,9 @@ fn a_thread_out_of_tickets_lets_the_queue_go_first() {
     thread::scope(|scope| {
         scope.spawn(|| admission.session().enter().unwrap());
         until_queued(&admission, 1);
-        holder.enter().unwrap(); // Its second ticket: it stays.
+        holder.enter().unwrap(); // The second ticket: the slot stays.
         assert_eq!(admission.snapshot().queued, 1);
-        holder.enter().unwrap(); // Hands on, and comes back when the other one left.
+        holder.enter().unwrap(); // Hands off, and is back once the other session has left.
         assert!(admission.snapshot().handed_off >= 1);
     });
     drop(holder);
@@ -92,70 +114,64 @@ fn a_thread_out_of_tickets_lets_the_queue_go_first() {
 }
 
 #[test]
-fn fifo_is_first_come_first_served_and_lifo_a_stack() {
-    for (policy, expected) in [(Policy::Fifo, [0, 1, 2, 3]), (Policy::Lifo, [3, 2, 1, 0])] {
-        let admission = admission(policy, 1, 1);
-        let holder = admission.session();
-        holder.enter().unwrap();
-        let turns: [AtomicU32; 4] = Default::default();
-        let turn = AtomicU32::new(0);
-        thread::scope(|scope| {
-            for n in 0..4u32 {
-                let (admission, turns, turn) = (&admission, &turns, &turn);
-                scope.spawn(move || {
-                    let session = admission.session();
-                    let _slot = session.slot().unwrap();
-                    turns[turn.fetch_add(1, Ordering::SeqCst) as usize].store(n, Ordering::SeqCst);
-                });
-                until_queued(admission, n + 1);
-            }
-            holder.exit();
-        });
-        assert_eq!(turns.map(AtomicU32::into_inner), expected, "{policy}");
-        assert_drained(&admission.snapshot());
-    }
+fn under_fifo_waiters_are_served_in_order() {
+    let admission = admission(Policy::Fifo, 1, 1);
+    let holder = admission.session();
+    holder.enter().unwrap();
+    let (order, served): ([AtomicU32; 4], AtomicU32) = Default::default();
+    thread::scope(|scope| {
+        for n in 0..4u32 {
+            let (admission, order, served) = (&admission, &order, &served);
+            scope.spawn(move || {
+                let session = admission.session();
+                let _slot = session.slot().unwrap();
+                order[served.fetch_add(1, Ordering::SeqCst) as usize].store(n, Ordering::SeqCst);
+            });
+            until_queued(admission, n + 1);
+        }
+        holder.exit();
+    });
+    assert_eq!(order.map(AtomicU32::into_inner), [0, 1, 2, 3]);
+    assert_drained(&admission.snapshot());
 }
 
 #[test]
-fn flifo_lets_a_newcomer_in_exactly_while_a_woken_thread_is_pending() {
-    use crate::core::{Core, Entered, Joined, Wake};
-    let core = Core::new(Policy::Flifo, 1, 2);
-    let node = crate::queue::Node::new();
-    let enter = || core.try_enter(core.state(), Caller::NEWCOMER);
+fn flifo_admits_a_newcomer_exactly_while_a_woken_thread_is_pending() {
+    let gate = Gate::new(Policy::Flifo, 1, 2);
+    let node = Node::new();
+    let enter = || gate.try_enter(gate.word(), Caller::NEWCOMER);
     assert!(enter().is_some());
     assert!(enter().is_none(), "the limit is reached and nobody is pending");
-    let request = Request::of_nobody();
-    assert!(matches!(core.join(&node, request, (Caller::NEWCOMER, End::Back), 0).0, Joined::Queued(_)));
-    assert!(core.try_leave(core.state()).is_none());
-    let (Wake::Granted(mut woken), _) =
-        core.leave_and_wake(Leaver { in_quantum: false, holds_locks: false }, &|| false, &|| 0)
-    else {
+    let (joined, _) = gate.join(&node, Request::plain(), (Caller::NEWCOMER, End::Back), 0);
+    assert!(matches!(joined, Joined::Queued(_)));
+    assert!(gate.try_exit(gate.word()).is_none());
+    let (Wake::Granted(mut woken), _) = gate.exit_and_wake(LEAVES, &|| 0) else {
         panic!("the head must be woken")
     };
     assert!(woken.pop_front().is_some_and(|woken| Arc::ptr_eq(&woken, &node)));
     let (how, _) = enter().expect("the woken thread does not run yet");
-    assert_eq!(how, Entered::Lifo);
+    assert_eq!(how, Entered::Barging);
     assert!(enter().is_none(), "T - P = L again");
-    core.started();
-    assert_eq!((core.state().places(), core.state().pending()), (2, 0));
-    assert!(core.try_leave(core.state()).is_some(), "repays the overshoot");
-    assert!(core.try_leave(core.state()).is_some());
-    assert_eq!(core.state().places(), 0);
+    gate.start();
+    assert_eq!((gate.word().slots(), gate.word().pending()), (2, 0));
+    assert!(gate.try_exit(gate.word()).is_some(), "repays the overshoot");
+    assert!(gate.try_exit(gate.word()).is_some());
+    assert_eq!(gate.word().slots(), 0);
 }
 
 #[test]
-fn a_wait_gives_the_place_up_and_its_end_never_blocks() {
+fn a_wait_releases_the_slot_and_its_end_never_blocks() {
     let admission = admission(Policy::Fifo, 1, 10);
     let (first, second) = (admission.session(), admission.session());
     first.enter().unwrap();
     first.wait_begin(WaitKind::RowLock);
     first.wait_begin(WaitKind::Disk);
-    second.enter().unwrap(); // Would block if the place were still out.
+    second.enter().unwrap(); // Would block if the slot were still out.
     first.wait_end(WaitKind::Disk);
     assert!(!first.is_running(), "the outer wait goes on");
     first.wait_end(WaitKind::RowLock);
     assert!(first.is_running());
-    assert_eq!(admission.snapshot().running, 2, "forced in past the limit");
+    assert_eq!(admission.snapshot().running, 2, "a forced entry above the limit");
     first.enter().unwrap(); // The one ticket.
     second.exit();
     first.exit();
@@ -165,22 +181,22 @@ fn a_wait_gives_the_place_up_and_its_end_never_blocks() {
 }
 
 #[test]
-fn a_long_wait_for_a_row_lock_keeps_nobody_out() {
+fn a_row_lock_wait_marked_long_keeps_nobody_out() {
     let config = Config {
         policy: Policy::Flifo,
-        thread_concurrency: half(processors()) + 1,
+        thread_concurrency: spare() + 1,
         lock_waiters_max: 1,
         stall_limit: None,
         ..Config::default()
     };
     let admission = Admission::new(config).unwrap();
     let (waits, comes) = (admission.session(), admission.session());
-    let run: Vec<_> = (0..half(processors())).map(|_| admission.session()).collect();
+    let run: Vec<_> = (0..spare()).map(|_| admission.session()).collect();
     waits.enter().unwrap();
     waits.wait_begin(WaitKind::RowLock);
     run.iter().for_each(|session| session.enter().unwrap());
-    let soon = std::time::Instant::now() + std::time::Duration::from_millis(20);
-    assert_eq!(comes.enter_until(soon), Err(crate::Refused::Timeout), "enough run");
+    let soon = Instant::now() + Duration::from_millis(20);
+    assert_eq!(comes.enter_until(soon), Err(Refused::Timeout), "congestion: enough sessions run");
     waits.mark_wait_long();
     waits.mark_wait_long();
     assert_eq!(admission.snapshot().lock_waiters, 0);
@@ -191,7 +207,7 @@ fn a_long_wait_for_a_row_lock_keeps_nobody_out() {
 }
 
 #[test]
-fn a_wait_outside_the_mask_keeps_the_place() {
+fn a_wait_that_is_not_in_the_mask_keeps_the_slot() {
     let admission = Admission::new(Config {
         thread_concurrency: 1,
         wait_mask: WaitMask::ALL.without(WaitKind::Disk),
@@ -212,6 +228,29 @@ fn a_wait_outside_the_mask_keeps_the_place() {
 }
 
 #[test]
+fn io_depth_bounds_the_disk_waits_that_release_their_slots() {
+    let config = Config { thread_concurrency: 4, io_depth: 2, stall_limit: None, ..Config::default() };
+    let admission = Admission::new(config).unwrap();
+    let sessions: [Session; 4] = std::array::from_fn(|_| admission.session());
+    sessions.iter().for_each(|session| session.enter().unwrap());
+    let [first, second, third, network] = &sessions;
+    [first, second, third].iter().for_each(|session| session.wait_begin(WaitKind::Disk));
+    network.wait_begin(WaitKind::Network);
+    assert_eq!(sessions.each_ref().map(Session::is_running), [false, false, true, false]);
+    assert_eq!((admission.snapshot().disk_waits, admission.snapshot().running), (2, 1));
+    first.wait_end(WaitKind::Disk);
+    network.wait_end(WaitKind::Network);
+    network.wait_begin(WaitKind::Disk);
+    assert!(!network.is_running(), "one of two disk waits has ended");
+    admission.reconfigure(Config { io_depth: 0, ..admission.config() }).unwrap();
+    first.wait_begin(WaitKind::Disk);
+    assert!(!first.is_running(), "0 is no bound");
+    [first, second, third, network].iter().for_each(|session| session.wait_end(WaitKind::Disk));
+    sessions.iter().for_each(Session::exit);
+    assert_drained(&admission.snapshot());
+}
+
+#[test]
 fn misuse_does_no_harm() {
     let admission = admission(Policy::Flifo, 2, 4);
     let session = admission.session();
@@ -223,14 +262,13 @@ fn misuse_does_no_harm() {
     session.wait_begin(WaitKind::User);
     session.exit(); // The statement was killed inside its wait.
     session.wait_end(WaitKind::User);
-    assert!(!session.is_running(), "the end of the wait must not bring back what exit gave up");
+    assert!(!session.is_running(), "the end of the wait must not bring back what the exit released");
     session.enter().unwrap();
     drop(session);
     assert_drained(&admission.snapshot());
 }
 
-/// Many threads under one policy: every statement runs, the bound on threads running holds, and at the end
-/// nothing is out.
+/// Many threads under one policy: every statement runs, the bound on running threads holds, and at the end no slot is out.
 fn storm(policy: Policy, threads: u32, statements: u32) {
     const LIMIT: u32 = 3;
     let admission = admission(policy, LIMIT, 4);
@@ -265,8 +303,8 @@ fn storm(policy: Policy, threads: u32, statements: u32) {
     assert_drained(&snapshot);
     assert_eq!(done.into_inner(), u64::from(threads * statements), "{policy}");
     // Forced entries add to the limit, at most one for each thread.
-    let lenient = matches!(policy, Policy::Flifo | Policy::Lease | Policy::Quantum);
-    let bound = if lenient { 2 * LIMIT } else { LIMIT } + threads;
+    let barges = matches!(policy, Policy::Flifo | Policy::Quantum);
+    let bound = if barges { 2 * LIMIT } else { LIMIT } + threads;
     if policy != Policy::None {
         assert!(running_max.into_inner() <= bound && snapshot.running_max <= bound, "{policy}");
         assert_eq!(snapshot.queued_ns.iter().map(|b| b.count()).sum::<u64>(), snapshot.admitted_from_queue);
@@ -276,9 +314,7 @@ fn storm(policy: Policy, threads: u32, statements: u32) {
 #[test]
 fn a_storm_under_every_policy_ends_drained() {
     for policy in Policy::ALL {
-        // Polling sleeps 10 ms at a time at first: fewer statements there.
-        let statements = if policy == Policy::Sleep { 20 } else { 300 };
-        let (threads, statements) = if cfg!(miri) { (4, 8) } else { (32, statements) };
+        let (threads, statements) = if cfg!(miri) { (4, 8) } else { (32, 300) };
         storm(policy, threads, statements);
     }
 }
@@ -294,7 +330,7 @@ fn a_snapshot_difference_counts_what_happened_between() {
 }
 
 #[test]
-fn one_place_in_64_is_timed_whether_sessions_live_long_or_short() {
+fn one_stay_in_64_is_timed_whether_sessions_live_long_or_short() {
     let timed = |snapshot: Snapshot| snapshot.running_ns.iter().map(|b| b.count()).sum::<u64>();
     let one = admission(Policy::Fifo, 1, 1);
     let session = one.session();
@@ -312,13 +348,29 @@ fn impossible_configurations_say_what_is_allowed() {
     assert_eq!(message(too_high).unwrap(), "thread_concurrency 1024 is too high: at most 1023");
     let no_ticket = Config { concurrency_tickets: 0, ..Config::default() };
     assert_eq!(message(no_ticket).unwrap(), "concurrency_tickets must be at least 1");
-    assert!("fliffo".parse::<Policy>().unwrap_err().to_string().contains("unknown policy 'fliffo'"));
+    let no_time = Config { stall_limit: Some(Duration::ZERO), ..Config::default() };
+    assert_eq!(message(no_time).unwrap(), "stall_limit must be longer than 0");
+    let no_slice = Config { quantum: Duration::ZERO, ..Config::default() };
+    assert_eq!(message(no_slice).unwrap(), "quantum must be longer than 0");
+    let reversed = Config { auto: Some(AutoLimit { floor: 5, ceiling: 4 }), ..Config::default() };
+    assert_eq!(message(reversed).unwrap(), "auto needs 1 <= floor <= ceiling <= 1023, not 5 and 4");
+    let unknown = "fliffo".parse::<Policy>().unwrap_err().to_string();
+    assert_eq!(unknown, "unknown policy 'fliffo': use one of none, fifo, flifo, quantum");
     assert!(Policy::ALL.iter().all(|policy| policy.name().parse() == Ok(*policy)));
 }
 
 #[test]
-fn a_limit_that_finds_itself_begins_between_its_bounds() {
-    use crate::AutoLimit;
+fn a_change_that_is_refused_changes_nothing() {
+    let admission = admission(Policy::Fifo, 1, 1);
+    let before = admission.config();
+    let impossible = Config { thread_concurrency: 7, concurrency_tickets: 0, ..before.clone() };
+    assert!(admission.reconfigure(impossible).is_err());
+    assert!(admission.set_thread_concurrency(1024).is_err());
+    assert_eq!((admission.config(), admission.thread_concurrency()), (before, 1));
+}
+
+#[test]
+fn an_adaptive_limit_begins_between_its_bounds() {
     let auto = Some(AutoLimit { floor: 2, ceiling: 6 });
     for (thread_concurrency, begins) in [(0, 2), (1, 2), (4, 4), (9, 6)] {
         let config = Config { thread_concurrency, watchdog: false, ..Config::default() };
@@ -330,30 +382,30 @@ fn a_limit_that_finds_itself_begins_between_its_bounds() {
 }
 
 #[test]
-fn a_limit_that_finds_itself_stays_between_its_bounds() {
-    use crate::AutoLimit;
-    use std::time::{Duration, Instant};
+fn an_adaptive_limit_stays_between_its_bounds() {
     let admission = Admission::new(Config {
         policy: Policy::Fifo,
         thread_concurrency: 4,
         auto: Some(AutoLimit { floor: 2, ceiling: 6 }),
+        stall_limit: None,
         watchdog: false,
         ..Config::default()
     })
     .unwrap();
-    let done = AtomicU32::new(0);
+    let done = AtomicBool::new(false);
     let mut seen = vec![];
     thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
                 let session = admission.session();
-                while done.load(Ordering::Relaxed) == 0 {
+                while !done.load(Ordering::Relaxed) {
                     let _slot = session.slot().unwrap();
                     thread::yield_now();
                 }
             });
         }
-        // Its time is what it is told.
+        let _ends = Ends(&done);
+        // The steps get their time from here.
         let begin = Instant::now();
         let mut steps = 0;
         while steps < 20_000 && seen.iter().all(|limit| *limit == 4) {
@@ -362,14 +414,13 @@ fn a_limit_that_finds_itself_stays_between_its_bounds() {
             steps += 1;
             thread::yield_now();
         }
-        // What the user did not change stays with the controller.
+        // A change of another setting leaves the limit to the controller.
         admission.reconfigure(Config { concurrency_tickets: 7, ..admission.config() }).unwrap();
         assert_eq!(Some(admission.thread_concurrency()), seen.last().copied());
-        done.store(1, Ordering::Relaxed);
     });
     assert!(seen.iter().all(|limit| (2..=6).contains(limit)), "{seen:?}");
-    assert_ne!(seen.last(), Some(&4), "it never tried another limit");
-    // What the user sets holds, also if that is what was set before.
+    assert_ne!(seen.last(), Some(&4), "the controller never tried another limit");
+    // A limit that the user sets holds, also if it is the one set before.
     for (set, holds) in [(4, 4), (0, 2)] {
         admission.set_thread_concurrency(set).unwrap();
         assert_eq!(admission.thread_concurrency(), holds);

@@ -1,65 +1,55 @@
-//! One test for each mistake that was found in this scheduler and is not shown elsewhere.
+//! One test for each mistake that was found in this scheduler and that no other test shows.
 
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::tasks::{admission, admission_with, inside, is_in};
-use super::{assert_drained, until_queued};
-use crate::core::{Core, Joined, Wake};
-use crate::queue::{Node, Request};
-use crate::rule::End;
-use crate::rule::Leaver;
-use crate::state::{Caller, LIMIT_MAX};
-use crate::{Class, Config, Policy, Refused, Session, WaitKind};
+use super::tasks::{QUEUEING, admission, admission_with, is_in, running};
+use super::{LEAVES, assert_drained, until_queued};
+use crate::gate::queue::{Node, Request};
+use crate::gate::waiters::End;
+use crate::gate::word::{Caller, LIMIT_MAX, PENDING_MAX};
+use crate::gate::{Gate, Joined, Wake};
+use crate::{AutoLimit, Class, Config, Policy, Refused, WaitKind};
 
-const REQUEST: Request = Request::of_nobody();
-
-fn join(core: &Core, node: &Arc<Node>) {
-    let (joined, wake) = core.join(node, REQUEST, (Caller::NEWCOMER, End::Back), 0);
+fn join(gate: &Gate, node: &Arc<Node>) {
+    let (joined, wake) = gate.join(node, Request::plain(), (Caller::NEWCOMER, End::Back), 0);
     assert!(matches!((joined, wake), (Joined::Queued(_), Wake::Nobody)));
 }
 
-/// Those summoned under one policy, and those handed places under the next, are pending together.
+/// The stall breaker stops before P overflows its field.
 #[test]
 #[cfg_attr(miri, ignore = "it shows arithmetic, and takes minutes there")]
-fn as_many_can_be_pending_as_two_policies_wake() {
-    let core = Core::new(Policy::Summon, LIMIT_MAX, 1);
-    let nodes: Vec<_> = (0..2 * LIMIT_MAX).map(|_| Node::new()).collect();
-    let (summoned, granted) = nodes.split_at(LIMIT_MAX as usize);
-    let fill = || while core.try_enter(core.state(), Caller::NEWCOMER).is_some() {};
-    let leave =
-        || drop(core.leave_and_wake(Leaver { in_quantum: false, holds_locks: false }, &|| true, &|| 0));
-    fill();
-    summoned.iter().for_each(|node| join(&core, node));
-    for _ in summoned {
-        leave();
-        fill();
-    }
-    drop(core.set_rule(Policy::Fifo, LIMIT_MAX, 0));
-    granted.iter().for_each(|node| join(&core, node));
-    granted.iter().for_each(|_| leave());
-    let state = core.state();
-    assert_eq!((state.pending(), state.places(), state.queued()), (2 * LIMIT_MAX, LIMIT_MAX, 0));
-    assert_eq!((state.policy(), state.limit()), (Policy::Fifo, LIMIT_MAX));
+fn p_does_not_overflow_however_many_stalls_are_broken() {
+    let gate = Gate::new(Policy::Fifo, LIMIT_MAX, 1);
+    let nodes: Vec<_> = (0..PENDING_MAX).map(|_| Node::new()).collect();
+    let (handed_off, above_limit) = nodes.split_at(LIMIT_MAX as usize);
+    while gate.try_enter(gate.word(), Caller::NEWCOMER).is_some() {}
+    nodes.iter().for_each(|node| join(&gate, node));
+    handed_off.iter().for_each(|_| drop(gate.exit_and_wake(LEAVES, &|| 0)));
+    let word = gate.word();
+    assert_eq!((word.slots(), word.pending()), (LIMIT_MAX, LIMIT_MAX));
+    above_limit.iter().for_each(|_| assert!(matches!(gate.break_stall(0), Wake::Granted(_))));
+    let word = gate.word();
+    assert_eq!((word.slots(), word.pending(), word.queued()), (PENDING_MAX, PENDING_MAX, 0));
+    assert_eq!((word.policy(), word.limit()), (Policy::Fifo, LIMIT_MAX));
     let one_more = Node::new();
-    join(&core, &one_more);
-    assert!(matches!(core.break_stall(0), Wake::Nobody), "the field is full");
-    assert!(core.withdraw(&one_more));
-    nodes.iter().for_each(|_| _ = core.started());
-    assert_eq!((core.state().pending(), core.state().places()), (0, LIMIT_MAX));
+    join(&gate, &one_more);
+    assert!(matches!(gate.break_stall(0), Wake::Nobody), "the field is full");
+    assert!(gate.withdraw(&one_more));
+    nodes.iter().for_each(|_| _ = gate.start());
+    assert_eq!((gate.word().pending(), gate.word().slots()), (0, PENDING_MAX));
 }
 
-/// The ends of waits do not overtake each other, nor a holder of locks: some that wait again and again, such as those that
-/// stream a result, would keep it out for ever.
+/// A session whose waits end again and again, such as one that streams a result, would keep a lock holder out forever.
 #[test]
-fn the_end_of_a_wait_does_not_overtake_a_holder_of_locks() {
-    for policy in [Policy::Fifo, Policy::Lifo, Policy::Flifo, Policy::Lease, Policy::Quantum] {
+fn the_end_of_a_wait_does_not_pass_a_lock_holder_that_came_before() {
+    for policy in QUEUEING {
         let admission = admission(policy, 1);
-        let streams = inside(&admission);
+        let streams = running(&admission);
         streams.wait_begin(WaitKind::Network);
-        let runs = inside(&admission);
+        let runs = running(&admission);
         let (mut holder, mut newcomer) = (admission.session(), admission.session());
         holder.set_class(Class::First);
         let mut newcomer = Box::pin(newcomer.enter_async());
@@ -82,35 +72,35 @@ fn the_end_of_a_wait_does_not_overtake_a_holder_of_locks() {
 }
 
 #[test]
-fn a_new_session_enters_by_lifo_under_flifo() {
+fn a_new_session_barges_under_flifo() {
     let admission = admission(Policy::Flifo, 1);
-    let holder = inside(&admission);
+    let holder = running(&admission);
     let mut sessions = [admission.session(), admission.session()];
     let mut entries: Vec<_> = sessions.iter_mut().map(|s| Box::pin(s.enter_async())).collect();
     entries.iter_mut().for_each(|entry| assert!(!is_in(entry.as_mut())));
     holder.exit();
     let newcomer = admission.session();
-    assert!(newcomer.try_enter(), "the woken one does not run yet");
+    assert!(newcomer.try_enter(), "the woken session does not run yet");
     assert_eq!(admission.snapshot().admitted_by_barging, 1);
     assert!(is_in(entries[0].as_mut()));
 }
 
 #[test]
-fn a_deadline_holds_after_a_verdict_that_brought_no_place() {
+fn a_deadline_holds_after_a_verdict_that_brought_no_slot() {
     let admission = admission(Policy::Fifo, 1);
-    let _holder = inside(&admission);
+    let _holder = running(&admission);
     let (outcome, asked) = mpsc::channel();
     let waiter = admission.session();
     let thread = thread::spawn(move || {
         let _ = outcome.send(waiter.enter_until(Instant::now() + Duration::from_millis(10)));
     });
-    // It is told to try again, but so slowly that its deadline passes before it hears of it.
+    // The session is sent to try again, but its deadline passes before it is woken.
     while admission.snapshot().queued == 0 {
         if let Ok(outcome) = asked.try_recv() {
             return assert_eq!(outcome, Err(Refused::Timeout)); // It was faster: nothing is shown.
         }
     }
-    let (wake, _) = admission.core.set_rule(Policy::Lifo, 1, 0);
+    let wake = admission.gate.set_rule(Policy::Flifo, 1, 0);
     thread::sleep(Duration::from_millis(30));
     admission.wake(wake);
     let outcome = asked.recv_timeout(Duration::from_secs(20)).expect("it waits without a deadline");
@@ -118,136 +108,41 @@ fn a_deadline_holds_after_a_verdict_that_brought_no_place() {
     thread.join().unwrap();
 }
 
+/// A session that is sent back into the queue by a change of the policy keeps its deadline.
+#[test]
+fn a_change_of_policy_does_not_extend_a_queue_timeout() {
+    let config = Config { policy: Policy::Fifo, thread_concurrency: 1, ..Config::default() };
+    let timeout = Duration::from_millis(200);
+    let admission = admission_with(Config { queue_timeout: Some(timeout), stall_limit: None, ..config });
+    let _holder = running(&admission);
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let began = Instant::now();
+            (admission.session().enter(), began.elapsed())
+        });
+        until_queued(&admission, 1);
+        for policy in [Policy::Flifo, Policy::Quantum, Policy::Fifo] {
+            thread::sleep(timeout / 8);
+            admission.reconfigure(Config { policy, queue_timeout: None, ..admission.config() }).unwrap();
+        }
+        let (outcome, took) = waiter.join().unwrap();
+        assert_eq!(outcome, Err(Refused::Timeout));
+        assert!(took >= timeout);
+    });
+}
+
 #[test]
 fn a_cancellation_ends_one_queueing_only() {
-    let core = Core::new(Policy::Fifo, 1, 1);
-    assert!(core.try_enter(core.state(), Caller::NEWCOMER).is_some());
+    let gate = Gate::new(Policy::Fifo, 1, 1);
+    assert!(gate.try_enter(gate.word(), Caller::NEWCOMER).is_some());
     let node = Node::new();
-    join(&core, &node);
-    // The canceller is late: the session has obeyed, and has come again.
-    assert!(!core.withdraw_cancelled(&node));
-    assert_eq!(core.state().queued(), 1);
+    join(&gate, &node);
+    // The canceller is late: the session has obeyed, and has queued again.
+    assert!(!gate.withdraw_cancelled(&node));
+    assert_eq!(gate.word().queued(), 1);
     node.cancelled.store(true, crate::sync::Ordering::Release);
-    assert!(core.withdraw_cancelled(&node));
-    assert_eq!(core.state().queued(), 0);
-}
-
-#[test]
-fn a_stall_is_broken_under_every_policy() {
-    for policy in super::tasks::QUEUEING {
-        let admission = admission_with(Config { policy, thread_concurrency: 1, ..Config::default() });
-        let _stuck = inside(&admission);
-        let mut session = admission.session();
-        let mut entry = Box::pin(session.enter_async());
-        assert!(!is_in(entry.as_mut()));
-        let now = Instant::now();
-        admission.step(now);
-        admission.step(now + Duration::from_secs(1));
-        assert_eq!(admission.snapshot().stalls_broken, 1, "{policy}");
-        assert!(is_in(entry.as_mut()), "{policy}");
-    }
-}
-
-/// As when the task that was woken last is never polled: those behind it get in all the same.
-#[test]
-fn a_stall_is_broken_while_a_woken_task_does_not_run() {
-    for policy in super::tasks::QUEUEING {
-        let admission = admission_with(Config { policy, thread_concurrency: 1, ..Config::default() });
-        let holder = inside(&admission);
-        let (mut asleep, mut next) = (admission.session(), admission.session());
-        let (mut asleep, mut next) = (Box::pin(asleep.enter_async()), Box::pin(next.enter_async()));
-        assert!(!is_in(asleep.as_mut()) && !is_in(next.as_mut()));
-        if policy == Policy::Lifo {
-            std::mem::swap(&mut asleep, &mut next);
-        }
-        holder.exit();
-        let now = Instant::now();
-        (0..3).for_each(|second| admission.step(now + Duration::from_secs(second)));
-        assert!(is_in(next.as_mut()), "{policy}");
-    }
-}
-
-/// Those who came past the limit leave one by one, and hand nothing on.
-#[test]
-fn no_stall_is_broken_while_an_overshoot_is_repaid() {
-    let config = Config { policy: Policy::Fifo, thread_concurrency: 1, ..Config::default() };
-    let admission = admission_with(Config { stall_limit: Some(Duration::from_millis(100)), ..config });
-    let crowd: Vec<_> = (0..20).map(|_| admission.session()).collect();
-    crowd.iter().for_each(Session::enter_forced);
-    let mut waiter = admission.session();
-    let mut entry = Box::pin(waiter.enter_async());
-    assert!(!is_in(entry.as_mut()));
-    let mut now = Instant::now();
-    for session in &crowd[1..] {
-        admission.step(now);
-        session.exit();
-        now += Duration::from_millis(20);
-    }
-    admission.step(now);
-    assert_eq!(admission.snapshot().stalls_broken, 0);
-    assert!(!is_in(entry.as_mut()));
-    admission.step(now + Duration::from_secs(1));
-    assert!(is_in(entry.as_mut()), "the last one does not leave");
-}
-
-#[test]
-fn a_shorter_stall_time_holds_at_once() {
-    let hour = Duration::from_secs(3600);
-    let config = Config { policy: Policy::Fifo, thread_concurrency: 1, ..Config::default() };
-    let admission = admission_with(Config { stall_limit: Some(hour), ..config });
-    let _stuck = inside(&admission);
-    let mut session = admission.session();
-    let mut entry = Box::pin(session.enter_async());
-    assert!(!is_in(entry.as_mut()));
-    let now = Instant::now();
-    admission.step(now);
-    let stall_limit = Some(Duration::from_millis(100));
-    admission.reconfigure(Config { stall_limit, ..admission.config() }).unwrap();
-    admission.step(now + Duration::from_secs(1));
-    assert!(is_in(entry.as_mut()));
-}
-
-#[test]
-fn a_stall_time_beyond_the_clock_is_never_over() {
-    let stall_limit = Some(Duration::from_nanos(u64::MAX) + Duration::from_nanos(1));
-    let config = Config { policy: Policy::Fifo, thread_concurrency: 1, ..Config::default() };
-    let admission = admission_with(Config { stall_limit, ..config });
-    let _stuck = inside(&admission);
-    let mut session = admission.session();
-    let mut entry = Box::pin(session.enter_async());
-    assert!(!is_in(entry.as_mut()));
-    let now = Instant::now();
-    (0..3).for_each(|second| admission.step(now + Duration::from_secs(second)));
-    assert!(!is_in(entry.as_mut()));
-}
-
-#[test]
-fn a_shorter_lease_holds_at_once() {
-    let hour = Duration::from_secs(3600);
-    let admission = admission_with(Config { lease: hour, ..Config::default() });
-    let now_ns = 2 * hour.as_nanos() as u64;
-    assert!(admission.settings.lease_over(now_ns));
-    assert!(!admission.settings.lease_over(now_ns + 1000));
-    admission.reconfigure(Config { lease: Duration::from_nanos(1000), ..admission.config() }).unwrap();
-    assert!(admission.settings.lease_over(now_ns + 1000));
-    assert!(!admission.settings.lease_over(now_ns + 1999));
-    assert!(admission.settings.lease_over(now_ns + 2000));
-}
-
-#[test]
-fn a_tenant_of_another_scheduler_does_no_harm() {
-    let (other, admission) = (admission(Policy::Fifo, 1), admission(Policy::Fifo, 1));
-    (0..5).for_each(|_| _ = other.tenant(1.0).unwrap());
-    let holder = inside(&admission);
-    let mut session = admission.session();
-    session.set_tenant(other.tenant(1.0).unwrap());
-    let mut entry = Box::pin(session.enter_async());
-    assert!(!is_in(entry.as_mut()));
-    holder.exit();
-    assert!(is_in(entry.as_mut()));
-    drop(entry);
-    drop((session, holder));
-    assert_drained(&admission.snapshot());
+    assert!(gate.withdraw_cancelled(&node));
+    assert_eq!(gate.word().queued(), 0);
 }
 
 #[test]
@@ -263,80 +158,19 @@ fn a_change_of_the_limit_does_not_undo_another_change() {
     }
 }
 
-/// What the queue timeout has used up while a session polled stays used up when the policy changes.
+/// Otherwise a limit that admits forced entries as newcomers seems to do more work.
 #[test]
-#[cfg_attr(miri, ignore = "it must be seen while it polls, and an interpreter is too slow for that")]
-fn one_that_polled_when_the_policy_changed_is_served_or_refused() {
-    let admission = admission_with(Config {
-        policy: Policy::Sleep,
-        thread_concurrency: 1,
-        // Long enough for it to be seen while it polls.
-        queue_timeout: Some(Duration::from_secs(1)),
-        ..Config::default()
-    });
-    let _holder = inside(&admission);
-    thread::scope(|scope| {
-        let poller = scope.spawn(|| admission.session().enter());
-        until_queued(&admission, 1);
-        admission.reconfigure(Config { policy: Policy::Fifo, ..admission.config() }).unwrap();
-        assert_eq!(poller.join().unwrap(), Err(Refused::Timeout));
-    });
-}
-
-/// As when four reports are inside for long, and a dump that sends its result beside them.
-#[test]
-fn one_that_waits_again_and_again_past_the_limit_hides_no_stall() {
-    let config = Config { policy: Policy::Fifo, thread_concurrency: 1, ..Config::default() };
-    let admission = admission_with(Config { stall_limit: Some(Duration::from_millis(100)), ..config });
-    let (_stuck, dump) = (inside(&admission), admission.session());
-    dump.enter_forced();
-    let mut waiter = admission.session();
-    let mut entry = Box::pin(waiter.enter_async());
-    assert!(!is_in(entry.as_mut()));
-    let mut now = Instant::now();
-    for _ in 0..40 {
-        dump.wait_begin(WaitKind::Network);
-        admission.step(now);
-        dump.wait_end(WaitKind::Network);
-        admission.step(now + Duration::from_millis(5));
-        now += Duration::from_millis(10);
-    }
-    assert!(admission.snapshot().stalls_broken >= 1);
-    assert!(is_in(entry.as_mut()));
-}
-
-#[test]
-fn reads_come_in_past_the_limit_up_to_so_many_while_nobody_queues() {
-    let admission = admission(Policy::Quantum, 1);
-    let holder = inside(&admission);
-    let [reads, more, mut writes] = std::array::from_fn(|_| admission.session());
-    assert!(!reads.try_enter_below(1));
-    assert!(reads.try_enter_below(2) && reads.is_running());
-    assert!(!more.try_enter_below(2));
-    let mut entry = Box::pin(writes.enter_async());
-    assert!(!is_in(entry.as_mut()));
-    assert!(!more.try_enter_below(9), "somebody queues");
-    reads.exit();
-    assert!(!is_in(entry.as_mut()), "the overshoot is repaid");
-    holder.exit_ending_slice();
-    assert!(is_in(entry.as_mut()));
-    let end = admission.snapshot();
-    assert_eq!((end.running, end.queued, end.admitted_by_force), (1, 0, 1));
-}
-
-/// Else a limit that lets them in as newcomers seems to do more.
-#[test]
-fn an_entry_past_the_limit_is_work_whether_there_is_a_place_or_not() {
+fn a_forced_entry_is_work_whether_a_slot_is_free_or_not() {
     let admission = admission(Policy::Fifo, 1);
-    let (_inside, session) = (inside(&admission), admission.session());
+    let (_running, session) = (running(&admission), admission.session());
     let work_of_one = || {
         let before = admission.metrics.work_done().0;
         drop(session.slot_forced());
         admission.metrics.work_done().0 - before
     };
-    let without_a_place = work_of_one();
+    let without_a_free_slot = work_of_one();
     admission.set_thread_concurrency(2).unwrap();
-    assert_eq!((without_a_place, work_of_one()), (1, 1));
+    assert_eq!((without_a_free_slot, work_of_one()), (1, 1));
     session.enter().unwrap();
     let before = admission.metrics.work_done().0;
     session.wait_begin(WaitKind::Disk);
@@ -345,9 +179,9 @@ fn an_entry_past_the_limit_is_work_whether_there_is_a_place_or_not() {
 }
 
 #[test]
-fn who_is_summoned_is_pending() {
-    let admission = admission(Policy::Summon, 1);
-    let holder = inside(&admission);
+fn a_session_that_was_handed_a_slot_is_pending() {
+    let admission = admission(Policy::Fifo, 1);
+    let holder = running(&admission);
     let mut session = admission.session();
     let mut entry = Box::pin(session.enter_async());
     assert!(!is_in(entry.as_mut()));
@@ -358,24 +192,25 @@ fn who_is_summoned_is_pending() {
 
 #[test]
 fn a_step_at_the_end_of_time_does_no_harm() {
-    let auto = Some(crate::AutoLimit { floor: 1, ceiling: 4 });
+    let auto = Some(AutoLimit { floor: 1, ceiling: 4 });
     let admission = admission_with(Config { auto, thread_concurrency: 1, ..Config::default() });
-    let _stuck = inside(&admission);
+    let _stuck = running(&admission);
     let mut session = admission.session();
     let mut entry = Box::pin(session.enter_async());
     assert!(!is_in(entry.as_mut()));
     (0..3).for_each(|n| admission.step(Instant::now() + Duration::from_secs(1 << 35) * n));
-    assert_eq!(admission.snapshot().stalls_broken, 1);
+    assert_eq!(admission.snapshot().slots_reclaimed, 1);
+    assert!(is_in(entry.as_mut()));
 }
 
 /// As when the limit is set in the middle of a pile-up.
 #[test]
-fn one_that_came_in_without_a_limit_asks_when_its_tickets_run_out() {
+fn a_session_that_came_in_without_a_limit_queues_when_its_tickets_run_out() {
     let admission = admission(Policy::Fifo, 0);
-    let mut scan = inside(&admission);
+    let mut scan = running(&admission);
     assert!(is_in(Box::pin(scan.enter_async()).as_mut()), "there is no limit still");
     admission.set_thread_concurrency(1).unwrap();
-    let newcomer = inside(&admission);
+    let newcomer = running(&admission);
     let mut waiter = admission.session();
     let mut waits = Box::pin(waiter.enter_async());
     assert!(!is_in(waits.as_mut()));
@@ -386,4 +221,28 @@ fn one_that_came_in_without_a_limit_asks_when_its_tickets_run_out() {
     drop(waits);
     waiter.exit();
     assert!(is_in(goes_on.as_mut()));
+    drop(goes_on);
+    drop((scan, waiter, newcomer));
+    assert_drained(&admission.snapshot());
+}
+
+/// An exit without a limit releases nothing, also if there is a limit by then.
+#[test]
+fn a_session_that_came_in_without_a_limit_has_nothing_to_release() {
+    for ends in ["exit", "exit_ending_slice", "wait", "drop"] {
+        let admission = admission(Policy::Fifo, 0);
+        let uncounted = running(&admission);
+        admission.set_thread_concurrency(1).unwrap();
+        let counted = running(&admission);
+        match ends {
+            "exit" => uncounted.exit(),
+            "exit_ending_slice" => uncounted.exit_ending_slice(),
+            "wait" => uncounted.wait_begin(WaitKind::User),
+            _ => drop(uncounted),
+        }
+        assert_eq!(admission.snapshot().running, 1, "{ends}");
+        assert!(!admission.session().try_enter(), "{ends}: the limit is reached");
+        drop(counted);
+        assert_drained(&admission.snapshot());
+    }
 }

@@ -1,4 +1,4 @@
-//! Tasks driven by hand: each poll is a step of the test, so every order of events can be had.
+//! Tasks polled by hand: each poll is a step of the test, so that every order of events can be tested.
 
 use std::mem::ManuallyDrop;
 use std::pin::{Pin, pin};
@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
-use super::assert_drained;
-use crate::config::{half, processors};
+use std::time::{Duration, Instant};
+
+use super::{assert_drained, spare};
 use crate::{Admission, Class, Config, Enter, Policy, Refused, Session, WaitKind};
 
 /// A waker that counts.
@@ -21,47 +22,40 @@ impl Wake for Woken {
 }
 
 /// Polls an entry once.
-pub(super) fn poll(entry: std::pin::Pin<&mut Enter<'_>>) -> Poll<Result<(), Refused>> {
+pub(super) fn poll(entry: Pin<&mut Enter<'_>>) -> Poll<Result<(), Refused>> {
     entry.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-pub(super) fn is_in(entry: std::pin::Pin<&mut Enter<'_>>) -> bool {
+/// Polls an entry once; returns whether its session runs then.
+pub(super) fn is_in(entry: Pin<&mut Enter<'_>>) -> bool {
     poll(entry) == Poll::Ready(Ok(()))
 }
 
-/// A scheduler without a thread of its own, without a stall breaker, and with one ticket for each place.
+/// A scheduler without a watchdog and without a stall limit, with one ticket for each slot.
 pub(super) fn admission(policy: Policy, limit: u32) -> Arc<Admission> {
     admission_with(Config { policy, thread_concurrency: limit, stall_limit: None, ..Config::default() })
 }
 
+/// A scheduler without a watchdog, with one ticket for each slot.
 pub(super) fn admission_with(config: Config) -> Arc<Admission> {
     Admission::new(Config { concurrency_tickets: 1, watchdog: false, ..config }).unwrap()
 }
 
-/// A session that is inside.
-pub(super) fn inside(admission: &Arc<Admission>) -> Session {
+/// A session that runs.
+pub(super) fn running(admission: &Arc<Admission>) -> Session {
     let session = admission.session();
     assert!(session.try_enter());
     session
 }
 
-/// The policies under which those who find no place queue.
-pub(super) const QUEUEING: [Policy; 8] = [
-    Policy::Fifo,
-    Policy::Lifo,
-    Policy::Flifo,
-    Policy::Broadcast,
-    Policy::Sleep,
-    Policy::Lease,
-    Policy::Summon,
-    Policy::Quantum,
-];
+/// The policies with a limit.
+pub(super) const QUEUEING: [Policy; 3] = [Policy::Fifo, Policy::Flifo, Policy::Quantum];
 
 #[test]
-fn a_place_that_is_left_goes_to_a_task_under_every_policy() {
+fn a_released_slot_goes_to_a_task_under_every_policy() {
     for policy in QUEUEING {
         let admission = admission(policy, 1);
-        let holder = inside(&admission);
+        let holder = running(&admission);
         let mut session = admission.session();
         let mut entry = pin!(session.enter_async());
         assert!(!is_in(entry.as_mut()));
@@ -75,7 +69,7 @@ fn a_change_of_policy_strands_nobody() {
     for from in QUEUEING {
         for to in Policy::ALL {
             let admission = admission(from, 1);
-            let holder = inside(&admission);
+            let holder = running(&admission);
             let mut sessions: [Session; 3] = std::array::from_fn(|_| admission.session());
             let mut entries: Vec<_> = sessions.iter_mut().map(|s| Box::pin(s.enter_async())).collect();
             entries.iter_mut().for_each(|entry| assert!(!is_in(entry.as_mut())));
@@ -84,31 +78,31 @@ fn a_change_of_policy_strands_nobody() {
             assert_eq!(entered, if to == Policy::None { 3 } else { 0 }, "{from} to {to}");
             holder.exit();
             drop(holder);
-            // One after the other comes in and leaves.
+            // Each enters and leaves, one after the other.
             for _ in 0..3 {
                 entries.retain_mut(|entry| {
                     let is_in = is_in(entry.as_mut());
                     entered += usize::from(is_in);
                     !is_in
                 });
-                admission.step(std::time::Instant::now());
+                admission.step(Instant::now());
                 if entered < 3 {
                     break;
                 }
             }
             drop(entries);
             drop(sessions);
-            assert!(entered > 0, "{from} to {to}: the place that was left is idle");
+            assert!(entered > 0, "{from} to {to}: the released slot is idle");
             assert_drained(&admission.snapshot());
         }
     }
 }
 
 #[test]
-fn a_higher_limit_lets_in_as_many_as_fit_and_no_more() {
+fn a_higher_limit_admits_as_many_as_fit_and_no_more() {
     for policy in QUEUEING {
         let admission = admission(policy, 1);
-        let _holder = inside(&admission);
+        let _holder = running(&admission);
         let mut sessions: [Session; 5] = std::array::from_fn(|_| admission.session());
         let mut entries: Vec<_> = sessions.iter_mut().map(|s| Box::pin(s.enter_async())).collect();
         entries.iter_mut().for_each(|entry| assert!(!is_in(entry.as_mut())));
@@ -118,36 +112,35 @@ fn a_higher_limit_lets_in_as_many_as_fit_and_no_more() {
         admission.set_thread_concurrency(2).unwrap();
         admission.set_thread_concurrency(3).unwrap();
         let entered = entries.iter_mut().skip(2).filter_map(|e| is_in(e.as_mut()).then_some(())).count();
-        assert_eq!(entered, 0, "{policy}: three are in already");
+        assert_eq!(entered, 0, "{policy}: three run already");
     }
 }
 
-/// When the first of these begins to wait for a row lock, so many are inside as congestion lets in; and `free` more places.
+/// When the first of these sessions begins to wait for a row lock, the others are as many as congestion admits; `free` more slots are free.
 pub(super) fn congestible(policy: Policy, free: u32) -> (Arc<Admission>, Session, Vec<Session>) {
-    let others = half(processors());
     let config =
-        Config { policy, thread_concurrency: others + free, lock_waiters_max: 1, ..Config::default() };
+        Config { policy, thread_concurrency: spare() + free, lock_waiters_max: 1, ..Config::default() };
     let admission = admission_with(config);
-    let waiter = inside(&admission);
-    let others = (0..others).map(|_| inside(&admission)).collect();
+    let waiter = running(&admission);
+    let others = (0..spare()).map(|_| running(&admission)).collect();
     (admission, waiter, others)
 }
 
 #[test]
-fn the_end_of_congestion_lets_the_others_in_under_every_policy() {
+fn the_end_of_congestion_admits_the_others_under_every_policy() {
     for policy in QUEUEING {
         let (admission, waiter, _others) = congestible(policy, 2);
         waiter.wait_begin(WaitKind::RowLock);
         let mut session = admission.session();
         let mut entry = pin!(session.enter_async());
-        assert!(!is_in(entry.as_mut()), "{policy}: enough run");
+        assert!(!is_in(entry.as_mut()), "{policy}: enough sessions run");
         waiter.wait_end(WaitKind::RowLock);
         assert!(is_in(entry.as_mut()), "{policy}");
     }
 }
 
 #[test]
-fn a_holder_of_locks_comes_in_while_others_may_not() {
+fn congestion_admits_lock_holders_only() {
     for policy in QUEUEING {
         let (admission, waiter, _others) = congestible(policy, 1);
         waiter.wait_begin(WaitKind::RowLock);
@@ -164,7 +157,7 @@ fn a_holder_of_locks_comes_in_while_others_may_not() {
 #[test]
 fn a_task_out_of_tickets_lets_the_queue_go_first() {
     let admission = admission(Policy::Fifo, 1);
-    let mut holder = inside(&admission);
+    let mut holder = running(&admission);
     let mut waiter = admission.session();
     let mut waits = pin!(waiter.enter_async());
     assert!(!is_in(waits.as_mut()));
@@ -175,9 +168,9 @@ fn a_task_out_of_tickets_lets_the_queue_go_first() {
 }
 
 #[test]
-fn try_enter_out_of_tickets_overtakes_nobody() {
+fn try_enter_out_of_tickets_passes_nobody() {
     let admission = admission(Policy::Fifo, 1);
-    let holder = inside(&admission);
+    let holder = running(&admission);
     assert!(holder.try_enter(), "nobody waits");
     let mut waiter = admission.session();
     let mut waits = pin!(waiter.enter_async());
@@ -188,11 +181,11 @@ fn try_enter_out_of_tickets_overtakes_nobody() {
 }
 
 #[test]
-fn a_task_that_enters_inside_a_wait_changes_nothing() {
+fn an_entry_of_a_task_within_a_wait_changes_nothing() {
     let admission = admission(Policy::Fifo, 1);
-    let mut session = inside(&admission);
+    let mut session = running(&admission);
     session.wait_begin(WaitKind::Disk);
-    let other = inside(&admission);
+    let other = running(&admission);
     assert!(is_in(pin!(session.enter_async())), "as enter does");
     assert_eq!(admission.snapshot().disk_waits, 1);
     session.wait_end(WaitKind::Disk);
@@ -202,11 +195,11 @@ fn a_task_that_enters_inside_a_wait_changes_nothing() {
 }
 
 #[test]
-fn a_dropped_entry_gives_up_its_turn_and_counts_as_no_entry() {
+fn a_dropped_entry_leaves_the_queue_and_counts_as_no_entry() {
     for policy in QUEUEING {
         for granted in [false, true] {
             let admission = admission(policy, 1);
-            let holder = inside(&admission);
+            let holder = running(&admission);
             let (mut dropped, mut next) = (admission.session(), admission.session());
             let mut first = Box::pin(dropped.enter_async());
             assert!(!is_in(first.as_mut()));
@@ -234,7 +227,7 @@ fn a_leaked_entry_is_cleaned_up_when_its_session_enters_or_ends() {
     for policy in QUEUEING {
         for session_ends in [false, true] {
             let admission = admission(policy, 1);
-            let holder = inside(&admission);
+            let holder = running(&admission);
             let mut leaky = admission.session();
             let mut leaked = Box::pin(leaky.enter_async());
             assert!(!is_in(leaked.as_mut()));
@@ -245,13 +238,13 @@ fn a_leaked_entry_is_cleaned_up_when_its_session_enters_or_ends() {
             holder.exit();
             match session_ends {
                 true => drop(leaky),
-                // It may come in, past the limit under a lenient policy, but keeps nobody out.
+                // It may enter, above the limit where newcomers may barge, but keeps nobody out.
                 false => {
                     leaky.try_enter();
                     leaky.exit();
                 }
             }
-            assert!(is_in(next.as_mut()), "{policy}: the place it was handed went on");
+            assert!(is_in(next.as_mut()), "{policy}: the slot it was handed went to the next");
             drop(next);
         }
     }
@@ -260,7 +253,7 @@ fn a_leaked_entry_is_cleaned_up_when_its_session_enters_or_ends() {
 #[test]
 fn a_leaked_entry_that_is_still_queued_leaves_with_its_session() {
     let admission = admission(Policy::Quantum, 1);
-    let holder = inside(&admission);
+    let holder = running(&admission);
     let mut leaky = admission.session();
     let mut leaked = Box::pin(leaky.enter_async());
     assert!(!is_in(leaked.as_mut()));
@@ -272,7 +265,7 @@ fn a_leaked_entry_that_is_still_queued_leaves_with_its_session() {
     assert_drained(&admission.snapshot());
 }
 
-/// A waker that does what it is told.
+/// A waker that calls a function.
 pub(super) struct Calls<F: Fn() + Send + Sync + 'static>(pub(super) F);
 
 impl<F: Fn() + Send + Sync + 'static> Wake for Calls<F> {
@@ -284,7 +277,7 @@ impl<F: Fn() + Send + Sync + 'static> Wake for Calls<F> {
 #[test]
 fn a_panic_in_a_waker_harms_nobody_else() {
     let admission = admission(Policy::Fifo, 1);
-    let _holder = inside(&admission);
+    let _holder = running(&admission);
     let (mut first, mut second) = (admission.session(), admission.session());
     let (mut first, mut second) = (pin!(first.enter_async()), pin!(second.enter_async()));
     let panics = Waker::from(Arc::new(Calls(|| std::panic::resume_unwind(Box::new("a broken waker")))));
@@ -311,7 +304,7 @@ fn throw() {
     std::panic::resume_unwind(Box::new(ThrowsAgain));
 }
 
-/// What is thrown, and throws when it is dropped.
+/// A panic's payload that panics when it is dropped.
 struct ThrowsAgain;
 
 impl Drop for ThrowsAgain {
@@ -321,11 +314,11 @@ impl Drop for ThrowsAgain {
 }
 
 #[test]
-fn a_panic_in_the_drop_of_a_waker_loses_no_place() {
+fn a_panic_in_the_drop_of_a_waker_loses_no_slot() {
     let waker = panics_when_dropped();
     for granted in [false, true] {
         let admission = admission(Policy::Fifo, 1);
-        let holder = inside(&admission);
+        let holder = running(&admission);
         let mut session = admission.session();
         let mut entry = Box::pin(session.enter_async());
         for _ in 0..2 {
@@ -343,9 +336,9 @@ fn a_panic_in_the_drop_of_a_waker_loses_no_place() {
 }
 
 #[test]
-fn a_panic_that_throws_when_it_is_dropped_harms_nobody_else() {
+fn a_panic_whose_payload_panics_harms_nobody_else() {
     let admission = admission(Policy::Fifo, 1);
-    let _holder = inside(&admission);
+    let _holder = running(&admission);
     let (mut first, mut second) = (admission.session(), admission.session());
     let (mut first, mut second) = (pin!(first.enter_async()), pin!(second.enter_async()));
     let throws = Waker::from(Arc::new(Calls(throw)));
@@ -363,8 +356,8 @@ pub(super) fn owned_entry(admission: &Arc<Admission>) -> Owned {
     Box::pin(async move { session.enter_async().await })
 }
 
-/// Queues one whose waker drops another that is queued, too.
-fn one_that_drops_another(admission: &Arc<Admission>) -> Owned {
+/// Queues an entry whose waker drops another one that queues.
+fn queue_dropper(admission: &Arc<Admission>) -> Owned {
     let (mut drops, mut dropped) = (owned_entry(admission), owned_entry(admission));
     let victim = Arc::new(Mutex::new(None));
     let taken = Arc::clone(&victim);
@@ -380,11 +373,11 @@ pub(super) fn is_ready(entry: &mut Owned) -> bool {
 }
 
 #[test]
-fn a_waker_may_drop_another_that_is_woken_with_its_own() {
+fn a_waker_may_drop_an_entry_that_is_woken_with_its_own() {
     for policy in QUEUEING {
         let admission = admission(policy, 1);
-        let holder = inside(&admission);
-        let mut drops = one_that_drops_another(&admission);
+        let holder = running(&admission);
+        let mut drops = queue_dropper(&admission);
         admission.set_thread_concurrency(3).unwrap();
         assert!(is_ready(&mut drops), "{policy}");
         drop((drops, holder));
@@ -393,10 +386,10 @@ fn a_waker_may_drop_another_that_is_woken_with_its_own() {
 }
 
 #[test]
-fn a_waker_may_drop_another_that_the_same_change_wakes() {
+fn a_waker_may_drop_an_entry_that_the_same_change_wakes() {
     let (admission, waiter, others) = congestible(Policy::Fifo, 1);
     waiter.wait_begin(WaitKind::RowLock);
-    let mut drops = one_that_drops_another(&admission);
+    let mut drops = queue_dropper(&admission);
     let config = admission.config();
     let thread_concurrency = config.thread_concurrency + 1;
     // The end of congestion wakes one, the higher limit the other.
@@ -409,7 +402,7 @@ fn a_waker_may_drop_another_that_the_same_change_wakes() {
 #[test]
 fn a_waker_may_use_the_scheduler() {
     let admission = admission(Policy::Fifo, 1);
-    let _holder = inside(&admission);
+    let _holder = running(&admission);
     let mut session = admission.session();
     let mut entry = pin!(session.enter_async());
     let used = Arc::downgrade(&admission);
@@ -424,9 +417,9 @@ fn a_waker_may_use_the_scheduler() {
 }
 
 #[test]
-fn a_waker_is_not_kept_once_its_entry_is_over() {
+fn a_waker_is_dropped_when_its_entry_is_over() {
     let admission = admission(Policy::Fifo, 1);
-    let holder = inside(&admission);
+    let holder = running(&admission);
     let mut session = admission.session();
     let woken = Arc::new(Woken::default());
     let waker = Waker::from(Arc::clone(&woken));
@@ -445,14 +438,11 @@ fn a_waker_is_not_kept_once_its_entry_is_over() {
 fn a_cancelled_entry_that_was_granted_wakes_the_next_under_every_policy() {
     for policy in QUEUEING {
         let admission = admission(policy, 1);
-        let holder = inside(&admission);
+        let holder = running(&admission);
         let (mut cancelled, mut next) = (admission.session(), admission.session());
         let canceller = cancelled.canceller();
         let (mut cancelled, mut next) = (pin!(cancelled.enter_async()), pin!(next.enter_async()));
         assert!(!is_in(cancelled.as_mut()) && !is_in(next.as_mut()));
-        if policy == Policy::Lifo {
-            std::mem::swap(&mut cancelled, &mut next);
-        }
         holder.exit();
         canceller.cancel();
         let outcomes = [poll(cancelled), poll(next)];
@@ -462,37 +452,18 @@ fn a_cancelled_entry_that_was_granted_wakes_the_next_under_every_policy() {
 }
 
 #[test]
-fn one_that_waits_already_is_not_refused_by_a_full_queue() {
-    for policy in [Policy::Broadcast, Policy::Summon] {
-        let config = Config { policy, thread_concurrency: 1, queue_limit: 1, ..Config::default() };
-        let admission = admission_with(config);
-        let holder = inside(&admission);
-        let (mut first, mut late) = (admission.session(), admission.session());
-        let (mut first, mut late) = (pin!(first.enter_async()), pin!(late.enter_async()));
-        assert!(!is_in(first.as_mut()));
-        holder.exit(); // Wakes it ...
-        let barger = inside(&admission);
-        assert_eq!(poll(late.as_mut()), Poll::Pending);
-        assert_eq!(poll(first.as_mut()), Poll::Pending, "{policy}: ... in vain");
-        assert_eq!(admission.snapshot().queued, 2);
-        assert_eq!(poll(pin!(admission.session().enter_async())), Poll::Ready(Err(Refused::QueueFull)));
-        barger.exit();
-    }
-}
-
-#[test]
 fn a_task_behind_one_without_a_deadline_is_refused_in_time() {
     let admission = admission(Policy::Fifo, 1);
-    let _holder = inside(&admission);
+    let _holder = running(&admission);
     let (mut patient, mut hasty) = (admission.session(), admission.session());
     let (mut patient, mut hasty) = (pin!(patient.enter_async()), pin!(hasty.enter_async()));
     assert!(!is_in(patient.as_mut()));
-    let minute = std::time::Duration::from_secs(60);
+    let minute = Duration::from_secs(60);
     admission.reconfigure(Config { queue_timeout: Some(minute), ..admission.config() }).unwrap();
     assert!(!is_in(hasty.as_mut()));
-    admission.step(std::time::Instant::now());
+    admission.step(Instant::now());
     assert_eq!(poll(hasty.as_mut()), Poll::Pending);
-    admission.step(std::time::Instant::now() + 2 * minute);
+    admission.step(Instant::now() + 2 * minute);
     assert_eq!(poll(hasty), Poll::Ready(Err(Refused::Timeout)));
     assert_eq!(poll(patient), Poll::Pending);
 }

@@ -1,4 +1,4 @@
-//! What a task's waker may do: drop tasks, sleep, and use the very session whose call it was called by.
+//! What a task's waker may do: drop tasks, sleep, and use the session whose call has led to it.
 
 use std::cell::RefCell;
 use std::mem;
@@ -9,51 +9,51 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use super::assert_drained;
-use super::tasks::{Calls, Owned, QUEUEING, admission, congestible, inside, is_in, is_ready, owned_entry};
-use crate::state::{Caller, State};
+use super::tasks::{Calls, Owned, QUEUEING, admission, congestible, is_in, is_ready, owned_entry, running};
+use crate::gate::word::Caller;
 use crate::{Admission, Enter, Policy, Refused, Session, WaitKind};
 
-/// A task that nobody has but its wakers, as when its executor is gone.
-struct Forsaken(Mutex<Owned>);
+/// A task that only its wakers own, as when its executor is gone.
+struct Orphan(Mutex<Owned>);
 
-impl Wake for Forsaken {
+impl Wake for Orphan {
     fn wake(self: Arc<Self>) {}
 }
 
-fn queue_forsaken(admission: &Arc<Admission>) {
-    let task = Arc::new(Forsaken(Mutex::new(owned_entry(admission))));
+fn queue_orphan(admission: &Arc<Admission>) {
+    let task = Arc::new(Orphan(Mutex::new(owned_entry(admission))));
     let waker = Waker::from(Arc::clone(&task));
     assert!(task.0.lock().unwrap().as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
 }
 
-/// Each gives its place to the next as it is dropped.
+/// Each releases its slot to the next as it is dropped.
 #[test]
-fn however_many_wakers_drop_their_tasks_the_stack_ends() {
+fn wakers_that_drop_their_tasks_do_not_recurse() {
     let tasks = if cfg!(miri) { 50 } else { 10_000 };
     let drop_all = move || {
         for policy in QUEUEING {
             let admission = admission(policy, 1);
-            let holder = inside(&admission);
-            (0..tasks).for_each(|_| queue_forsaken(&admission));
+            let holder = running(&admission);
+            (0..tasks).for_each(|_| queue_orphan(&admission));
             assert_eq!(admission.snapshot().queued, tasks);
             holder.exit();
             drop(holder);
             assert_drained(&admission.snapshot());
         }
     };
-    // As that of the watchdog, which wakes tasks, too.
+    // The stack of the watchdog's thread, which wakes tasks, too.
     Builder::new().stack_size(128 << 10).spawn(drop_all).unwrap().join().unwrap();
 }
 
 #[test]
-fn a_panic_in_a_waker_that_another_led_to_harms_nobody_else() {
+fn a_panic_in_a_waker_called_after_another_harms_nobody_else() {
     let admission = admission(Policy::Fifo, 1);
-    let holder = inside(&admission);
-    queue_forsaken(&admission);
+    let holder = running(&admission);
+    queue_orphan(&admission);
     let [mut second, mut third] = [(); 2].map(|()| owned_entry(&admission));
     let panics = Waker::from(Arc::new(Calls(|| std::panic::resume_unwind(Box::new("a broken waker")))));
     assert!(second.as_mut().poll(&mut Context::from_waker(&panics)).is_pending());
-    queue_forsaken(&admission);
+    queue_orphan(&admission);
     assert!(!is_ready(&mut third));
     holder.exit();
     assert!(is_ready(&mut second));
@@ -63,12 +63,12 @@ fn a_panic_in_a_waker_that_another_led_to_harms_nobody_else() {
     assert_drained(&admission.snapshot());
 }
 
-/// Those that it has yet to wake may have the place that it sleeps for.
+/// A task that the thread has yet to wake may have the slot that the thread sleeps for.
 #[test]
-fn a_thread_that_sleeps_in_a_waker_calls_the_others_before() {
-    for policy in [Policy::Fifo, Policy::Sleep] {
+fn a_thread_calls_pending_wakers_before_it_sleeps_in_a_waker() {
+    for policy in QUEUEING {
         let admission = admission(policy, 1);
-        let holder = inside(&admission);
+        let holder = running(&admission);
         let [first, second] = [(); 2].map(|()| Arc::new(Mutex::new(Some(owned_entry(&admission)))));
         let (sleeper, outcome) = (Mutex::new(admission.session()), Arc::new(Mutex::new(None)));
         let (own, came_to) = (Arc::clone(&first), Arc::clone(&outcome));
@@ -94,7 +94,7 @@ fn a_thread_that_sleeps_in_a_waker_calls_the_others_before() {
 }
 
 thread_local! {
-    /// What [`uses`] uses. Wakers are `Send`, and have no session that their thread uses, too; but they may look here.
+    /// The session that the wakers of this thread use: a waker is `Send`, and cannot own one that its thread uses, too.
     static USED: RefCell<Option<Rc<Session>>> = const { RefCell::new(None) };
 }
 
@@ -109,7 +109,7 @@ fn used(session: Session) -> Rc<Session> {
 fn queue_user<'a>(session: &'a mut Session, uses: fn(&Session)) -> std::pin::Pin<Box<Enter<'a>>> {
     let waker = Waker::from(Arc::new(Calls(move || {
         let used = USED.with_borrow(Clone::clone);
-        uses(&used.expect("there is one"));
+        uses(&used.expect("the test has set one"));
     })));
     let mut entry = Box::pin(session.enter_async());
     assert!(entry.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
@@ -128,10 +128,10 @@ fn end(admission: &Admission, session: Rc<Session>) {
 }
 
 #[test]
-fn a_session_that_a_waker_enters_as_it_begins_a_wait_has_one_place() {
+fn a_session_that_a_waker_enters_as_a_wait_begins_has_one_slot() {
     for uses in [try_enter, |session: &Session| session.enter_forced()] {
         let admission = admission(Policy::Flifo, 1);
-        let session = used(inside(&admission));
+        let session = used(running(&admission));
         let mut next = admission.session();
         let mut entry = queue_user(&mut next, uses);
         session.wait_begin(WaitKind::User);
@@ -148,7 +148,7 @@ fn a_session_that_a_waker_enters_as_it_begins_a_wait_has_one_place() {
 #[test]
 fn a_session_that_a_waker_takes_out_of_its_wait_does_not_come_back() {
     let admission = admission(Policy::Flifo, 1);
-    let session = used(inside(&admission));
+    let session = used(running(&admission));
     let mut next = admission.session();
     let mut entry = queue_user(&mut next, Session::exit);
     session.wait_begin(WaitKind::Disk);
@@ -162,7 +162,7 @@ fn a_session_that_a_waker_takes_out_of_its_wait_does_not_come_back() {
 }
 
 #[test]
-fn a_session_that_a_waker_uses_as_its_wait_ends_has_one_place() {
+fn a_session_that_a_waker_uses_as_its_wait_ends_has_one_slot() {
     let (admission, waiter, others) = congestible(Policy::Fifo, 2);
     let session = used(waiter);
     session.wait_begin(WaitKind::RowLock);
@@ -178,12 +178,12 @@ fn a_session_that_a_waker_uses_as_its_wait_ends_has_one_place() {
     end(&admission, session);
 }
 
-/// Three that queue for two places, of which two are about to have them: a newcomer may come in twice before they run.
-fn two_newcomers_come_in(admission: &Arc<Admission>, renews: bool) {
+/// Three sessions queue for two slots, and two of them are about to get them: two newcomers may barge before they run.
+fn two_newcomers_barge(admission: &Arc<Admission>, renews: bool) {
     let mut sessions: [Session; 2] = std::array::from_fn(|_| admission.session());
     let [second, third] = &mut sessions;
-    let other = inside(admission);
-    let mut leaky = inside(admission);
+    let other = running(admission);
+    let mut leaky = running(admission);
     let holder = if renews { None } else { Some(mem::replace(&mut leaky, admission.session())) };
     if !renews {
         let mut leaked = Box::pin(leaky.enter_async());
@@ -197,7 +197,7 @@ fn two_newcomers_come_in(admission: &Arc<Admission>, renews: bool) {
         holder.exit();
     }
     other.exit();
-    // Leaves, or gives up what it was handed, and so wakes the third.
+    // Releases its slot, or the one it was handed, and so wakes the third.
     session.try_enter();
     assert!(is_in(second.as_mut()) && is_in(third.as_mut()));
     assert_eq!(admission.snapshot().running, 2 + u32::from(session.is_running()));
@@ -207,25 +207,25 @@ fn two_newcomers_come_in(admission: &Arc<Admission>, renews: bool) {
 }
 
 #[test]
-fn a_session_that_a_waker_enters_as_its_tickets_run_out_has_one_place() {
-    two_newcomers_come_in(&admission(Policy::Flifo, 2), true);
+fn a_session_that_a_waker_enters_as_its_tickets_run_out_has_one_slot() {
+    two_newcomers_barge(&admission(Policy::Flifo, 2), true);
 }
 
 #[test]
-fn a_session_that_a_waker_enters_as_it_gives_up_a_leaked_entry_has_one_place() {
-    two_newcomers_come_in(&admission(Policy::Flifo, 2), false);
+fn a_session_that_a_waker_enters_as_a_leaked_entry_ends_has_one_slot() {
+    two_newcomers_barge(&admission(Policy::Flifo, 2), false);
 }
 
-/// Its node would be in the queue twice.
+/// Otherwise its node would be in the queue twice.
 #[test]
 fn a_session_that_a_waker_enters_as_it_queues_queues_once() {
     let admission = admission(Policy::Quantum, 1);
-    let core = &admission.core;
-    assert!(core.try_enter(core.state(), Caller::NEWCOMER).is_some());
+    let gate = &admission.gate;
+    assert!(gate.try_enter(gate.word(), Caller::NEWCOMER).is_some());
     let mut next = admission.session();
     let mut entry = queue_user(&mut next, |session| _ = session.enter_until(Instant::now()));
-    // A place is free, as after an exit within a turn, and a new session may not take it while another waits.
-    core.change(State::left);
+    // A slot is free, as after an exit within a time slice, and a new session may not take it while another waits.
+    gate.release();
     let session = used(admission.session());
     assert_eq!(session.enter_until(Instant::now() + Duration::from_millis(20)), Err(Refused::Timeout));
     assert!(!session.is_running() && is_in(entry.as_mut()));

@@ -1,16 +1,16 @@
-//! Compilers, and programs that must succeed.
+//! Compilers and other programs that the tests run.
 
 #![allow(dead_code, unreachable_pub)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A path within `admission/capi`.
+/// Returns a path below `admission/capi`.
 pub fn capi(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// A program that these tests cannot do without.
+/// Returns the command of a program that the tests need; panics if it is not installed.
 fn needed(variable: &str, program: &str, package: &str) -> Command {
     let program = std::env::var(variable).unwrap_or_else(|_| program.to_owned());
     let found = Command::new(&program).arg("--version").output();
@@ -31,13 +31,13 @@ pub fn gxx() -> Command {
 
 pub fn make() -> Command {
     let mut make = needed("MAKE", "make", "make");
-    // An outer make's flags are not meant for this one.
+    // The flags of an outer make are not for this one.
     make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL");
     make.arg("-C").arg(capi("../.."));
     make
 }
 
-/// Runs it; unless it succeeds the test fails with what it said.
+/// Runs a command and returns its output; panics with the output if the command fails.
 pub fn done(command: &mut Command) -> Output {
     let output = command.output().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
     assert!(
