@@ -11,7 +11,7 @@ pub fn admission(difference: &Snapshot) -> AdmissionFigures {
     let running = |quantile| quantile_us(&difference.running_ns, quantile);
     let queued = |quantile| quantile_us(&difference.queued_ns, quantile);
     AdmissionFigures {
-        admitted: Some(difference.slots_acquired()),
+        admitted: Some(difference.entries() - difference.admitted_by_ticket),
         admitted_at_once: Some(difference.admitted_at_once),
         admitted_by_ticket: Some(difference.admitted_by_ticket),
         admitted_by_barging: Some(difference.admitted_by_barging),
