@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
+use loom::cell::UnsafeCell;
 use loom::future::block_on;
-use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread::{self, JoinHandle};
 
 use crate::{Admission, AutoLimit, Class, Config, Policy, Refused, Session, WaitKind};
@@ -169,7 +169,7 @@ fn a_quantum_of_one_statement() {
     });
 }
 
-/// Under FIFO at most one thread runs at a limit of one: the slot is a lock.
+/// Under FIFO at most one thread runs at a limit of one, and sees what the thread before it did: the slot is a lock.
 #[test]
 fn fifo_excludes() {
     explore(3, config(Policy::Fifo, 1), one_at_a_time);
@@ -205,17 +205,26 @@ fn a_taken_slot_was_seen_counted() {
     });
 }
 
+/// What a slot guards at a limit of one: the checker fails if two threads write it at a time, or if a thread does not see what the
+/// holder before it wrote.
+struct Guarded(UnsafeCell<u32>);
+
+// SAFETY: at a limit of one only the slot's holder accesses it; this is what the model checks.
+unsafe impl Sync for Guarded {}
+// SAFETY: as above.
+unsafe impl Send for Guarded {}
+
 fn one_at_a_time(admission: &Arc<Admission>) {
-    let running = Arc::new(AtomicU32::new(0));
-    let work = |session: &mut Session, running: &AtomicU32| {
+    let guarded = Arc::new(Guarded(UnsafeCell::new(0)));
+    let work = |session: &mut Session, guarded: &Guarded| {
         session.enter().unwrap();
-        assert_eq!(running.fetch_add(1, Ordering::Relaxed), 0);
-        running.fetch_sub(1, Ordering::Relaxed);
+        // SAFETY: the checker verifies that the access is exclusive.
+        guarded.0.with_mut(|entries| unsafe { *entries += 1 });
         session.exit();
     };
-    let seen = Arc::clone(&running);
+    let seen = Arc::clone(&guarded);
     let other = spawn(admission, move |session| work(session, &seen));
-    work(&mut admission.session(), &running);
+    work(&mut admission.session(), &guarded);
     other.join().unwrap();
 }
 
@@ -247,13 +256,18 @@ fn a_cancel_against_a_grant_while_another_waits() {
             let session = admission.session();
             let canceller = session.canceller();
             let cancelled = thread::spawn(move || {
-                let _ = session.enter();
+                if session.enter().is_ok() {
+                    session.exit();
+                }
+                session
             });
             let next = spawn(admission, enter_and_exit);
             let cancels = thread::spawn(move || canceller.cancel());
             holder.exit();
-            cancelled.join().unwrap();
+            // The end of a session serves the queue, so the next must not need it.
+            let session = cancelled.join().unwrap();
             next.join().unwrap();
+            drop(session);
             cancels.join().unwrap();
         });
     }
@@ -431,7 +445,8 @@ fn a_dropped_entry_against_a_grant() {
         for leaks in [false, true] {
             explore(2, config(policy, 1), move |admission| {
                 let holder = running(admission);
-                let dropped = spawn(admission, move |session| {
+                let mut session = admission.session();
+                let dropped = thread::spawn(move || {
                     let mut entry = Box::pin(session.enter_async());
                     let ready = entry.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
                     match leaks {
@@ -441,11 +456,16 @@ fn a_dropped_entry_against_a_grant() {
                     if ready {
                         session.exit();
                     }
+                    // A leaked entry is looked after when its session enters next.
+                    session.give_up_task_request();
+                    session
                 });
                 let next = spawn(admission, enter_and_exit);
                 holder.exit();
-                dropped.join().unwrap();
+                // The end of a session serves the queue, so the next must not need it.
+                let session = dropped.join().unwrap();
                 next.join().unwrap();
+                drop(session);
             });
         }
     }

@@ -79,7 +79,7 @@ mod reservation {
     const LATE_NS: u64 = u64::MAX;
 
     /// A session within its slice and another that queues, so that the slot is reserved when the first exits. The first does something while
-    /// another thread acts, and is gone then; the other runs at last.
+    /// another thread acts; the other runs at last.
     fn beside(act: fn(&Admission), does: fn(&Session)) {
         let config = Config { reserve_slots: true, ..config(Policy::Quantum, 1) };
         explore(3, config, move |admission| {
@@ -91,10 +91,11 @@ mod reservation {
             let actor = thread::spawn(move || act(&acting));
             does(&session);
             actor.join().unwrap();
-            drop(session);
+            // The end of a session releases its reserved slot, so the other must not need it.
             block_on(entry).unwrap();
             assert_eq!(admission.gate.word().slots(), 1);
             other.exit();
+            drop(session);
         });
     }
 

@@ -151,6 +151,24 @@ fn work_outside_is_no_time_of_a_slice() {
     assert_eq!(deficit_ns(&leaves.join().unwrap()), 0);
 }
 
+/// What the session does until its next entry is its own, though its slice goes on.
+#[test]
+#[cfg_attr(miri, ignore = "no CPU time passes there")]
+fn a_hand_off_that_empties_the_queue_stops_the_clock() {
+    let config = Config { thread_concurrency: 1, quantum: Duration::from_secs(10), ..Config::default() };
+    let scheduler = admission_with(Config { stall_limit: None, ..config });
+    let (session, mut other) = (running(&scheduler), scheduler.session());
+    session.slice.begin_back_to_back(scheduler.metrics.now_ns());
+    let mut enters = Box::pin(other.enter_async());
+    assert!(!is_in(enters.as_mut()));
+    // As an entry while others wait does.
+    session.slice.deficit.start(MS);
+    assert!(session.slice.deficit.is_timed());
+    session.exit();
+    assert!(is_in(enters.as_mut()), "too few sessions would run on");
+    assert!(session.slice.has_begun() && !session.slice.deficit.is_timed());
+}
+
 #[test]
 fn a_deficit_is_forgotten_where_nobody_waits() {
     for ends_slice in [false, true] {
