@@ -49,7 +49,7 @@ MIRI_ENGINE = page:: buffer:: txn:: space:: redo::frame redo::ring redo::lot loc
 miri: ## scheduler, buffer pool, pages and locks in an interpreter that finds undefined behaviour (needs nightly's miri; takes long)
 	@if $(CARGO) +nightly miri --version >/dev/null 2>&1; then \
 	export MIRIFLAGS="-Zmiri-permissive-provenance -Zmiri-disable-isolation" PROPTEST_CASES=2; \
-	$(CARGO) +nightly miri test -p flifo-admission --lib --target-dir target/miri -- --skip auto:: --skip anticipation::trial --skip a_limit_that_finds_itself && \
+	$(CARGO) +nightly miri test -p flifo-admission --lib --target-dir target/miri -- --skip an_adaptive_limit && \
 	$(CARGO) +nightly miri test -p flifo-engine --lib --target-dir target/miri -- $(MIRI_ENGINE); \
 	else echo "miri: skipped, it is not installed (rustup toolchain install nightly --component miri)"; fi
 

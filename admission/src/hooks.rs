@@ -125,7 +125,8 @@ impl Extra {
     /// Does as the configuration says.
     pub(crate) fn configure(&self, config: &Config) {
         #[cfg(feature = "reservation")]
-        self.reservation.set(config.reserve_slots && config.thread_concurrency != 0);
+        self.reservation
+            .set(config.reserve_slots && config.policy.rule().has_slices && config.first_limit() != 0);
     }
 }
 
