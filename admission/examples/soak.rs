@@ -90,6 +90,14 @@ impl Wake for Broken {
 }
 
 impl Soak {
+    /// Begins a new epoch in which no wait counts, and returns its number. Called by one thread.
+    fn pause(&self) -> u64 {
+        let before = self.epoch.load(Relaxed);
+        let paused = before + 2 - before % 2;
+        self.epoch.store(paused, Relaxed);
+        paused
+    }
+
     /// Sessions served from the queue up to now.
     fn served(&self) -> u64 {
         self.admission.snapshot().admitted_from_queue
@@ -320,7 +328,12 @@ fn disturb(soak: &Soak) {
             canceller.iter().for_each(Canceller::cancel);
         }
         if random.one_in(20) {
-            soak.admission.set_thread_concurrency(random.below(9) as u32).expect("it is in range");
+            let limit = random.below(9) as u32;
+            if limit == 0 {
+                // All that queue try again, and may lose their order: no wait counts until the next change.
+                soak.pause();
+            }
+            soak.admission.set_thread_concurrency(limit).expect("it is in range");
         }
         if Instant::now() >= next_change {
             next_change = Instant::now() + Duration::from_millis(100 + random.below(900));
@@ -351,11 +364,9 @@ fn change(soak: &Soak, random: &mut Random) {
         ..Config::default()
     };
     // No wait counts between the two numbers.
-    let before = soak.epoch.load(Relaxed);
-    let pause = before + 2 - before % 2;
-    soak.epoch.store(pause, Relaxed);
+    let paused = soak.pause();
     soak.admission.reconfigure(config).expect("the configuration is possible");
-    soak.epoch.store(pause + u64::from(in_order), Relaxed);
+    soak.epoch.store(paused + u64::from(in_order), Relaxed);
 }
 
 fn longest_ns(histogram: &flifo_admission::histogram::Histogram) -> u64 {

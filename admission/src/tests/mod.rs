@@ -141,7 +141,7 @@ fn flifo_admits_a_newcomer_exactly_while_a_woken_thread_is_pending() {
     let node = Node::new();
     let enter = || gate.try_enter(gate.word(), Caller::NEWCOMER);
     assert!(enter().is_some());
-    assert!(enter().is_none(), "the limit is reached and nobody is pending");
+    assert!(enter().is_none(), "the limit is reached and no thread is pending");
     let (joined, _) = gate.join(&node, Request::plain(), (Caller::NEWCOMER, End::Back), 0);
     assert!(matches!(joined, Joined::Queued(_)));
     assert!(gate.try_exit(gate.word()).is_none());
