@@ -33,7 +33,8 @@ test: setup lint unit deb models mariadb-debian13 ## everything a change must pa
 
 unit: mariadb ## unit, property, fault, crash and command-line tests
 	$(CARGO) test --workspace
-	$(CARGO) test -p flifo-admission --features metrics publish
+	set -e; for features in "" percpu reservation futex-hash; do \
+	  $(CARGO) test --quiet -p flifo-admission --lib --tests --no-default-features --features "$$features"; done
 
 models: ## the protocols of scheduler, redo log, transactions and row locks: every interleaving (loom), random schedules (shuttle)
 	$(LOOM) flifo-admission models
@@ -49,7 +50,7 @@ MIRI_ENGINE = page:: buffer:: txn:: space:: redo::frame redo::ring redo::lot loc
 miri: ## scheduler, buffer pool, pages and locks in an interpreter that finds undefined behaviour (needs nightly's miri; takes long)
 	@if $(CARGO) +nightly miri --version >/dev/null 2>&1; then \
 	export MIRIFLAGS="-Zmiri-permissive-provenance -Zmiri-disable-isolation" PROPTEST_CASES=2; \
-	$(CARGO) +nightly miri test -p flifo-admission --lib --target-dir target/miri -- --skip an_adaptive_limit && \
+	$(CARGO) +nightly miri test -p flifo-admission --lib --target-dir target/miri && \
 	$(CARGO) +nightly miri test -p flifo-engine --lib --target-dir target/miri -- $(MIRI_ENGINE); \
 	else echo "miri: skipped, it is not installed (rustup toolchain install nightly --component miri)"; fi
 

@@ -133,7 +133,7 @@ pub struct Config {
     /// Maximum number of disk waits that release their slots at once; a further one keeps its slot, so that no convoy of threads builds
     /// up behind the disk. 0 = unlimited.
     pub io_depth: u32,
-    /// When so many sessions wait for row locks, sessions that hold no lock get only half as many slots as CPUs, and at least one:
+    /// While this number of sessions waits for row locks, sessions that hold no lock get only half as many slots as CPUs, and at least one:
     /// otherwise everybody ends up in a row's lock queue, where each commit hands the row to a thread that must wake up, and the search for
     /// deadlocks grows with the queue. Waits marked long ([`crate::Session::mark_wait_long`]) do not count. 0 = unlimited. Default:
     /// half the CPUs.
@@ -142,8 +142,8 @@ pub struct Config {
     pub queue_limit: u32,
     /// Maximum time in the queue; then the session is refused with [`crate::Refused::Timeout`].
     pub queue_timeout: Option<Duration>,
-    /// A session that has run for so long while others queue loses its slot to the next and goes on without one. When nobody has entered or
-    /// left for so long, one more waiter is admitted. For waits that nobody declares, and for long statements.
+    /// A session that has run for this time while others queue loses its slot to the next and goes on without one. When nobody has entered
+    /// or left for this time, one more waiter is admitted. For waits that nobody declares, and for long statements.
     pub stall_limit: Option<Duration>,
     /// Time in the queue after which a session of [`crate::Class::Normal`] is promoted past the first class, with every fourth slot at
     /// most.

@@ -48,7 +48,7 @@ impl Admission {
         to: impl FnOnce(Config) -> Config,
         sets_limit: bool,
     ) -> Result<(), ConfigError> {
-        // Held throughout, so that two changes do not mix. Nobody is woken meanwhile, since a task's waker may do anything.
+        // Held throughout, so that two changes do not mix. Nobody is woken under the lock, since a task's waker may do anything.
         let mut current = lock(&self.config);
         let config = to(current.clone());
         config.check()?;

@@ -138,7 +138,7 @@ pub(crate) fn take_back(hold: &Hold) -> bool {
     false
 }
 
-/// The watchdog has found so many in the queue.
+/// The watchdog has found `queued` sessions in the queue.
 pub(crate) fn on_watch(queued: u32) {
     #[cfg(feature = "futex-hash")]
     crate::extra::futex_hash::make_room(queued);

@@ -172,7 +172,7 @@ impl Settings {
     }
 }
 
-/// A time in ns; one that does not fit is as good as never.
+/// A time in ns; a longer one than fits is as good as never.
 pub(crate) fn in_ns(time: std::time::Duration) -> u64 {
     time.as_nanos().try_into().unwrap_or(UNBOUNDED_NS)
 }

@@ -5,8 +5,8 @@
 //!
 //! - *Slot reclaim.* A session that has run on one slot for the stall limit loses it to the next and goes on without one; its
 //!   exit has nothing to release. Otherwise as many reports as there are slots would keep everybody else out.
-//! - *Stall breaker.* When nobody has entered or left for the stall limit, one more waiter is admitted above the limit: those that were
-//!   granted slots do not run, such as tasks that nobody polls.
+//! - *Stall breaker.* When nobody has entered or left for the stall limit, one more waiter is admitted above the limit: the
+//!   sessions granted slots do not run, such as tasks that nobody polls.
 //!
 //! Both are free of clocks and threads: the caller passes the time.
 
@@ -14,7 +14,7 @@ use crate::gate::Gate;
 use crate::gate::word::Word;
 use crate::metrics::Metrics;
 
-/// So often in a stall limit the sessions are looked at.
+/// How often in a stall limit the sessions are looked at.
 const LOOKS: u64 = 8;
 /// A look takes no more than a hundredth of the time until the next.
 const COST_MAX: u64 = 100;

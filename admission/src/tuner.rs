@@ -1,4 +1,4 @@
-//! The adaptive limit: tells [`flifo_auto`]'s controller of the work done, no more often than that is worth.
+//! The adaptive limit: reports the work done to the controller of [`flifo_auto`], no more often than that is worth.
 
 use flifo_auto::{AutoConfig, Controller, Sample};
 
@@ -10,7 +10,7 @@ const _: () = assert!(flifo_auto::LIMIT_MAX == Config::THREAD_CONCURRENCY_MAX);
 
 /// Time between two samples, ns.
 const SAMPLE_NS: u64 = 10_000_000;
-/// The longest time between two samples, ns: if counting took longer than a hundredth of it, the thread did not run meanwhile.
+/// The longest time between two samples, ns: if counting took longer than a hundredth of it, the thread did not run all the time.
 const PAUSE_NS_MAX: u64 = 1_000_000_000;
 /// Chooses the order of the limits that are compared; any will do.
 const SEED: u64 = 0x5EED;

@@ -1,7 +1,7 @@
 //! What depends on time alone: deadlines of tasks, the stall rule, reserved slots, the adaptive limit.
 //!
 //! [`Admission::step`] does it, and is passed the time. A thread of the scheduler's own calls it while anybody queues, and sleeps
-//! while nobody does.
+//! while nobody queues.
 
 use std::sync::{Arc, Weak};
 use std::thread::{Builder, Thread};
@@ -16,7 +16,7 @@ use crate::sync::lock;
 /// Time between two steps: short against the stall limit and any timeout a user would set, long against the cost of a step (some
 /// microseconds).
 const PERIOD: Duration = Duration::from_millis(5);
-/// After so many steps without anybody in the queue the thread sleeps until somebody joins.
+/// Steps without anybody in the queue, after which the thread sleeps until somebody joins.
 const IDLE_STEPS: u32 = 20;
 
 impl Admission {

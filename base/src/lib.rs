@@ -1,6 +1,6 @@
 //! Small helpers that flifo's crates share.
 //!
-//! - [`lock`], [`read`], [`write`], [`try_lock`], [`try_read`] and [`unpoison`]: locks that ignore poisoning.
+//! - [`lock`], [`read`], [`write`](fn@write), [`try_lock`], [`try_read`] and [`unpoison`]: locks that ignore poisoning.
 //! - [`CacheAligned`]: a value on cache lines of its own.
 //! - [`cpu_count`] and [`current_cpu`]: how many CPUs there are, and which one runs this thread.
 #![warn(missing_docs)]

@@ -15,7 +15,7 @@ const KEPT_MAX: usize = 32;
 
 /// Memory for statements: as much as have run at the same time, however many sessions there are.
 ///
-/// For what a statement fills and leaves behind, a reply for example. It is best taken once the statement has its place in
+/// For what a statement fills and leaves behind, a reply for example. It is best taken once the statement has its slot in
 /// admission, so that those who queue have none.
 ///
 /// ```

@@ -1,9 +1,9 @@
-//! The one place where a thread of the engine waits.
+//! Waits: every thread of the engine waits through this module.
 //!
-//! A thread that may have to wait carries a [`Waiter`]. [`Waiter::wait`] gives up the thread's place in
-//! admission for the time of the wait (which reasons do is decided here, which kinds do by the scheduler's
-//! mask), takes it back however the wait ends, and records how long it took. The caller holds no latch:
-//! a waiting thread must never be what other threads wait for, or a limit of one place would be a deadlock.
+//! A thread that may have to wait carries a [`Waiter`]. [`Waiter::wait`] releases the thread's slot in admission for the
+//! duration of the wait, acquires the slot again however the wait ends, and records the time. This module decides which
+//! reasons release the slot; the scheduler's mask decides which kinds do. The caller holds no latch: if other threads
+//! waited for a waiting thread, a limit of one slot would deadlock.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,14 +12,14 @@ use flifo_admission::{Session, WaitKind};
 
 use crate::metrics::{WaitReason, Waits};
 
-/// A thread's licence to wait: gives up its place in admission, if the reason says so, and records the time.
+/// A thread's means to wait: releases its slot in admission, if the reason says so, and records the time.
 pub struct Waiter {
     admission: Option<Session>,
     waits: Option<Arc<Waits>>,
 }
 
 impl Waiter {
-    /// For a background thread, which holds no place.
+    /// For a background thread, which holds no slot.
     pub fn background() -> Self {
         Waiter { admission: None, waits: None }
     }
@@ -34,7 +34,7 @@ impl Waiter {
         Waiter { waits: Some(Arc::clone(waits)), ..self }
     }
 
-    /// The session whose place the waits give up.
+    /// The session whose slot the waits release.
     pub(crate) fn admission(&self) -> Option<&Session> {
         self.admission.as_ref()
     }
@@ -44,8 +44,10 @@ impl Waiter {
         self.wait_in_two(reason, || None, f)
     }
 
-    /// As [`Waiter::wait`], for what is mostly over soon: if `briefly` comes to nothing, admission is told that the wait is a
-    /// long one ([`Session::wait_is_long`]), and it goes on with `at_length`. It is one wait.
+    /// Waits as [`Waiter::wait`] does, first with `briefly` and then with `at_length`.
+    ///
+    /// For waits that are mostly short: if `briefly` returns `None`, the wait is marked long
+    /// ([`Session::mark_wait_long`]). Both parts are recorded as one wait.
     pub(crate) fn wait_in_two<T>(
         &self,
         reason: WaitReason,
@@ -60,16 +62,17 @@ impl Waiter {
         let waiting = Waiting::begin(self, reason);
         briefly().unwrap_or_else(|| {
             if let Some((session, _)) = waiting.left {
-                session.wait_is_long();
+                session.mark_wait_long();
             }
             at_length()
         })
     }
 }
 
-/// Looks so many times whether something that another thread is about to do is done, some hundred nanoseconds apart;
-/// whether it is. For waits shorter than two context switches: who looks for no longer than those take has at most doubled
-/// what the wait costs (Karlin et al., SODA 1990).
+/// Polls `is_done` up to `looks` times, some hundred nanoseconds apart; returns whether it is done.
+///
+/// For waits shorter than two context switches: a thread that polls no longer than two switches take at most doubles the
+/// cost of the wait (Karlin et al., SODA 1990).
 pub(crate) fn look_out(looks: u32, is_done: impl Fn() -> bool) -> bool {
     (0..looks).any(|_| {
         let done = is_done();
@@ -80,7 +83,7 @@ pub(crate) fn look_out(looks: u32, is_done: impl Fn() -> bool) -> bool {
     })
 }
 
-/// The kind of wait that admission is told; `None` keeps the place.
+/// The kind of wait that admission sees; `None` keeps the slot.
 fn admission_kind(reason: WaitReason) -> Option<WaitKind> {
     match reason {
         WaitReason::DiskRead | WaitReason::PageLoad | WaitReason::FreeFrame | WaitReason::DiskWrite => {
@@ -91,12 +94,12 @@ fn admission_kind(reason: WaitReason) -> Option<WaitKind> {
             Some(WaitKind::User)
         }
         WaitReason::RowLock => Some(WaitKind::RowLock),
-        // As short as a context switch, and the holder runs inside: leaving would cost more than it gives.
+        // As short as a context switch, and the holder is running: releasing the slot would cost more than it gains.
         WaitReason::PageLatch | WaitReason::LogWrite => None,
     }
 }
 
-/// A wait that goes on; its drop, on return or panic, ends it.
+/// A wait in progress. Its drop ends it, on return and on panic.
 struct Waiting<'a> {
     waiter: &'a Waiter,
     reason: WaitReason,
@@ -105,7 +108,7 @@ struct Waiting<'a> {
 }
 
 impl<'a> Waiting<'a> {
-    /// Gives up the place, if the reason says so.
+    /// Releases the slot, if the reason says so.
     fn begin(waiter: &'a Waiter, reason: WaitReason) -> Self {
         let left = waiter.admission.as_ref().zip(admission_kind(reason));
         if let Some((session, kind)) = left {
@@ -155,7 +158,7 @@ mod tests {
         let admission = flifo_admission::Admission::new(config).unwrap();
         let waits = Waits::new();
         let waiter = Waiter::session(admission.session()).recording(&waits);
-        let _place = waiter.admission().unwrap().place().unwrap();
+        let _slot = waiter.admission().unwrap().slot().unwrap();
         let lock_waiters = || admission.snapshot().lock_waiters;
         let soon = waiter.wait_in_two(WaitReason::RowLock, || Some(lock_waiters()), || unreachable!());
         let late = waiter.wait_in_two(WaitReason::RowLock, || None, lock_waiters);
@@ -163,16 +166,16 @@ mod tests {
         assert_eq!(waits.snapshot().count(WaitReason::RowLock), 2);
     }
 
-    /// With one place for all: the other could never enter if the wait kept it.
+    /// With one slot, the other thread could never enter if the wait kept the slot.
     #[test]
     fn a_wait_for_the_disk_lets_another_in() {
         let config = flifo_admission::Config { thread_concurrency: 1, ..flifo_admission::Config::default() };
         let admission = flifo_admission::Admission::new(config).unwrap();
         let waiter = Waiter::session(admission.session());
-        let _place = waiter.admission().unwrap().place().unwrap();
+        let _slot = waiter.admission().unwrap().slot().unwrap();
         let entered = waiter.wait(WaitReason::DiskRead, || {
             let other = admission.session();
-            std::thread::spawn(move || drop(other.place().unwrap())).join()
+            std::thread::spawn(move || drop(other.slot().unwrap())).join()
         });
         assert!(entered.is_ok());
     }

@@ -1,4 +1,4 @@
-//! A buffer pool of a tenth of the data, and many more threads than places.
+//! A buffer pool of a tenth of the data, and many more threads than slots.
 
 mod common;
 
@@ -79,7 +79,7 @@ fn many_threads_read_a_tenth_of_which_is_in_memory() {
     db.close().unwrap();
 }
 
-/// Reads of 2 ms under a limit of one place: if a reader kept its place or a latch, the reads would come one after
+/// Reads of 2 ms under a limit of one slot: if a reader kept its slot or a latch, the reads would come one after
 /// the other, 64 x 20 x 2 ms. That is not asserted; that all get their rows, with many reads in flight, is.
 #[test]
 fn a_slow_disk_does_not_hold_up_the_others() {

@@ -43,13 +43,13 @@ const SWEEP_EXAMPLES: &str = concat!(
   flifo sweep --workload read-only --policy fifo,flifo --concurrency 2,4,8 --threads 256,1024
       Which limit is best for the whole transaction
   flifo sweep --buffer-pool 40M --leave-on-read yes,no --threads 64
-      A buffer pool of a tenth of the data; waits for the disk in and out of the place
+      A buffer pool of a tenth of the data; waits for the disk with and without the slot
   flifo sweep --workload read-write,hot-rows-100 --flush-log-at-trx-commit 2 --time 10 --json run.json
       What commits cost, and what a hundred rows do that everybody wants to change
   flifo sweep --workload ycsb-a --threads 64 --policy flifo --time 300 --rounds 1
       Five minutes of one load: its lowest second beside its mean
   flifo sweep --target mysql://app@127.0.0.1/sbtest --workload hot-rows-100 --threads 16,1024
-      A MariaDB with flifo's plugin, without and with a limit by turns
+      A MariaDB with flifo's plugin, without and with a limit, interleaved
 
 ",
     exit_codes!()
@@ -127,27 +127,25 @@ pub struct SweepArgs {
     #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', value_parser = threads)]
     pub threads: Vec<u32>,
 
-    /// Admission policies, a list of none, fifo, lifo, flifo, broadcast, sleep, lease, summon, quantum
+    /// Admission policies, a list of none, fifo, flifo, quantum
     ///
-    /// none: no limit. fifo: strictly in order. lifo: the last to come goes first. flifo: in order, but a
-    /// newcomer enters while woken threads do not run yet. broadcast: an exit wakes all. sleep: poll with
-    /// an adaptive delay, as InnoDB does. lease: who is in comes back, for 0.5 ms. summon: a woken thread
-    /// competes for its place. quantum: round robin for who comes back at once, flifo for the others.
+    /// none: no limit. fifo: strictly in order. flifo: in order, except that a newcomer enters while woken threads do
+    /// not run yet. quantum: a time slice for each session that comes back at once, flifo for the others.
     #[arg(help_heading = "What is measured", long, value_name = "P,..", value_delimiter = ',', value_parser = policy, default_value = "none,fifo,flifo")]
     pub policy: Vec<Policy>,
 
-    /// Limits of threads inside at a time, a list; policy none has none. With --target also auto
+    /// Maximum number of statements running at once, a list; policy none has no limit. With --target also auto
     #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', value_parser = concurrency, default_value = "4")]
     pub concurrency: Vec<u32>,
 
-    /// Engine entries (rows; of a server statements of a procedure) on one place before a thread must ask again
-    #[arg(help_heading = "What is measured", long, value_name = "N", value_parser = tickets, default_value = "500")]
+    /// Engine entries (rows) on one slot before a thread must acquire the slot again
+    #[arg(help_heading = "What is measured", long, value_name = "N", value_parser = tickets, default_value = "500", conflicts_with = "target")]
     pub tickets: u32,
 
     /// Microseconds that a connection may keep coming back before it queues (policy quantum)
     ///
-    /// Longer: fewer connections are warm at a time, and less work is lost to switches; the others wait longer. Over
-    /// sockets a turn shorter than a round trip is none.
+    /// A longer time slice costs fewer context switches and makes the others wait longer. Over sockets a slice shorter
+    /// than a round trip has no effect.
     #[arg(help_heading = "What is measured", long, value_name = "US", default_value = "50", value_parser = clap::value_parser!(u64).range(1..=1_000_000), conflicts_with = "target")]
     pub quantum: u64,
 
@@ -164,10 +162,10 @@ pub struct SweepArgs {
     #[arg(help_heading = "What is measured", long, value_name = "W,..", value_delimiter = ',', value_parser = Workload::from_str, default_value = "point-select")]
     pub workload: Vec<Workload>,
 
-    /// Processor time that each statement spends inside besides the engine's, microseconds
+    /// CPU time of each statement besides the engine's, microseconds
     ///
     /// The engine is embedded: nothing parses, optimises or converts. A server does all that inside the
-    /// place, some 20 to 50 microseconds a statement; this arithmetic stands for it. 0 measures the bare
+    /// slot, some 20 to 50 microseconds a statement; this arithmetic stands for it. 0 measures the bare
     /// engine, whose point select takes little more than a microsecond.
     #[arg(help_heading = "What is measured", long, value_name = "US", value_parser = clap::value_parser!(u16).range(..=10_000), default_value = "20", conflicts_with = "target")]
     pub statement_work: u16,
@@ -183,7 +181,7 @@ pub struct SweepArgs {
     )]
     pub front: FrontKind,
 
-    /// Whether a read from disk gives up the place in admission: yes, no, or yes,no to measure both
+    /// Whether a read from disk releases the slot in admission: yes, no, or yes,no to measure both
     #[arg(help_heading = "What is measured", long, value_name = "yes|no,..", value_delimiter = ',', value_parser = yes_no, default_value = "yes", conflicts_with = "target")]
     pub leave_on_read: Vec<bool>,
 

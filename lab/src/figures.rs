@@ -8,22 +8,26 @@ use crate::results::AdmissionFigures;
 /// What admission counted between two snapshots.
 pub fn admission(difference: &Snapshot) -> AdmissionFigures {
     let woken = |quantile| quantile_us(&difference.woken_to_running_ns, quantile);
-    let inside = |quantile| quantile_us(&difference.inside_ns, quantile);
+    let running = |quantile| quantile_us(&difference.running_ns, quantile);
     let queued = |quantile| quantile_us(&difference.queued_ns, quantile);
     AdmissionFigures {
-        entered_at_once: Some(difference.entered_at_once),
-        entered_by_ticket: Some(difference.entered_by_ticket),
-        entered_by_lifo: Some(difference.entered_by_lifo),
-        handed_on: Some(difference.handed_on),
-        inside_max: Some(difference.inside_max),
+        admitted: Some(difference.entries() - difference.admitted_by_ticket),
+        admitted_at_once: Some(difference.admitted_at_once),
+        admitted_by_ticket: Some(difference.admitted_by_ticket),
+        admitted_by_barging: Some(difference.admitted_by_barging),
+        admitted_from_queue: Some(difference.admitted_from_queue),
+        admitted_by_force: Some(difference.admitted_by_force),
+        handed_off: Some(difference.handed_off),
+        slots_reclaimed: Some(difference.slots_reclaimed),
+        slots_max: Some(difference.running_max),
         pending_max: Some(difference.pending_max),
         queued_max: Some(difference.queued_max),
         woken_to_running_p50_us: woken(0.50),
         woken_to_running_p95_us: woken(0.95),
         woken_to_running_p99_us: woken(0.99),
-        inside_p50_us: inside(0.50),
-        inside_p95_us: inside(0.95),
-        inside_p99_us: inside(0.99),
+        running_p50_us: running(0.50),
+        running_p95_us: running(0.95),
+        running_p99_us: running(0.99),
         queued_p50_us: queued(0.50),
         queued_p95_us: queued(0.95),
         queued_p99_us: queued(0.99),

@@ -65,7 +65,7 @@ pub struct Settings {
     pub range_size: u64,
     /// Of the workload read-write.
     pub read_write_range_size: u64,
-    /// Processor time that each statement spends inside, besides the engine's.
+    /// CPU time of each statement besides the engine's.
     pub statement_work_us: u64,
     pub seed: u64,
     pub rounds: u32,
@@ -81,12 +81,10 @@ pub struct Settings {
     pub redo_capacity_bytes: Option<u64>,
     pub rollback_segments: Option<u32>,
     pub doublewrite: Option<bool>,
-    /// Sessions that wait for row locks before the scheduler admits fewer; 0 for any number.
+    /// Waiters for row locks above which the scheduler admits fewer; 0: unlimited.
     pub lock_waiters_max: u32,
-    /// A session's turn under `quantum`.
+    /// A session's time slice under `quantum`.
     pub quantum_us: u64,
-    /// Newcomers that may overtake the queue for each session served under `quantum`; 0 for any number.
-    pub overtakes_max: u32,
     /// The server that was measured, without its password; empty for the embedded engine.
     pub server_address: String,
     pub server_version: String,
@@ -107,7 +105,8 @@ pub struct Variable {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CellKey {
     /// What was measured: `engine` for the embedded engine, `server` for a live one, `admission` for the
-    /// scheduler alone, `peer` for what a user would pick instead of the scheduler.
+    /// scheduler alone, `specimen` for a policy kept for comparison, `peer` for
+    /// what a user would pick instead of the scheduler.
     pub target: String,
     /// `point-select`, `read-only` and so on; empty for a command that has loads.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -117,15 +116,15 @@ pub struct CellKey {
     pub load: String,
     /// `socket` or `direct`; of a server the protocol, `prepared` or `text`.
     pub front: String,
-    /// A policy's name, or `auto` for a limit that finds itself; of a peer its name.
+    /// A policy's name, or `auto` for an adaptive limit; of a peer its name.
     pub policy: String,
     /// The limit; 0 for none.
     pub concurrency: u32,
-    /// Engine entries on one place.
+    /// Engine entries on one slot; 0 for a server.
     pub tickets: u32,
     /// Connections.
     pub threads: u32,
-    /// A read from disk gives up the place in admission.
+    /// A read from disk releases the slot in admission.
     #[serde(default)]
     pub leave_on_read: bool,
 }
@@ -169,7 +168,7 @@ pub struct Summary {
     pub context_switches_median_per_s: Option<f64>,
     pub context_switches_median_per_statement: Option<f64>,
     pub woken_to_running_p50_median_us: Option<f64>,
-    pub inside_p50_median_us: Option<f64>,
+    pub running_p50_median_us: Option<f64>,
     pub connection_variation_median: Option<f64>,
     pub connection_fewest_share_median: Option<f64>,
     pub enter_p50_median_us: Option<f64>,
@@ -283,7 +282,7 @@ pub struct PerSecond {
     pub transactions: u64,
 }
 
-/// How long threads asked for a place, measured from outside, so of any limiter.
+/// Time from asking for a slot to running, measured from outside, so of any limiter.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EntryFigures {
@@ -294,7 +293,7 @@ pub struct EntryFigures {
     pub enter_max_us: Option<f64>,
     /// The limit at the end of the round, of our policies; with `auto` it is the one that was found.
     pub limit: Option<u32>,
-    /// Most threads inside at a time, if they were counted.
+    /// Most threads running at once, if they were counted.
     pub running_max: Option<u32>,
 }
 
@@ -303,12 +302,18 @@ pub struct EntryFigures {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AdmissionFigures {
-    pub entered_at_once: Option<u64>,
-    pub entered_by_ticket: Option<u64>,
-    pub entered_by_lifo: Option<u64>,
-    pub handed_on: Option<u64>,
-    /// Highest number of places out.
-    pub inside_max: Option<u32>,
+    /// Slots acquired, in whatever way.
+    pub admitted: Option<u64>,
+    pub admitted_at_once: Option<u64>,
+    /// Entries on a ticket, which acquire no slot.
+    pub admitted_by_ticket: Option<u64>,
+    pub admitted_by_barging: Option<u64>,
+    pub admitted_from_queue: Option<u64>,
+    pub admitted_by_force: Option<u64>,
+    pub handed_off: Option<u64>,
+    pub slots_reclaimed: Option<u64>,
+    /// Highest number of slots out.
+    pub slots_max: Option<u32>,
     /// Highest number of threads woken and not running yet.
     pub pending_max: Option<u32>,
     /// Longest queue.
@@ -317,10 +322,10 @@ pub struct AdmissionFigures {
     pub woken_to_running_p50_us: Option<f64>,
     pub woken_to_running_p95_us: Option<f64>,
     pub woken_to_running_p99_us: Option<f64>,
-    /// S: work per place.
-    pub inside_p50_us: Option<f64>,
-    pub inside_p95_us: Option<f64>,
-    pub inside_p99_us: Option<f64>,
+    /// S: work per slot.
+    pub running_p50_us: Option<f64>,
+    pub running_p95_us: Option<f64>,
+    pub running_p99_us: Option<f64>,
     pub queued_p50_us: Option<f64>,
     pub queued_p95_us: Option<f64>,
     pub queued_p99_us: Option<f64>,
@@ -501,7 +506,7 @@ impl Cell {
             context_switches_median_per_s: median(|r| r.host.context_switches_per_s),
             context_switches_median_per_statement: median(|r| r.context_switches_per_statement),
             woken_to_running_p50_median_us: median(|r| r.admission.woken_to_running_p50_us),
-            inside_p50_median_us: median(|r| r.admission.inside_p50_us),
+            running_p50_median_us: median(|r| r.admission.running_p50_us),
             connection_variation_median: median(|r| r.fairness.connection_variation),
             connection_fewest_share_median: median(|r| r.fairness.connection_fewest_share),
             enter_p50_median_us: median(|r| r.entry.enter_p50_us),

@@ -13,7 +13,7 @@ use common::{TINY, fails, flifo, one_line, succeeds, tiny};
 fn the_command_line() {
     let temp = tempfile::tempdir().unwrap();
     let wrong: &[(&[&str], &str)] = &[
-        (&["--policy", "fast"], "none, fifo, lifo, flifo"),
+        (&["--policy", "fast"], "none, fifo, flifo, quantum"),
         (&["--workload", "write"], "point-select"),
         (&["--workload", "hot-rows-0"], "hot-rows-100"),
         (&["--workload", "ycsb-g"], "ycsb-a to ycsb-f"),

@@ -127,7 +127,6 @@ fn settings_are_noted_and_seconds_are_counted() {
     assert_eq!((number(settings, "rollback_segments"), &settings["doublewrite"]), (3.0, &Value::Bool(false)));
     let scheduler = flifo_admission::Config::default();
     assert_eq!(number(settings, "lock_waiters_max"), f64::from(scheduler.lock_waiters_max));
-    assert_eq!(number(settings, "overtakes_max"), f64::from(scheduler.overtakes_max));
     let round = &json["cells"][0]["rounds"][0];
     let seconds: Vec<f64> =
         round["seconds"].as_array().unwrap()[..2].iter().map(|s| number(s, "transactions_per_s")).collect();

@@ -456,14 +456,14 @@ fn two_sweeps_do_not_share_a_server() {
 
 /// The plugin's settings that a sweep changes.
 fn settings(server: &Server) -> String {
-    server.sql("SELECT @@flifo_policy, @@flifo_thread_concurrency, @@flifo_concurrency_tickets")
+    server.sql("SELECT @@flifo_policy, @@flifo_thread_concurrency")
 }
 
 #[test]
 fn policies_take_turns_on_one_server() {
     let Some(plugin) = server::is_installed().then(server::plugin).flatten() else { return };
     let server = Server::start(&[&format!("--plugin-dir={}", plugin.display())]);
-    server.sql("INSTALL SONAME 'flifo'; SET GLOBAL flifo_policy='lease', flifo_thread_concurrency='7', flifo_concurrency_tickets=77");
+    server.sql("INSTALL SONAME 'flifo'; SET GLOBAL flifo_policy='flifo', flifo_thread_concurrency='7'");
     let temp = tempfile::tempdir().unwrap();
     let json = temp.path().join("out.json");
     let turns = ["--policy", "none,fifo,quantum", "--concurrency", "2,auto", "--threads", "9"];
@@ -480,7 +480,7 @@ fn policies_take_turns_on_one_server() {
         &server.root(),
     ]);
     assert_eq!(succeeds(command.arg("--json").arg(&json)), "");
-    assert_eq!(settings(&server), "lease\t7\t77", "put back");
+    assert_eq!(settings(&server), "flifo\t7", "put back");
     let json = results(&json);
     let policies: Vec<(&str, u64)> = cells(&json)
         .iter()
@@ -490,7 +490,7 @@ fn policies_take_turns_on_one_server() {
     assert_eq!(policies, [("none", 0), ("fifo", 2), ("auto-fifo", 0), ("quantum", 2), ("auto", 0)]);
     let entered = |cell: &Value| -> f64 {
         let rounds = cell["rounds"].as_array().unwrap();
-        rounds.iter().map(|round| number(round, "entered_at_once") + number(round, "handed_on")).sum()
+        rounds.iter().map(|round| number(round, "admitted")).sum()
     };
     // Without a limit nobody has asked.
     let (free, limited): (Vec<&Value>, Vec<&Value>) =
@@ -528,7 +528,7 @@ fn policies_take_turns_on_one_server() {
     ]);
     let said = succeeds(&mut root);
     assert!(said.contains("has CONNECTION ADMIN or SUPER") && said.lines().count() == 1, "{said}");
-    assert_eq!(settings(&server), "lease\t7\t77");
+    assert_eq!(settings(&server), "flifo\t7");
 
     // Ctrl-C puts them back, too.
     let json = temp.path().join("cut.json");
@@ -541,7 +541,7 @@ fn policies_take_turns_on_one_server() {
     signal(&child, Signal::INT);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{output:?}");
-    assert_eq!(settings(&server), "lease\t7\t77", "put back after Ctrl-C");
+    assert_eq!(settings(&server), "flifo\t7", "put back after Ctrl-C");
 
     // Refused by the plugin: counted, tried again, no gap.
     server.sql("SET GLOBAL flifo_max_queue=2, flifo_queue_timeout=1");

@@ -70,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub(crate) cache: Option<u64>,
 
-    /// flifo's limit of threads inside [default: 2 a processor]
+    /// Maximum number of threads running at once in flifo [default: 2 per CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
     pub(crate) thread_concurrency: Option<u32>,
 

@@ -74,7 +74,7 @@ pub(crate) fn stated(text: &mut String, results: &Results, form: Form) {
     line(
         text,
         &format!(
-            "{} rows of 196 bytes, a cache of {} each; {} rounds of {} s; durability {}: {}. flifo has {} places, policy {}.",
+            "{} rows of 196 bytes, a cache of {} each; {} rounds of {} s; durability {}: {}. flifo has {} slots, policy {}.",
             format::count(settings.rows as f64),
             Bytes(settings.cache_bytes),
             settings.rounds,

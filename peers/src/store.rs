@@ -46,7 +46,7 @@ pub(crate) struct Settings {
     pub(crate) threads: u32,
     /// flifo's.
     pub(crate) policy: Policy,
-    /// flifo's limit of threads inside.
+    /// Maximum number of threads running at once in flifo.
     pub(crate) thread_concurrency: u32,
 }
 

@@ -81,17 +81,17 @@ impl Driver for Worker {
 
 fn run(job: &Job, thread: usize, mut actor: Actor, handle: &mut dyn Handle, report: &mut Report) {
     let control = &*job.control;
-    let slot = control.slot(thread);
+    let counters = control.counters(thread);
     // Touched before the start: the first writing of a page is not the store's time.
-    slot.is_inside();
+    counters.end_wait();
     control.arrive();
     let is_over = || control.phase() == Phase::Over;
     while !is_over() {
         let begun_ns = clock::now_ns();
-        slot.asks(begun_ns);
+        counters.begin_wait(begun_ns);
         let outcome = actor.operation(handle, &is_over);
         let ns = clock::now_ns() - begun_ns;
-        slot.is_inside();
+        counters.end_wait();
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(fail) => return fails(report, job, fail),
@@ -99,11 +99,11 @@ fn run(job: &Job, thread: usize, mut actor: Actor, handle: &mut dyn Handle, repo
         report.updates += outcome.updates;
         if outcome.is_done {
             if control.phase() == Phase::Measure {
-                slot.waited(ns);
+                counters.waited(ns);
                 control.entered(ns, 1);
             }
-            slot.retried(outcome.retries);
-            slot.done();
+            counters.retried(outcome.retries);
+            counters.done();
         }
     }
 }

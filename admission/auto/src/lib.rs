@@ -1,6 +1,6 @@
-//! `thread_concurrency = auto`: the limit finds itself.
+//! `thread_concurrency = auto`: the adaptive limit.
 //!
-//! A [`Controller`] is told, every ten milliseconds or so, how much work was done so far on how many slots, how many threads
+//! A [`Controller`] receives, every ten milliseconds or so, how much work was done so far on how many slots, how many threads
 //! are queued and how many are running, and answers now and then with another limit. It maximises *work done per
 //! second* (statements, or rows where the embedder counts them), not admissions. It is free of I/O, of threads
 //! and of clocks: the time comes with every call, so a simulator drives it as well as a server does.
@@ -70,22 +70,22 @@ pub const LIMIT_MAX: u32 = 1023;
 /// The shortest settle time after a change of the limit, and the longest.
 const SETTLE_NS_MIN: u64 = 5_000_000;
 const SETTLE_NS_MAX: u64 = 10_000_000_000;
-/// Settle for so many times the time that a thread stays running.
+/// Settling time, as a multiple of the time that a thread stays running.
 const SETTLE_STAYS: f64 = 1.5;
 /// Slots taken that a first block should hold.
 const BLOCK_SLOTS: f64 = 64.0;
 /// The length of a block while the limit is held.
 const HOLD_BLOCK_NS: u64 = 250_000_000;
-/// A comparison of the search that does not tell ends after so much time in its blocks and so many slots taken, at
-/// the widest step; at half the step after twice of both. A wide step that ties has a top in between: go and
-/// look there. A small one that does not tell costs little.
+/// Time in its blocks, ns, and slots taken, after which an undecided comparison of the search ends, at the widest
+/// step; at half the step after twice of both. A wide step that ties has a top in between: go and
+/// look there. A small undecided step costs little.
 const SEARCH_NS: u64 = 2_000_000_000;
 const SEARCH_SLOTS: f64 = 500.0;
 /// A probe of a settled limit is given more: when it does not tell, its two limits do nearly the same work.
 const PROBE_NS: u64 = 60_000_000_000;
 const PROBE_SLOTS: f64 = 20_000.0;
 
-/// What a [`Controller`] is told. `AutoConfig::default()` suits most.
+/// How a [`Controller`] searches. `AutoConfig::default()` suits most.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AutoConfig {
     /// The smallest limit, at least 1.
@@ -102,7 +102,7 @@ pub struct AutoConfig {
     pub block_min: Duration,
     /// The longest block of a comparison. Blocks are longer only where a thread stays running for longer.
     pub block_max: Duration,
-    /// A settled limit is probed after so long; each probe that finds nothing makes that half as long again.
+    /// Time after which a settled limit is probed; each probe that finds nothing makes that half as long again.
     pub probe_after: Duration,
     /// The longest time between two probes.
     pub probe_after_max: Duration,
@@ -379,7 +379,7 @@ impl Controller {
     }
 }
 
-/// Whole nanoseconds; what does not fit is as good as for ever.
+/// Whole nanoseconds; what does not fit is as good as forever.
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -38,7 +38,7 @@ pub(super) enum Reading {
     Done(Block),
 }
 
-/// What a [`Controller`](super::Controller) is told at one call.
+/// What a [`Controller`](super::Controller) receives at one call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sample {
     /// The time since any moment, ns.
@@ -78,8 +78,8 @@ impl Meter {
 
     /// Takes what is seen; `last` is what was seen before.
     pub(super) fn observe(&mut self, sample: Sample, last: Sample) -> Reading {
-        // Nobody looked for longer than a block, and the queue was empty before: nobody knows for how long. Whoever tells
-        // may sleep for hours while nobody queues.
+        // Nobody looked for longer than a block, and the queue was empty before: nobody knows for how long. The
+        // caller may sleep for hours while nobody queues.
         if self.needs_queue && last.queued == 0 && sample.now_ns - last.now_ns > self.length_ns {
             return Reading::Void;
         }

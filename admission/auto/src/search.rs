@@ -6,7 +6,7 @@
 //! (R. Hooke, T. A. Jeeves, "Direct search solution of numerical and statistical problems", J. ACM 8, 1961.)
 //!
 //! The pattern keeps wide steps until they fail. On a curve that only saturates, the gain of a small step
-//! falls below what can be told long before the gains that are left are small.
+//! falls below what can be measured long before the gains that are left are small.
 
 use super::trial::Verdict;
 

@@ -243,7 +243,7 @@ fn odd_observations_do_no_harm() {
     }
 }
 
-/// Who tells sleeps while nobody queues. The time asleep is none in which the queue stood, whichever sample came last.
+/// The caller sleeps while nobody queues. The time asleep does not count as time with a queue, whichever sample came last.
 #[test]
 fn hours_without_a_queue_are_no_block() {
     const TICK_NS: u64 = 10_000_000;

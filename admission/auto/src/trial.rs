@@ -19,7 +19,7 @@ const ENTRIES_MAX: usize = 48;
 const BLOCK_NS_LONG: u64 = 40_000_000;
 /// No comparison ends undecided before.
 const QUADS_MIN: u32 = 6;
-/// Nor one that compares with a larger limit: it takes so many to be certain.
+/// Nor one that compares with a larger limit: a certain verdict takes this number.
 const QUADS_MIN_UP: u32 = 8;
 /// A log ratio that both pairs of one quad must fall below, for a challenger that is given up at once.
 const DISASTER: f64 = -0.3;
@@ -37,7 +37,7 @@ pub(super) struct Terms {
     /// Log ratio that a smaller limit may lose and still be taken.
     pub(super) loss_max: f64,
     pub(super) block_ns: u64,
-    /// No new quad begins after so long.
+    /// No new quad begins after this time.
     pub(super) patience_ns: u64,
 }
 
@@ -107,7 +107,7 @@ impl Trial {
         self.terms.block_ns
     }
 
-    /// Whether it has gone on so long that the two limits must be near in what they do.
+    /// Whether it has lasted long enough that the two limits must be near in what they do.
     pub(super) fn is_close(&self) -> bool {
         self.quads >= 4
     }

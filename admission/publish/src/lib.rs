@@ -45,7 +45,7 @@ const GAUGES: &[(&str, &str, Read<u32>)] = &[
     ("running", "Running and pending threads", |s| s.running),
     ("pending", "Pending threads: handed a slot, not running yet", |s| s.pending),
     ("queued", "Threads in the queue", |s| s.queued),
-    ("running_max", "The most places out at a time, those that processors keep included", |s| s.running_max),
+    ("running_max", "The most slots in use at a time, cached slots included", |s| s.running_max),
     ("pending_max", "The most pending threads at a time", |s| s.pending_max),
     ("queued_max", "The most threads in the queue at a time", |s| s.queued_max),
     ("lock_waiters", "Sessions in row-lock waits without a slot", |s| s.lock_waiters),
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
     use flifo_admission::{Config, Policy, WaitMask};
 
-    /// What a recorder was told last, by `name{label=value,..}`.
+    /// What a recorder received last, by `name{label=value,..}`.
     fn told(snapshotter: &Snapshotter) -> BTreeMap<String, f64> {
         let told = snapshotter.snapshot().into_vec().into_iter().map(|(key, unit, meaning, value)| {
             assert!(unit.is_some() && meaning.is_some(), "{key:?} is not described");

@@ -1,11 +1,11 @@
 //! How many buckets the kernel has for this process's futexes.
 //!
 //! Since Linux 6.17 a process has a hash of futexes of its own, of 16 buckets at first; the kernel adds some as threads do,
-//! but few where there are few processors: none on two, however many threads (`PR_FUTEX_HASH(2const)`). A wake looks for
-//! the one sleeper among all those of its bucket, whose entries are cold, and holds the bucket's lock meanwhile. With
+//! but few where there are few CPUs: none on two, however many threads (`PR_FUTEX_HASH(2const)`). A wake looks for
+//! the one sleeper among all those of its bucket, whose entries are cold, and holds the bucket's lock all the time. With
 //! a thousand threads in the queue that is 32 entries on average, some 2 us. So the hash grows with the queue.
 //!
-//! Kernels before have one hash for all processes, of 256 buckets for each processor, and need nothing.
+//! Kernels before have one hash for all processes, of 256 buckets for each CPU, and need nothing.
 
 use std::process;
 use std::sync::Mutex;
@@ -28,8 +28,8 @@ pub(crate) fn make_room(sleepers: u32) {
     if sleepers <= SLEEPERS_MIN {
         return;
     }
-    // Not waited for: another watchdog's step may hold it, which sees to it as well. Or nobody does, if this is the child of one
-    // who held it at the fork: then the hash stays as it is.
+    // Not waited for: another watchdog's step may hold it, which sees to it as well. Or this is the child of a
+    // process that held it at the fork: then the hash stays as it is.
     let Ok(mut noted) = ROOM_FOR.try_lock() else { return };
     let (this, (noted_by, noted_room)) = (process::id(), *noted);
     let room_for = if noted_by == this { noted_room } else { SLEEPERS_MIN };

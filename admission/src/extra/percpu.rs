@@ -1,5 +1,6 @@
-//! Slots kept by CPUs: a slot that is released while nobody queues stays with the CPU, and the next thread there takes it, so that neither
-//! writes the state word, which all CPUs share.
+//! The per-CPU slot cache: a slot that is released while nobody queues stays with the CPU.
+//!
+//! The next thread there takes it, so that neither writes the state word, which all CPUs share.
 //!
 //! T counts a kept slot, so whoever finds no slot looks here before it queues, and whoever queues gives them all back.
 //!

@@ -1,7 +1,7 @@
 //! Slot reservation: a slot waits for a session that left within its time slice and is expected back at once.
 //!
 //! Where clients run on the server's own machine, the client of a session that has just left is about to send its next statement.
-//! Handing the slot off meanwhile puts one more connection under way, and each has lost its caches when it is back. So while many queue,
+//! Handing the slot off at that moment puts one more connection under way, and each has lost its caches when it is back. So while many queue,
 //! a session that leaves within its slice keeps its slot until it returns or its slice is over. The idea is anticipatory scheduling (S.
 //! Iyer and P. Druschel, SOSP 2001). Clients that think, or are far away, lose 10 to 20% by it: CPUs idle while slots wait.
 //!
@@ -20,8 +20,8 @@ use crate::gate::hold::Hold;
 use crate::quantum::slice::Slice;
 use crate::sync::{AtomicBool, CacheAligned, Ordering, fence_for_models};
 
-/// Slots are reserved while at least so many queue for each of them.
-const QUEUED_PER_SLOT: u32 = 8;
+/// Slots are reserved while at least this number of sessions queues for each of them. A model has few threads.
+const QUEUED_PER_SLOT: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 8 };
 
 /// Whether slots are reserved. On cache lines of its own: every exit reads it.
 pub(crate) struct Reservation(CacheAligned<AtomicBool>);

@@ -48,6 +48,11 @@ impl Hold {
         self.0.swap(FREE, Ordering::AcqRel) & STATE != RECLAIMED
     }
 
+    /// Whether the published slot was reclaimed.
+    pub(crate) fn is_reclaimed(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & STATE == RECLAIMED
+    }
+
     /// The stay that can be reclaimed now, as seen by another thread.
     pub(crate) fn stay(&self) -> Option<Stay> {
         let seen = self.0.load(Ordering::Relaxed);

@@ -1,6 +1,6 @@
 //! The gate: the state word and the queue together.
 //!
-//! Free of parking, of clocks and of sessions. Every step returns at once and says whom to wake, and is told the time if it needs
+//! Free of parking, of clocks and of sessions. Every step returns at once and says whom to wake, and receives the time if it needs
 //! it, so that threads, async tasks, simulators and model checkers run the same code.
 //!
 //! # Protocol
@@ -66,7 +66,7 @@ impl Entered {
 /// What came of joining the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Joined {
-    /// A slot became free meanwhile.
+    /// A slot became free before the caller joined.
     Entered(Entered, Word),
     /// The node is in the queue.
     Queued(Word),
@@ -178,7 +178,7 @@ impl Gate {
         Word(self.word.0.fetch_or(0, Ordering::SeqCst))
     }
 
-    /// Slots that congestion leaves to sessions without locks. The other CPUs are for those that are waited for.
+    /// Slots that congestion leaves to sessions without locks. The other CPUs are for the lock holders that others wait for.
     #[inline]
     fn spare(&self) -> u32 {
         (self.cpus / 2).max(1)
@@ -229,7 +229,7 @@ impl Gate {
         None
     }
 
-    /// Joins the queue, or enters after all if a slot became free meanwhile. The caller has prepared the node's parker, and parks
+    /// Joins the queue, or enters after all if a slot has become free. The caller has prepared the node's parker, and parks
     /// when it is queued.
     ///
     /// A caller that may not pass the queue can find slots free that others released within their slices: those go to the head of the
@@ -458,7 +458,7 @@ impl Gate {
     pub(crate) fn break_stall(&self, now_ns: u64) -> Wake {
         let mut waiters = self.queue();
         let mut old = self.word();
-        // However many are pending: they may be tasks that nobody polls, which say nothing of the next.
+        // However many are pending: they may be tasks that nobody polls, unlike the next.
         while old.queued() > 0 && old.pending() < PENDING_MAX {
             match self.swap(old, old.granted()) {
                 Ok(_) => {

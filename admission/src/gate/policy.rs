@@ -34,13 +34,13 @@ pub(crate) struct Rule {
     pub(crate) has_limit: bool,
     /// A pending thread does not count as running, so a newcomer may take its time.
     pub(crate) ignores_pending: bool,
-    /// Who may pass a non-empty queue.
+    /// Which callers may pass a non-empty queue.
     pub(crate) passes: Passes,
     /// An exit whose time slice goes on releases its slot instead of handing it off.
     pub(crate) has_slices: bool,
 }
 
-/// Who may pass a non-empty queue.
+/// Which callers may pass a non-empty queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Passes {
     Nobody,

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use super::queue::{List, Node, Request};
 use crate::quantum::fairness::{Averages, Charge};
 
-/// After so many slots for the first class in a row, a waiter of the normal class that is old enough is promoted.
+/// Slots for the first class in a row, after which a waiter of the normal class that is old enough is promoted.
 const FIRST_IN_A_ROW: u32 = 3;
-/// While so many at the head have a deficit, they are served in order: the lock is held while they are looked at.
+/// While this number of waiters at the head has a deficit, they are served in order: the lock is held while they are looked at.
 pub(crate) const PASSED_OVER_MAX: usize = 256;
-/// A time at which nobody is passed over.
+/// A time at which no waiter is passed over.
 const NEVER_PASSES: u64 = u64::MAX;
 
 /// The end of the queue at which a waiter joins.
@@ -151,7 +151,7 @@ impl Waiters {
         let passed_over = |node: &&Node| charge(node).is_passed_over(passes_ns);
         let debtors = self.normal.iter().take(PASSED_OVER_MAX).take_while(passed_over).count();
         let others_follow = debtors < PASSED_OVER_MAX && self.normal.iter().nth(debtors).is_some();
-        // Otherwise nobody is there to pass, or too far away.
+        // Otherwise there is no waiter to pass, or it is too far away.
         for _ in 0..if others_follow { debtors } else { 0 } {
             let debtor = self.normal.pop_front()?;
             // SAFETY: as above.
@@ -225,7 +225,7 @@ mod tests {
             self.waiters.push(Arc::clone(&self.nodes[node]), request, End::Back);
         }
 
-        /// Joins after a slice of so long, all of it a deficit.
+        /// Joins after a slice of this length, all of it a deficit.
         fn join(&mut self, node: usize, slice_ns: u64) {
             let charge = Charge { slice_ns, deficit_ns: slice_ns, passed_until_ns: 0 };
             self.push(node, Request { charge, ..Request::plain() });

@@ -12,7 +12,7 @@
 //! - **L**: the limit, `thread_concurrency`.
 //! - **Q**: threads in the queue.
 //! - **P**: pending threads: handed a slot, woken, not running yet (`fifo_pending` of the 2009 patch).
-//! - **flags**: `CONGESTED`, so many sessions wait for row locks that only lock holders get most slots; `UNLIMITED`,
+//! - **flags**: `CONGESTED`, too many sessions wait for row locks, and lock holders get most slots; `UNLIMITED`,
 //!   every thread enters.
 //!
 //! T - P threads really run. At rest (no thread between two of its steps):

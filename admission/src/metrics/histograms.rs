@@ -4,7 +4,7 @@ use histogram::{AtomicHistogram, Histogram};
 
 use crate::config::WaitKind;
 
-/// One entry in so many is timed: two clock readings cost more than an entry.
+/// One entry in this number is timed: two clock readings cost more than an entry.
 pub(crate) const SAMPLE_EVERY: u32 = 64;
 
 /// Buckets of 3% from 1 ns up to 2^42 ns (73 minutes); a longer time counts as that.
@@ -57,9 +57,9 @@ pub struct Times {
     pub count: u64,
     /// The median, ns.
     pub p50_ns: u64,
-    /// 95 in 100 were at most so long, ns.
+    /// The 95th percentile, ns.
     pub p95_ns: u64,
-    /// 99 in 100 were at most so long, ns.
+    /// The 99th percentile, ns.
     pub p99_ns: u64,
     /// The longest, ns. What took longer than 2^42 ns (73 minutes) counts as that, here and in the others.
     pub max_ns: u64,

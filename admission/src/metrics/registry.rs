@@ -9,7 +9,7 @@ use crate::gate::queue::Node;
 use crate::gate::word::SESSIONS_MAX;
 use crate::sync::{Mutex, lock};
 
-/// The sessions that are alive, and the sums of those that are gone. The model checkers know its lock: nodes are looked at under it.
+/// The live sessions, and the sums of the ended ones. The model checkers know its lock: nodes are looked at under it.
 #[derive(Default)]
 pub(crate) struct Registry(Mutex<Sessions>);
 

@@ -28,7 +28,7 @@ fn any_config() -> Config {
         io_depth: any(2),
         lock_waiters_max: any(3),
         reserve_slots: any(2) == 0,
-        stall_limit: [None, Some(Duration::from_nanos(6))][any(2) as usize],
+        stall_limit: [None, Some(Duration::from_nanos(2))][any(2) as usize],
         queue_limit: [0, 0, 2][any(3) as usize],
         queue_timeout: [None, Some(Duration::from_nanos(5))][any(2) as usize],
         quantum: Duration::from_nanos([1, 2000][any(2) as usize]),
@@ -43,7 +43,7 @@ fn config_that_takes() -> Config {
         policy: Policy::Quantum,
         thread_concurrency: 1,
         reserve_slots: true,
-        stall_limit: Some(Duration::from_nanos(6)),
+        stall_limit: Some(Duration::from_nanos(1)),
         quantum: Duration::from_nanos(2000),
         ..any_config()
     }
@@ -115,12 +115,21 @@ fn task_of(mut session: Session) {
     }
 }
 
+/// Takes the slot of every session that has one, as the watchdog does after the stall limit. By steps it would happen in one schedule of
+/// thousands.
+fn reclaim(admission: &Admission) {
+    let mut taken = admission.metrics.reclaim(0, 0);
+    thread::yield_now();
+    taken += admission.metrics.reclaim(0, 0);
+    (0..taken).for_each(|_| admission.release_for().call());
+}
+
 /// Kills, reconfigures, and is the watchdog.
 fn boss(admission: &Arc<Admission>, victims: &Mutex<Vec<Canceller>>, config: fn() -> Config) {
     for _ in 0..8 {
         let clock = &admission.metrics.clock_ns;
         let now_ns = clock.fetch_add(2, Ordering::Relaxed) + 2;
-        match any(6) {
+        match any(7) {
             0 => {
                 let victim = {
                     let victims = lock(victims);
@@ -131,6 +140,7 @@ fn boss(admission: &Arc<Admission>, victims: &Mutex<Vec<Canceller>>, config: fn(
             1 => admission.reconfigure(config()).unwrap(),
             2 => admission.set_thread_concurrency(any(4)).unwrap(),
             3 => admission.wake(admission.gate.break_stall(now_ns)),
+            4 => reclaim(admission),
             _ => admission.step(admission.metrics.instant_of(now_ns).unwrap()),
         }
     }

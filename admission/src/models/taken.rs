@@ -78,23 +78,23 @@ mod reservation {
     /// Long after anybody has left.
     const LATE_NS: u64 = u64::MAX;
 
-    /// A session within its slice and eight others that queue, so that its slot is reserved when it exits. It does something while another
-    /// thread acts, and is gone then; the others run at last.
+    /// A session within its slice and another that queues, so that the slot is reserved when the first exits. The first does something while
+    /// another thread acts, and is gone then; the other runs at last.
     fn beside(act: fn(&Admission), does: fn(&Session)) {
         let config = Config { reserve_slots: true, ..config(Policy::Quantum, 1) };
         explore(3, config, move |admission| {
             let session = running(admission);
             session.slice.begin_back_to_back(admission.metrics.now_ns());
-            let mut others: Vec<_> = (0..8).map(|_| admission.session()).collect();
-            let mut entries: Vec<_> = others.iter_mut().map(|other| queued(other.enter_async())).collect();
+            let mut other = admission.session();
+            let entry = queued(other.enter_async());
             let acting = Arc::clone(admission);
             let actor = thread::spawn(move || act(&acting));
             does(&session);
             actor.join().unwrap();
             drop(session);
-            block_on(entries.remove(0)).unwrap();
+            block_on(entry).unwrap();
             assert_eq!(admission.gate.word().slots(), 1);
-            drop(entries);
+            other.exit();
         });
     }
 

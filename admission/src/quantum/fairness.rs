@@ -5,7 +5,7 @@
 //! is the CPU time it used beyond its share.
 //!
 //! 1. A session that runs while others wait reads its thread's clock when its slice begins and when it ends or pauses
-//!    ([`Deficit`]). The time the session was away afterwards is taken off: others ran meanwhile.
+//!    ([`Deficit`]). The time the session was away afterwards is taken off: others ran in that time.
 //! 2. When it joins the queue, the queue learns from the slice how long slices usually are ([`Averages`]) and notes the deficit in
 //!    the request ([`Charge`]).
 //! 3. A session with a deficit that comes to the head of the queue goes to the tail instead, and pays one round: the average
@@ -22,14 +22,14 @@ use std::thread::ThreadId;
 pub(crate) const TIMED_QUANTUM_NS_MIN: u64 = 1_000_000;
 /// Smaller deficits do not count, ns: slices differ by chance, and a virtual CPU that is taken away runs on by its own clock.
 pub(crate) const FREE_NS: u64 = 10_000_000;
-/// Nor do deficits below so many usual slices.
+/// Nor do deficits below this number of usual slices.
 const FREE_SLICES: u64 = 4;
-/// The average slice is one of so many.
+/// The average slice is over about this number of slices.
 const AVERAGED: f64 = 64.0;
 /// The usual slice grows by this part of itself with each slice that was longer, and shrinks by three times as much with each that
 /// was shorter, so it rests where one slice in four is shorter.
 const STEP: f64 = 1.0 / 64.0;
-/// A waiter is passed over for at most so long, ns: otherwise a small statement after a report of an hour would wait for an hour.
+/// A waiter is passed over for at most this time, ns: otherwise a small statement after a report of an hour would wait for an hour.
 const PASSED_FOR_NS: u64 = 2_000_000_000;
 
 /// A reading of the running thread's CPU clock.
@@ -167,7 +167,7 @@ impl Deficit {
         self.deficit_ns.get()
     }
 
-    /// As if the last slice had taken so long.
+    /// As if the last slice had taken this time.
     #[cfg(test)]
     pub(crate) fn set_used(&self, ns: u64) {
         self.slice_ns.set(ns);

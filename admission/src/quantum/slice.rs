@@ -12,7 +12,7 @@
 //!
 //! - **Newcomers** may pass the queue while woken threads are pending, as under `flifo`, within the barging limit; their exit hands
 //!   the slot off.
-//! - **Waits and queueing** are no time of the slice: others have the slot meanwhile.
+//! - **Waits and queueing** are no time of the slice: others have the slot.
 //! - **Resume.** A session that finds its slot taken within its slice queues before the others of its class, and goes on with
 //!   what is left. Otherwise a cut slice would cost a whole rotation of the queue.
 //! - **Transactions.** Within a transaction a slice that was queued for in order lasts until the transaction ends, but no longer than
@@ -25,9 +25,9 @@ use std::cell::Cell;
 
 use super::fairness::{Deficit, FREE_NS};
 
-/// A slice within a transaction is at most so many quanta long: others shall not wait for a session that never commits.
+/// Maximum length of a slice within a transaction, quanta: others shall not wait for a session that never commits.
 pub(crate) const TRANSACTION_QUANTA: u64 = 8;
-/// A deficit below so many quanta of CPU time does not count.
+/// A deficit below this number of quanta of CPU time does not count.
 const FREE_QUANTA: u64 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(crate) struct Slice {
     in_order: Cell<bool>,
     /// The last exit within the slice, ns.
     left_ns: Cell<u64>,
-    /// When the session last wanted to pass the queue, ns.
+    /// When the session last tried to pass the queue, ns.
     asked_ns: Cell<u64>,
     pub(crate) deficit: Deficit,
 }

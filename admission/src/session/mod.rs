@@ -43,7 +43,7 @@ use crate::quantum::slice::Slice;
 use crate::refused::Refused;
 use crate::shared::Admission;
 
-/// Who goes first in the queue.
+/// Which sessions go first in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Class {
     /// A session that holds locks for which others may wait: it goes before the others, so that the locks are released soon. Others are
@@ -199,8 +199,8 @@ impl Session {
         self.check();
     }
 
-    /// As [`Session::exit`], and ends the time slice: for a session that will not be back at once, such as one that is about to wait for
-    /// others and declares no wait.
+    /// As [`Session::exit`], and ends the time slice: for a session that will not be back at once, such as a session about to wait for
+    /// others that declares no wait.
     pub fn exit_ending_slice(&self) {
         match self.state.get() {
             State::Outside | State::Acquiring => {}

@@ -123,7 +123,7 @@ impl Queueing {
         })
     }
 
-    /// It has a slot, but must not use it if it was cancelled meanwhile.
+    /// It has a slot, but must not use it if it was cancelled before it runs.
     fn enter_from_queue(&self, session: &Session, word: Word, granted_at_ns: Option<u64>) -> Next {
         let metrics = &session.admission.metrics;
         let now_ns = metrics.now_ns();

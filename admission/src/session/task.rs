@@ -12,7 +12,7 @@ use crate::gate::parker::Verdict;
 use crate::refused::Refused;
 
 /// A task's entry; from [`Session::enter_async`]. Dropping it before it is ready takes the session out of the queue, and hands off a slot
-/// that was granted meanwhile.
+/// that was granted already.
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Enter<'a> {
     session: &'a mut Session,
@@ -128,7 +128,7 @@ pub struct TaskSlot<'a> {
 }
 
 impl TaskSlot<'_> {
-    /// Awaits `wait` as a wait of this kind: the slot is released for so long, if [`crate::Config::wait_mask`] has the kind. As
+    /// Awaits `wait` as a wait of this kind: the slot is released for that time, if [`crate::Config::wait_mask`] has the kind. As
     /// [`Session::wait_end`], it enters by force afterwards.
     pub async fn wait_for<F: Future>(&mut self, kind: WaitKind, wait: F) -> F::Output {
         let _waiting = Waiting::begin(self.session, kind);

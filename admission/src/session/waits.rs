@@ -14,7 +14,8 @@ impl Session {
         if depth == 1 {
             self.waits.outermost.set(Some((kind, self.admission.metrics.now_ns())));
         }
-        if self.is_running() && self.admission.settings.releases(kind) && self.may_release(kind) {
+        let may_release = self.is_running() && self.admission.settings.releases(kind) && !self.is_reclaimed();
+        if may_release && self.may_release(kind) {
             // Noted before anybody is woken: a waker may use this session.
             self.slice.deficit.stop(u64::MAX);
             let counts = self.put_down(State::Waiting);
@@ -89,6 +90,11 @@ impl Session {
         if let Some((kind, _)) = self.waits.released.take() {
             self.uncount(kind);
         }
+    }
+
+    /// Whether the slot was reclaimed. The session then goes through its waits without one, or their ends would bring it a slot again.
+    fn is_reclaimed(&self) -> bool {
+        self.is_published.get() && self.node.hold.is_reclaimed()
     }
 
     /// Whether one more wait of this kind may release its slot.

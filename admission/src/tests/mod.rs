@@ -382,6 +382,7 @@ fn an_adaptive_limit_begins_between_its_bounds() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "it steps until the controller tries another limit, which takes minutes there")]
 fn an_adaptive_limit_stays_between_its_bounds() {
     let admission = Admission::new(Config {
         policy: Policy::Fifo,

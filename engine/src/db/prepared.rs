@@ -62,9 +62,9 @@ impl Session {
         self.finish_prepared(|txns, waiter| txns.rollback_prepared(xid, waiter))
     }
 
-    /// Enters as one that holds what the prepared transaction does: those inside may wait for it.
+    /// Enters by force and runs `finish`: running sessions may wait for the rows that the prepared transaction holds.
     fn finish_prepared(&self, finish: impl FnOnce(&TxnSystem, &Waiter) -> Result<()>) -> Result<()> {
-        let _entered = self.enter_past_limit();
+        let _entered = self.enter_forced();
         let (database, waiter) = (self.database(), self.waiter());
         let finished = database.check_open().and_then(|()| finish(database.txns(), waiter));
         // Before the sync, which nobody waits for but this session.

@@ -17,35 +17,37 @@ pub struct Session {
     database: Arc<Inner>,
     waiter: Waiter,
     lane: usize,
-    /// How many [`Entered`] of it there are: of a statement and its operations, and of those that they call the user in.
+    /// How many [`Entered`] exist: of a statement, of its operations, and of operations in their callbacks.
     depth: Cell<u32>,
-    inside: Inside,
-    /// How many of its transactions hold locks for which others may wait.
+    slot_thread: SlotThread,
+    /// How many of its transactions hold locks that others may wait for.
     holders: Cell<u32>,
 }
 
-/// Which thread has a session's place, for an operation or a statement; 0 while none has. That thread alone finds itself in
-/// it, so nothing is ordered by it.
+/// The thread that holds a session's slot, for an operation or a statement; 0 while no thread does.
+///
+/// Relaxed: only the thread itself compares this with its own number, so it orders nothing.
 #[derive(Clone, Default)]
-pub(super) struct Inside(Arc<AtomicUsize>);
+pub(super) struct SlotThread(Arc<AtomicUsize>);
 
-impl Inside {
-    /// Whether it is this thread.
+impl SlotThread {
+    /// Whether this thread holds the slot.
     pub(super) fn is_this_thread(&self) -> bool {
         self.0.load(Ordering::Relaxed) == this_thread()
     }
 }
 
-/// What no other thread that runs has; not 0.
+/// A number that no other running thread has; not 0.
 #[inline]
 fn this_thread() -> usize {
     thread_local!(static HERE: u8 = const { 0 });
     HERE.with(|here| std::ptr::from_ref(here).addr())
 }
 
-/// An entry. The session leaves with the last of those that it has: one operation may be within another's callback, and both
-/// are in one place.
-#[must_use = "the session may leave when this is dropped"]
+/// An entry of a session. Dropping the last one releases the slot.
+///
+/// An operation in another one's callback shares its slot.
+#[must_use = "the session may release its slot when this is dropped"]
 pub(super) struct Entered<'a> {
     session: &'a Session,
 }
@@ -56,15 +58,15 @@ impl Drop for Entered<'_> {
         let session = self.session;
         session.depth.set(session.depth.get() - 1);
         if session.depth.get() == 0 {
-            session.inside.0.store(0, Ordering::Relaxed);
+            session.slot_thread.0.store(0, Ordering::Relaxed);
             session.admission().exit();
         }
     }
 }
 
-/// A statement: holds a place in admission until it is dropped, but for the time of its waits.
+/// A statement: holds a slot in admission until it is dropped, except during waits.
 ///
-/// Every row read or changed takes one of the place's tickets; when they are used up, the statement queues again, and
+/// Every row read or changed takes one of the slot's tickets. When the tickets are used up, the statement queues again, and
 /// may be refused there.
 pub struct Statement<'a> {
     session: &'a Session,
@@ -78,7 +80,7 @@ impl Session {
             waiter,
             lane,
             depth: Cell::default(),
-            inside: Inside::default(),
+            slot_thread: SlotThread::default(),
             holders: Cell::default(),
         }
     }
@@ -87,9 +89,9 @@ impl Session {
         &self.database
     }
 
-    /// Which thread has the session's place.
-    pub(super) fn inside(&self) -> Inside {
-        self.inside.clone()
+    /// The thread that holds the session's slot.
+    pub(super) fn slot_thread(&self) -> SlotThread {
+        self.slot_thread.clone()
     }
 
     /// A waiter of its own, under the same admission.
@@ -109,31 +111,31 @@ impl Session {
         self.lane
     }
 
-    /// Enters admission. Within a statement, or in the callback of another operation, it takes a ticket of the place that is
-    /// there, which is not left before that one's end.
+    /// Enters admission. Within a statement, or in the callback of another operation, this takes a ticket of the slot held
+    /// there, which is released when the outer one ends.
     pub(super) fn enter(&self) -> Result<Entered<'_>> {
         self.take_ticket()?;
         Ok(self.entered())
     }
 
-    /// Enters as one whose locks others wait for, at once, whatever the limit says. Within a statement it stays on the
-    /// statement's place, tickets or not, or takes it again if the statement has lost it.
-    pub(super) fn enter_past_limit(&self) -> Entered<'_> {
+    /// Enters by force, as a holder of locks that others wait for. Within a statement this keeps the statement's slot, also
+    /// without a ticket, or acquires a slot if the statement has lost its own.
+    pub(super) fn enter_forced(&self) -> Entered<'_> {
         self.admission().set_class(Class::First);
-        self.admission().enter_past_limit();
+        self.admission().enter_forced();
         self.entered()
     }
 
     #[inline]
     fn entered(&self) -> Entered<'_> {
         if self.depth.get() == 0 {
-            self.inside.0.store(this_thread(), Ordering::Relaxed);
+            self.slot_thread.0.store(this_thread(), Ordering::Relaxed);
         }
         self.depth.set(self.depth.get() + 1);
         Entered { session: self }
     }
 
-    /// Whether one of its transactions holds locks for which others may wait, which did if `held`.
+    /// Notes that one of its transactions, which held locks if `held`, now `holds` locks that others may wait for, or none.
     pub(super) fn note_locks(&self, held: bool, holds: bool) {
         match (held, holds) {
             (false, true) => self.holders.set(self.holders.get() + 1),
@@ -143,13 +145,13 @@ impl Session {
         self.settle_class();
     }
 
-    /// While one of its transactions holds locks it is of the first class: it goes before others, and the others make room for
-    /// it. Some say so themselves before they are counted.
+    /// Sets the class in admission: the first class while one of its transactions holds locks. It then goes before others,
+    /// and others make room for it. A forced entry sets the first class before the transaction is counted.
     pub(super) fn settle_class(&self) {
         self.admission().set_class(if self.holders.get() > 0 { Class::First } else { Class::Normal });
     }
 
-    /// Takes a ticket; out of tickets it asks again.
+    /// Takes a ticket; without one left, acquires the slot anew.
     fn take_ticket(&self) -> Result<()> {
         Ok(self.admission().enter()?)
     }
@@ -160,11 +162,11 @@ impl Session {
 
     /// Begins a statement: enters admission, queueing if it must.
     ///
-    /// Within another, or in an operation's callback, it takes a ticket of the place that is there. The session leaves when the
-    /// last of them has ended.
+    /// Within another statement, or in an operation's callback, this takes a ticket of the slot held there. The slot is
+    /// released when the last of them has ended.
     ///
-    /// It is refused ([`crate::Error::Refused`]) if the scheduler has a queue limit or a queue timeout, or when somebody
-    /// cancels it.
+    /// Refused ([`crate::Error::Refused`]) if the scheduler has a queue limit or a queue timeout that is reached, or when the
+    /// session is cancelled.
     pub fn statement(&self) -> Result<Statement<'_>> {
         Ok(Statement { session: self, _entered: self.enter()? })
     }

@@ -11,7 +11,7 @@ use crate::txn::{Change, Isolation, Txn};
 
 /// A transaction: what it changes happens at its commit, for everybody, or not at all.
 ///
-/// Each operation enters admission and leaves it at its end, unless a [`Transaction::statement`] keeps the place, or another
+/// Each operation enters admission and leaves it at its end, unless a [`Transaction::statement`] holds the slot, or another
 /// operation in whose callback it is; while the transaction holds row locks its session is of the first class there, and what
 /// ends it, or undoes a part of it, enters past the limit. Dropping it without a commit rolls it back.
 ///
@@ -62,7 +62,7 @@ impl Session {
 
 impl<'a> Transaction<'a> {
     /// Enters admission for all operations until what it gives is dropped, as a server does for a statement of several:
-    /// each of them takes a ticket of this one place, and so does each row of a scan.
+    /// each of them takes a ticket of this one slot, and so does each row of a scan.
     ///
     /// Where many transactions want the same rows, and none waits for anybody outside of the database, one statement for all
     /// of a transaction is worth a try: with one for each operation it is sometimes out while it holds locks, and others
@@ -210,7 +210,7 @@ impl<'a> Transaction<'a> {
 
     fn undo_all(&mut self) -> Result<()> {
         // What has neither changed nor locked anything has nothing to undo.
-        let _entered = self.txn.has_written().then(|| self.session.enter_past_limit());
+        let _entered = self.txn.has_written().then(|| self.session.enter_forced());
         let undone = self.txn.rollback(self.session.waiter());
         // Whether it could be done or not: what is left is not this session's.
         self.note_locks_as(false);
@@ -221,7 +221,7 @@ impl<'a> Transaction<'a> {
     /// for it, or are about to, and there is not much left for it to do.
     fn enter_to_end(&self) -> Result<Entered<'a>> {
         match self.txn.has_written() {
-            true => Ok(self.session.enter_past_limit()),
+            true => Ok(self.session.enter_forced()),
             false => self.session.enter(),
         }
     }

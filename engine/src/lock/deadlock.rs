@@ -1,32 +1,30 @@
-//! Deadlocks: circles in the graph of who waits for whom.
+//! Deadlocks: cycles in the waits-for graph.
 //!
-//! # Who waits for whom
-//! A request waits for the holders of its lock that exclude it, and for those ahead of it in the queue that do. An
-//! owner waits for one lock at a time, so those ahead have no other edges than into the same lock: behind them there
-//! are only its holders, and those who wait ahead in turn. So a lock is looked at as a whole. One pass over the queue
-//! collects what those ahead ask for, as a union of parts ([`super::queue::Ahead`]), and it ends as soon as the
-//! union has all there is; one pass over the holders finds whom that waits for. A row with one writer and a thousand
-//! who wait costs a newcomer two steps, however long the queue is, and not a step a waiter.
+//! # Edges
+//! A request waits for the holders of its lock that exclude it, and for the requests ahead in the queue that do. An owner
+//! waits for one lock at a time, so the requests ahead have edges into the same lock only: to its holders, and to requests
+//! ahead of them. So a lock is searched as a whole. One pass over the queue collects what the requests ahead ask for, as a
+//! union of parts ([`super::queue::Ahead`]), and ends as soon as the union has all parts. One pass over the holders finds
+//! which of them the union waits for. On a row with one writer and a thousand waiters a newcomer takes two steps.
 //!
 //! # Why none is missed
-//! The edges of a circle stay once they are there: who waits releases nothing. The order of a queue never changes among
-//! those in it, and who is granted a lock does not wait. So the last edge of a circle comes with a request
-//! that begins to wait, and starts or ends at it: a search from there, after it is queued, sees the whole circle.
-//! An owner without a lock who joins a queue at its end is waited for by nobody, and need not search. (Should another
-//! make an implicit lock of it explicit at that moment, the other will wait, and search.)
+//! The edges of a cycle stay once they exist: a waiting owner releases nothing. The order of a queue never changes, and a
+//! granted request does not wait. So the last edge of a cycle comes with a request that begins to wait, and starts or ends at
+//! that request: a search from there, after it is queued, sees the whole cycle. No owner waits for an owner without a lock
+//! that joins a queue at its end, so that one need not search. (If another owner makes an implicit lock of it explicit at that
+//! moment, the other one will wait, and search.)
 //!
-//! A writer that has passed somebody (`object`) is waited for by those in the queue, and nobody sees it until its lock is made
-//! explicit. All edges that come then lead to that writer, so the search begins there. Whoever was passed looks at the row
-//! after its turn at the latest, before it waits for anything else, and finds the writer. If its look fails, those who have
-//! the lock after it find the writer: a circle through that one is seen when their waits end, and not before.
+//! The waiters in the queue wait for a writer that passed a holder (`object`), but the edge is not visible until the writer's
+//! lock is made explicit. All edges that appear then lead to the writer, so the search begins there. A passed owner reads the
+//! row after its turn at the latest, before it waits for anything else, and finds the writer. If its read fails, the owners
+//! that have the lock next find the writer: a cycle through the writer is detected when their waits end, not before.
 //!
 //! # Why none is invented
-//! A search looks at one shard after the other, while the others change. What it finds is looked at again with all
-//! shards of the circle locked, in the order of their numbers, and the victim chosen and taken out of its queue
-//! there. So two searches that find circles with a transaction in common do not both choose a victim.
+//! A search visits one shard after the other, while the others change. A cycle it finds is checked again with all shards of
+//! the cycle locked, in the order of their numbers, and the victim is chosen and taken out of its queue there. So two searches
+//! that find cycles with a transaction in common do not both choose a victim.
 //!
-//! A search that has looked at [`super::LockConfig::deadlock_steps_max`] owners stops; the [`Detector`] does it
-//! again to its end.
+//! A search that has visited [`super::LockConfig::deadlock_steps_max`] owners stops; the [`Detector`] repeats it to the end.
 
 use std::cmp::Reverse;
 use std::ops::ControlFlow;

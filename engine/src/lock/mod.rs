@@ -1,30 +1,30 @@
-//! Row locks: who may read, change and insert which rows, in which order, and who gives way in a deadlock.
+//! Row locks: which owner may read, change and insert which rows, in which order, and which one gives way in a deadlock.
 //!
-//! This room knows keys and the ids of owners, and nothing of pages, trees or transactions. A lock object exists only
-//! while somebody holds it. A writer needs none: its id in the row is its lock, an *implicit* one, and who runs into
-//! it makes it explicit ([`LockTable::make_explicit`]) before asking for the row.
+//! This module knows keys and owners' ids, but no pages, trees or transactions. A lock object exists only while an owner
+//! holds it. A writer needs no lock object: its id in the row is its lock, an *implicit* one. Another owner that finds the
+//! id makes the lock explicit ([`LockTable::make_explicit`]) before it requests the row.
 //!
 //! # Protocol
-//! - [`LockTable::lock`] grants at once, or queues the request and waits through the caller's [`Waiter`], which gives
-//!   up its place in admission. Whoever releases a lock grants it to the next in the queue and wakes that one:
-//!   first come, first served, but for the first class (owners that hold locks), which goes before newcomers who
-//!   have not waited for [`LockConfig::promote_after`] yet (`queue`). Until that one runs, others that run may overtake
-//!   it (`object`).
-//! - Who holds and who waits follows the table in `mode`; part of a lock that its owner holds already is not asked
-//!   for again.
-//! - A wait ends in a grant, or in an error: [`LockError`]. After an error the request is neither queued nor
-//!   granted, and those that waited for it have been looked at again.
-//! - Deadlocks are looked for when a wait begins, and long searches left to the [`Detector`] (`deadlock`).
+//! - [`LockTable::lock`] grants at once, or queues the request and waits through the caller's [`Waiter`], which releases
+//!   the slot in admission. A release grants the lock to the next request in the queue and wakes its thread. Order: first
+//!   come, first served, except that the first class (owners that hold locks) goes before newcomers that have not yet
+//!   waited for [`LockConfig::promote_after`] (`queue`). Until the woken thread runs, running threads may overtake it
+//!   (`object`).
+//! - The table in `mode` says which requests wait for which holders. A part of a lock that its owner already holds is not
+//!   requested again.
+//! - A wait ends in a grant or in an error, [`LockError`]. After an error the request is neither queued nor granted, and
+//!   the requests that waited for it have been checked again.
+//! - A search for a deadlock runs when a wait begins. Long searches are left to the [`Detector`] (`deadlock`).
 //!
-//! # Locks within
+//! # Order of mutexes
 //! | order | what | rule |
 //! |---|---|---|
 //! | 1 | a shard's mutex | one at a time; only the end of a deadlock takes several, in the order of their numbers |
 //! | 2 | an owner slot's mutex | a leaf |
 //! | - | the list of deferred searches | a leaf, taken alone |
 //!
-//! They are held for as long as it takes to look at one queue, and nobody waits for anything else meanwhile. So all
-//! functions but `lock` may be called with page latches held, and so may `lock` with a timeout of zero.
+//! They are held for as long as it takes to look at one queue, and no thread waits for anything else while it holds one. So
+//! every function except `lock` may be called with page latches held, and so may `lock` with a timeout of zero.
 
 mod deadlock;
 mod mode;
@@ -72,10 +72,10 @@ pub struct LockKey<'a> {
     pub key: Option<&'a [u8]>,
 }
 
-/// In which order a request is served.
+/// The order in which a request is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Class {
-    /// Its owner holds locks, or has written: others may wait for it, so it goes before newcomers.
+    /// Its owner holds locks or has written: others may wait for the owner, so it goes before newcomers.
     First,
     /// Its owner has nothing that others may wait for.
     #[default]
@@ -85,23 +85,23 @@ pub enum Class {
 /// A request for a lock.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// Who asks. An owner asks for one lock at a time.
+    /// The owner. It requests one lock at a time.
     pub owner: TxnId,
-    /// For what.
+    /// The key.
     pub key: LockKey<'a>,
-    /// For which parts of it.
+    /// The parts of the lock.
     pub mode: LockMode,
-    /// In which order it is served.
+    /// The order of service.
     pub class: Class,
-    /// How long it waits at most: `None` without end, zero not at all.
+    /// Maximum time of the wait: `None` without limit, zero no wait.
     pub timeout: Option<Duration>,
-    /// What its owner would lose if it were a deadlock's victim, beside its locks: rows written, say. The victim is
-    /// the one with the least of both together.
+    /// What its owner would lose as a deadlock's victim beside its locks, such as rows written. The victim is the owner with
+    /// the least sum of both.
     pub weight: u64,
-    /// It has waited once and has to ask again, for a writer had passed it: it goes before newcomers, and is not passed again.
+    /// The request waited once and is made again because a writer passed it: it goes before newcomers and is not passed again.
     pub insists: bool,
-    /// Whoever cancels sets this first and calls [`LockTable::cancel`] then. It is looked at when the request has
-    /// begun to wait, and when it waits again since its grant was taken back, so that no cancel is lost between the two.
+    /// Set by a canceller before it calls [`LockTable::cancel`]. Checked when the request begins to wait, and when it waits
+    /// again because its grant was revoked, so that no cancel is lost.
     pub killed: Option<&'a AtomicBool>,
 }
 
@@ -116,18 +116,18 @@ impl<'a> Request<'a> {
 /// How a lock was granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Granted {
-    /// Nobody was in the way.
+    /// No other owner was in the way.
     AtOnce,
     /// Its owner had it already.
     AlreadyHeld,
-    /// Others had it, or asked for it before. What the caller saw of the row may have changed meanwhile.
+    /// Others held it or had requested it before. The row may have changed since the caller read it.
     AfterWait,
 }
 
 /// Why a lock was not granted. The request is neither queued nor granted; what its owner held before, it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum LockError {
-    /// Transactions waited for each other in a circle, and this one was to lose the least.
+    /// Transactions waited for each other in a cycle, and this one had the least to lose.
     #[error(
         "deadlock: other transactions wait for this one's locks, and it for theirs; roll it back and try it again"
     )]
@@ -145,21 +145,21 @@ pub enum LockError {
 /// The constants of a [`LockTable`].
 #[derive(Debug, Clone, Copy)]
 pub struct LockConfig {
-    /// Into how many shards the keys are divided; rounded up to a power of two, at most 65,536.
+    /// Number of shards that the keys are divided into; rounded up to a power of two, at most 65,536.
     pub shards: usize,
-    /// In how many slots the owners are kept; rounded up to a power of two, at most 2^20. About four times the
-    /// number of transactions that hold locks at a time keeps them apart.
+    /// Number of slots that the owners are kept in; rounded up to a power of two, at most 2^20. About four times the number
+    /// of transactions that hold locks at once keeps them apart.
     pub owner_slots: usize,
-    /// A newcomer that has waited for so long is not overtaken any more.
+    /// Time of waiting after which a newcomer is no longer overtaken.
     pub promote_after: Duration,
-    /// For so long one that was overtaken lets others pass, if they come often, before it insists: long beside what it takes
-    /// an idle processor to wake up and to fetch all that the next one needs, up to a millisecond on a virtual machine;
-    /// short beside a lock wait that anybody minds.
+    /// Time for which an overtaken waiter lets others pass, if they come often, before it insists. Long compared with the
+    /// time an idle CPU takes to wake up and to load its cache, up to a millisecond on a virtual machine. Short compared
+    /// with a lock wait that a user notices.
     pub turn: Duration,
-    /// With many that wait for a lock the turn of each is shorter, so that those of all take no longer than this: short
-    /// beside the time at which their waits end, InnoDB's 50 s.
+    /// Maximum of all turns of one lock's waiters together: with many waiters each turn is shorter. Short compared with the
+    /// timeout of their waits, 50 s in InnoDB.
     pub turns_of_all: Duration,
-    /// At so many owners looked at, a search for a deadlock is left to the [`Detector`].
+    /// Number of owners after which a search for a deadlock is left to the [`Detector`].
     pub deadlock_steps_max: usize,
 }
 
@@ -179,11 +179,11 @@ impl Default for LockConfig {
     }
 }
 
-/// So often [`LockTable::queue`] looks before it queues: some microseconds.
+/// Number of times that [`LockTable::queue`] polls before it queues: some microseconds.
 const GRANT_LOOKS: u32 = if cfg!(shuttle) { 1 } else { 16 };
 
-/// For so long the first that waits for a lock counts for admission's bound on them: long beside hand-overs to threads that
-/// have to wake up, which it keeps rare, short beside a holder that waits for its user.
+/// Time for which the first waiter of a lock counts for admission's bound on lock waiters. Long compared with a hand-off to
+/// a thread that must wake up, which the bound keeps rare. Short compared with a holder that waits for its user.
 const COUNTS: Duration = Duration::from_millis(10);
 
 /// All row locks of a database.
@@ -208,15 +208,15 @@ const COUNTS: Duration = Duration::from_millis(10);
 pub struct LockTable {
     shards: Box<[CacheAligned<Mutex<Shard>>]>,
     owners: Owners,
-    /// Seeded at random, so that nobody can choose keys that all fall into one shard.
+    /// Seeded at random, so that no client can choose keys that all fall into one shard.
     hasher: foldhash::quality::RandomState,
-    /// All bits but in tests, which want collisions.
+    /// All bits, except in tests that need collisions.
     hash_mask: u64,
     promote_after: Duration,
     turn: Duration,
     turns_of_all: Duration,
     deadlock_steps_max: usize,
-    /// Waits whose search was too long to be done where they began.
+    /// Waits whose search was too long for the thread that began them.
     deferred: Mutex<Vec<(TxnId, WaitRef)>>,
 }
 
@@ -226,7 +226,7 @@ struct Wait {
     at: WaitRef,
     node: Arc<WaitNode>,
     may_be_waited_for: bool,
-    /// Once it has the lock: nobody may wait for its owner, neither for locks nor for rows that it has written.
+    /// No other owner waits for this one, neither for its locks nor for rows that it has written.
     lets_pass: bool,
     is_behind: bool,
 }
@@ -254,10 +254,10 @@ impl LockTable {
         }
     }
 
-    /// Takes a lock, waiting for it if others have it. Unless the timeout is zero, the caller holds no latch.
+    /// Acquires a lock, waiting while others hold it. Unless the timeout is zero, the caller holds no latch.
     ///
-    /// An [`LockMode::InsertIntention`] that is granted is not held; after [`Granted::AfterWait`] the caller asks again
-    /// under its page latch, with a timeout of zero.
+    /// A granted [`LockMode::InsertIntention`] is not held: after [`Granted::AfterWait`] the caller requests it again under
+    /// its page latch, with a timeout of zero.
     ///
     /// # Errors
     /// [`LockError`]: this owner is a deadlock's victim, the timeout has passed, or the wait was cancelled.
@@ -265,17 +265,19 @@ impl LockTable {
         self.lock_or_queue(request, true, waiter)
     }
 
-    /// Takes a lock if that needs no wait; whether it did.
+    /// Acquires a lock if that needs no wait; returns whether it did.
     pub fn try_lock(&self, request: Request<'_>) -> bool {
         let request = Request { timeout: Some(Duration::ZERO), ..request };
         matches!(self.begin(&request, true, &Instant::now), Begun::Granted(_))
     }
 
-    /// As [`LockTable::lock`], but takes nothing if nobody is in the way ([`Granted::AtOnce`]). For who holds no latch of
-    /// the row, where a writer without a lock object may have come since it was looked at: the caller looks again, and
-    /// takes the lock under the latch. After a wait the lock is held, and yet the caller looks again, too: a writer may have
-    /// passed (`object`). If that one is active, the caller waits for it, and [`insists`](Request::insists). It looks before
-    /// it asks for another lock: until then those who wait there do not know for whom.
+    /// Waits as [`LockTable::lock`] does, but acquires nothing if no other owner is in the way ([`Granted::AtOnce`]).
+    ///
+    /// For a caller without a latch on the row: a writer without a lock object may have come since the caller read the row.
+    /// The caller reads the row again and acquires the lock under the latch. After a wait the lock is held, and the caller
+    /// reads the row again all the same, since a writer may have passed (`object`). If that writer is active, the caller
+    /// waits for it and [`insists`](Request::insists). It reads the row before it requests another lock: until then the
+    /// waiters there have no edge to the writer.
     pub fn queue(&self, request: Request<'_>, waiter: &Waiter) -> Result<Granted, LockError> {
         match self.would_grant_soon(&request) {
             true => Ok(Granted::AtOnce),
@@ -304,28 +306,29 @@ impl LockTable {
             let at_length = || polite(self.sleep(&request, &wait, deadline, overtaken));
             let verdict = waiter.wait_in_two(WaitReason::RowLock, briefly, at_length);
             match verdict {
-                // With its place back, not before: others go first as long as it has none.
+                // Only once it has its slot again: until then others go first.
                 Verdict::Granted if wait.node.accept() => return Ok(Granted::AfterWait),
                 Verdict::Granted => overtaken = true,
                 Verdict::Deadlock => return Err(LockError::Deadlock),
                 Verdict::Cancelled => return Err(LockError::Cancelled),
                 Verdict::TimedOut => return Err(LockError::Timeout),
             }
-            // Whoever holds the lock now runs, and is soon done.
+            // The thread that holds the lock now is running, and is soon done.
             wait.node.look_out();
         }
     }
 
-    /// Whether a writer that holds the row's page latch, and finds the row free of others' implicit locks, may write. Where
-    /// there is no lock object it needs none: its id in the row is its lock. Where there is one, its lock is written down
-    /// there, unless it passes a holder that lets it.
+    /// Returns whether a writer may write that holds the row's page latch and found no other owner's implicit lock.
+    ///
+    /// Without a lock object the writer needs none: its id in the row is its lock. If there is one, the writer's lock is
+    /// added to it, unless the writer passes a holder that lets others pass.
     pub fn claim(&self, request: &Request<'_>) -> bool {
         let asked = self.asked(request);
         let patience = Patience { may_wait: false, ..self.patience(request, &Instant::now) };
         self.shard(asked.hash).claim(&asked, &patience, &self.owners)
     }
 
-    /// Whether [`LockTable::lock`] would grant the request without a wait. It changes nothing.
+    /// Returns whether [`LockTable::lock`] would grant the request without a wait. Changes nothing.
     pub fn would_grant(&self, request: &Request<'_>) -> bool {
         let asked = self.asked(request);
         self.shard(asked.hash).would_grant(&asked, &self.patience(request, &Instant::now))
@@ -490,19 +493,19 @@ impl LockTable {
         wait.node.sleep(until, overtaken, || self.look_for_cancel(request, wait))
     }
 
-    /// Ends the wait if it was cancelled while nobody could see it: before it began, or between a grant and the moment at which
-    /// that was taken back.
+    /// Ends the wait if it was cancelled while it was not in the queue: before it began, or between a grant and the grant's
+    /// revocation.
     fn look_for_cancel(&self, request: &Request<'_>, wait: &Wait) {
         let Some(killed) = request.killed else { return };
-        // Who takes a grant back does it under this mutex, and puts the request back into the queue before it unlocks: whoever
-        // cancels from then on finds it, and who did before has set the flag.
+        // A grant is revoked under this mutex, and the request is back in the queue before the unlock: a later canceller finds
+        // the request, and an earlier one has set the flag.
         drop(self.shard(wait.at.lock.hash));
         if killed.load(std::sync::atomic::Ordering::Relaxed) {
             self.end_wait(wait.at, Verdict::Cancelled);
         }
     }
 
-    /// One that was granted the lock, and for which nobody waits, lets others pass for a turn, if they come.
+    /// Lets others pass for a turn, if they come: for an owner that was granted the lock and that no other owner waits for.
     fn let_pass(&self, wait: &Wait, verdict: Verdict, deadline: Option<Instant>, overtaken: bool) -> Verdict {
         if verdict == Verdict::Granted && !overtaken && wait.lets_pass {
             let end = Instant::now() + self.turn_of(wait);

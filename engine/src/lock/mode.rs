@@ -1,8 +1,8 @@
 //! Lock modes, and which of them wait for which.
 //!
 //! A row lock has up to two parts: the record, and the gap before it, which is the open interval between the record
-//! and the one that precedes it in the tree. Whoever wants to insert into a gap asks with an insert intention on the
-//! record behind the gap. `-`: the request waits; `+`: it does not.
+//! and the one that precedes it in the tree. An insert into a gap requests an insert intention on the record behind the
+//! gap. `-`: the request waits; `+`: it does not.
 //!
 //! | asked for \ held by another | shared | exclusive | gap | next-key shared | next-key exclusive | insert intention |
 //! |---|---|---|---|---|---|---|
@@ -13,8 +13,8 @@
 //! | next-key exclusive | - | - | + | - | - | + |
 //! | insert intention | + | + | - | - | - | + |
 //!
-//! Gap locks only keep inserts away, so they agree with each other; and nobody waits for an insert intention,
-//! so there is nothing to hold on to once it was granted: the table never keeps one as held.
+//! Gap locks only keep inserts away, so they agree with each other. No request waits for an insert intention, so the table
+//! never keeps a granted one.
 
 use std::ops::BitOrAssign;
 

@@ -1,22 +1,21 @@
-//! A waiting thread's node: one word, on which the thread sleeps and which tells it how its wait ended.
+//! A waiting thread's node: one word, on which the thread sleeps and in which it finds how its wait ended.
 //!
 //! | word | meaning | who writes it |
 //! |---|---|---|
 //! | `AWAKE` | its request is queued, its thread still runs | made so |
 //! | `ASLEEP` | its thread sleeps, or is about to: a wake needs the system call | its thread |
 //! | `LETS_PASS` | it was overtaken, and its thread sleeps for a while; a grant does not wake it | its thread; `revoke` |
-//! | `FIRM` | as `ASLEEP`, of one that is not overtaken again | its thread |
-//! | a verdict | the request is no longer queued | whoever took it out, under the shard's mutex |
-//! | `GRANTED_POLITELY` | as `Granted`, and its thread waits a moment for who might overtake it | the same |
-//! | `GRANTED_PASSING` | as `Granted`, of one that lets others pass | the same |
-//! | `ACCEPTED` | it was granted, and its thread runs, with its place | its thread |
+//! | `FIRM` | as `ASLEEP`, but it is not overtaken again | its thread |
+//! | a verdict | the request is no longer queued | the thread that took it out, under the shard's mutex |
+//! | `GRANTED_POLITELY` | as `Granted`, and its thread waits a moment for threads that might overtake it | the same |
+//! | `GRANTED_PASSING` | as `Granted`, to a thread that lets others pass | the same |
+//! | `ACCEPTED` | it was granted, and its thread runs, with its slot | its thread |
 //!
-//! Every verdict is final but a grant of one that was `ASLEEP` or `LETS_PASS`: until its thread accepts it, it can be taken
-//! back (`revoke`, under the shard's mutex), and the request is queued again.
+//! Every verdict is final, except a grant to a node that was `ASLEEP` or `LETS_PASS`: until its thread accepts the grant, the
+//! grant can be revoked (`revoke`, under the shard's mutex), and the request is queued again.
 //!
-//! A futex per node rather than `parking_lot_core`, whose table of all parked threads would be locked once more for
-//! each wake, or `std::thread::park`, whose one token per thread would be taken from others that park this thread:
-//! whoever is granted a lock is known, so there is nothing to look up.
+//! A futex per node, since the granted thread is known and nothing has to be looked up. `parking_lot_core` would lock its
+//! table of parked threads for each wake. `std::thread::park` has one token per thread, which other users of it share.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,18 +32,17 @@ const GRANTED_POLITELY: u32 = 8;
 const GRANTED_PASSING: u32 = 9;
 const FIRM: u32 = 10;
 
-/// A thread that was overtaken looks for its grant so many times before it sleeps again: about 20 us, in which whoever
-/// overtook it has mostly done.
+/// Number of polls of an overtaken thread for its grant before it sleeps again: about 20 us, in which the thread that
+/// overtook it is mostly done.
 #[cfg(not(shuttle))]
 const LINGER_LOOKS: u32 = 64;
 
-/// Who lets others pass does so while they come as often as this. Then many would meet the lock while it is on its way to a
-/// thread that has to wake up, which takes as long; if they come more seldom, few would.
+/// A waiter lets others pass while they come at least this often. A wake-up takes as long: then many threads would find the
+/// lock on its way to a thread that is not awake yet; if they come less often, few would.
 const OFTEN: Duration = Duration::from_micros(100);
 
-/// After so long it looks for the first time whether they do: a few context switches. Then after twice as long each time: a
-/// look wakes a processor, or takes it from one that passes, and if they have stopped it has waited at most twice as long as
-/// it had to.
+/// Time before the first look whether they come: a few context switches. Each further look comes after twice the time: a look
+/// wakes a CPU, or takes it from a thread that passes, and at most doubles the wait if the others have stopped.
 const FIRST_PAUSE: Duration = Duration::from_micros(200);
 
 /// How a wait ended.
@@ -71,13 +69,13 @@ impl Verdict {
 pub(super) struct Sleeper {
     /// It sleeps until it is woken.
     pub(super) wake: bool,
-    /// It does not run, and whoever runs may go first.
+    /// It does not run, and a running thread may go first.
     pub(super) may_be_overtaken: bool,
 }
 
 pub(super) struct WaitNode {
     word: AtomicU32,
-    /// How many went before it while it was granted the lock; written under the shard's mutex.
+    /// Number of requests that went before it while it had a grant; written under the shard's mutex.
     passed: AtomicU32,
     futex: Futex,
 }
@@ -92,12 +90,13 @@ impl WaitNode {
         Verdict::of(self.word.load(Ordering::Acquire))
     }
 
-    /// Sleeps until the wait has ended, or until `deadline`: then `None`, and a verdict may still come. One that is `firm`
-    /// is not overtaken. Before it sleeps for the first time, and each time that a grant was taken back, it `looks`.
+    /// Sleeps until the wait has ended, or until `deadline`: then returns `None`, and a verdict may still come.
+    ///
+    /// A `firm` sleeper is not overtaken. Calls `looks` before the first sleep, and each time a grant was revoked.
     pub(super) fn sleep(&self, deadline: Option<Instant>, firm: bool, looks: impl Fn()) -> Option<Verdict> {
         let asleep = if firm { FIRM } else { ASLEEP };
         loop {
-            // A polite grant may have been taken back meanwhile.
+            // A polite grant may have been revoked since the last look.
             self.insist();
             if self.fall_asleep(asleep) {
                 looks();
@@ -182,12 +181,12 @@ impl WaitNode {
         lets_pass
     }
 
-    /// One more went before it. The caller holds the shard's mutex, so nobody else counts meanwhile.
+    /// Counts a request that went before it. The caller holds the shard's mutex, so no other thread counts.
     fn count_passed(&self) {
         self.passed.store(self.passed.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Looks for its grant for a moment, without sleep.
+    /// Polls for its grant for a moment, without sleeping.
     pub(super) fn look_out(&self) {
         self.linger(|word| Verdict::of(word).is_some());
     }

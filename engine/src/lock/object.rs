@@ -1,43 +1,43 @@
-//! The lock of one key: who holds it, who waits for it.
+//! The lock of one key: its holders and its queue.
 //!
 //! Invariants, whenever the shard's mutex is free:
 //! - no two holders' parts exclude each other;
 //! - an owner is a holder once at most, and waits once at most;
-//! - whoever waits has to: for a holder, or for one ahead in the queue;
-//! - there is a holder. (Who waits waits for a holder in the end: the first in the queue for nobody else.)
+//! - every waiter has to wait, for a holder or for a waiter ahead in the queue;
+//! - there is a holder. (The first in the queue can wait for nothing else.)
 //!
 //! # Overtaking
-//! Who is granted a lock after a wait has to be woken, and to get its place in admission back, and until it runs the lock
-//! would serve nobody: with many waiters each change of a row would cost a wake-up. So, as FLIFO does at the door, whoever
-//! runs and asks for the lock exclusively meanwhile takes it over (`overtake`), and the one that was granted it goes back
-//! to the head of the queue.
+//! A thread that is granted a lock after a wait must wake up and acquire its slot in admission again. Until then the lock
+//! would be idle: with many waiters each change of a row would cost a wake-up. So, as in FLIFO's admission, a running thread
+//! that requests the lock exclusively takes it over (`overtake`), and the granted request goes back to the head of the queue.
 //!
-//! With two processors the one that was overtaken would run a few changes later, take the lock, and make the other one sleep:
-//! two context switches for a handful of changes. So it lets others pass for a while, [`LockConfig::turn`](super::LockConfig),
-//! asleep. And where others came in the moment after the lock was handed over before (`is_passed`), the next one that wakes
-//! up waits for such a moment (`linger`), lets them pass if they come, and goes on at once if not. After its turn, or as soon
-//! as they come seldom, as to one of a hundred hot rows, it insists: its next grant is for good. Who holds other locks, or has
-//! written other rows, sleeps through no turn, since others may wait for it: it is passed at most while it wakes up. So a
-//! waiter is overtaken for no longer than it takes to wake up, a moment, and a turn.
+//! With two CPUs the overtaken thread would run a few changes later, acquire the lock, and make the other thread sleep: two
+//! context switches for a handful of changes. So it sleeps for a turn, [`LockConfig::turn`](super::LockConfig), and lets
+//! others pass. Where others came just after the last hand-off (`is_passed`), the next thread that wakes up waits for a
+//! moment (`linger`): it lets them pass if they come, and goes on if not.
+//!
+//! After its turn, or as soon as others come rarely, as with one of a hundred hot rows, it insists: its next grant is final.
+//! An owner that holds other locks, or has written other rows, takes no turn, since others may wait for it: it is passed only
+//! while it wakes up. So a waiter is overtaken for at most the time of a wake-up, a moment, and a turn.
 //!
 //! - `unaccepted` is the only holder, holds [`Parts::EXCLUSIVE`] and nothing else, and had nothing before.
 //!
 //! # Passing
-//! A writer that passes one who lets it (`pass`) changes nothing here: as always its id in the row is its lock, and the one
-//! it passed goes on having the lock object. That one looks at the row again before it uses its lock, under the latch of the
-//! row's leaf, and so does everybody: a writer whose id is there comes first. If it is to be waited for, its lock is made
-//! explicit, and the one that was passed, which cannot have used the lock, gives way (`give_way`): it goes back
-//! to the head of the queue; or, if its thread runs by now, it will ask again, and insist.
+//! A writer that passes a holder which lets others pass (`pass`) changes nothing here: its id in the row is its lock, and the
+//! passed owner keeps the lock object. The passed owner reads the row again before it uses its lock, under the latch of the
+//! row's leaf, as every owner does: a writer whose id is there comes first. To wait for that writer, its lock is made
+//! explicit, and the passed owner, which cannot have used the lock, gives way (`give_way`): its request goes back to the head
+//! of the queue; or, if its thread is running by now, it requests the lock again and insists.
 //!
-//! Whoever was passed looks at the row before it waits for anything else. But its look may fail, or its transaction end before
-//! it, and then the next in the queue have the lock, readers together. So:
+//! A passed owner reads the row before it waits for anything else. But the read may fail, or its transaction may end before;
+//! then the next requests in the queue get the lock, readers together. So:
 //!
-//! - While a writer's id is in a row and its transaction active, nobody else has used the record since it came, whatever is
-//!   held of it here. Who had used the record before would hold it still, and the writer would have been refused; who came by
-//!   it later did so at the end of a wait, and has not looked at the row yet, or found the writer there.
+//! - While a writer's id is in a row and its transaction is active, no other owner has used the record since the writer came,
+//!   whatever it holds here. An owner that had used the record before would hold it still, and the writer would have been
+//!   refused. An owner that got it later did so at the end of a wait, and has not read the row yet, or found the writer.
 //!
-//! So the record is taken from all others when a writer's lock is made explicit. Gaps stay with them: they agree with it, and
-//! may have been used.
+//! So the record is taken from all other holders when a writer's lock is made explicit. They keep their gaps: gaps agree with
+//! the record, and may have been used.
 
 use std::time::{Duration, Instant};
 
@@ -55,7 +55,7 @@ pub(super) struct Holder {
     pub(super) parts: Parts,
 }
 
-/// Who holds a lock, sorted by owner, so that a thousand readers of one row do not look through each other.
+/// The holders of a lock, sorted by owner, so that a thousand readers of one row are searched in ten steps.
 ///
 /// Invariant: `readers`, `writers` and `gaps` count the holders with that part; no holder holds nothing.
 #[derive(Default)]
@@ -162,43 +162,43 @@ impl Holders {
     }
 }
 
-/// Who comes so soon after the lock was handed to one that slept would have overtaken it if it had waited a moment.
+/// A request that comes so soon after a hand-off to a sleeping thread would have overtaken it, if that had waited a moment.
 const SOON: Duration = Duration::from_micros(50);
 
-/// Who was overtaken: it waits again.
+/// An overtaken request: it waits again.
 pub(super) struct Overtaken {
     pub(super) owner: TxnId,
     pub(super) wait_id: u64,
 }
 
-/// Who was passed, or came after one that was, and has the record no longer.
+/// An owner that was passed, or came after a passed one, and no longer has the record.
 pub(super) enum Passed {
-    /// It sleeps, and is at the head of the queue.
+    /// Its thread sleeps, and its request is at the head of the queue.
     Waits(Overtaken),
-    /// Its wait is over: it finds out when it looks at the row.
+    /// Its wait is over: it finds the writer when it reads the row.
     Runs {
         owner: TxnId,
-        /// So it still is a holder.
+        /// Whether it is still a holder.
         has_gap: bool,
     },
 }
 
 /// The lock of one key. It exists while somebody holds it.
 pub(super) struct LockObject {
-    /// Tells it from every other lock that ever was in this shard, one of the same key included.
+    /// Distinguishes it from every other lock that ever was in this shard, also of the same key.
     pub(super) id: u64,
     pub(super) hash: u64,
     pub(super) tree: u64,
     /// `None`: the supremum.
     pub(super) key: Option<Box<[u8]>>,
     pub(super) holders: Holders,
-    /// The holder, as it waited, if its thread was asleep when it was granted the lock, and does not insist.
+    /// The holder's request, if its thread was asleep when it was granted the lock and does not insist.
     unaccepted: Option<Box<Waiting>>,
-    /// When it was handed to one that slept.
+    /// When it was handed off to a sleeping thread.
     handed_at: Option<Instant>,
-    /// Others come soon after that.
+    /// Others come soon after a hand-off.
     is_passed: bool,
-    /// Others went before the one that has it, since it let them pass.
+    /// Others passed the holder.
     was_passed: bool,
     /// Most locks are never waited for. Invariant: not an empty queue.
     queue: Option<Box<Queue>>,
@@ -266,13 +266,13 @@ impl LockObject {
         self.holders.take_record(writer)
     }
 
-    /// Somebody has to wait.
+    /// Notes a request that has to wait.
     pub(super) fn note_arrival(&mut self, now: Instant) {
         self.is_passed |= self.handed_at.take().is_some_and(|at| now.saturating_duration_since(at) < SOON);
     }
 
-    /// Takes the lock away from its holder, which has not run since it was granted it, and queues that one at the head
-    /// again. The caller gives the lock to the one who overtakes. `None` if its thread runs by now.
+    /// Takes the lock from its holder, which has not run since the grant, and queues its request at the head again; `None` if
+    /// the holder's thread is running by now. The caller gives the lock to the overtaking owner.
     pub(super) fn overtake(&mut self) -> Option<Overtaken> {
         let waiting = self.unaccepted.take()?;
         if !waiting.node.revoke() {
@@ -286,14 +286,14 @@ impl LockObject {
         Some(overtaken)
     }
 
-    /// A wait that has ended without that this one knew: if it was granted the lock, that is for good.
+    /// Makes the grant of a wait final that ended without this object's knowledge.
     pub(super) fn confirm(&mut self, wait_id: u64) {
         if self.unaccepted.as_ref().is_some_and(|waiting| waiting.wait_id == wait_id) {
             self.unaccepted = None;
         }
     }
 
-    /// Whether a request at `index` of the queue may be granted now.
+    /// Returns whether a request at `index` of the queue may be granted now.
     pub(super) fn may_have(&self, owner: TxnId, asked: Parts, index: usize) -> bool {
         !self.holders.exclude(owner, asked)
             && self.queue().is_none_or(|queue| !asked.wait_for(queue.union_before(index)))
@@ -303,7 +303,7 @@ impl LockObject {
         self.queue.get_or_insert_default().insert(index, waiting);
     }
 
-    /// Takes a request out of the queue; those behind it must be looked at again ([`Self::grant`]).
+    /// Takes a request out of the queue. The caller checks the requests behind it again ([`Self::grant`]).
     pub(super) fn leave(&mut self, wait_id: u64) -> Option<Waiting> {
         let queue = self.queue.as_mut()?;
         let index = queue.position(wait_id)?;
@@ -312,9 +312,11 @@ impl LockObject {
         left
     }
 
-    /// Grants all that need not wait any more, in the order of the queue: one pass, which ends as soon as nobody
-    /// behind can be granted anything. `granted` is told the request, and whether its owner held nothing before, and
-    /// whether others are likely to overtake it; it says what its thread does.
+    /// Grants every request that need not wait any more, in queue order: one pass, which ends as soon as no request behind can
+    /// be granted.
+    ///
+    /// `granted` receives the request, whether its owner held nothing before, and whether others are likely to overtake it;
+    /// it returns what the request's thread does.
     pub(super) fn grant(&mut self, mut granted: impl FnMut(&Waiting, bool, bool) -> Sleeper) {
         let Some(queue) = &mut self.queue else { return };
         let mut ahead = Parts::NONE;

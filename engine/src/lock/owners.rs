@@ -1,7 +1,7 @@
-//! What each owner holds and waits for: an array of slots, by hash of the owner's id.
+//! What each owner holds and waits for: an array of slots, indexed by a hash of the owner's id.
 //!
-//! Ids are given out one after the other, so neighbours in time have slots of their own, and a slot's mutex is
-//! hardly ever contended. It is a leaf: taken under a shard's mutex or alone, with nothing taken under it.
+//! Ids are consecutive, so owners of the same time have different slots, and a slot's mutex is rarely contended. The mutex is
+//! a leaf: locked under a shard's mutex or alone, with nothing locked under it.
 //!
 //! Invariants, whenever no shard's mutex is held:
 //! - an owner has an entry while it holds a lock or waits, and no longer;
@@ -36,10 +36,10 @@ struct Owner {
 
 type Slot = Mutex<Vec<Owner>>;
 
-/// Of an owner's hash, so many say which of the bits of `present` is its own.
+/// Number of bits of an owner's hash that select its bit in `present`.
 const BITS: u32 = 6;
 
-/// Where an owner is to be found.
+/// Where an owner is found.
 struct Place {
     slot: usize,
     bit: u64,
@@ -47,9 +47,9 @@ struct Place {
 
 pub(super) struct Owners {
     slots: Box<[CacheAligned<Slot>]>,
-    /// Who is in each slot, to be read without its mutex, under which it changes: the `bit`s of all in there.
-    /// Apart from the slots, so that what each transaction looks at when it ends stays in the caches; and of bits, so that
-    /// thousands that wait do not make all others look into their slots.
+    /// The `bit`s of all owners in each slot: read without the slot's mutex, changed under it. Apart from the slots, so that
+    /// the word that each transaction reads at its end stays cached. Several bits, so that thousands of waiters do not make
+    /// every other transaction look into their slots.
     present: Box<[AtomicU64]>,
     shift: u32,
 }

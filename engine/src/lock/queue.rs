@@ -1,13 +1,13 @@
-//! The queue of one lock: who waits, in the order in which they are served.
+//! The queue of one lock: the waiting requests, in the order in which they are served.
 //!
-//! A place is found once, when a request joins, and the order among those who wait never changes after that. So
-//! every new edge of the waits-for graph starts or ends at one who has just joined, and a search at that moment
-//! misses none (`deadlock`). Promotion by age is part of finding the place: the first class goes before newcomers,
-//! but not before one that has waited for `promote_after` already.
+//! A request's position is chosen once, when it joins, and the order among waiters never changes after that. So every new
+//! edge of the waits-for graph starts or ends at a request that has just joined, and a search at that moment misses none
+//! (`deadlock`). Promotion by age is part of choosing the position: the first class goes before newcomers, except those
+//! that have waited for `promote_after`.
 //!
 //! # Cost
 //! Joining as a newcomer is O(1). Everything else is at most one pass over an array, without following a pointer.
-//! What would need to look at pairs of waiters looks at unions of parts instead ([`Parts`]), of which there are four.
+//! Operations on pairs of waiters use unions of their parts instead ([`Parts`]), of which there are four.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use super::node::WaitNode;
 /// A request that waits.
 pub(super) struct Waiting {
     pub(super) owner: TxnId,
-    /// What it lacks; what its owner holds already is in the lock's holders.
+    /// The parts it lacks; parts that its owner already holds are in the lock's holders.
     pub(super) parts: Parts,
-    /// Newcomers that come later do not concern it, and it goes before those that came earlier.
+    /// First class: goes before newcomers.
     pub(super) first: bool,
     pub(super) since: Instant,
     /// Tells it from every other request that ever waited in this shard.
     pub(super) wait_id: u64,
-    /// What its owner would lose beside its locks, if it were a deadlock's victim.
+    /// What its owner would lose as a deadlock's victim, beside its locks.
     pub(super) weight: u64,
     pub(super) node: Arc<WaitNode>,
 }
@@ -80,14 +80,13 @@ impl Queue {
         })
     }
 
-    /// Where a request of the first class goes, which asks for `parts` and whose owner holds `held` of this lock
-    /// (newcomers join at the end): after the last of its class and after those who have waited for
-    /// `promote_after`.
+    /// Returns the index for a request of the first class for `parts`, whose owner holds `held` of this lock. Newcomers join
+    /// at the end.
     ///
-    /// But before all that wait for `held` and that it would have to wait for, too: to queue behind them would be a
-    /// deadlock, and they lose nothing, since they wait for its owner anyway. An upgrade from shared to exclusive is
-    /// the common case.
-    pub(super) fn place_of_first(
+    /// It goes after the last request of its class and after every request that has waited for `promote_after`, but before
+    /// all that wait for `held` and that it would have to wait for, too: queueing behind them would deadlock. They lose
+    /// nothing, since they wait for its owner anyway. An upgrade from shared to exclusive is the common case.
+    pub(super) fn index_of_first(
         &self,
         parts: Parts,
         held: Parts,
@@ -125,18 +124,18 @@ impl Queue {
     }
 
     pub(super) fn position(&self, wait_id: u64) -> Option<usize> {
-        // From the end: who looks for itself has mostly just come.
+        // From the end: a request that is looked up has mostly just joined.
         self.waiting.iter().rposition(|waiting| waiting.wait_id == wait_id)
     }
 
-    /// Whether nobody can be granted anything behind those that ask for `ahead`. May be false although it is so.
+    /// Returns true only if no request behind those for `ahead` can be granted. May return false although none can.
     pub(super) fn all_wait_behind(&self, ahead: Parts) -> bool {
         let inserts = self.counts[Parts::EACH.len() - 1];
         // Only requests with a part of the record, and insert intentions, ever wait.
         ahead.has(Parts::EXCLUSIVE) && (inserts == 0 || ahead.has(Parts::GAP))
     }
 
-    /// Those ahead of `index` whom it waits for, directly or through one another, nearest first.
+    /// Iterates over the waiters ahead of `index` that it waits for, directly or through one another, nearest first.
     pub(super) fn ahead_of(&self, index: usize) -> Ahead<'_> {
         let parts = self.waiting[index].parts;
         Ahead { queue: self, next: index, union: parts, reached: smallvec![(parts, index)] }
@@ -148,13 +147,13 @@ pub(super) struct Ahead<'a> {
     queue: &'a Queue,
     next: usize,
     union: Parts,
-    /// For each part in `union`, the first that asked for it: its parts and index. So there are four at most, and
-    /// to judge one more waiter takes no look at all those that were found.
+    /// For each part in `union`, the first waiter that requested it: its parts and index. At most four, so checking one more
+    /// waiter does not scan all waiters found before.
     reached: SmallVec<[(Parts, usize); 4]>,
 }
 
 impl<'a> Iterator for Ahead<'a> {
-    /// The waiter, its index, and the index of one who waits for it (and was found before).
+    /// The waiter, its index, and the index of a waiter found before that waits for it.
     type Item = (&'a Waiting, usize, usize);
 
     fn next(&mut self) -> Option<Self::Item> {

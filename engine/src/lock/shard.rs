@@ -264,7 +264,7 @@ impl Shard {
         if passed.is_empty() { Explicit::Held } else { Explicit::HeldInstead }
     }
 
-    /// The owner holds nothing of this lock any more, and is not in its own list (`owners`) either.
+    /// Releases all parts that the owner holds of this lock. The caller has removed the lock from the owner's list (`owners`).
     pub(super) fn release(&mut self, owner: TxnId, at: LockRef, owners: &Owners, wakes: &mut Wakes) {
         let Some(object) = self.get_mut(at) else { return };
         if object.let_go(owner) {
@@ -344,7 +344,7 @@ fn place(
     // An owner that holds this lock in part is of the first class here.
     let first = asked.first || !held.is_none();
     match first {
-        true => queue.place_of_first(missing, held, (patience.now)(), patience.promote_after),
+        true => queue.index_of_first(missing, held, (patience.now)(), patience.promote_after),
         false => queue.len(),
     }
 }

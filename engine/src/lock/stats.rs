@@ -1,8 +1,9 @@
 //! What the lock table counts.
 
-/// A snapshot of a [`LockTable`](super::LockTable)'s counters. Shards are read one after the other, so what changes
-/// meanwhile may be in it or not. How long the waits took is recorded under
-/// [`WaitReason::RowLock`](crate::WaitReason::RowLock).
+/// A snapshot of a [`LockTable`](super::LockTable)'s counters.
+///
+/// Shards are read one after the other, so a change during the snapshot may be counted or not. The time of the waits is
+/// recorded under [`WaitReason::RowLock`](crate::WaitReason::RowLock).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LockStats {
     /// Locks held now: owners per key, summed over all keys.
@@ -13,10 +14,10 @@ pub struct LockStats {
     pub granted_at_once: u64,
     /// Requests that began to wait.
     pub waits: u64,
-    /// Grants taken over by a request that ran, or passed by one, while the one that was granted had not woken up, or slept
-    /// to let others pass.
+    /// Grants that a running request took over or passed, while the granted thread had not woken up yet, or slept to let
+    /// others pass.
     pub overtakes: u64,
-    /// Requests without leave to wait (a timeout of zero) that would have had to.
+    /// Requests with a timeout of zero that would have had to wait.
     pub refused: u64,
     /// Waits that ended because their owner was a deadlock's victim.
     pub deadlocks: u64,

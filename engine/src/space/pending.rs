@@ -13,7 +13,7 @@
 //! be, since one of its pages cannot be read, nobody gets the slot until then, and the user takes another.
 //!
 //! # Waiting
-//! There are as many slots as may be in use at a time; one who finds none waits, with nothing latched, and gives its place in
+//! There are as many slots as may be in use at a time; one who finds none waits, with nothing latched, and releases its slot in
 //! admission up: those who have one wait themselves, for the disk or for the log, and others are to go on meanwhile. They wait
 //! for no other slot, and for no row lock.
 

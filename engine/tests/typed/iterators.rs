@@ -1,4 +1,4 @@
-//! Typed iterators: their snapshot, their locks, and their place.
+//! Typed iterators: their snapshot, their locks, and their slot.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -119,20 +119,20 @@ fn an_iterator_locks_what_it_reads_where_reads_do() {
     }
 }
 
-/// A table of 1000 people, and admission with one place: who would queue there is refused.
+/// A table of 1000 people, and admission with one slot: a session that would queue is refused.
 fn crowded() -> (Database, TypedTable, Arc<Admission>) {
     let (_, db) = in_memory();
     let table = db.create_typed_table("people", people()).unwrap();
     let row = |id: u64| vec![id.into(), Value::Null, "here".into(), Value::Null];
     db.bulk_load_rows(&table, (0..1000_u64).map(row), |_| {}).unwrap();
     let queue_timeout = Some(Duration::from_millis(1));
-    let one = Config { thread_concurrency: 1, stall_after: None, queue_timeout, ..Config::default() };
+    let one = Config { thread_concurrency: 1, stall_limit: None, queue_timeout, ..Config::default() };
     (db, table, Admission::new(one).unwrap())
 }
 
-/// It would wait for the place that its own thread holds. Another thread's does.
+/// It would wait for the slot that its own thread holds. An iterator of another thread does wait.
 #[test]
-fn an_iterator_within_a_statement_takes_no_second_place() {
+fn an_iterator_within_a_statement_takes_no_second_slot() {
     let (db, table, admission) = crowded();
     let session = db.session(&admission);
     let mut txn = begin(&session);
@@ -145,7 +145,7 @@ fn an_iterator_within_a_statement_takes_no_second_place() {
 
 /// Nor does one within an operation that calls the user, as in a join.
 #[test]
-fn an_iterator_within_a_callback_takes_no_second_place() {
+fn an_iterator_within_a_callback_takes_no_second_slot() {
     let (db, table, admission) = crowded();
     let session = db.session(&admission);
     let mut txn = begin(&session);
@@ -172,5 +172,5 @@ fn an_iterator_within_a_callback_takes_no_second_place() {
             Ok(row.set("town", "there")?)
         })
         .unwrap();
-    assert_eq!(admission.snapshot().inside, 0);
+    assert_eq!(admission.snapshot().running, 0);
 }

@@ -5,16 +5,16 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
-use flifo_admission::{Config, Policy};
+use flifo_admission::Config;
 
-use super::limiter::Peer;
+use super::limiter::{Contender, Peer};
 use super::load::Load;
-use crate::cli::{EXIT_CODES, exit_codes, policy, rounds, seconds};
+use crate::cli::{EXIT_CODES, exit_codes, rounds, seconds};
 
 const EXAMPLES: &str = concat!(
     "Examples:
   flifo bench admission
-      Six loads, 16 to 4096 threads, policies and peers in turn: under 10 minutes
+      Six loads, 16 to 4096 threads, policies and peers interleaved: under 10 minutes
   flifo bench admission --quick --html bench.html
       Under a minute, with a page to look at
   flifo bench admission --load work-20 --concurrency cores,8 --threads 1024 --policy fifo,quantum
@@ -29,9 +29,9 @@ const EXAMPLES: &str = concat!(
 pub enum BenchCommand {
     /// Measure the scheduler's policies beside what a user would pick instead, without the engine
     ///
-    /// Threads in a closed loop enter, do a small piece of work, leave. Each round is one pass over all
-    /// loads and numbers of threads, and at each the policies and peers take turns (A B C, then C B A), so that
-    /// what slows the machine for a while slows neighbours alike.
+    /// Threads in a closed loop enter, do a small piece of work, and exit. Each round is one pass over all loads and
+    /// numbers of threads, with the policies and peers interleaved (A B C, then C B A), so that what slows the machine
+    /// for a while slows neighbours alike.
     ///
     /// The first Ctrl-C ends the running cell, prints and saves what was measured; the second ends at once.
     #[command(after_help = EXIT_CODES, after_long_help = EXAMPLES)]
@@ -51,7 +51,7 @@ pub enum BenchCommand {
 /// Options of `flifo bench admission`.
 #[derive(Debug, Args)]
 pub struct AdmissionArgs {
-    /// What threads do inside, a list of empty, work-2, work-20, work-200, work-1000, contended-mutex,
+    /// What threads do with a slot, a list of empty, work-2, work-20, work-200, work-1000, contended-mutex,
     /// socket, hot-row, disk, or all
     /// [default: work-2,work-20,contended-mutex,socket,hot-row,disk; with --quick work-20,contended-mutex,hot-row]
     #[arg(help_heading = "What is measured", long, value_name = "L,..", value_delimiter = ',', value_parser = Listed::<Load>::from_str)]
@@ -61,17 +61,22 @@ pub struct AdmissionArgs {
     #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', value_parser = threads)]
     pub threads: Vec<u32>,
 
-    /// Policies of ours, a list, or all [default: all but none, lifo and broadcast]
-    #[arg(help_heading = "What is measured", long, value_name = "P,..", value_delimiter = ',', value_parser = Listed::<Policy>::from_str)]
-    pub policy: Vec<Listed<Policy>>,
+    /// Policies, a list of none, fifo, flifo, quantum, of specimens kept for comparison (lifo, broadcast, sleep, lease,
+    /// summon), or all [default: fifo,flifo,quantum,sleep]
+    ///
+    /// lifo: an exit serves the youngest waiter. broadcast: an exit wakes every waiter. sleep: waiters poll with an
+    /// adaptive delay, as InnoDB does. lease: the set of running threads changes every 0.5 ms. summon: a woken thread
+    /// competes for its slot.
+    #[arg(help_heading = "What is measured", long, value_name = "P,..", value_delimiter = ',', value_parser = Listed::<Contender>::from_str)]
+    pub policy: Vec<Listed<Contender>>,
 
     /// What a user would pick instead, a list of tokio, async-lock, mutex-condvar, futex, none (no limit),
     /// or all [default: all]
     #[arg(help_heading = "What is measured", long, value_name = "P,..", value_delimiter = ',', value_parser = Listed::<Peer>::from_str)]
     pub peer: Vec<Listed<Peer>>,
 
-    /// Limits of threads inside at a time, a list of numbers, cores, 2xcores, auto. A limit that finds itself
-    /// (auto) is measured under quantum alone, and has eight seconds of search before each of its cells
+    /// Maximum number of threads running at once, a list of numbers, cores, 2xcores, auto. The adaptive limit
+    /// (auto) is measured under quantum only, and searches for eight seconds before each of its cells
     #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', default_value = "2xcores", value_parser = Limit::from_str)]
     pub concurrency: Vec<Limit>,
 
@@ -87,8 +92,7 @@ pub struct AdmissionArgs {
     #[arg(help_heading = "What is measured", long, value_name = "N", default_value = "1")]
     pub seed: u64,
 
-    /// Sessions that wait for row locks before our policies admit fewer; 0: any number [default: half the
-    /// processors, as the scheduler's]
+    /// Waiters for row locks above which our policies admit fewer; 0: unlimited [default: half the CPUs]
     #[arg(help_heading = "What is measured", long, value_name = "N")]
     pub lock_waiters: Option<u32>,
 
@@ -96,13 +100,8 @@ pub struct AdmissionArgs {
     #[arg(help_heading = "What is measured", long, value_name = "US", default_value = "50", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub quantum: u64,
 
-    /// Newcomers that may overtake the queue for each thread that is served from it (policy quantum); 0: any
-    /// number
-    #[arg(help_heading = "What is measured", long, value_name = "N", default_value = "2")]
-    pub overtakes: u32,
-
-    /// Count who is inside (running_max), at the cost of two changes of shared memory a statement; the stall
-    /// breaker, which lets more in on purpose, is off
+    /// Count running threads (running_max), at the cost of two changes of shared memory per statement; the stall
+    /// limit, which admits more on purpose, is off
     #[arg(help_heading = "What is measured", long)]
     pub verify: bool,
 
@@ -160,13 +159,14 @@ impl Named for Peer {
     }
 }
 
-impl Named for Policy {
+/// The policies and specimens that `--policy` names.
+impl Named for Contender {
     fn all() -> Vec<Self> {
-        Policy::ALL.to_vec()
+        Contender::POLICIES.to_vec()
     }
 
     fn named(name: &str) -> Result<Self, String> {
-        policy(name)
+        by_name(name, "policy", Contender::POLICIES, Contender::name)
     }
 }
 
@@ -198,23 +198,23 @@ pub(super) fn expand<T: Named>(listed: &[Listed<T>]) -> Vec<T> {
     listed.iter().flat_map(one).collect()
 }
 
-/// A limit as it is asked for.
+/// A limit, as given on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// So many threads.
+    /// This many threads.
     Threads(u32),
-    /// So many times the processors this process may use.
+    /// A multiple of the CPUs that this process may use.
     PerCore(u32),
-    /// As many as the scheduler finds best.
+    /// Adaptive.
     Auto,
 }
 
 impl Limit {
-    /// In threads, on a machine of so many processors; `None` if it is not fixed.
-    pub(super) fn threads(self, processors: u32) -> Option<u32> {
+    /// Returns the limit in threads, on a machine with `cpus` CPUs; `None` if it is adaptive.
+    pub(super) fn threads(self, cpus: u32) -> Option<u32> {
         match self {
             Limit::Threads(threads) => Some(threads),
-            Limit::PerCore(times) => Some((times * processors).min(Config::THREAD_CONCURRENCY_MAX)),
+            Limit::PerCore(times) => Some((times * cpus).min(Config::THREAD_CONCURRENCY_MAX)),
             Limit::Auto => None,
         }
     }
@@ -232,7 +232,7 @@ impl FromStr for Limit {
         };
         match text {
             "auto" => Ok(Limit::Auto),
-            "0" => Err("a limit of 0 lets nobody in: use --peer none for no limit".into()),
+            "0" => Err("a limit of 0 admits no thread: use --peer none for no limit".into()),
             "cores" => Ok(Limit::PerCore(1)),
             _ => {
                 let (digits, per_core) = match text.strip_suffix("xcores") {
@@ -279,7 +279,8 @@ mod tests {
         assert_eq!(expand(&listed)[..2], [Peer::Futex, Peer::Tokio]);
         assert!(one("rayon").unwrap_err().contains("mutex-condvar"));
         assert!("sleepy".parse::<Listed<Load>>().unwrap_err().contains("hot-row"));
-        assert!("fast".parse::<Listed<Policy>>().unwrap_err().contains("flifo"));
+        let error = "fast".parse::<Listed<Contender>>().unwrap_err();
+        assert!(error.contains("flifo") && error.contains("summon"), "{error}");
         assert!(Load::ALL.iter().all(|load| load.name().parse() == Ok(Listed::One(*load))));
     }
 }

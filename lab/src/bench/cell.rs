@@ -104,12 +104,8 @@ pub(super) fn key(step: &Step) -> CellKey {
 
 /// Runs one step; `None` if Ctrl-C cut it off.
 pub(super) fn run(plan: &Plan, step: &Step, rig: &mut Rig) -> Result<Option<Round>, Error> {
-    let tuning = Tuning {
-        lock_waiters_max: plan.lock_waiters_max,
-        quantum: plan.quantum,
-        overtakes_max: plan.overtakes_max,
-        is_strict: plan.verify,
-    };
+    let tuning =
+        Tuning { lock_waiters_max: plan.lock_waiters_max, quantum: plan.quantum, is_strict: plan.verify };
     let gate = Gate::new(step.setting.contender, step.setting.concurrency, tuning)
         .map_err(|error| Error::Usage(error.to_string()))?;
     let control = Arc::new(Control::new(rig.threads, plan.verify));
@@ -216,7 +212,7 @@ mod tests {
         control.arrive();
         assert!(wait_for_all(&control, 1, Duration::ZERO));
         assert!(!wait_for_all(&control, 2, Duration::ZERO));
-        // An error is told by whose it is.
+        // The thread that fails reports its own error.
         control.give_up();
         assert!(wait_for_all(&control, 2, Duration::ZERO));
     }

@@ -1,11 +1,11 @@
-//! What the threads of a cell and the thread that measures them share: the gun, the phase, the counters.
+//! What a cell's threads share with the measuring thread: the start, the phase, the counters.
 //!
 //! ```text
 //! all arrive -> open() -> SETTLE -- settle time --> MEASURE -- window --> OVER -> all report
 //! ```
-//! A thread that arrives has made its way in and touched its counters; it sleeps until the last one has
-//! arrived. Throughput is the difference of two readings of all counters, divided by the time between them:
-//! exact, however late the measuring thread gets a processor.
+//! A thread that arrives has made its limiter and touched its counters; it sleeps until the last thread has arrived.
+//! Throughput is the difference of two readings of all counters, divided by the time between them: exact, however late the
+//! measuring thread gets a CPU.
 //!
 //! | word | who writes | order |
 //! |---|---|---|
@@ -27,7 +27,7 @@ use crate::clock;
 const GROUPING_POWER: u8 = 5;
 const MAX_VALUE_POWER: u8 = 40;
 
-/// Where a cell is.
+/// The phase of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Phase {
@@ -35,36 +35,36 @@ pub enum Phase {
     Settle = 0,
     /// Times are recorded.
     Measure = 1,
-    /// Who comes in leaves at once, and ends.
+    /// A thread that enters exits at once, and ends.
     Over = 2,
 }
 
-/// The middle of a cell.
+/// The shared state of a cell.
 pub struct Control {
     phase: CacheAligned<AtomicU8>,
     arrived: CacheAligned<AtomicU32>,
     gun: AtomicU32,
-    slots: Vec<CacheAligned<Slot>>,
-    /// Times from asking to being inside, one histogram a CPU: a shared one would make the line of its
-    /// most usual bucket wander, one a thread would be 4096 cold ones.
+    counters: Vec<CacheAligned<Counters>>,
+    /// Times from asking for a slot to running, a histogram per CPU: all CPUs would write one bucket of a shared one, and a
+    /// histogram per thread would be 4096 cold ones.
     entered_ns: Vec<AtomicHistogram>,
-    /// Counts who is inside, if asked to.
+    /// Counts running threads, if asked to.
     pub(super) running: Option<Running>,
 }
 
 /// A thread's counters.
 #[derive(Default)]
-pub struct Slot {
+pub struct Counters {
     statements: AtomicU64,
     /// Tries of its statements that failed, and were tried again.
     retries: AtomicU64,
-    /// When it asked for the place that it has not yet; 0 while it does not wait.
+    /// When it asked for the slot it waits for; 0 while it does not wait.
     asked_ns: AtomicU64,
-    /// The longest time from asking to being inside, of those that ended inside the window.
+    /// The longest wait for a slot that ended within the window.
     longest_ns: AtomicU64,
 }
 
-/// Everybody's counters at one moment.
+/// All counters at one moment.
 pub struct Reading {
     /// When it was taken.
     pub at_ns: u64,
@@ -72,12 +72,12 @@ pub struct Reading {
     pub statements: Vec<u64>,
     /// Of all threads: tries of those that failed.
     pub retries: u64,
-    /// Of all threads: the times that they noted.
+    /// Of all threads: the times they recorded.
     pub entered_ns: Histogram,
 }
 
 impl Control {
-    /// For so many threads.
+    /// The state of a cell with `threads` threads.
     pub fn new(threads: u32, verify: bool) -> Self {
         let histogram =
             || AtomicHistogram::new(GROUPING_POWER, MAX_VALUE_POWER).expect("constants that fit each other");
@@ -85,13 +85,13 @@ impl Control {
             phase: CacheAligned(AtomicU8::new(Phase::Settle as u8)),
             arrived: CacheAligned(AtomicU32::new(0)),
             gun: AtomicU32::new(0),
-            slots: (0..threads).map(|_| CacheAligned(Slot::default())).collect(),
+            counters: (0..threads).map(|_| CacheAligned(Counters::default())).collect(),
             entered_ns: (0..cpu_count()).map(|_| histogram()).collect(),
             running: verify.then(Running::default),
         }
     }
 
-    /// Where the cell is.
+    /// Returns the phase now.
     #[inline]
     pub fn phase(&self) -> Phase {
         match self.phase.load(Ordering::Relaxed) {
@@ -101,18 +101,18 @@ impl Control {
         }
     }
 
-    /// Goes on to `phase`; a cell that is over stays over.
+    /// Goes on to `phase`. A cell that is over stays over.
     pub fn go_to(&self, phase: Phase) {
         self.phase.fetch_max(phase as u8, Ordering::Relaxed);
     }
 
-    /// Ends the cell for those who are at the start, too.
+    /// Ends the cell, also for threads at the start.
     pub fn give_up(&self) {
         self.go_to(Phase::Over);
         self.open();
     }
 
-    /// Says that this thread is ready, and waits for the start.
+    /// Reports that this thread is ready, and waits for the start.
     pub fn arrive(&self) {
         self.arrived.fetch_add(1, Ordering::Release);
         while self.gun.load(Ordering::Acquire) == 0 {
@@ -121,24 +121,24 @@ impl Control {
         }
     }
 
-    /// How many are ready.
+    /// Returns the number of ready threads.
     pub fn arrived(&self) -> u32 {
         self.arrived.load(Ordering::Acquire)
     }
 
-    /// Lets all go at once.
+    /// Starts all threads at once.
     pub fn open(&self) {
         self.gun.store(1, Ordering::Release);
         // Waking a valid, aligned word cannot fail.
         let _ = futex::wake(&self.gun, futex::Flags::PRIVATE, i32::MAX as u32);
     }
 
-    /// The counters of a thread.
-    pub fn slot(&self, thread: usize) -> &Slot {
-        &self.slots[thread]
+    /// Returns the counters of a thread.
+    pub fn counters(&self, thread: usize) -> &Counters {
+        &self.counters[thread]
     }
 
-    /// Notes a time from asking to being inside, of so many entries.
+    /// Records `entries` entries that took `ns` each from asking for a slot to running.
     #[inline]
     pub fn entered(&self, ns: u64, entries: u64) {
         let cpu = current_cpu() % self.entered_ns.len();
@@ -152,31 +152,32 @@ impl Control {
         for histogram in &self.entered_ns[1..] {
             sum = sum.wrapping_add(&histogram.load()).expect("all have one shape");
         }
-        let statements = self.slots.iter().map(|slot| slot.statements.load(Ordering::Relaxed)).collect();
-        let retries = self.slots.iter().map(|slot| slot.retries.load(Ordering::Relaxed)).sum();
+        let statements =
+            self.counters.iter().map(|counters| counters.statements.load(Ordering::Relaxed)).collect();
+        let retries = self.counters.iter().map(|counters| counters.retries.load(Ordering::Relaxed)).sum();
         Reading { at_ns: clock::now_ns(), statements, retries, entered_ns: sum }
     }
 
-    /// The longest time from asking to being inside, of those that ended inside the window and of those that
-    /// wait still at `end_ns`: whoever starves is in here.
+    /// Returns the longest wait for a slot, of waits that ended within the window and of waits that go on at `end_ns`: a
+    /// thread that starves counts.
     pub fn longest_ns(&self, end_ns: u64) -> u64 {
-        let of_slot = |CacheAligned(slot): &CacheAligned<Slot>| {
-            let asked_ns = slot.asked_ns.load(Ordering::Relaxed);
+        let longest_ns = |CacheAligned(counters): &CacheAligned<Counters>| {
+            let asked_ns = counters.asked_ns.load(Ordering::Relaxed);
             let waits_ns = if asked_ns == 0 { 0 } else { end_ns.saturating_sub(asked_ns) };
-            slot.longest_ns.load(Ordering::Relaxed).max(waits_ns)
+            counters.longest_ns.load(Ordering::Relaxed).max(waits_ns)
         };
-        self.slots.iter().map(of_slot).max().unwrap_or(0)
+        self.counters.iter().map(longest_ns).max().unwrap_or(0)
     }
 }
 
-impl Slot {
-    /// Another statement is done.
+impl Counters {
+    /// Counts a statement.
     #[inline]
     pub fn done(&self) {
         self.statements.store(self.statements.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Notes that the statement which is done next was tried so many times in vain.
+    /// Counts the failed tries of the statement that is counted next.
     #[inline]
     pub fn retried(&self, tries: u64) {
         if tries > 0 {
@@ -184,19 +185,19 @@ impl Slot {
         }
     }
 
-    /// Asks for a place now.
+    /// Notes that the thread asks for a slot now.
     #[inline]
-    pub fn asks(&self, now_ns: u64) {
+    pub fn begin_wait(&self, now_ns: u64) {
         self.asked_ns.store(now_ns, Ordering::Relaxed);
     }
 
-    /// Waits no more.
+    /// Notes that the thread has its slot.
     #[inline]
-    pub fn is_inside(&self) {
+    pub fn end_wait(&self) {
         self.asked_ns.store(0, Ordering::Relaxed);
     }
 
-    /// Notes a wait of the window.
+    /// Records a wait that ended within the window.
     #[inline]
     pub fn waited(&self, ns: u64) {
         if ns > self.longest_ns.load(Ordering::Relaxed) {
@@ -210,14 +211,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_still_waits_counts_among_the_longest() {
+    fn a_wait_that_goes_on_counts_among_the_longest() {
         let control = Control::new(3, false);
-        control.slot(0).waited(5_000);
-        control.slot(0).waited(400);
+        control.counters(0).waited(5_000);
+        control.counters(0).waited(400);
         assert_eq!(control.longest_ns(10_000), 5_000);
-        control.slot(2).asks(1_000);
+        control.counters(2).begin_wait(1_000);
         assert_eq!(control.longest_ns(10_000), 9_000);
-        control.slot(2).is_inside();
+        control.counters(2).end_wait();
         assert_eq!(control.longest_ns(10_000), 5_000);
     }
 
@@ -233,12 +234,12 @@ mod tests {
     }
 
     #[test]
-    fn readings_sum_the_processors_and_list_the_threads() {
+    fn readings_sum_the_cpus_and_list_the_threads() {
         let control = Control::new(2, false);
-        control.slot(1).done();
-        control.slot(1).done();
-        control.slot(0).retried(3);
-        control.slot(1).retried(4);
+        control.counters(1).done();
+        control.counters(1).done();
+        control.counters(0).retried(3);
+        control.counters(1).retried(4);
         control.entered(1_000, 10);
         control.entered(u64::MAX, 1);
         let reading = control.read();

@@ -1,14 +1,14 @@
 //! What is measured, in which order.
 //!
-//! A round is one pass over everything: numbers of threads, loads, and at each the contenders in turn
-//! (A B C, then C B A). What slows the machine for a while slows neighbours alike, so figures of one round pair.
+//! A round is one pass over everything: numbers of threads, loads, and at each the contenders, interleaved (A B C, then
+//! C B A). What slows the machine for a while slows neighbours alike, so figures of one round can be paired.
 
 use std::time::Duration;
 
 use flifo_admission::{Config, Policy};
 
 use super::args::{AdmissionArgs, expand};
-use super::limiter::{Contender, Peer};
+use super::limiter::{Contender, Peer, Specimen};
 use super::load::Load;
 use crate::command::{turns, without_repeats};
 use crate::error::Error;
@@ -16,7 +16,7 @@ use crate::error::Error;
 /// One curve: a contender and its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setting {
-    /// Who competes.
+    /// The contender.
     pub contender: Contender,
     /// The limit; 0 for a contender that is given none.
     pub concurrency: u32,
@@ -27,9 +27,9 @@ pub struct Setting {
 pub struct Step {
     /// Threads that compete.
     pub threads: u32,
-    /// What they do inside.
+    /// What they do with their slots.
     pub load: Load,
-    /// Under whom.
+    /// The contender and its limit.
     pub setting: Setting,
     /// Counts from 0.
     pub round: u32,
@@ -50,17 +50,15 @@ pub struct Plan {
     pub time: Duration,
     /// Run before a step is measured.
     pub settle: Duration,
-    /// As `settle`, for a limit that finds itself.
+    /// As `settle`, for an adaptive limit.
     pub search: Duration,
     /// Makes the threads' random choices.
     pub seed: u64,
-    /// Sessions that wait for row locks before our scheduler admits fewer; 0: any number.
+    /// Waiters for row locks above which our scheduler admits fewer; 0: unlimited.
     pub lock_waiters_max: u32,
-    /// A thread's turn under `quantum`.
+    /// A thread's time slice under `quantum`.
     pub quantum: Duration,
-    /// Newcomers that may overtake the queue for each thread served under `quantum`; 0: any number.
-    pub overtakes_max: u32,
-    /// Counts who is inside.
+    /// Counts running threads.
     pub verify: bool,
 }
 
@@ -69,15 +67,20 @@ const LOADS: [Load; 6] =
 const QUICK_LOADS: [Load; 3] = [Load::Work(20), Load::ContendedMutex, Load::HotRow];
 const THREADS: [u32; 4] = [16, 256, 1024, 4096];
 const QUICK_THREADS: [u32; 2] = [16, 1024];
-/// Kept for comparison, and measured when asked for: `none` is a peer already.
-const NOT_BY_DEFAULT: [Policy; 3] = [Policy::None, Policy::Lifo, Policy::Broadcast];
+/// Measured by default. `none` is a peer already; of the specimens only the one that InnoDB uses.
+const POLICIES: [Contender; 4] = [
+    Contender::Policy(Policy::Fifo),
+    Contender::Policy(Policy::Flifo),
+    Contender::Policy(Policy::Quantum),
+    Contender::Specimen(Specimen::Sleep),
+];
 
 /// How long a limit searches before it is measured.
 const SEARCH: Duration = Duration::from_secs(8);
 
 impl Plan {
-    /// The plan of a command line, on a machine of so many processors.
-    pub fn new(args: &AdmissionArgs, processors: u32) -> Result<Self, Error> {
+    /// The plan of a command line, on a machine with `cpus` CPUs.
+    pub fn new(args: &AdmissionArgs, cpus: u32) -> Result<Self, Error> {
         fn or<T: Copy>(given: Vec<T>, full: &[T], quick: &[T], is_quick: bool) -> Vec<T> {
             match (given.is_empty(), is_quick) {
                 (true, true) => quick.to_vec(),
@@ -86,11 +89,10 @@ impl Plan {
             }
         }
         let (mut policies, mut peers) = (expand(&args.policy), expand(&args.peer));
-        let limits: Vec<Option<u32>> =
-            args.concurrency.iter().map(|limit| limit.threads(processors)).collect();
+        let limits: Vec<Option<u32>> = args.concurrency.iter().map(|limit| limit.threads(cpus)).collect();
         check_limits(&policies, &peers, &limits)?;
         if policies.is_empty() {
-            policies = Policy::ALL.into_iter().filter(|policy| !NOT_BY_DEFAULT.contains(policy)).collect();
+            policies = POLICIES.to_vec();
         }
         if peers.is_empty() {
             peers = Peer::ALL.to_vec();
@@ -108,7 +110,6 @@ impl Plan {
             seed: args.seed,
             lock_waiters_max: args.lock_waiters.unwrap_or_else(|| Config::default().lock_waiters_max),
             quantum: Duration::from_micros(args.quantum),
-            overtakes_max: args.overtakes,
             verify: args.verify,
         })
     }
@@ -143,13 +144,12 @@ impl Plan {
     }
 }
 
-fn contenders(policies: &[Policy], peers: &[Peer]) -> Vec<Contender> {
-    let ours = policies.iter().map(|policy| Contender::Policy(*policy));
-    ours.chain(peers.iter().map(|peer| Contender::Peer(*peer))).collect()
+fn contenders(policies: &[Contender], peers: &[Peer]) -> Vec<Contender> {
+    policies.iter().copied().chain(peers.iter().map(|peer| Contender::Peer(*peer))).collect()
 }
 
-/// Whoever was asked for by name, and is given no limit to be measured with, is told so.
-fn check_limits(policies: &[Policy], peers: &[Peer], limits: &[Option<u32>]) -> Result<(), Error> {
+/// Refuses a contender that was named but has no limit to be measured with.
+fn check_limits(policies: &[Contender], peers: &[Peer], limits: &[Option<u32>]) -> Result<(), Error> {
     let is_left_out = |one: &Contender| one.is_limited() && *one != Contender::Policy(Policy::Quantum);
     match contenders(policies, peers).into_iter().find(is_left_out) {
         Some(contender) if limits.iter().all(Option::is_none) => Err(Error::Usage(format!(
@@ -160,8 +160,8 @@ fn check_limits(policies: &[Policy], peers: &[Peer], limits: &[Option<u32>]) -> 
     }
 }
 
-/// Who knows no limit comes once, at the end of the turn.
-fn settings(policies: &[Policy], peers: &[Peer], limits: &[Option<u32>]) -> Vec<Setting> {
+/// A contender without a limit comes once, at the end.
+fn settings(policies: &[Contender], peers: &[Peer], limits: &[Option<u32>]) -> Vec<Setting> {
     let contenders = contenders(policies, peers);
     let mut settings = Vec::new();
     for &concurrency in limits.iter().flatten() {
@@ -215,26 +215,26 @@ mod tests {
     #[test]
     fn the_default_ends_within_ten_minutes_and_quick_within_one() {
         let measured = |plan: &Plan| (plan.time + plan.settle) * plan.steps_total() as u32;
-        // Eleven contenders; starting and ending threads takes a quarter more.
+        // Nine contenders; starting and ending threads takes a quarter more.
         let full = plan("");
         let per_contender = measured(&full) / full.settings.len() as u32;
-        assert!(per_contender * 11 < Duration::from_secs(420), "{per_contender:?}");
+        assert!(per_contender * 9 < Duration::from_secs(420), "{per_contender:?}");
         let quick = plan("--quick");
-        assert!(measured(&quick) / quick.settings.len() as u32 * 11 < Duration::from_secs(35));
+        assert!(measured(&quick) / quick.settings.len() as u32 * 9 < Duration::from_secs(35));
         assert_eq!((full.threads_max(), full.rounds, quick.rounds), (4096, 3, 2));
     }
 
     #[test]
-    fn what_the_results_say_of_the_load_before_a_window_is_so() {
+    fn the_documented_load_before_a_window_is_what_is_run() {
         let plan = plan("--concurrency auto,2 --policy fifo --peer tokio");
         let before: Vec<Duration> = plan.steps().iter().map(|step| plan.settle(step)).collect();
         assert!(before.contains(&plan.settle) && before.contains(&SEARCH));
-        let wanted = format!("a cell whose `policy` is `auto` has {} s", SEARCH.as_secs());
-        assert!(include_str!("../../../docs/results.md").contains(&wanted), "{wanted}");
+        let expected = format!("a cell whose `policy` is `auto` has {} s", SEARCH.as_secs());
+        assert!(include_str!("../../../docs/results.md").contains(&expected), "{expected}");
     }
 
     #[test]
-    fn who_knows_no_limit_comes_once() {
+    fn a_contender_without_a_limit_comes_once() {
         let plan = plan("--policy none,fifo --peer none,tokio --concurrency cores,8,2");
         let of = |contender| plan.settings.iter().filter(|s| s.contender == contender).count();
         assert_eq!(of(Contender::Policy(Policy::None)), 1);
@@ -245,12 +245,14 @@ mod tests {
     }
 
     #[test]
-    fn who_is_asked_for_is_measured() {
+    fn the_named_contenders_are_measured() {
         let names = |line| plan(line).settings.iter().map(|s| s.contender.name()).collect::<Vec<_>>();
         assert_eq!(names("--concurrency auto"), ["auto", "none"]);
         assert_eq!(names("--concurrency auto --policy quantum,none --peer none"), ["auto", "none", "none"]);
         assert_eq!(names("--concurrency auto,2 --policy fifo --peer tokio"), ["fifo", "tokio", "auto"]);
-        assert_eq!(plan("").settings.len(), 6 + 5);
+        assert_eq!(plan("").settings.len(), 4 + 5);
+        assert_eq!(names("--policy lifo,broadcast,sleep,lease,summon --peer none").len(), 5 + 1);
+        assert_eq!(plan("--policy all --peer none").settings.len(), 9 + 1);
     }
 
     #[test]

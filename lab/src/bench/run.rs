@@ -38,7 +38,6 @@ pub fn admission(args: &AdmissionArgs) -> Result<Ended, Error> {
         seed: plan.seed,
         lock_waiters_max: plan.lock_waiters_max,
         quantum_us: plan.quantum.as_micros() as u64,
-        overtakes_max: plan.overtakes_max,
         rounds: plan.rounds,
         round_s: plan.time.as_secs_f64(),
         warmup_s: plan.settle.as_secs_f64(),
@@ -49,7 +48,7 @@ pub fn admission(args: &AdmissionArgs) -> Result<Ended, Error> {
     results.elapsed_s = start.elapsed_s();
     results.interrupted = !matches!(outcome, Ok(Ended::Done));
 
-    // What was measured is worth keeping, whatever ended the run; its error is told all the same.
+    // What was measured is kept, whatever ended the run; the error is reported as well.
     let kept = report::keep(&results, args.json.as_deref(), args.html.as_deref(), args.svg.as_deref());
     match and_afterwards(outcome, kept.map_err(Error::Report), &Progress::new())? {
         Ended::Interrupted if results.cells.is_empty() => Err(Error::Interrupted),

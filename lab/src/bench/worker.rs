@@ -1,15 +1,15 @@
-//! A thread of a cell: enters, does its statement, leaves, again and again.
+//! A thread of a cell: enters, runs its statement, exits, in a closed loop.
 
 use std::sync::Arc;
 
-use super::control::{Control, Phase, Slot};
+use super::control::{Control, Counters, Phase};
 use super::limiter::{AsyncLock, Counted, Futex, Gate, Limiter, MutexCondvar, Ours, Tokio, Unlimited};
 use super::load::{Actor, Scene, Sockets};
 use crate::clock;
 use crate::crew::Driver;
 use crate::error::Error;
 
-/// What the threads are told for a cell.
+/// What the threads receive for a cell.
 #[derive(Clone)]
 pub(super) struct Job {
     pub(super) gate: Gate,
@@ -19,7 +19,7 @@ pub(super) struct Job {
     pub(super) round: u32,
 }
 
-/// A thread that competes for places.
+/// A thread that competes for slots.
 pub(super) struct Worker {
     pub(super) thread: usize,
 }
@@ -40,6 +40,7 @@ impl Driver for Worker {
             Gate::AsyncLock(gate) => self.go(job, &AsyncLock(Arc::clone(gate))),
             Gate::MutexCondvar(gate) => self.go(job, &MutexCondvar(Arc::clone(gate))),
             Gate::Futex(gate) => self.go(job, &Futex(Arc::clone(gate))),
+            Gate::Specimen(gate) => self.go(job, &Arc::clone(gate).limiter()),
             Gate::Open => self.go(job, &Unlimited),
         }
     }
@@ -74,14 +75,14 @@ impl Worker {
 
     fn run<L: Limiter>(&self, job: &Job, limiter: &L) -> Result<(), Error> {
         let mut actor = Actor::new(job.seed, job.round, self.thread);
-        let slot = job.control.slot(self.thread);
+        let counters = job.control.counters(self.thread);
         // Touched before the start: the first writing of a page is not the scheduler's time.
-        slot.is_inside();
+        counters.end_wait();
         job.control.arrive();
         match &*job.scene {
-            Scene::Socket(sockets) => self.serve(job, limiter, slot, &mut actor, sockets)?,
-            Scene::Work(0) => sampled(job, limiter, slot, &mut actor),
-            _ => while statement(job, limiter, slot, &mut actor) {},
+            Scene::Socket(sockets) => self.serve(job, limiter, counters, &mut actor, sockets)?,
+            Scene::Work(0) => sampled(job, limiter, counters, &mut actor),
+            _ => while statement(job, limiter, counters, &mut actor) {},
         }
         Ok(())
     }
@@ -91,12 +92,12 @@ impl Worker {
         &self,
         job: &Job,
         limiter: &L,
-        slot: &Slot,
+        counters: &Counters,
         actor: &mut Actor,
         sockets: &Sockets,
     ) -> Result<(), Error> {
         while sockets.receive(self.thread)? {
-            statement(job, limiter, slot, actor);
+            statement(job, limiter, counters, actor);
             sockets.reply(self.thread)?;
         }
         Ok(())
@@ -105,17 +106,17 @@ impl Worker {
 
 /// One statement, timed; false if the cell is over.
 #[inline]
-fn statement<L: Limiter>(job: &Job, limiter: &L, slot: &Slot, actor: &mut Actor) -> bool {
+fn statement<L: Limiter>(job: &Job, limiter: &L, counters: &Counters, actor: &mut Actor) -> bool {
     let control = &*job.control;
     let asked_ns = clock::now_ns();
-    slot.asks(asked_ns);
+    counters.begin_wait(asked_ns);
     limiter.enter();
     let waited_ns = clock::now_ns() - asked_ns;
-    slot.is_inside();
+    counters.end_wait();
     match control.phase() {
         Phase::Settle => {}
         Phase::Measure => {
-            slot.waited(waited_ns);
+            counters.waited(waited_ns);
             control.entered(waited_ns, 1);
         }
         Phase::Over => {
@@ -125,53 +126,54 @@ fn statement<L: Limiter>(job: &Job, limiter: &L, slot: &Slot, actor: &mut Actor)
     }
     job.scene.section(limiter, actor);
     limiter.exit();
-    slot.done();
+    counters.done();
     true
 }
 
-/// A wait below this is none: the thread found a place.
+/// A shorter wait is none: the thread found a free slot.
 const AT_ONCE_NS: u64 = 1_000;
-/// Statements in a row that are not timed, after one that found a place at once.
+/// Statements in a row that are not timed, after one that found a free slot.
 const UNTIMED: u64 = 63;
-/// Untimed statements that took so long together had one among them that waited.
+/// If a row of untimed statements took longer, one of them waited.
 const ROW_NS_MAX: u64 = 20_000;
 
-/// Empty statements, which two readings of the clock would double: a thread that finds a place at once is
-/// timed once in 64 entries, one that waits at each. A row of untimed ones that took long counts as one
-/// wait of that long and 62 that found a place: the longest is never too low, and too high by what the row
-/// did besides waiting, some microseconds or a loss of the processor.
-fn sampled<L: Limiter>(job: &Job, limiter: &L, slot: &Slot, actor: &mut Actor) {
+/// Runs empty statements, which two readings of the clock each would double.
+///
+/// A thread that finds a free slot is timed once in 64 entries, a thread that waits at each. A row of untimed entries that took
+/// long counts as one wait of that time and 62 entries that found a slot: the longest wait is never too low, and too high by
+/// the rest of the row, some microseconds or a loss of the CPU.
+fn sampled<L: Limiter>(job: &Job, limiter: &L, counters: &Counters, actor: &mut Actor) {
     let control = &*job.control;
     loop {
         let asked_ns = clock::now_ns();
-        slot.asks(asked_ns);
+        counters.begin_wait(asked_ns);
         limiter.enter();
         let entered_ns = clock::now_ns();
         let waited_ns = entered_ns - asked_ns;
-        slot.is_inside();
+        counters.end_wait();
         job.scene.section(limiter, actor);
         limiter.exit();
-        slot.done();
+        counters.done();
         let mut phase = control.phase();
         if phase == Phase::Measure {
-            slot.waited(waited_ns);
+            counters.waited(waited_ns);
             control.entered(waited_ns, 1);
         }
         if waited_ns < AT_ONCE_NS {
-            slot.asks(entered_ns);
+            counters.begin_wait(entered_ns);
             let mut left = UNTIMED;
             while left > 0 && phase != Phase::Over {
                 limiter.enter();
                 job.scene.section(limiter, actor);
                 limiter.exit();
-                slot.done();
+                counters.done();
                 phase = control.phase();
                 left -= 1;
             }
-            slot.is_inside();
+            counters.end_wait();
             let row_ns = clock::now_ns() - entered_ns;
             if phase == Phase::Measure && row_ns > ROW_NS_MAX {
-                slot.waited(row_ns);
+                counters.waited(row_ns);
                 control.entered(row_ns, 1);
                 control.entered(waited_ns, UNTIMED - 1);
             } else if phase == Phase::Measure {

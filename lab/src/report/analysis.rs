@@ -83,8 +83,13 @@ fn by_load<'a>(cells: &[&'a Cell]) -> Vec<Panel<'a>> {
         };
         let belongs = |other: &&&Cell| limit == Some(other.key.concurrency) || !is_limited(other);
         let mut members: Vec<&'a Cell> = cells.iter().filter(load).filter(belongs).copied().collect();
-        // Policies, peers, and who knows no limit, whatever the order of their first rounds.
-        members.sort_by_key(|cell| (!is_limited(cell), cell.key.target == "peer"));
+        // Policies, specimens, peers, and those without a limit, whatever the order of their first rounds.
+        let rank = |cell: &Cell| match cell.key.target.as_str() {
+            "peer" => 2,
+            "specimen" => 1,
+            _ => 0,
+        };
+        members.sort_by_key(|cell| (!is_limited(cell), rank(cell)));
         members.into_iter().for_each(|cell| panel.add(cell));
         panels.push(panel);
     }
@@ -163,7 +168,7 @@ impl<'a> Panel<'a> {
                 curve.label += &format!(" ({} tickets)", curve.tickets);
             }
             if curve.is_limited() && waits_differ && !curve.leave_on_read {
-                curve.label += " (place kept in reads)";
+                curve.label += " (slot kept in reads)";
             }
         }
     }
@@ -174,16 +179,19 @@ impl<'a> Panel<'a> {
             let limit = self.limit.map_or("no limit".to_owned(), |limit| format!("limit {limit}"));
             return format!("{}, {limit}", self.workload);
         }
-        let finds_itself = |curve: &Curve<'_>| curve.policy != "none" && !curve.is_limited();
+        let is_adaptive = |curve: &Curve<'_>| curve.policy != "none" && !curve.is_limited();
         let mut limited = self.curves.iter().filter(|curve| curve.is_limited());
         let setting = match limited.next() {
-            None if self.curves.iter().any(finds_itself) => "a limit that finds itself".to_owned(),
+            None if self.curves.iter().any(is_adaptive) => "adaptive limit".to_owned(),
             None => "no limit".to_owned(),
-            Some(_) if self.curves.iter().any(finds_itself) => "several limits".to_owned(),
+            Some(_) if self.curves.iter().any(is_adaptive) => "several limits".to_owned(),
             Some(first)
                 if limited.all(|c| (c.concurrency, c.tickets) == (first.concurrency, first.tickets)) =>
             {
-                format!("limit {}, {} tickets", first.concurrency, first.tickets)
+                match first.tickets {
+                    0 => format!("limit {}", first.concurrency),
+                    tickets => format!("limit {}, {tickets} tickets", first.concurrency),
+                }
             }
             Some(_) => "several limits".to_owned(),
         };
@@ -257,6 +265,11 @@ impl<'a> Curve<'a> {
         self.target == "peer"
     }
 
+    /// Whether it is one of our policies, not a peer or a specimen.
+    pub fn is_ours(&self) -> bool {
+        !matches!(self.target, "peer" | "specimen")
+    }
+
     /// The cell at a number of connections.
     pub fn at(&self, threads: u32) -> Option<&'a Cell> {
         self.cells.iter().copied().find(|cell| cell.key.threads == threads)
@@ -327,7 +340,7 @@ pub fn ratio(a: &Cell, b: &Cell, figure: fn(&Round) -> Option<f64>) -> Option<Sp
 /// 1 + W/S of each round: the most that not waiting for a wake-up can gain.
 pub fn bound(cell: &Cell) -> Option<Spread> {
     cell.spread(|round| {
-        let (w, s) = (round.admission.woken_to_running_p50_us?, round.admission.inside_p50_us?);
+        let (w, s) = (round.admission.woken_to_running_p50_us?, round.admission.running_p50_us?);
         (s > 0.0).then(|| 1.0 + w / s)
     })
 }
@@ -376,7 +389,7 @@ mod tests {
         results.cells.extend(staying);
         let panels = panels(&results);
         let labels: Vec<&str> = panels[0].curves.iter().map(|curve| curve.label.as_str()).collect();
-        let kept = ["fifo (place kept in reads)", "flifo (place kept in reads)"];
+        let kept = ["fifo (slot kept in reads)", "flifo (slot kept in reads)"];
         assert_eq!(labels, ["fifo", "flifo", kept[0], kept[1]]);
         let reference = panels[0].reference(&panels[0].curves[3], "fifo").unwrap();
         assert_eq!(reference.label, kept[0]);

@@ -155,15 +155,15 @@ pub(super) fn wakes(panel: &Panel<'_>) -> Option<Chart> {
     {
         let mut woken = line(curve, "us", |cell| cell.spread(|r| r.admission.woken_to_running_p50_us));
         woken["name"] = format!("W {}", curve.label).into();
-        let mut inside = line(curve, "us", |cell| cell.spread(|r| r.admission.inside_p50_us));
-        inside["name"] = format!("S {}", curve.label).into();
-        inside["line"]["dash"] = "dot".into();
-        inside["marker"]["symbol"] = format!("{}-open", symbol(curve.policy)).into();
-        traces.extend([woken, inside]);
+        let mut running = line(curve, "us", |cell| cell.spread(|r| r.admission.running_p50_us));
+        running["name"] = format!("S {}", curve.label).into();
+        running["line"]["dash"] = "dot".into();
+        running["marker"]["symbol"] = format!("{}-open", symbol(curve.policy)).into();
+        traces.extend([woken, running]);
     }
     (!traces.is_empty()).then(|| Chart {
         title: "Waking (W) and working (S)".into(),
-        note: "Solid, W: from the wake-up to running. Dotted, S: work per place. Medians.".into(),
+        note: "Solid, W: from the wake-up to running. Dotted, S: work per slot. Medians.".into(),
         wide: false,
         switchable: false,
         spec: spec(panel, traces, "µs", true),

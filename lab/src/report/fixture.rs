@@ -101,7 +101,7 @@ pub fn server() -> Results {
                         front: "prepared".into(),
                         policy: policy.into(),
                         concurrency: if policy == "none" { 0 } else { 4 },
-                        tickets: 5000,
+                        tickets: 0,
                         threads,
                         leave_on_read: true,
                         ..CellKey::default()
@@ -148,10 +148,8 @@ fn server_round(policy: &str, threads: u32, round: u32) -> Round {
     };
     // The plugin's counters, but no times of W and S.
     measured.admission = AdmissionFigures {
-        entered_at_once: measured.admission.entered_at_once,
-        entered_by_ticket: measured.admission.entered_by_ticket,
-        entered_by_lifo: measured.admission.entered_by_lifo,
-        handed_on: measured.admission.handed_on,
+        admitted: measured.admission.admitted,
+        admitted_from_queue: measured.admission.admitted_from_queue,
         ..AdmissionFigures::default()
     };
     measured.disk = DiskFigures::default();
@@ -246,19 +244,23 @@ fn admission(policy: &str, threads: u32, statements: u64, jitter: f64) -> Admiss
     let waiting = !none && threads > 4;
     let wake = |us: f64| waiting.then_some(us * (1.0 + 0.1 * jitter));
     AdmissionFigures {
-        entered_at_once: Some(if waiting { statements / 2 } else { statements }),
-        entered_by_ticket: Some(0),
-        entered_by_lifo: Some(if policy == "flifo" && waiting { statements / 3 } else { 0 }),
-        handed_on: Some(if waiting { statements / 2 } else { 0 }),
-        inside_max: Some(if none { threads } else { 6.min(threads) }),
+        admitted: Some(statements),
+        admitted_at_once: Some(if waiting { statements / 2 } else { statements }),
+        admitted_by_ticket: Some(0),
+        admitted_by_barging: Some(if policy == "flifo" && waiting { statements / 3 } else { 0 }),
+        admitted_from_queue: Some(if waiting { statements / 2 } else { 0 }),
+        admitted_by_force: Some(0),
+        handed_off: Some(if waiting { statements / 2 } else { 0 }),
+        slots_reclaimed: Some(0),
+        slots_max: Some(if none { threads } else { 6.min(threads) }),
         pending_max: Some(if waiting { 3 } else { 0 }),
         queued_max: Some(if none { 0 } else { threads.saturating_sub(4) }),
         woken_to_running_p50_us: wake(9.0 + f64::from(threads).log2()),
         woken_to_running_p95_us: wake(40.0),
         woken_to_running_p99_us: wake(95.0),
-        inside_p50_us: Some(16.0 * (1.0 + 0.05 * jitter)),
-        inside_p95_us: Some(31.0),
-        inside_p99_us: Some(60.0),
+        running_p50_us: Some(16.0 * (1.0 + 0.05 * jitter)),
+        running_p95_us: Some(31.0),
+        running_p99_us: Some(60.0),
         queued_p50_us: wake(f64::from(threads) * 13.0),
         queued_p95_us: wake(f64::from(threads) * 24.0),
         queued_p99_us: wake(f64::from(threads) * 35.0),

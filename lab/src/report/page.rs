@@ -58,7 +58,7 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
         ),
         (
             "statement",
-            format!("{} us of processor time inside besides the engine's own", settings.statement_work_us),
+            format!("{} us of CPU time per slot besides the engine's own", settings.statement_work_us),
         ),
         (
             "rounds",
@@ -237,7 +237,7 @@ fn cell_fields(cell: &Cell) -> Vec<String> {
             summary.longest_ms,
             summary.context_switches_median_per_statement,
             summary.woken_to_running_p50_median_us,
-            summary.inside_p50_median_us,
+            summary.running_p50_median_us,
             bound(cell).map(|bound| bound.median),
             median(|r| r.host.run_queue),
         ]

@@ -56,7 +56,7 @@ pub fn final_report(results: &Results, style: Style) -> String {
     }
     let work_us = results.settings.statement_work_us;
     if work_us > 0 {
-        text += &format!("Each statement spends {work_us} us inside besides the engine's own time.\n\n");
+        text += &format!("Each statement spends {work_us} us of CPU time besides the engine's own.\n\n");
     }
     if let Some(server) = server::described(results) {
         text += &format!("Server: {server}\n\n");
@@ -69,7 +69,7 @@ pub fn final_report(results: &Results, style: Style) -> String {
             let title = "Why: statements the server counted; for each its time, the client's, its switches; row-lock waits; processors (% of all)";
             (title, server::table(detail_rows(panel), style))
         } else {
-            ("Why: wake-ups, work per place, processors (% of all)", cause_table(panel, style))
+            ("Why: wake-ups, work per slot, CPUs (% of all)", cause_table(panel, style))
         };
         let latency_title =
             format!("Latency of a {} (ms), and how evenly connections are served", panel.timed());
@@ -276,7 +276,7 @@ fn cause_table(panel: &Panel<'_>, style: Style) -> Table {
             label(curve, &curve.label, style),
             Field::new(format::maybe(cell.summary.context_switches_median_per_statement)),
             Field::new(format::maybe(cell.summary.woken_to_running_p50_median_us)),
-            Field::new(format::maybe(cell.summary.inside_p50_median_us)),
+            Field::new(format::maybe(cell.summary.running_p50_median_us)),
             Field::new(format::maybe(bound(cell).map(|b| b.median))),
             Field::new(format::maybe(median(|r| r.host.run_queue))),
             Field::new(format::percent(median(|r| r.host.cpu_user))),
@@ -432,7 +432,7 @@ mod tests {
         let text = final_report(&results, PLAIN);
         let wanted = [
             "Server: 10.11.6-MariaDB at unix:/made/up.sock",
-            "hot-rows-100, prepared: limit 4, 5000 tickets",
+            "hot-rows-100, prepared: limit 4",
             "Latency of a statement",
             "Latency of a transaction",
             "server us",

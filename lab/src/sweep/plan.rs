@@ -18,23 +18,23 @@ use crate::workload::{Workload, stream};
 pub struct Setting {
     /// Who goes first.
     pub policy: Policy,
-    /// The limit; 0 under policy none, and for one that finds itself.
+    /// The limit; 0 under policy none, and for an adaptive one.
     pub concurrency: u32,
-    /// A read from disk gives up the place.
+    /// A read from disk releases the slot.
     pub leave_on_read: bool,
 }
 
 impl Setting {
-    /// Whether the limit finds itself.
-    pub fn finds_itself(&self) -> bool {
+    /// Whether the limit is adaptive.
+    pub fn is_adaptive(&self) -> bool {
         self.policy != Policy::None && self.concurrency == 0
     }
 
-    /// The name in results: of a limit that finds itself `auto`, as under the default policy, or `auto-fifo`.
+    /// The name in results: of an adaptive limit `auto`, as under the default policy, or `auto-fifo`.
     pub fn policy_name(&self) -> String {
         match self.policy {
-            Policy::Quantum if self.finds_itself() => "auto".into(),
-            policy if self.finds_itself() => format!("auto-{policy}"),
+            Policy::Quantum if self.is_adaptive() => "auto".into(),
+            policy if self.is_adaptive() => format!("auto-{policy}"),
             policy => policy.name().into(),
         }
     }
@@ -72,7 +72,7 @@ pub struct Plan {
     pub workloads: Vec<Workload>,
     /// Settings, in the order of their turns in the first round.
     pub settings: Vec<Setting>,
-    /// Engine entries on one place.
+    /// Engine entries on one slot.
     pub tickets: u32,
     /// A session's turn under `quantum`.
     pub quantum: Duration,
@@ -240,7 +240,7 @@ fn check_server(args: &SweepArgs) -> Result<(), Error> {
     }
 }
 
-/// Policy none has no limit and no place to give up: it comes once.
+/// Policy none has no limit and no slot to release: it comes once.
 fn settings(policies: &[Policy], limits: &[u32], leave_on_read: &[bool]) -> Vec<Setting> {
     let mut settings = Vec::new();
     for &policy in policies {

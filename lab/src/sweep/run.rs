@@ -217,7 +217,6 @@ fn settings(args: &SweepArgs, plan: &Plan, data: &Prepared) -> Settings {
         statement_work_us: plan.statement_work_us.into(),
         lock_waiters_max: admission.lock_waiters_max,
         quantum_us: plan.quantum.as_micros() as u64,
-        overtakes_max: admission.overtakes_max,
         seed: args.seed,
         rounds: plan.rounds,
         round_s: plan.time.as_secs_f64(),

@@ -21,7 +21,6 @@ const LOCK: &str = "flifo sweep";
 const CONCURRENCY_MAX: u32 = 1023;
 const POLICY: &str = "flifo_policy";
 const CONCURRENCY: &str = "flifo_thread_concurrency";
-const TICKETS: &str = "flifo_concurrency_tickets";
 
 /// Administration of one server.
 pub(super) struct Admin {
@@ -71,7 +70,7 @@ impl Admin {
     }
 
     /// Puts a setting in force.
-    pub(super) fn apply(&mut self, setting: &Setting, tickets: u32) -> Result<(), Error> {
+    pub(super) fn apply(&mut self, setting: &Setting) -> Result<(), Error> {
         if !self.has_plugin() || self.now == Some(*setting) {
             return Ok(());
         }
@@ -83,10 +82,9 @@ impl Admin {
             Policy::None => vec![(CONCURRENCY, quoted("0"))],
             policy => vec![
                 (POLICY, quoted(policy.name())),
-                (TICKETS, tickets.to_string()),
                 (
                     CONCURRENCY,
-                    quoted(&if setting.finds_itself() {
+                    quoted(&if setting.is_adaptive() {
                         "auto".into()
                     } else {
                         setting.concurrency.to_string()
@@ -96,7 +94,7 @@ impl Admin {
         };
         let is_first = self.before.is_empty();
         if is_first {
-            self.before = [CONCURRENCY, POLICY, TICKETS]
+            self.before = [CONCURRENCY, POLICY]
                 .into_iter()
                 .filter_map(|name| Some((name, self.facts.variable(name)?.to_owned())))
                 .collect();
@@ -158,10 +156,7 @@ impl Admin {
             return Ok(());
         }
         let before = std::mem::take(&mut self.before);
-        let values: Vec<(&str, String)> = before
-            .iter()
-            .map(|(name, value)| (*name, if *name == TICKETS { value.clone() } else { quoted(value) }))
-            .collect();
+        let values: Vec<(&str, String)> = before.iter().map(|(name, value)| (*name, quoted(value))).collect();
         self.set(&values).map_err(|failed| {
             let error = self.explain_set(failed);
             let told: Vec<String> = before.iter().map(|(name, value)| format!("{name} = {value}")).collect();

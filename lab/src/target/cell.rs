@@ -29,7 +29,7 @@ pub(super) fn run(
     (plan, step): (&Plan, &Step),
     (rows, seed): (u32, u64),
 ) -> Result<Option<Round>, Error> {
-    admin.apply(&step.setting, plan.tickets)?;
+    admin.apply(&step.setting)?;
     let shape = Shape { workload: step.workload, rows, range: plan.range_of(step.workload) };
     let window = Arc::new(Window::after(plan.settle, plan.time));
     let stop = Arc::new(AtomicBool::new(false));

@@ -185,7 +185,8 @@ impl Subject for Live<'_> {
             front: self.protocol.name().into(),
             policy: step.setting.policy_name(),
             concurrency: step.setting.concurrency,
-            tickets: self.plan.tickets,
+            // The plugin has no such setting.
+            tickets: 0,
             threads: step.threads,
             leave_on_read: true,
             ..CellKey::default()

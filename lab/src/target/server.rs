@@ -197,10 +197,9 @@ impl Reading {
     /// What the plugin counted between two readings; nothing is known without it.
     pub(super) fn admission_since(&self, before: &Reading) -> AdmissionFigures {
         AdmissionFigures {
-            entered_at_once: self.grown(before, "Flifo_entered_at_once"),
-            entered_by_ticket: self.grown(before, "Flifo_entered_by_ticket"),
-            entered_by_lifo: self.grown(before, "Flifo_entered_by_lifo"),
-            handed_on: self.grown(before, "Flifo_handed_on"),
+            admitted: self.grown(before, "Flifo_admitted"),
+            admitted_from_queue: self.grown(before, "Flifo_admitted_from_queue"),
+            admitted_by_force: self.grown(before, "Flifo_admitted_by_force"),
             ..AdmissionFigures::default()
         }
     }
@@ -217,7 +216,7 @@ mod tests {
     use super::*;
 
     fn reading(at_ns: u64, factor: u64) -> Reading {
-        let counts = [("Questions", 1_000), ("Com_select", 900), ("Flifo_handed_on", 10)];
+        let counts = [("Questions", 1_000), ("Com_select", 900), ("Flifo_admitted", 10)];
         let status = counts
             .map(|(name, n)| (name.to_owned(), n * factor + u64::from(name == "Questions" && factor > 0)));
         Reading {
@@ -246,7 +245,7 @@ mod tests {
         assert_eq!(figures.server_context_switches_per_statement, Some(2.0));
         assert_eq!(figures.client_cpu_us_per_statement, Some(7.0));
         let admission = after.admission_since(&before);
-        assert_eq!((admission.handed_on, admission.entered_at_once), (Some(10), None));
+        assert_eq!((admission.admitted, admission.handed_off), (Some(10), None));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The server's side of a statement: runs it in the engine and builds the reply.
 //!
-//! The place in admission is held from the statement's begin until its result is complete, sorting and the commit of a
+//! The slot in admission is held from the statement's begin until its result is complete, sorting and the commit of a
 //! statement that stands alone included, and given up before the reply leaves.
 //!
 //! # Transactions
@@ -44,7 +44,7 @@ pub struct Executor<'s> {
     open: Option<Transaction<'s>>,
 }
 
-/// What a statement builds its reply in. A place in admission comes with one, so there are about as many as statements
+/// What a statement builds its reply in. A slot in admission comes with one, so there are about as many as statements
 /// run at a time, whatever the number of connections.
 #[derive(Default)]
 struct Scratch {

@@ -1,5 +1,5 @@
 //! Processor time of the layers that an embedded engine does not have: parsing, optimising, building
-//! rows. A server spends it inside the place; `--statement-work` puts it there.
+//! rows. A server spends it with the slot held; `--statement-work` puts it there.
 //!
 //! It is a fixed amount of arithmetic, not a wait for a clock: a thread that loses its processor midway
 //! has as much left to do when it comes back.

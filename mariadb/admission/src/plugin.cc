@@ -1,29 +1,60 @@
-// flifo for MariaDB: an admission scheduler for every table the server has.
+// flifo for MariaDB: an admission scheduler for every storage engine.
 //
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// An audit plugin sees where statements begin and end, and the server's thread scheduler is asked to tell of its
-// waits. Between the two, at most `flifo_thread_concurrency` statements run at a time, and some reads more while nobody queues.
+// At most `flifo_thread_concurrency` statements run at once. An audit plugin sees where statements begin and end, the
+// server's wait callbacks show where they wait, and its stages show where they commit. This file declares the plugin and
+// connects the server's hooks to `lifecycle`.
+//
+// Failure: without wait callbacks or stages the plugin works with less, and warns in the error log. A wrong option, or no
+// thread for the watcher, keeps the plugin from being loaded.
 
 #include "connection.h"
+#include "lifecycle.h"
 #include "queueing.h"
+#include "rowlocks.h"
 #include "server.h"
 #include "settings.h"
-#include "lending.h"
 #include "stages.h"
-#include "statement.h"
 #include "status.h"
-#include "waits.h"
 
 #include <mysql/plugin_audit.h>
 #include <mysqld_error.h>
+
+#include <atomic>
+#include <chrono>
+#include <system_error>
+#include <thread>
 
 namespace {
 
 using namespace flifo;
 
-constexpr const char *WHOLE = "statements and waits";
-constexpr const char *STATEMENTS_ONLY = "statements";
+// A killed statement stays in the queue at most this long.
+constexpr std::chrono::milliseconds WATCHED_EVERY{20};
+
+std::thread watcher;
+std::atomic<bool> stopping;
+
+void watch() {
+  while (!stopping.load(std::memory_order_relaxed)) {
+    std::this_thread::sleep_for(WATCHED_EVERY);
+    rowlocks::measure();
+    queueing::cancel_killed();
+    status::warn_if_all_bypass();
+  }
+}
+
+// False if the system has no thread left.
+bool start_watcher() {
+  stopping = false;
+  try {
+    watcher = std::thread(watch);
+  } catch (const std::system_error &) {
+    return false;
+  }
+  return true;
+}
 
 int refuse_to_load(const char *why) {
   my_printf_error(ER_UNKNOWN_ERROR, "flifo: %s", ME_ERROR_LOG, why);
@@ -32,57 +63,45 @@ int refuse_to_load(const char *why) {
 
 void warn(const char *what) { my_printf_error(ER_UNKNOWN_ERROR, "flifo: %s", ME_ERROR_LOG_ONLY | ME_WARNING, what); }
 
-void on_stage(MYSQL_THD thd, stages::Stage stage) {
-  switch (stage) {
-    case stages::Stage::WorkDone:
-      return statement::on_work_done(thd);
-    case stages::Stage::Commit:
-      return waits::commit_begins(thd);
-    case stages::Stage::CommitOver:
-      return waits::commit_is_over(thd);
-    default:
-      return;
-  }
-}
-
 int init(void *) {
   if (flifo_abi_check(FLIFO_ABI_VERSION) != FLIFO_OK) return refuse_to_load(flifo_last_error());
   if (const char *missing = server::find()) warn(missing);
   flifo_admission_t admission;
   if (const char *wrong = settings::open(admission)) return refuse_to_load(wrong);
-  if (!queueing::start_watching()) {
+  status::open();
+  if (!start_watcher()) {
     settings::close();
     return refuse_to_load("the system has no thread left");
   }
-  if (!lending::start_watching()) {
-    queueing::stop_watching();
-    settings::close();
-    return refuse_to_load("the system has no thread left");
-  }
-  statement::forget_counts();
   connections::open(admission);
-  status::level = server::waits_can_be_hooked() ? WHOLE : STATEMENTS_ONLY;
-  if (server::waits_can_be_hooked()) server::hook_waits(waits::begin, waits::end);
-  if (!stages::hook(on_stage))
-    warn("this server does not tell of its stages: places are kept while commits wait for the binary log, and for syncs");
+  if (server::hook_waits(lifecycle::on_wait_begin, lifecycle::on_wait_end)) status::set_level("statements and waits");
+  if (!stages::hook(lifecycle::on_stage))
+    warn("this server does not export its stages: slots are kept while commits wait for the binary log and for syncs");
   return 0;
 }
 
-// Called when no statement uses the plugin any more. Waits may: they find no connection, or one that is over.
+// Called when no statement uses the plugin any more. A wait may end later: it finds no connection.
 int deinit(void *) {
   stages::unhook();
-  if (server::waits_can_be_hooked()) server::unhook_waits();
-  lending::stop_watching();
-  queueing::stop_watching();
+  server::unhook_waits();
+  stopping = true;
+  watcher.join();
   connections::close();
   settings::close();
   return 0;
 }
 
+void on_event(MYSQL_THD thd, unsigned event_class, const void *event) {
+  if (event_class == MYSQL_AUDIT_GENERAL_CLASS)
+    lifecycle::on_general(thd, *static_cast<const mysql_event_general *>(event));
+  else if (event_class == MYSQL_AUDIT_CONNECTION_CLASS)
+    lifecycle::on_connection(thd, *static_cast<const mysql_event_connection *>(event));
+}
+
 st_mysql_audit audit = {
     MYSQL_AUDIT_INTERFACE_VERSION,
-    statement::on_release,
-    statement::on_event,
+    lifecycle::on_release,
+    on_event,
     {MYSQL_AUDIT_GENERAL_CLASSMASK | MYSQL_AUDIT_CONNECTION_CLASSMASK},
 };
 
@@ -93,7 +112,7 @@ maria_declare_plugin(flifo){
     &audit,
     "flifo",
     "the flifo developers",
-    "Admission scheduler: peak throughput however many connections",
+    "Admission scheduler: peak throughput with any number of connections",
     PLUGIN_LICENSE_GPL,
     init,
     deinit,

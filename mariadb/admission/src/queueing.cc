@@ -2,49 +2,46 @@
 
 #include "queueing.h"
 
-#include "watcher.h"
+#include "connection.h"
+#include "settings.h"
 
 #include <mysql/service_kill_statement.h>
 #include <mysql/service_progress_report.h>
 #include <mysql/service_thd_wait.h>
+#include <mysqld_error.h>
 #include <sched.h>
 
-#include <chrono>
+#include <cstdio>
 
 namespace flifo::queueing {
 namespace {
 
-// How long a killed statement stays in the queue at most.
-constexpr std::chrono::milliseconds LOOKS_EVERY{25};
-
+// Threads in `enter`.
 std::atomic<unsigned> queued{0};
 
-Watcher watcher;
-
-// While this lives, its THD may be looked at by `watch`.
+// While this lives, the watcher may read the THD.
 class Shown {
  public:
   Shown(Connection &connection, MYSQL_THD thd)
       : connection(connection), thd(thd), before(thd_proc_info(thd, "Waiting for admission")) {
     flifo_forget_cancel(connection.session);
-    // A pool of threads would have one worker less, and nobody could connect until it missed it.
+    // Otherwise a pool of threads lacks one worker, and clients cannot connect.
     server::wait_begin_before(thd, THD_WAIT_USER_LOCK);
-    connection.queueing.store(Queueing::Yes, std::memory_order_release);
+    connection.queue.phase.store(Phase::QUEUED, std::memory_order_release);
+    queued.fetch_add(1, std::memory_order_relaxed);
   }
 
   ~Shown() {
-    Queueing queueing = Queueing::Yes;
-    // A look is a few instructions long.
-    while (!connection.queueing.compare_exchange_weak(queueing, Queueing::No, std::memory_order_acquire)) {
-      queueing = Queueing::Yes;
+    queued.fetch_sub(1, std::memory_order_relaxed);
+    Phase phase = Phase::QUEUED;
+    // The watcher inspects for a few instructions.
+    while (!connection.queue.phase.compare_exchange_weak(phase, Phase::OUT, std::memory_order_acquire)) {
+      phase = Phase::QUEUED;
       sched_yield();
     }
     server::wait_end_before(thd);
     thd_proc_info(thd, before);
   }
-
-  Shown(const Shown &) = delete;
-  Shown &operator=(const Shown &) = delete;
 
  private:
   Connection &connection;
@@ -52,26 +49,46 @@ class Shown {
   const char *before;
 };
 
+void cancel_if_killed(Connection &connection) {
+  std::atomic<Phase> &phase = connection.queue.phase;
+  // Read first, since a failed exchange takes the cache line from another CPU, too.
+  if (phase.load(std::memory_order_relaxed) != Phase::QUEUED) return;
+  Phase expected = Phase::QUEUED;
+  if (!phase.compare_exchange_strong(expected, Phase::INSPECTED, std::memory_order_acquire)) return;
+  if (thd_kill_level(connection.thd.load(std::memory_order_relaxed)) != THD_IS_NOT_KILLED)
+    flifo_cancel(connection.canceller);
+  phase.store(Phase::QUEUED, std::memory_order_release);
+}
+
 }  // namespace
 
 flifo_status_t enter(Connection &connection, MYSQL_THD thd) {
   const Shown shown(connection, thd);
-  queued.fetch_add(1, std::memory_order_relaxed);
-  const flifo_status_t status = flifo_enter(connection.session);
-  queued.fetch_sub(1, std::memory_order_relaxed);
-  return status;
+  return flifo_enter(connection.session);
 }
 
-unsigned length() { return queued.load(std::memory_order_relaxed); }
+bool is_refusal(flifo_status_t status) { return status == FLIFO_TIMEOUT || status == FLIFO_QUEUE_FULL; }
 
-bool start_watching() {
-  return watcher.start(LOOKS_EVERY, [] {
-    // There may be thousands of connections to look at. One that has just begun to queue is looked at the next time.
-    if (length() != 0) connections::cancel_killed();
-    return LOOKS_EVERY;
-  });
+void fail(MYSQL_THD thd, flifo_status_t why) {
+  if (!server::can_refuse()) return;
+  if (why == FLIFO_CANCELLED) return server::refuse(thd, 0, nullptr);
+  flifo_config_t config;
+  flifo_admission_config(settings::admission(), &config, sizeof config);
+  char text[200];
+  if (why == FLIFO_QUEUE_FULL) {
+    snprintf(text, sizeof text, "flifo: the queue for admission is full (flifo_max_queue = %u); try again later",
+             config.queue_limit);
+    return server::refuse(thd, ER_TOO_MANY_CONCURRENT_TRXS, text);
+  }
+  snprintf(text, sizeof text,
+           "flifo: the statement was not admitted within %llu ms (flifo_queue_timeout); try again later",
+           static_cast<unsigned long long>(config.queue_timeout_ns / 1000000));
+  server::refuse(thd, ER_STATEMENT_TIMEOUT, text);
 }
 
-void stop_watching() { watcher.stop(); }
+// Relaxed: a statement that has just begun to queue is seen the next time.
+void cancel_killed() {
+  if (queued.load(std::memory_order_relaxed) != 0) connections::each(cancel_if_killed);
+}
 
 }  // namespace flifo::queueing

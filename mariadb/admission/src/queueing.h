@@ -1,26 +1,40 @@
-// How a thread of the server queues: seen in the processlist, and open to KILL.
+// How a statement queues: visible in the process list, open to KILL, and failed if it is refused.
 //
 // SPDX-License-Identifier: GPL-2.0-only
+//
+// The watcher cancels what was killed. It may read a THD only while that THD's thread is in `enter`:
+//
+//   OUT        not queued; the THD may be freed at any moment
+//   QUEUED     in `enter`; the THD stays
+//   INSPECTED  in `enter`, and the watcher reads the THD; the thread must not leave before QUEUED returns
+#pragma once
 
-#ifndef FLIFO_QUEUEING_H
-#define FLIFO_QUEUEING_H
+#include "server.h"
 
-#include "connection.h"
+#include <flifo.h>
 
-namespace flifo::queueing {
+#include <atomic>
 
-// Enters, and queues if there is no place. FLIFO_CANCELLED if it was killed meanwhile.
+namespace flifo {
+
+struct Connection;
+
+namespace queueing {
+
+enum class Phase : int { OUT, QUEUED, INSPECTED };
+
+struct State {
+  std::atomic<Phase> phase{Phase::OUT};
+};
+
+// Acquires a slot, and queues for it if it must. FLIFO_CANCELLED if the statement was killed in the queue.
 flifo_status_t enter(Connection &connection, MYSQL_THD thd);
+// Whether this is a refusal by `flifo_queue_timeout` or `flifo_max_queue`.
+bool is_refusal(flifo_status_t status);
+// Makes the server end the statement that was refused, or killed in the queue.
+void fail(MYSQL_THD thd, flifo_status_t why);
+// Cancels the queued statements that were killed. For the watcher.
+void cancel_killed();
 
-// How many are in `enter` now.
-unsigned length();
-
-// Starts the thread that looks for killed statements in the queue. False if the system has no thread for it.
-bool start_watching();
-
-// Ends it.
-void stop_watching();
-
-}  // namespace flifo::queueing
-
-#endif
+}  // namespace queueing
+}  // namespace flifo

@@ -2,115 +2,120 @@
 
 #include "rowlocks.h"
 
+#include "connection.h"
+
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 namespace flifo::rowlocks {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using std::chrono::microseconds;
-using std::chrono::milliseconds;
+using std::chrono::microseconds, std::chrono::milliseconds;
 
-// Owners are idle for so long, on average: far longer than a client on the same machine takes between two statements. One row that
-// such clients hand on is handed on fastest while few wait for it.
-constexpr microseconds IDLES_LONG{500};
-// One that is idle for longer tells no more than this: there are transactions that have nothing to do with the rows in question.
-constexpr microseconds IDLES_MOST = 4 * IDLES_LONG;
-// An average of so many, and of those so long ago at most.
-constexpr int AVERAGED = 32;
-constexpr milliseconds REMEMBERED{1000};
+// A mean idle time above this counts as idle. A client on the same machine takes far less between two statements, and a row
+// that such clients pass on moves fastest while few wait for it.
+constexpr microseconds IDLE_LONG{500};
+// Longer times are capped: some transactions have nothing to do with the rows in question.
+constexpr microseconds IDLE_MAX = 4 * IDLE_LONG;
+// The mean covers this many samples, and is void after this time without one.
+constexpr int SAMPLES = 32;
+constexpr milliseconds MEAN_IS_VALID_FOR{1000};
 
-// A release looks at each that waits on the same page, and for each at those before it: 1.3 ns for a pair, by what a stock MariaDB
-// 10.11 does with 1024 waiters for 100 rows. That shall take no more than an eighth of a processor: pairs a second.
-constexpr double PAIRS_MAX = 1e8;
-constexpr unsigned ROOM_MIN = 16, ROOM_MAX = 4096;
+// A grant examines each waiter of a page, and for each the waiters before it: 1.3 ns a pair in MariaDB 10.11 with 1,024
+// waiters for 100 rows. This many pairs a second take an eighth of a CPU.
+constexpr double PAIRS_PER_S_MAX = 1e8;
+constexpr unsigned WITHOUT_SLOT_MIN = 16, WITHOUT_SLOT_MAX = 4096;
 constexpr milliseconds MEASURED_FOR{10};
 
-// Who waits for a row in its place. Sequentially consistent, both: each side counts itself first, and then looks for the other.
-std::atomic<unsigned> waiting_inside{0};
+// Both sequentially consistent: each side counts itself first, then looks for the other.
+std::atomic<unsigned> waiting_in_slot{0};
 std::atomic<unsigned> holders_queued{0};
 
-// What is expected, all of these: they guard nothing, so relaxed, and an update that another overwrites is lost.
-std::atomic<Clock::duration> idles{Clock::duration{0}};
-std::atomic<Clock::time_point> idled_last{Clock::time_point{}};
-std::atomic<unsigned> room{ROOM_MIN};
-// All who wait for rows.
+// Estimates. They guard nothing, so they are relaxed, and a lost update does no harm.
+std::atomic<Clock::duration> mean_idle{Clock::duration{0}};
+std::atomic<Clock::time_point> last_idle{Clock::time_point{}};
+std::atomic<unsigned> without_slot_max{WITHOUT_SLOT_MIN};
 std::atomic<unsigned> waiting{0};
-std::atomic<unsigned long long> released{0};
+std::atomic<unsigned long long> granted{0};
 
 constexpr auto RELAXED = std::memory_order_relaxed;
 
-// Whether one more may wait without a place.
-bool lets_wait_outside() {
-  return idles.load(RELAXED) >= IDLES_LONG && waiting.load(RELAXED) <= room.load(RELAXED) &&
-         Clock::now() - idled_last.load(RELAXED) < REMEMBERED;
+// Whether one more may wait without a slot, because owners are idle.
+bool may_wait_without_slot() {
+  return mean_idle.load(RELAXED) >= IDLE_LONG && waiting.load(RELAXED) <= without_slot_max.load(RELAXED) &&
+         Clock::now() - last_idle.load(RELAXED) < MEAN_IS_VALID_FOR;
 }
 
 }  // namespace
 
-void wait_begins(Connection &connection) {
-  connection.waits_for_row.store(true, RELAXED);
+void begin_wait(Connection &connection) {
+  State &state = connection.row_lock;
+  state.is_waiting = true;
   waiting.fetch_add(1, RELAXED);
-  waiting_inside.fetch_add(1);
-  // In the queue there may be the one it waits for. For good: within its turn an exit may leave the place free for it to come back,
-  // and the holder in the queue.
-  if (holders_queued.load() != 0 || lets_wait_outside())
-    connection.gave_up_place = flifo_exit_for_good(connection.session) == FLIFO_OK;
-  if (connection.gave_up_place) waiting_inside.fetch_sub(1);
+  waiting_in_slot.fetch_add(1);
+  // The time slice ends, too: otherwise the slot could be reserved for this session while the holder queues.
+  if (holders_queued.load() != 0 || may_wait_without_slot())
+    state.released_slot = flifo_exit_ending_slice(connection.session) == FLIFO_OK;
+  if (state.released_slot) waiting_in_slot.fetch_sub(1);
 }
 
-void wait_ends(Connection &connection) {
-  if (!connection.waits_for_row.load(RELAXED)) return;
-  connection.waits_for_row.store(false, RELAXED);
+void end_wait(Connection &connection) {
+  State &state = connection.row_lock;
+  if (!state.is_waiting) return;
+  state.is_waiting = false;
   waiting.fetch_sub(1, RELAXED);
-  released.fetch_add(1, RELAXED);
-  if (!connection.gave_up_place) {
-    waiting_inside.fetch_sub(1);
+  granted.fetch_add(1, RELAXED);
+  if (!state.released_slot) {
+    waiting_in_slot.fetch_sub(1);
     return;
   }
-  // It never queues: it may have got the lock, and others wait for it now.
-  flifo_enter_past_limit(connection.session);
-  connection.gave_up_place = false;
+  state.released_slot = false;
+  // By force: it may have the lock now, and others wait for it.
+  flifo_enter_forced(connection.session);
 }
 
-bool holder_must_enter() {
+bool must_admit_holder() {
   holders_queued.fetch_add(1);
-  if (waiting_inside.load() == 0) return false;
+  if (waiting_in_slot.load() == 0) return false;
   holders_queued.fetch_sub(1);
   return true;
 }
 
-void holder_came_out() { holders_queued.fetch_sub(1); }
+void holder_left_queue() { holders_queued.fetch_sub(1); }
 
-void owner_idles(Connection &connection) {
-  if (waiting.load(RELAXED) != 0) connection.idle_since = Clock::now();
+void begin_idle(Connection &connection) {
+  if (waiting.load(RELAXED) != 0) connection.row_lock.idle_since = Clock::now();
 }
 
-void owner_is_back(Connection &connection) {
-  if (connection.idle_since == Clock::time_point{}) return;
+void end_idle(Connection &connection) {
+  Clock::time_point &since = connection.row_lock.idle_since;
+  if (since == Clock::time_point{}) return;
   const Clock::time_point now = Clock::now();
-  const Clock::duration average = idles.load(RELAXED);
-  const Clock::duration idled = std::min<Clock::duration>(now - connection.idle_since, IDLES_MOST);
-  idles.store(average + (idled - average) / AVERAGED, RELAXED);
-  idled_last.store(now, RELAXED);
-  connection.idle_since = {};
+  const Clock::duration mean = mean_idle.load(RELAXED);
+  const Clock::duration idle = std::min<Clock::duration>(now - since, IDLE_MAX);
+  mean_idle.store(mean + (idle - mean) / SAMPLES, RELAXED);
+  last_idle.store(now, RELAXED);
+  since = {};
 }
+
+void cancel_idle(Connection &connection) { connection.row_lock.idle_since = {}; }
 
 void measure() {
   static Clock::time_point since;
-  static unsigned long long released_then;
+  static unsigned long long granted_then;
   const Clock::time_point now = Clock::now();
   const Clock::duration passed = now - since;
   if (passed < MEASURED_FOR) return;
-  const unsigned long long released_now = released.load(RELAXED);
-  const double a_second = (released_now - released_then) / std::chrono::duration<double>(passed).count();
-  const double most = std::sqrt(PAIRS_MAX / (a_second + 1));
-  // Of a time in which nobody looked nothing is known.
+  const unsigned long long granted_now = granted.load(RELAXED);
+  const double per_s = static_cast<double>(granted_now - granted_then) / std::chrono::duration<double>(passed).count();
+  const double most = std::sqrt(PAIRS_PER_S_MAX / (per_s + 1));
+  // Skip the sample if the watcher was not scheduled in time.
   if (passed < 10 * MEASURED_FOR)
-    room.store(most > ROOM_MAX ? ROOM_MAX : most < ROOM_MIN ? ROOM_MIN : static_cast<unsigned>(most), RELAXED);
+    without_slot_max.store(static_cast<unsigned>(std::clamp<double>(most, WITHOUT_SLOT_MIN, WITHOUT_SLOT_MAX)), RELAXED);
   since = now;
-  released_then = released_now;
+  granted_then = granted_now;
 }
 
 unsigned waiters() { return waiting.load(RELAXED); }

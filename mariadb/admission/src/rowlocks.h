@@ -1,48 +1,51 @@
-// Waits for row locks: who keeps a place, and who may do without.
+// Waits for row locks: which waiters keep their slots, and which transactions enter above the limit for their sake.
 //
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// A statement that waits for a row lock keeps its place. If it gave it up, the next would come in, wait for the same
-// row, and give up its place too: the lock queues, and with them what each release looks at, would grow to the number
-// of connections. That is the very collapse the limit is there to prevent. (If it waits for long, `lending` lends the place.)
+// A statement that waits for a row lock keeps its slot. If it released the slot, the next statement would enter, wait for the
+// same row and release its slot too: the lock queue, which the server walks at each release, would grow to the number of
+// connections. The limit exists to prevent that collapse.
 //
-// But those it waits for must get in. So while anybody waits for a row lock in a place, transactions that may hold
-// locks enter past the limit; and when one of them is in the queue already, the waiter gives its place up after all. One
-// of the two always sees the other.
+// The holder of the row must get in. While a statement waits for a row lock in its slot, transactions that may hold locks are
+// admitted by force; if such a transaction is already queued, the waiter releases its slot instead. Each side counts itself
+// first and then looks for the other, so one of the two always sees the other.
 //
-// And where the owners of rows are idle between two statements of a transaction, for round trips and the application's work, a place
-// that is kept is nobody's: those who wait would fill them all, and the processors idle. So while they are, those who wait give their
-// places up at once, as many as the server can stand.
+// Where owners of rows idle between statements of a transaction, slots of waiters are wasted. While that is so, waiters
+// release their slots, up to a number that the server's lock queues can bear.
+#pragma once
 
-#ifndef FLIFO_ROWLOCKS_H
-#define FLIFO_ROWLOCKS_H
+#include <chrono>
 
-#include "connection.h"
+namespace flifo {
 
-namespace flifo::rowlocks {
+struct Connection;
 
-// A statement with a place begins to wait for a row lock. It may have none after this.
-void wait_begins(Connection &connection);
+namespace rowlocks {
 
-// It waits no more, and has its place again if it gave it up.
-void wait_ends(Connection &connection);
+struct State {
+  bool is_waiting = false;
+  // The slot was released for this wait.
+  bool released_slot = false;
+  // Since when the session idles as an owner of rows; zero: it does not.
+  std::chrono::steady_clock::time_point idle_since;
+};
 
-// A transaction that may hold locks asks for a place, and there is none. True: it must not queue. False: it is now
-// counted among those in the queue, until `holder_came_out`.
-bool holder_must_enter();
-void holder_came_out();
-
-// A transaction that may hold locks is between two statements; it is no more.
-void owner_idles(Connection &connection);
-void owner_is_back(Connection &connection);
-
-// Counts what has been released since it was called last: what a release costs the server grows with the square of those who wait.
-// Every few milliseconds, always from the same thread.
+// A statement with a slot begins to wait for a row lock. It may have no slot after this.
+void begin_wait(Connection &connection);
+// The wait ends, if there is one. The statement has its slot again.
+void end_wait(Connection &connection);
+// A transaction that may hold locks found no slot. True: it must be admitted by force. False: it is counted as queued until
+// `holder_left_queue`.
+bool must_admit_holder();
+void holder_left_queue();
+// A transaction that may hold locks is between two statements; its next statement begins; it has ended without one.
+void begin_idle(Connection &connection);
+void end_idle(Connection &connection);
+void cancel_idle(Connection &connection);
+// Measures the rate of row-lock grants: the cost of a grant grows with the square of the waiters. For the watcher.
 void measure();
-
-// Statements that wait for row locks now.
+// The statements that wait for row locks now.
 unsigned waiters();
 
-}  // namespace flifo::rowlocks
-
-#endif
+}  // namespace rowlocks
+}  // namespace flifo

@@ -10,8 +10,8 @@
 namespace flifo::server {
 namespace {
 
-// The head of the server's table of functions for one kind of thread scheduling, as MariaDB 10.5 to 11.8 have
-// it. Checked by `find`: `max_connections` must point to the variable of that name.
+// The head of the server's table of functions for one kind of thread scheduling, as MariaDB 10.5 to 11.8 have it. Checked by
+// `find`: `max_connections` must point to the variable of that name.
 struct Scheduler {
   unsigned max_threads;
   void *connection_count;
@@ -27,8 +27,8 @@ static_assert(sizeof(std::atomic<WaitBegin>) == sizeof(WaitBegin));
 constexpr int KILL_QUERY = 4;
 // `COM_SLEEP`: no command is under way. Numbers of commands are the protocol's.
 constexpr int SLEEP = 0;
-// The bits of SUPER and CONNECTION ADMIN in an account's global privileges; neither comes with the other. They are stored in
-// `mysql.global_priv`, so they stay what they are.
+// The bits of SUPER and CONNECTION ADMIN in an account's global privileges; neither implies the other. They are stored in
+// `mysql.global_priv`, so they cannot change.
 constexpr unsigned long long SUPER = 1ULL << 15, CONNECTION_ADMIN = 1ULL << 32;
 
 Scheduler *scheduler;
@@ -43,9 +43,8 @@ int (*binlog_format)(MYSQL_THD);
 // `BINLOG_FORMAT_UNSPEC`: nothing goes to a binary log.
 constexpr int NO_BINLOG = 3;
 
-// Where a THD has the pointer to its scheduler, of which there is one for each of the two ports. It is looked for in a
-// THD that is known to have the main port's, and used only if it stands there once. THDs are some times as large as
-// the part that is searched.
+// The offset of a THD's pointer to its scheduler, one per port. It is searched in a THD of the main port, and used only if it
+// occurs once. A THD is several times as large as the part that is searched.
 constexpr size_t SEARCHED = 4096, NOWHERE = SEARCHED, UNKNOWN = SEARCHED + 1;
 std::atomic<size_t> scheduler_at{UNKNOWN};
 
@@ -74,36 +73,32 @@ const char *find() {
   look_up(max_connections, "max_connections");
   scheduler = nullptr;
   if (exported == nullptr || max_connections == nullptr)
-    return "this server does not export its thread scheduler: places are kept during waits";
-  // A pointer is read from it only after it is known that the server fills it before plugins are loaded.
+    return "this server does not export its thread scheduler: slots are kept during waits";
+  // The server fills it before it loads plugins; the check guards against another layout.
   if (*exported == nullptr || (*exported)->max_connections != max_connections)
-    return "this server's thread scheduler is not laid out as expected: places are kept during waits";
+    return "this server's thread scheduler is not laid out as expected: slots are kept during waits";
   scheduler = *exported;
   return nullptr;
 }
 
-bool waits_can_be_hooked() { return scheduler != nullptr; }
-
-void hook_waits(WaitBegin begin, WaitEnd end) {
+bool hook_waits(WaitBegin begin, WaitEnd end) {
+  if (scheduler == nullptr) return false;
   begin_before = scheduler->wait_begin.load(std::memory_order_relaxed);
   end_before = scheduler->wait_end.load(std::memory_order_relaxed);
-  // The end first: an end without a begin is harmless, a begin without an end is not.
+  // The end first: an end without a begin is harmless, a begin without an end leaks a wait.
   scheduler->wait_end.store(end, std::memory_order_release);
   scheduler->wait_begin.store(begin, std::memory_order_release);
+  return true;
 }
 
 void unhook_waits() {
+  if (scheduler == nullptr) return;
   scheduler->wait_begin.store(begin_before, std::memory_order_release);
   scheduler->wait_end.store(end_before, std::memory_order_release);
 }
 
-void wait_begin_before(MYSQL_THD thd, int kind) {
-  if (begin_before != nullptr) begin_before(thd, kind);
-}
-
-void wait_end_before(MYSQL_THD thd) {
-  if (end_before != nullptr) end_before(thd);
-}
+void wait_begin_before(MYSQL_THD thd, int kind) { if (begin_before != nullptr) begin_before(thd, kind); }
+void wait_end_before(MYSQL_THD thd) { if (end_before != nullptr) end_before(thd); }
 
 void saw_main_port(MYSQL_THD thd) {
   if (scheduler_at.load(std::memory_order_relaxed) != UNKNOWN) return;
@@ -117,24 +112,22 @@ void saw_main_port(MYSQL_THD thd) {
 }
 
 bool is_of_main_port(MYSQL_THD thd) {
-  if (!has_extra_port() || scheduler == nullptr) return true;
+  // Without the administrator's port there is one port.
+  if (extra_port == nullptr || *extra_port == 0 || scheduler == nullptr) return true;
   const size_t at = scheduler_at.load(std::memory_order_relaxed);
   return at < SEARCHED && pointer_at(thd, at) == scheduler;
 }
 
-bool has_extra_port() { return extra_port != nullptr && *extra_port != 0; }
-
 bool is_connection_admin(MYSQL_THD thd) {
-  // Either is enough for it. It says true for "access denied".
+  // Either privilege is enough. It returns true for "access denied".
   return check_global_access != nullptr && !check_global_access(thd, SUPER | CONNECTION_ADMIN, true);
 }
 
 bool is_idle(MYSQL_THD thd) { return current_command != nullptr && current_command(thd) == SLEEP; }
-
 bool logs_changes(MYSQL_THD thd) { return binlog_format != nullptr && binlog_format(thd) != NO_BINLOG; }
 
 bool runs_init_connect(MYSQL_THD thd) {
-  // The name of the stage is all that the public interface shows of it, and only in return for another.
+  // The public interface shows the stage's name only in exchange for another.
   const char *stage = thd_proc_info(thd, "Connecting");
   thd_proc_info(thd, stage);
   return stage != nullptr && strcmp(stage, "Execution of init_command") == 0;
@@ -145,7 +138,5 @@ bool can_refuse() { return set_killed != nullptr; }
 void refuse(MYSQL_THD thd, unsigned error, const char *text) {
   set_killed(thd, KILL_QUERY, static_cast<int>(error), text);
 }
-
-void kill_query(MYSQL_THD thd) { set_killed(thd, KILL_QUERY, 0, nullptr); }
 
 }  // namespace flifo::server

@@ -2,51 +2,43 @@
 
 #include "settings.h"
 
-#include "connection.h"
-#include "processors.h"
+#include "waits.h"
 
 #include <mysqld_error.h>
 #include <typelib.h>
 
 #include <algorithm>
-#include <climits>
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <thread>
 
 namespace flifo::settings {
 namespace {
 
 constexpr unsigned LIMIT_MAX = 1023;
-// The value of `flifo_thread_concurrency` that says auto; below it, the value is the limit.
+// The value of `flifo_thread_concurrency` that means auto; below it the value is the limit.
 constexpr unsigned long AUTO = LIMIT_MAX + 1;
+constexpr unsigned QUANTUM_US_MAX = 1000000, COUNT_MAX = 1000000, DAY_MS = 86400000;
+// Statements that a procedure runs on one slot before it queues again.
+constexpr unsigned TICKETS = 5000;
 
 flifo_admission_t scheduler;
-std::atomic<bool> on{false}, lends{false}, yields_first{false};
-// What `stall_after_ms` is, for another thread.
-std::atomic<unsigned> stalls_after{0};
-// What `read_concurrency_max` is, for statements.
-std::atomic<unsigned> reads_up_to{0};
+std::atomic<bool> on{false};
 
-// What the variables hold. The server writes the numbers itself, under its lock for global variables.
-unsigned long thread_concurrency;
-unsigned long policy;
-unsigned concurrency_tickets;
-unsigned queue_timeout_ms;
-unsigned max_queue;
-unsigned io_depth;
-unsigned disk_bound_percent;
-unsigned lock_waiters;
-unsigned quantum_us;
-unsigned overtakes;
-unsigned stall_after_ms;
-unsigned long long wait_mask;
-unsigned read_concurrency_max;
-char lend_sleepers;
-char anticipate;
-char yield;
+// The values of the variables. The server writes them under its lock for global variables.
+unsigned long thread_concurrency, policy;
+unsigned queue_timeout_ms, max_queue, io_depth, quantum_us, stall_limit_ms;
+char reserve_slots;
 
-// Of a variable whose values are these. Not by an initializer: newer servers have more members.
+// The CPUs this server may use when the plugin is loaded; at least one.
+unsigned cpus() {
+  static const unsigned number = std::max(1U, std::thread::hardware_concurrency());
+  return number;
+}
+
+// Not an initializer, since newer servers have more members.
 TYPELIB values(unsigned count, const char **names) {
   TYPELIB all{};
   all.count = count;
@@ -55,78 +47,54 @@ TYPELIB values(unsigned count, const char **names) {
   return all;
 }
 
-// The texts of all values of `flifo_thread_concurrency`. The server takes a number or a text for a variable only if
-// it knows all its values.
+// The server accepts a number or a word for one variable only if it knows the texts of all values.
 struct Concurrencies {
   char texts[AUTO + 1][5];
   const char *names[AUTO + 2];
 
   Concurrencies() {
-    for (unsigned limit = 0; limit <= LIMIT_MAX; limit++) snprintf(texts[limit], sizeof *texts, "%u", limit);
+    for (unsigned value = 0; value <= AUTO; value++) {
+      snprintf(texts[value], sizeof *texts, "%u", value);
+      names[value] = texts[value];
+    }
     strcpy(texts[AUTO], "auto");
-    for (unsigned long value = 0; value <= AUTO; value++) names[value] = texts[value];
     names[AUTO + 1] = nullptr;
   }
-} concurrencies_texts;
-TYPELIB concurrencies = values(AUTO + 1, concurrencies_texts.names);
+} concurrency_texts;
+TYPELIB concurrencies = values(AUTO + 1, concurrency_texts.names);
+
+const char *policy_names[] = {"none", "fifo", "flifo", "quantum", nullptr};
+constexpr flifo_policy_t POLICIES[] = {FLIFO_POLICY_NONE, FLIFO_POLICY_FIFO, FLIFO_POLICY_FLIFO, FLIFO_POLICY_QUANTUM};
+constexpr unsigned long DEFAULT_POLICY = 3;
+TYPELIB policies = values(std::size(POLICIES), policy_names);
 
 void fill(flifo_config_t &config) {
-  const bool finds_itself = thread_concurrency == AUTO;
-  config.policy = static_cast<int32_t>(policy);
-  config.thread_concurrency = finds_itself ? std::min(2 * processors(), LIMIT_MAX) : thread_concurrency;
-  config.auto_floor = finds_itself ? std::min(processors(), LIMIT_MAX) : 0;
-  config.auto_ceiling = finds_itself ? std::min(64 * processors(), LIMIT_MAX) : 0;
-  config.concurrency_tickets = concurrency_tickets;
-  config.wait_mask = static_cast<uint32_t>(wait_mask);
+  const bool is_auto = thread_concurrency == AUTO;
+  config.policy = POLICIES[policy];
+  config.thread_concurrency =
+      is_auto ? std::min(2 * cpus(), LIMIT_MAX) : static_cast<unsigned>(thread_concurrency);
+  config.auto_floor = is_auto ? std::min(cpus(), LIMIT_MAX) : 0;
+  config.auto_ceiling = is_auto ? std::min(64 * cpus(), LIMIT_MAX) : 0;
+  config.concurrency_tickets = TICKETS;
+  config.wait_mask = waits::MASK;
   config.io_depth = io_depth;
-  config.disk_bound_percent = disk_bound_percent;
-  config.anticipate = anticipate != 0;
-  config.lock_waiters_max = lock_waiters;
+  // Waiters keep their slots here, so the limit itself bounds them.
+  config.lock_waiters_max = 0;
   config.queue_limit = max_queue;
   config.queue_timeout_ns = queue_timeout_ms * 1000000ULL;
   config.quantum_ns = quantum_us * 1000ULL;
-  config.overtakes_max = overtakes;
-  config.stall_after_ns = stall_after_ms * 1000000ULL;
+  config.stall_limit_ns = stall_limit_ms * 1000000ULL;
+  config.reserve_slots = reserve_slots != 0;
   on.store(config.thread_concurrency != 0, std::memory_order_relaxed);
-  lends.store(lend_sleepers != 0, std::memory_order_relaxed);
-  yields_first.store(yield != 0, std::memory_order_relaxed);
-  stalls_after.store(stall_after_ms, std::memory_order_relaxed);
-  reads_up_to.store(policy == FLIFO_POLICY_QUANTUM ? read_concurrency_max : 0, std::memory_order_relaxed);
 }
 
 void apply() {
   flifo_config_t config;
-  // Before the scheduler is there the server sets variables too; `open` reads them all.
+  // The server sets variables before `open`, too, which reads them all.
   if (flifo_admission_config(scheduler, &config, sizeof config) != FLIFO_OK) return;
   fill(config);
   if (flifo_reconfigure(scheduler, &config) != FLIFO_OK)
     my_printf_error(ER_UNKNOWN_ERROR, "flifo: %s", ME_WARNING | ME_ERROR_LOG, flifo_last_error());
-}
-
-// The text of a value, or null if it has none or a longer one than any that is allowed.
-template <size_t SIZE>
-const char *text_of(st_mysql_value *value, char (&copy)[SIZE]) {
-  char buffer[SIZE];
-  int length = sizeof buffer;
-  const char *text = value->val_str(value, buffer, &length);
-  if (text == nullptr || length >= static_cast<int>(SIZE)) return nullptr;
-  memcpy(copy, text, static_cast<size_t>(length));
-  copy[length] = '\0';
-  return copy;
-}
-
-int check_concurrency(MYSQL_THD, st_mysql_sys_var *, void *save, st_mysql_value *value) {
-  char copy[32];
-  const char *text = text_of(value, copy);
-  for (unsigned long known = 0; text != nullptr && known <= AUTO; known++) {
-    if (strcasecmp(text, concurrencies_texts.texts[known]) != 0) continue;
-    *static_cast<unsigned long *>(save) = known;
-    return 0;
-  }
-  my_printf_error(ER_WRONG_VALUE_FOR_VAR,
-                  "flifo_thread_concurrency must be 0 (no limit), a number up to %u, or auto, not '%s'", 0, LIMIT_MAX,
-                  text == nullptr ? "NULL" : text);
-  return 1;
 }
 
 template <class T>
@@ -135,137 +103,129 @@ void update(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *save) {
   apply();
 }
 
-// A number within bounds. Without this the server takes the nearest one that is, with a warning that few clients show.
-bool take_number(st_mysql_value *value, void *save, const char *name, unsigned least, unsigned most) {
-  long long number;
-  if (value->val_int(value, &number) != 0 || number < least || number > most) {
-    my_printf_error(ER_WRONG_VALUE_FOR_VAR, "%s must be a number from %u to %u", 0, name, least, most);
-    return false;
+// The text of a value for comparison and for errors, cut off if it is long; "NULL" if it has none.
+struct ValueText {
+  char text[32];
+
+  explicit ValueText(st_mysql_value *value) {
+    char buffer[sizeof text];
+    int length = sizeof buffer;
+    const char *given = value->val_str(value, buffer, &length);
+    if (given == nullptr) given = "NULL", length = 4;
+    const size_t kept = std::min<size_t>(static_cast<size_t>(length), sizeof text - 1);
+    memcpy(text, given, kept);
+    text[kept] = '\0';
+    // Cut off: it must not equal any allowed value.
+    if (kept < static_cast<size_t>(length)) memcpy(text + sizeof text - 4, "...", 4);
   }
-  *static_cast<unsigned *>(save) = static_cast<unsigned>(number);
-  return true;
-}
 
-constexpr char CONCURRENCY_TICKETS[] = "flifo_concurrency_tickets", IO_DEPTH[] = "flifo_io_depth",
-               DISK_BOUND[] = "flifo_disk_bound",
-               LOCK_WAITERS[] = "flifo_lock_waiters", QUANTUM[] = "flifo_quantum", OVERTAKES[] = "flifo_overtakes",
-               STALL_AFTER[] = "flifo_stall_after", READ_CONCURRENCY[] = "flifo_read_concurrency";
-constexpr unsigned QUANTUM_MAX = 1000000, PERCENT_MAX = 100;
+  bool is(const char *name) const { return strcasecmp(text, name) == 0; }
 
-template <const char *NAME, unsigned LEAST = 0, unsigned MOST = UINT_MAX>
-int check_number(MYSQL_THD, st_mysql_sys_var *, void *save, st_mysql_value *value) {
-  return take_number(value, save, NAME, LEAST, MOST) ? 0 : 1;
-}
+  // The first of the names that it equals; `count` if there is none.
+  unsigned long find(const char *const *names, unsigned long count) const {
+    unsigned long at = 0;
+    while (at < count && !is(names[at])) at++;
+    return at;
+  }
+};
 
-// One that needs the server to end a statement with an error, if it is not 0.
-int check_bound(st_mysql_value *value, void *save, const char *name) {
-  if (!take_number(value, save, name, 0, UINT_MAX)) return 1;
-  if (*static_cast<unsigned *>(save) == 0 || server::can_refuse()) return 0;
-  my_printf_error(ER_WRONG_VALUE_FOR_VAR, "%s must be 0: this server cannot end a queued statement with an error", 0,
-                  name);
+int refuse(const char *name, const char *allowed, st_mysql_value *value) {
+  my_printf_error(ER_WRONG_VALUE_FOR_VAR, "%s must be %s, not '%s'", 0, name, allowed, ValueText(value).text);
   return 1;
 }
 
-int check_queue_timeout(MYSQL_THD, st_mysql_sys_var *, void *save, st_mysql_value *value) {
-  return check_bound(value, save, "flifo_queue_timeout");
-}
-
-int check_max_queue(MYSQL_THD, st_mysql_sys_var *, void *save, st_mysql_value *value) {
-  return check_bound(value, save, "flifo_max_queue");
-}
-
-int check_bypass(MYSQL_THD thd, st_mysql_sys_var *, void *save, st_mysql_value *value) {
-  char copy[8];
-  const char *text = text_of(value, copy);
-  const auto is = [text](const char *name) { return text != nullptr && strcasecmp(text, name) == 0; };
-  const bool bypasses = is("1") || is("on") || is("true");
-  if (!bypasses && !is("0") && !is("off") && !is("false")) return 1;
-  if (bypasses && !server::is_connection_admin(thd)) {
-    my_error(ER_SPECIFIC_ACCESS_DENIED_ERROR, 0, "CONNECTION ADMIN, SUPER");
-    return 1;
-  }
-  *static_cast<char *>(save) = bypasses;
+int check_concurrency(MYSQL_THD, st_mysql_sys_var *, void *save, st_mysql_value *value) {
+  const unsigned long known = ValueText(value).find(concurrency_texts.names, AUTO + 1);
+  if (known > AUTO) return refuse("flifo_thread_concurrency", "auto or a number from 0 to 1023", value);
+  *static_cast<unsigned long *>(save) = known;
   return 0;
 }
 
-const char *policy_names[] = {"none",  "fifo",  "lifo",   "flifo",   "broadcast",
-                              "sleep", "lease", "summon", "quantum", nullptr};
-TYPELIB policies = values(std::size(policy_names) - 1, policy_names);
-const char *kind_names[] = {"ROW_LOCK", "TABLE_LOCK", "DISK", "NETWORK", "LOG_SYNC", "SLEEP", "USER", nullptr};
-TYPELIB kinds = values(FLIFO_WAIT_KINDS, kind_names);
+int check_policy(MYSQL_THD, st_mysql_sys_var *, void *save, st_mysql_value *value) {
+  const unsigned long known = ValueText(value).find(policy_names, std::size(POLICIES));
+  if (known == std::size(POLICIES)) return refuse("flifo_policy", "none, fifo, flifo or quantum", value);
+  *static_cast<unsigned long *>(save) = known;
+  return 0;
+}
+
+constexpr char IO_DEPTH[] = "flifo_io_depth", QUANTUM[] = "flifo_quantum", STALL_LIMIT[] = "flifo_stall_limit",
+               QUEUE_TIMEOUT[] = "flifo_queue_timeout", MAX_QUEUE[] = "flifo_max_queue",
+               RESERVE_SLOTS[] = "flifo_reserve_slots", BYPASS[] = "flifo_bypass";
+
+// Without this check the server takes the nearest allowed number, with a warning that few clients show.
+template <const char *NAME, unsigned LEAST, unsigned MOST>
+int check_number(MYSQL_THD, st_mysql_sys_var *, void *save, st_mysql_value *value) {
+  long long number;
+  if (value->val_int(value, &number) != 0 || number < LEAST || number > MOST) {
+    char allowed[64];
+    snprintf(allowed, sizeof allowed, "a number from %u to %u", LEAST, MOST);
+    return refuse(NAME, allowed, value);
+  }
+  *static_cast<unsigned *>(save) = static_cast<unsigned>(number);
+  return 0;
+}
+
+// For a bound on the queue: the server must be able to fail a statement, unless the bound is 0.
+template <const char *NAME, unsigned MOST>
+int check_bound(MYSQL_THD thd, st_mysql_sys_var *variable, void *save, st_mysql_value *value) {
+  if (check_number<NAME, 0, MOST>(thd, variable, save, value) != 0) return 1;
+  if (*static_cast<unsigned *>(save) == 0 || server::can_refuse()) return 0;
+  return refuse(NAME, "0, since this server cannot fail a queued statement", value);
+}
+
+template <const char *NAME>
+int check_switch(MYSQL_THD, st_mysql_sys_var *, void *save, st_mysql_value *value) {
+  const ValueText text(value);
+  const bool is_yes = text.is("1") || text.is("on") || text.is("true");
+  if (!is_yes && !text.is("0") && !text.is("off") && !text.is("false"))
+    return refuse(NAME, "ON or OFF (1 or 0)", value);
+  *static_cast<char *>(save) = is_yes;
+  return 0;
+}
+
+int check_bypass(MYSQL_THD thd, st_mysql_sys_var *variable, void *save, st_mysql_value *value) {
+  if (check_switch<BYPASS>(thd, variable, save, value) != 0) return 1;
+  if (*static_cast<char *>(save) == 0 || server::is_connection_admin(thd)) return 0;
+  my_error(ER_SPECIFIC_ACCESS_DENIED_ERROR, 0, "CONNECTION ADMIN, SUPER");
+  return 1;
+}
 
 MYSQL_SYSVAR_ENUM(thread_concurrency, thread_concurrency, PLUGIN_VAR_RQCMDARG,
-                 "Statements that run at a time; others queue. 0: no limit, statements ask nobody. A number up to "
-                 "1023. auto: it finds itself. By default two for each processor",
-                 check_concurrency, update<unsigned long>, 2, &concurrencies);
-MYSQL_SYSVAR_UINT(read_concurrency, read_concurrency_max, PLUGIN_VAR_RQCMDARG,
-                  "Statements that only read are let in past flifo_thread_concurrency while nobody queues, up to so many inside (policy "
-                  "quantum). 0: none. By default eight for each processor",
-                  (check_number<READ_CONCURRENCY, 0, LIMIT_MAX>), update<unsigned>, 0, 0, LIMIT_MAX, 0);
-// The server reads the defaults when it loads the plugin, which is after this.
+                  "Maximum number of statements executing at once; others queue. 0 = unlimited, auto = adaptive. Default: two "
+                  "per CPU",
+                  check_concurrency, update<unsigned long>, 2, &concurrencies);
+// The server reads defaults when it loads the plugin, which is after this.
 const struct SetDefaults {
-  SetDefaults() {
-    MYSQL_SYSVAR_NAME(thread_concurrency).def_val = std::min(2 * processors(), LIMIT_MAX);
-    MYSQL_SYSVAR_NAME(read_concurrency).def_val = std::min(8 * processors(), LIMIT_MAX);
-  }
+  SetDefaults() { MYSQL_SYSVAR_NAME(thread_concurrency).def_val = std::min(2 * cpus(), LIMIT_MAX); }
 } set_defaults;
 
 MYSQL_SYSVAR_ENUM(policy, policy, PLUGIN_VAR_RQCMDARG,
-                  "Who runs next. quantum: in turns; flifo: in order, but a newcomer runs at once while woken threads "
-                  "do not run yet; fifo: strictly in order. Others for comparison: none, lifo, broadcast, sleep, lease, "
-                  "summon",
-                  nullptr, update<unsigned long>, FLIFO_POLICY_QUANTUM, &policies);
-MYSQL_SYSVAR_UINT(concurrency_tickets, concurrency_tickets, PLUGIN_VAR_RQCMDARG,
-                  "Statements that a procedure runs on one place before it queues again",
-                  (check_number<CONCURRENCY_TICKETS, 1>), update<unsigned>, 5000, 1, UINT_MAX, 0);
-MYSQL_SYSVAR_UINT(queue_timeout, queue_timeout_ms, PLUGIN_VAR_RQCMDARG,
-                  "Milliseconds that a statement queues at most; then it fails with error 1969. 0: any time",
-                  check_queue_timeout, update<unsigned>, 0, 0, UINT_MAX, 0);
-MYSQL_SYSVAR_UINT(max_queue, max_queue, PLUGIN_VAR_RQCMDARG,
-                  "Statements that queue at a time; one more fails with error 1637. 0: any number", check_max_queue,
-                  update<unsigned>, 0, 0, UINT_MAX, 0);
-MYSQL_SYSVAR_UINT(io_depth, io_depth, PLUGIN_VAR_RQCMDARG,
-                  "Disk waits that give up their places at a time; one more keeps its place. 0: any number",
-                  check_number<IO_DEPTH>, update<unsigned>, 0, 0, UINT_MAX, 0);
-MYSQL_SYSVAR_UINT(disk_bound, disk_bound_percent, PLUGIN_VAR_RQCMDARG,
-                  "When so many of 100 statements wait for a disk, the limit is lifted, as long as nobody would queue then, until "
-                  "fewer than half as many do: there is little for a limit to win there. 0: never",
-                  (check_number<DISK_BOUND, 0, PERCENT_MAX>), update<unsigned>, 50, 0, PERCENT_MAX, 0);
-MYSQL_SYSVAR_UINT(lock_waiters, lock_waiters, PLUGIN_VAR_RQCMDARG,
-                  "When so many statements wait for row locks, transactions that hold none get as many places as half the "
-                  "processors. 0: any number",
-                  check_number<LOCK_WAITERS>, update<unsigned>, 0, 0, UINT_MAX, 0);
-// Many round trips with a client: shorter than one, and every statement would queue.
+                  "The order of statements. quantum: a time slice per connection; flifo: arrival order, but newcomers enter "
+                  "while woken statements do not run yet; fifo: strict arrival order; none: no limit",
+                  check_policy, update<unsigned long>, DEFAULT_POLICY, &policies);
+// Long enough for many round trips with a client: with a shorter one every statement queues.
 MYSQL_SYSVAR_UINT(quantum, quantum_us, PLUGIN_VAR_RQCMDARG,
-                  "Microseconds that a connection may keep coming back before it queues behind the others (policy "
-                  "quantum)",
-                  (check_number<QUANTUM, 1, QUANTUM_MAX>), update<unsigned>, 3000, 1, QUANTUM_MAX, 0);
-MYSQL_SYSVAR_UINT(overtakes, overtakes, PLUGIN_VAR_RQCMDARG,
-                  "Newcomers that may run at once for each statement that is served from the queue (policy quantum). "
-                  "The fewer, the more even are the waits; the more, the fewer context switches. 0: any number",
-                  check_number<OVERTAKES>, update<unsigned>, 2, 0, UINT_MAX, 0);
-MYSQL_SYSVAR_UINT(stall_after, stall_after_ms, PLUGIN_VAR_RQCMDARG,
-                  "The place of a statement that has been inside for so many milliseconds while others queue goes to the "
-                  "next until it leaves; and when nobody has entered or left for so long, one more is let in. 0: never",
-                  check_number<STALL_AFTER>, update<unsigned>, 100, 0, UINT_MAX, 0);
-MYSQL_SYSVAR_SET(wait_mask, wait_mask, PLUGIN_VAR_RQCMDARG,
-                 "The waits during which a statement gives up its place. Without ROW_LOCK it keeps it, but for a "
-                 "transaction that holds locks",
-                 nullptr, update<unsigned long long>, FLIFO_WAIT_MASK_ALL & ~(1U << FLIFO_WAIT_ROW_LOCK), &kinds);
-MYSQL_SYSVAR_BOOL(lend_sleepers, lend_sleepers, PLUGIN_VAR_OPCMDARG,
-                  "The place of a statement whose thread sleeps, of which the server does not tell, or for a row lock for "
-                  "some milliseconds, goes to the next until it runs again",
-                  nullptr, update<char>, 1);
-MYSQL_SYSVAR_BOOL(anticipate, anticipate, PLUGIN_VAR_OPCMDARG,
-                  "Where many queue, the place of a connection in its turn may wait for its next statement, if trials find that "
-                  "more is done so (policy quantum)",
-                  nullptr, update<char>, 1);
-MYSQL_SYSVAR_BOOL(yield, yield, PLUGIN_VAR_OPCMDARG,
-                  "Before a connection that has only read sleeps until its client's next statement it lets others run: a client on the same machine has sent "
-                  "it then, mostly, and need not wake the connection",
-                  nullptr, update<char>, 1);
-MYSQL_THDVAR_BOOL(bypass, PLUGIN_VAR_NOCMDOPT, "The session's statements ask nobody; needs CONNECTION ADMIN or SUPER",
-                  check_bypass, nullptr, 0);
+                  "Time slice of a connection in microseconds, before it queues behind the others (policy quantum)",
+                  (check_number<QUANTUM, 1, QUANTUM_US_MAX>), update<unsigned>, 3000, 1, QUANTUM_US_MAX, 0);
+MYSQL_SYSVAR_UINT(queue_timeout, queue_timeout_ms, PLUGIN_VAR_RQCMDARG,
+                  "Longest time in the queue in milliseconds, after which a statement fails with error 1969. 0 = unlimited",
+                  (check_bound<QUEUE_TIMEOUT, DAY_MS>), update<unsigned>, 0, 0, DAY_MS, 0);
+MYSQL_SYSVAR_UINT(max_queue, max_queue, PLUGIN_VAR_RQCMDARG,
+                  "Maximum number of queued statements; one more fails with error 1637. 0 = unlimited",
+                  (check_bound<MAX_QUEUE, COUNT_MAX>), update<unsigned>, 0, 0, COUNT_MAX, 0);
+MYSQL_SYSVAR_UINT(stall_limit, stall_limit_ms, PLUGIN_VAR_RQCMDARG,
+                  "Milliseconds a statement may run while others queue, before its slot goes to the next one and it runs on "
+                  "without. 0 = never",
+                  (check_number<STALL_LIMIT, 0, DAY_MS>), update<unsigned>, 100, 0, DAY_MS, 0);
+MYSQL_SYSVAR_UINT(io_depth, io_depth, PLUGIN_VAR_RQCMDARG,
+                  "Maximum number of disk waits that release their slots at once; one more keeps its slot. 0 = unlimited",
+                  (check_number<IO_DEPTH, 0, COUNT_MAX>), update<unsigned>, 64, 0, COUNT_MAX, 0);
+MYSQL_SYSVAR_BOOL(reserve_slots, reserve_slots, PLUGIN_VAR_OPCMDARG,
+                  "Reserve a free slot for a connection expected back at once (policy quantum). Favours clients on the "
+                  "server's own machine; costs clients that think 10 to 20%",
+                  check_switch<RESERVE_SLOTS>, update<char>, 0);
+MYSQL_THDVAR_BOOL(bypass, PLUGIN_VAR_NOCMDOPT,
+                  "Run the session's statements without admission; needs CONNECTION ADMIN or SUPER", check_bypass, nullptr, 0);
 
 }  // namespace
 
@@ -288,28 +248,14 @@ void close() {
 }
 
 flifo_admission_t admission() { return scheduler; }
-
 bool is_on() { return on.load(std::memory_order_relaxed); }
-
-bool lends_sleepers() { return lends.load(std::memory_order_relaxed); }
-
-std::chrono::milliseconds stall_after() {
-  return std::chrono::milliseconds(stalls_after.load(std::memory_order_relaxed));
-}
-
-unsigned read_concurrency() { return reads_up_to.load(std::memory_order_relaxed); }
-
-bool yields() { return yields_first.load(std::memory_order_relaxed); }
-
 bool bypasses(MYSQL_THD thd) { return THDVAR(thd, bypass) != 0; }
 
 st_mysql_sys_var *variables[] = {
-    MYSQL_SYSVAR(thread_concurrency), MYSQL_SYSVAR(policy),       MYSQL_SYSVAR(concurrency_tickets),
-    MYSQL_SYSVAR(queue_timeout),      MYSQL_SYSVAR(max_queue),    MYSQL_SYSVAR(io_depth),
-    MYSQL_SYSVAR(disk_bound),         MYSQL_SYSVAR(lock_waiters), MYSQL_SYSVAR(quantum),
-    MYSQL_SYSVAR(overtakes),          MYSQL_SYSVAR(stall_after),  MYSQL_SYSVAR(lend_sleepers),
-    MYSQL_SYSVAR(wait_mask),          MYSQL_SYSVAR(anticipate),   MYSQL_SYSVAR(read_concurrency),
-    MYSQL_SYSVAR(yield),              MYSQL_SYSVAR(bypass),       nullptr,
+    MYSQL_SYSVAR(thread_concurrency), MYSQL_SYSVAR(policy),      MYSQL_SYSVAR(quantum),
+    MYSQL_SYSVAR(queue_timeout),      MYSQL_SYSVAR(max_queue),   MYSQL_SYSVAR(stall_limit),
+    MYSQL_SYSVAR(io_depth),           MYSQL_SYSVAR(reserve_slots), MYSQL_SYSVAR(bypass),
+    nullptr,
 };
 
 }  // namespace flifo::settings

@@ -9,22 +9,10 @@
 
 #include <atomic>
 #include <cstdint>
-#include <cstring>
+#include <string_view>
 
 namespace flifo::stages {
 namespace {
-
-// How a stage that matters begins, the source file that names it for what it is (others may name it when they put back what they
-// found), and what else is named there.
-struct Named {
-  const char *name, *file;
-  Stage named, others;
-};
-constexpr Named NAMED[] = {
-    // This file runs a client's text.
-    {"Freeing items", "sql_parse.cc", Stage::WorkDone, Stage::Other},
-    {"Commit", "transaction.cc", Stage::Commit, Stage::CommitOver},
-};
 
 void (*on_stage)(MYSQL_THD, Stage);
 PSI *before;
@@ -33,79 +21,79 @@ MYSQL_THD (*current_thd)();
 void (*get_stage)(MYSQL_THD, const PSI_stage_info_v1 *set, PSI_stage_info_v1 *get, const char *function, const char *file,
                   unsigned line);
 
-// The places in the server's source at which it names a stage, some hundred, as they were met, and which it is: looking a
-// name up costs more. A word has all of one, so that no lock is needed: the file's address, the line, the stage in the lowest bits. None
-// is forgotten: all threads read these words at each stage, so they must not be written for long.
-constexpr unsigned PLACES = 1024, PROBES = 16, LINE_BITS = 14, STAGE_BITS = 2;
+// The sites in the server's source that name a stage, about a hundred, and which stage it is: a lookup by name costs more.
+// One word holds a site, so no lock is needed: the file's address, the line, and the stage in the lowest bits. Sites are
+// never removed, because all threads read these words at each stage.
+constexpr unsigned SITES = 1024, PROBES = 16, LINE_BITS = 14, STAGE_BITS = 2;
 constexpr uint64_t STAGE_MASK = (1 << STAGE_BITS) - 1;
-std::atomic<uint64_t> places[PLACES];
+std::atomic<uint64_t> sites[SITES];
 
-bool ends_with(const char *text, const char *end) {
-  const size_t length = strlen(text), end_length = strlen(end);
-  return length >= end_length && strcmp(text + length - end_length, end) == 0;
+bool ends_with(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
-// What this thread has begun, and was named in that file.
+// The stage that this thread has just begun at a site in `file`: by its name, and by the file that names it, since other
+// files restore names.
 Stage look_up(MYSQL_THD thd, const char *file) {
-  for (const Named &named : NAMED) {
-    if (!ends_with(file, named.file)) continue;
-    PSI_stage_info_v1 stage{};
-    get_stage(thd, nullptr, &stage, "", "", 0);
-    // What is put back may have no name.
-    const bool is_it = stage.m_name != nullptr && strncmp(stage.m_name, named.name, strlen(named.name)) == 0;
-    return is_it ? named.named : named.others;
-  }
-  return Stage::Other;
+  const bool is_statement = ends_with(file, "sql_parse.cc"), is_commit = ends_with(file, "transaction.cc");
+  if (!is_statement && !is_commit) return Stage::OTHER;
+  PSI_stage_info_v1 stage{};
+  get_stage(thd, nullptr, &stage, "", "", 0);
+  // A restored stage may have no name.
+  const std::string_view name = stage.m_name == nullptr ? "" : stage.m_name;
+  if (is_statement) return name.substr(0, 13) == "Freeing items" ? Stage::WORK_DONE : Stage::OTHER;
+  return name.substr(0, 6) == "Commit" ? Stage::COMMIT : Stage::COMMIT_END;
 }
 
-// What stands for a place: never 0, since no file is null, and with the lowest bits free for its stage.
+// The word of a site: never 0, since no file is null, and with the lowest bits free.
 uint64_t word_of(const char *file, int line) {
   return reinterpret_cast<uint64_t>(file) << (LINE_BITS + STAGE_BITS) |
          static_cast<uint64_t>(line & ((1 << LINE_BITS) - 1)) << STAGE_BITS;
 }
 
-// Where it is looked for first.
-uint64_t first_of(uint64_t place) {
-  static_assert(PLACES == 1 << (64 - 54));
-  return (place * 0x9E3779B97F4A7C15) >> 54;
+// The first index at which a site is searched.
+uint64_t first_of(uint64_t site) {
+  static_assert(SITES == 1 << (64 - 54));
+  return (site * 0x9E3779B97F4A7C15) >> 54;
 }
 
-// What is named there; looked up for this thread if it is not known.
-Stage stage_at(uint64_t place, const char *file) {
-  uint64_t at = first_of(place);
-  for (unsigned probe = 0; probe < PROBES; probe++, at = (at + 1) % PLACES) {
-    uint64_t met = places[at].load(std::memory_order_relaxed);
-    if (met != 0 && (met & ~STAGE_MASK) == place) return static_cast<Stage>(met & STAGE_MASK);
+// The stage of a site; looked up by name if the site is new.
+Stage stage_at(uint64_t site, const char *file) {
+  uint64_t at = first_of(site);
+  for (unsigned probe = 0; probe < PROBES; probe++, at = (at + 1) % SITES) {
+    uint64_t met = sites[at].load(std::memory_order_relaxed);
+    if (met != 0 && (met & ~STAGE_MASK) == site) return static_cast<Stage>(met & STAGE_MASK);
     if (met != 0) continue;
     MYSQL_THD thd = current_thd();
-    if (thd == nullptr) return Stage::Other;
+    if (thd == nullptr) return Stage::OTHER;
     const Stage stage = look_up(thd, file);
-    // Another thread may have had the same word for another place.
-    places[at].compare_exchange_strong(met, place | static_cast<uint64_t>(stage), std::memory_order_relaxed);
+    // Another thread may have taken the word for another site.
+    sites[at].compare_exchange_strong(met, site | static_cast<uint64_t>(stage), std::memory_order_relaxed);
     return stage;
   }
-  return Stage::Other;
+  return Stage::OTHER;
 }
 
-// As `start_stage`, for one that may matter.
-[[gnu::noinline]] PSI_stage_progress *start_unusual_stage(PSI_stage_key key, const char *file, int line, uint64_t place) {
+// `start_stage` for a site that may matter.
+[[gnu::noinline]] PSI_stage_progress *start_unusual_stage(PSI_stage_key key, const char *file, int line, uint64_t site) {
   PSI_stage_progress *progress = before->start_stage(key, file, line);
-  const Stage stage = stage_at(place, file);
-  if (stage != Stage::Other)
+  const Stage stage = stage_at(site, file);
+  if (stage != Stage::OTHER)
     if (MYSQL_THD thd = current_thd()) on_stage(thd, stage);
   return progress;
 }
 
-// The thread names what it does from here on. A statement does so 25 times and more: so what is known to be none that matters,
-// and stands where it is looked for first, costs a few instructions.
+// A thread begins a stage. A statement has 25 stages or more, so the common case, a known site of no interest at its first
+// index, costs a few instructions.
 PSI_stage_progress *start_stage(PSI_stage_key key, const char *file, int line) {
-  static_assert(static_cast<uint64_t>(Stage::Other) == 0);
-  const uint64_t place = word_of(file, line);
-  if (places[first_of(place)].load(std::memory_order_relaxed) != place) return start_unusual_stage(key, file, line, place);
+  static_assert(static_cast<uint64_t>(Stage::OTHER) == 0);
+  const uint64_t site = word_of(file, line);
+  if (sites[first_of(site)].load(std::memory_order_relaxed) != site) return start_unusual_stage(key, file, line, site);
   return before->start_stage(key, file, line);
 }
 
-// The server's table, but for this; and whether it is in use: another plugin may have put its own before it, and then it stays.
+// A copy of the server's table with our function, and whether it is in use. It stays if another plugin has put its own table
+// before it.
 PSI table;
 bool is_in_chain;
 

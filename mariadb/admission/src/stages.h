@@ -1,42 +1,39 @@
-// What a thread does, where the server tells it to the performance schema: the commit of a transaction, and the end of a
-// statement's work.
+// The stages of a statement, as the server names them to the performance schema.
 //
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// The wait callbacks tell nothing of some waits for logs, for which a place would be held:
+// The wait callbacks do not report two kinds of waits for logs:
 //
-// - With the default `innodb_flush_log_at_trx_commit` = 1 a commit over the text protocol does not wait for its log to be synced where
-//   it commits: it goes on, and waits before its reply is sent, which is before its last event.
-// - With a binary log, commits are written and synced by the group: one leads, the others wait for it. So they do for a semi-synchronous
-//   replica's acknowledgement, and for a cluster's certification.
+// - With `innodb_flush_log_at_trx_commit` = 1, a commit over the text protocol waits for its log before the reply is sent,
+//   after the work and before the last event.
+// - With a binary log, one commit of a group leads and the others wait for it; so do waits for a semi-synchronous replica
+//   and for a cluster's certification.
 //
-// But the server shows in the processlist what a statement does, and tells the performance schema of it, switched on or off.
-// "Freeing items" is what it does when the work is done, once, whatever ran within it, and also where a pool of threads goes on with
-// another connection then; "Commit" what it does while a transaction commits, or one statement's part of it.
-
-#ifndef FLIFO_STAGES_H
-#define FLIFO_STAGES_H
+// The server names each stage for the process list, and calls the performance schema's table of functions even when the
+// performance schema is off. "Freeing items" begins once, when the work is done; "Commit" begins while a transaction, or a
+// statement's part of it, commits. This module puts its own function into that table.
+//
+// Failure: a server that does not export the table, or names no stage, has no stages: slots are held during such waits until
+// `flifo_stall_limit`.
+#pragma once
 
 #include "server.h"
 
 namespace flifo::stages {
 
 enum class Stage : unsigned char {
-  Other,
-  // The statement has done its work; not told of those within it.
-  WorkDone,
-  // A commit begins, of the transaction or of a statement in it.
-  Commit,
-  // If there was a commit, it is over.
-  CommitOver,
+  OTHER,
+  // The client's statement has done its work. Not reported for statements inside it.
+  WORK_DONE,
+  // A commit begins, of a transaction or of a statement in it.
+  COMMIT,
+  // A commit is over, if there was one.
+  COMMIT_END,
 };
 
-// Has `on_stage` called where a thread begins one of these, but `Other`. False if this server does not tell.
-bool hook(void (*on_stage)(MYSQL_THD, Stage));
-
-// Calls may be under way still.
+// Calls `listener` where a thread begins a stage except OTHER. False if this server does not export its stages.
+bool hook(void (*listener)(MYSQL_THD, Stage));
+// A call may still run when this returns.
 void unhook();
 
 }  // namespace flifo::stages
-
-#endif

@@ -4,153 +4,131 @@
 
 #include "rowlocks.h"
 #include "settings.h"
-#include "lending.h"
-#include "statement.h"
 
-#include <cstddef>
+#include <mysqld_error.h>
+
+#include <atomic>
 #include <cstring>
 
 namespace flifo::status {
-
-const char *level = "";
-
 namespace {
 
-// The variables of one kind of time: `_count`, and in microseconds.
-struct Times {
-  unsigned long long count, mean_us, p50_us, p95_us, p99_us, max_us;
-};
+constexpr char ALL_BYPASS[] =
+    "all statements so far came from accounts with SUPER or CONNECTION ADMIN, which bypass admission; test as an ordinary account";
+// The warning needs this many statements: a few are an administrator's at work.
+constexpr unsigned long long WARN_FROM = 1000;
 
-// What one SHOW STATUS shows. It is read by the thread that fills it, before that thread fills it again.
-struct Shown {
-  flifo_snapshot_t snapshot;
-  YieldCounts yields;
-  unsigned long long lent, lent_now, bypassed, refused_timeout, refused_queue_full;
-  uint32_t lock_waiters;
-  const char *policy;
-  char line[1152];
-  Times queued, resumed, woken, inside, waits[FLIFO_WAIT_KINDS];
-  // Each name and value, and one that ends the list.
-  st_mysql_show_var variables[32 + 6 * (4 + FLIFO_WAIT_KINDS) + 1];
-  char names[6 * (4 + FLIFO_WAIT_KINDS)][32];
-};
+constexpr auto RELAXED = std::memory_order_relaxed;
+const char *level = "";
+std::atomic<unsigned long long> bypassed{0}, refused{0};
+// The warning was written, or will not be needed. Only the watcher touches it.
+bool is_settled;
 
-Times in_us(const flifo_times_t &times) {
-  return {times.count, times.mean_ns / 1000, times.p50_ns / 1000, times.p95_ns / 1000, times.p99_ns / 1000,
-          times.max_ns / 1000};
+// In the order of the kinds.
+constexpr const char *WAITS[FLIFO_WAIT_KINDS] = {"wait_row_lock_us", "wait_table_lock_us", "wait_disk_us", "wait_network_us",
+                                                 "wait_log_sync_us", "wait_sleep_us",      "wait_user_us"};
+
+// Slots acquired since the plugin was loaded.
+unsigned long long admitted(const flifo_snapshot_t &now) {
+  return now.admitted_at_once + now.admitted_by_barging + now.admitted_from_queue + now.admitted_by_force;
 }
 
-class List {
+bool take_snapshot(flifo_snapshot_t &now) {
+  memset(&now, 0, sizeof now);
+  return flifo_snapshot(settings::admission(), &now, sizeof now) == FLIFO_OK;
+}
+
+const char *note(const flifo_snapshot_t &now) {
+  return bypassed.load(RELAXED) != 0 && admitted(now) == 0 ? ALL_BYPASS : "";
+}
+
+// What one SHOW STATUS shows. The thread that fills it reads it before it fills it again.
+class Shown {
  public:
-  explicit List(Shown &shown) : shown(shown) {}
-
-  void add(const char *name, void *value, enum_mysql_show_type type) {
-    shown.variables[length++] = {name, value, type};
+  st_mysql_show_var *fill() {
+    flifo_snapshot_t now;
+    take_snapshot(now);
+    length = 0;
+    add_text("level", level);
+    add_text("note", note(now));
+    add("thread_concurrency", now.thread_concurrency);
+    add("running", now.running);
+    add("pending", now.pending);
+    add("queued", now.queued);
+    // Waiters without a slot, which the scheduler counts, and waiters with one.
+    add("lock_waiters", now.lock_waiters + rowlocks::waiters());
+    add("disk_waits", now.disk_waits);
+    add("running_max", now.running_max);
+    add("queued_max", now.queued_max);
+    add("admitted", admitted(now));
+    add("admitted_from_queue", now.admitted_from_queue);
+    add("admitted_by_force", now.admitted_by_force);
+    // The plugin's own count: the scheduler also refuses holders of locks, which then enter by force.
+    add("refused", refused.load(RELAXED));
+    add("cancelled", now.cancelled);
+    add("stalls", now.stalls_broken + now.slots_reclaimed);
+    add("bypassed", bypassed.load(RELAXED));
+    add("queue_time_us", total_us(now.queued_times));
+    add("queue_wait_p50_us", now.queued_times.p50_ns / 1000);
+    add("queue_wait_p99_us", now.queued_times.p99_ns / 1000);
+    add("queue_wait_max_us", now.queued_times.max_ns / 1000);
+    for (int kind = 0; kind < FLIFO_WAIT_KINDS; kind++) add(WAITS[kind], total_us(now.wait_times[kind]));
+    variables[length] = {nullptr, nullptr, SHOW_UNDEF};
+    return variables;
   }
-  void add(const char *name, uint32_t &value) { add(name, &value, SHOW_UINT); }
-  void add(const char *name, unsigned long long &value) { add(name, &value, SHOW_ULONGLONG); }
-  void add(const char *name, uint64_t &value) { add(name, &value, SHOW_ULONGLONG); }
-  void add(const char *name, const char *text) { add(name, const_cast<char *>(text), SHOW_CHAR); }
-
-  void add(const char *name, Times &times) {
-    add(name, "_count", times.count);
-    add(name, "_mean_us", times.mean_us);
-    add(name, "_p50_us", times.p50_us);
-    add(name, "_p95_us", times.p95_us);
-    add(name, "_p99_us", times.p99_us);
-    add(name, "_max_us", times.max_us);
-  }
-
-  void end() { add(nullptr, nullptr, SHOW_UNDEF); }
 
  private:
-  void add(const char *name, const char *what, unsigned long long &value) {
-    char *whole = shown.names[names++];
-    snprintf(whole, sizeof *shown.names, "%s%s", name, what);
-    add(whole, value);
+  static constexpr size_t LENGTH_MAX = 40;
+
+  static unsigned long long total_us(const flifo_times_t &times) {
+    return static_cast<unsigned long long>(static_cast<double>(times.count) * static_cast<double>(times.mean_ns) / 1000);
   }
 
-  Shown &shown;
-  size_t length = 0;
-  size_t names = 0;
+  void add_text(const char *name, const char *text) {
+    variables[length++] = {name, const_cast<char *>(text), SHOW_CHAR};
+  }
+
+  void add(const char *name, unsigned long long number) {
+    numbers[length] = number;
+    variables[length] = {name, &numbers[length], SHOW_ULONGLONG};
+    length++;
+  }
+
+  unsigned long long numbers[LENGTH_MAX];
+  st_mysql_show_var variables[LENGTH_MAX];
+  size_t length;
 };
-
-constexpr const char *WAITS[FLIFO_WAIT_KINDS] = {"wait_row_lock", "wait_table_lock", "wait_disk", "wait_network",
-                                                 "wait_log_sync", "wait_sleep",      "wait_user"};
-
-void fill(Shown &shown) {
-  flifo_snapshot_t &now = shown.snapshot;
-  memset(&now, 0, sizeof now);
-  flifo_snapshot(settings::admission(), &now, sizeof now);
-  shown.bypassed = statement::bypassed.load(std::memory_order_relaxed);
-  shown.yields = connections::yields();
-  shown.lent = lending::lent.load(std::memory_order_relaxed);
-  shown.lent_now = lending::lent_now.load(std::memory_order_relaxed);
-  // The scheduler refuses also transactions, which then come in past the limit.
-  shown.refused_timeout = statement::refused_timeout.load(std::memory_order_relaxed);
-  shown.refused_queue_full = statement::refused_queue_full.load(std::memory_order_relaxed);
-  // Those who gave up their places, which the scheduler counts, and those who wait in them.
-  shown.lock_waiters = now.lock_waiters + rowlocks::waiters();
-  shown.policy = flifo_policy_name(now.policy);
-  shown.line[0] = '\0';
-  flifo_status_text(settings::admission(), shown.line, sizeof shown.line, nullptr);
-  shown.queued = in_us(now.queued_times);
-  shown.resumed = in_us(now.resumed_times);
-  shown.woken = in_us(now.woken_to_running_times);
-  shown.inside = in_us(now.inside_times);
-  for (int kind = 0; kind < FLIFO_WAIT_KINDS; kind++) shown.waits[kind] = in_us(now.wait_times[kind]);
-
-  List list(shown);
-  list.add("level", level);
-  list.add("thread_concurrency", now.thread_concurrency);
-  list.add("policy", shown.policy == nullptr ? "" : shown.policy);
-  list.add("inside", now.inside);
-  list.add("pending", now.pending);
-  list.add("queued", now.queued);
-  list.add("lock_waiters", shown.lock_waiters);
-  list.add("disk_waits", now.disk_waits);
-  list.add("inside_max", now.inside_max);
-  list.add("pending_max", now.pending_max);
-  list.add("queued_max", now.queued_max);
-  list.add("entered_at_once", now.entered_at_once);
-  list.add("entered_by_ticket", now.entered_by_ticket);
-  list.add("entered_by_lifo", now.entered_by_lifo);
-  list.add("entered_from_queue", now.entered_from_queue);
-  list.add("entered_by_force", now.entered_by_force);
-  list.add("handed_on", now.handed_on);
-  list.add("refused_timeout", shown.refused_timeout);
-  list.add("refused_queue_full", shown.refused_queue_full);
-  list.add("cancelled", now.cancelled);
-  list.add("stalls_broken", now.stalls_broken);
-  list.add("promoted", now.promoted);
-  list.add("queued_owing", now.queued_owing);
-  list.add("anticipated", now.anticipated);
-  list.add("lent", shown.lent);
-  list.add("lent_now", shown.lent_now);
-  list.add("bypassed", shown.bypassed);
-  list.add("yields", shown.yields.made);
-  list.add("yields_in_vain", shown.yields.in_vain);
-  list.add("state_line", shown.line);
-  list.add("queued", shown.queued);
-  list.add("resumed", shown.resumed);
-  list.add("woken", shown.woken);
-  list.add("inside", shown.inside);
-  for (int kind = 0; kind < FLIFO_WAIT_KINDS; kind++) list.add(WAITS[kind], shown.waits[kind]);
-  list.end();
-}
 
 int show(MYSQL_THD, st_mysql_show_var *variable, void *, system_status_var *, enum_var_type) {
   static thread_local Shown shown;
-  fill(shown);
   variable->type = SHOW_ARRAY;
-  variable->value = shown.variables;
+  variable->value = shown.fill();
   return 0;
 }
 
 }  // namespace
 
+void open() {
+  level = "statements";
+  bypassed.store(0, RELAXED);
+  refused.store(0, RELAXED);
+  is_settled = false;
+}
+
+void set_level(const char *is) { level = is; }
+void count_bypass() { bypassed.fetch_add(1, RELAXED); }
+void count_refusal() { refused.fetch_add(1, RELAXED); }
+
+void warn_if_all_bypass() {
+  if (is_settled || bypassed.load(RELAXED) < WARN_FROM) return;
+  is_settled = true;
+  flifo_snapshot_t now;
+  if (take_snapshot(now) && *note(now) != '\0')
+    my_printf_error(ER_UNKNOWN_ERROR, "flifo: %s", ME_ERROR_LOG_ONLY | ME_WARNING, ALL_BYPASS);
+}
+
 st_mysql_show_var variables[] = {
-    // SHOW_FUNC: the server asks for it whatever the pattern of SHOW STATUS LIKE is.
+    // SHOW_FUNC: the server calls it whatever the pattern of SHOW STATUS LIKE is.
     {"Flifo", reinterpret_cast<void *>(show), SHOW_FUNC},
     {nullptr, nullptr, SHOW_UNDEF},
 };

@@ -1,26 +1,43 @@
-// Places are given up while the server waits.
+// Waits that the server reports, during which the slot is released.
 //
 // SPDX-License-Identifier: GPL-2.0-only
+//
+// Waits nest. A wait ends with a forced entry, never in the queue: the thread may hold a latch, a mutex or a row that others
+// wait for. A commit with a binary log, or in a cluster, is one wait as a whole, because the server does not report the waits
+// inside it. Waits that the server does not report are left to the scheduler's watchdog (`flifo_stall_limit`).
+#pragma once
 
-#ifndef FLIFO_WAITS_H
-#define FLIFO_WAITS_H
+#include <flifo.h>
 
-#include "connection.h"
+namespace flifo {
 
-namespace flifo::waits {
+struct Connection;
 
-// What the server calls around a wait; `kind` is a `thd_wait_type`.
-void begin(MYSQL_THD thd, int kind);
-void end(MYSQL_THD thd);
+namespace waits {
 
-// A commit, of whose waits the callbacks do not tell: with a binary log, or in a cluster, it is taken for one wait.
-void commit_begins(MYSQL_THD thd);
-void commit_is_over(MYSQL_THD thd);
+// The waits that release the slot: all except those for row locks (see rowlocks.h).
+constexpr unsigned MASK = FLIFO_WAIT_MASK_ALL & ~(1U << FLIFO_WAIT_ROW_LOCK);
 
-// A statement that does no more than that, and of which the server does not tell when: until it is over.
-void commit_begins(Connection &connection, MYSQL_THD thd);
-void statement_is_over(Connection &connection);
+struct State {
+  // The kinds of the waits it is in, innermost last; deeper ones are only counted.
+  static constexpr unsigned DEPTH_MAX = 8;
+  unsigned depth;
+  unsigned char kinds[DEPTH_MAX];
+  // The outermost wait is a commit, and this many commits are nested in it: a cluster's commits nest.
+  bool is_commit;
+  unsigned nested_commits;
+};
 
-}  // namespace flifo::waits
+// The scheduler's kind for a `thd_wait_type`.
+flifo_wait_kind_t kind_of(int server_kind);
+// A wait begins. Returns whether the statement keeps its slot.
+bool begin(Connection &connection, flifo_wait_kind_t kind);
+// The innermost wait ends. Returns whether it was for a row lock.
+bool end(Connection &connection);
+// A commit begins: it is a wait unless the statement keeps its slot.
+void begin_commit(Connection &connection);
+// Whether the commit that ends now is the outermost one.
+bool ends_commit(Connection &connection);
 
-#endif
+}  // namespace waits
+}  // namespace flifo

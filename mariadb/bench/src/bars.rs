@@ -2,10 +2,10 @@
 
 use flifo::statistics::Spread;
 
-use crate::contestant::Kind;
 use crate::measure::Figures;
 use crate::plan::What;
 use crate::results::{Results, throughput};
+use crate::variant::Kind;
 use crate::workload::Workload;
 
 /// At least this much of the throughput of a stock server, at 16, 256 and 1024 connections.
@@ -31,51 +31,51 @@ const LONGEST_IN_CYCLES: f64 = 2.0;
 /// One demand and its answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
-    pub contestant: String,
+    pub variant: String,
     /// The demand, such as `of stock`.
     pub demand: &'static str,
     pub workload: Workload,
     pub connections: u32,
-    pub wanted: Wanted,
+    pub target: Target,
     /// What decides is the median.
     pub measured: Spread,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Wanted {
+pub enum Target {
     AtLeast(f64),
     MoreThan(f64),
     AtMost(f64),
     LessThan(f64),
 }
 
-impl Wanted {
+impl Target {
     pub fn is_met(self, value: f64) -> bool {
         match self {
-            Wanted::AtLeast(bar) => value >= bar,
-            Wanted::MoreThan(bar) => value > bar,
-            Wanted::AtMost(bar) => value <= bar,
-            Wanted::LessThan(bar) => value < bar,
+            Target::AtLeast(bar) => value >= bar,
+            Target::MoreThan(bar) => value > bar,
+            Target::AtMost(bar) => value <= bar,
+            Target::LessThan(bar) => value < bar,
         }
     }
 
     pub fn text(self) -> String {
         match self {
-            Wanted::AtLeast(bar) => format!(">= {bar}"),
-            Wanted::MoreThan(bar) => format!("> {bar}"),
-            Wanted::AtMost(bar) => format!("<= {bar}"),
-            Wanted::LessThan(bar) => format!("< {bar}"),
+            Target::AtLeast(bar) => format!(">= {bar}"),
+            Target::MoreThan(bar) => format!("> {bar}"),
+            Target::AtMost(bar) => format!("<= {bar}"),
+            Target::LessThan(bar) => format!("< {bar}"),
         }
     }
 }
 
 impl Verdict {
     pub fn is_met(&self) -> bool {
-        self.wanted.is_met(self.measured.median)
+        self.target.is_met(self.measured.median)
     }
 }
 
-/// The least share of a stock server's throughput that is wanted, if the issue says.
+/// The least share of a stock server's throughput that is target, if the issue says.
 pub fn of_stock(what: What, workload: Workload, connections: u32) -> Option<f64> {
     match what {
         What::Table => {
@@ -87,13 +87,13 @@ pub fn of_stock(what: What, workload: Workload, connections: u32) -> Option<f64>
     }
 }
 
-/// All demands on the contestants that have the plugin, as far as they were measured.
+/// All demands on the variants that have the plugin, as far as they were measured.
 pub fn verdicts(results: &Results) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
-    for contestant in results.contestants.iter().filter(|contestant| contestant.kind == Kind::Plugin) {
+    for variant in results.variants.iter().filter(|variant| variant.kind == Kind::Plugin) {
         for workload in results.workloads() {
             for connections in results.connections() {
-                of_cell(results, &contestant.name, (workload, connections), &mut verdicts);
+                of_cell(results, &variant.name, (workload, connections), &mut verdicts);
             }
         }
     }
@@ -102,37 +102,37 @@ pub fn verdicts(results: &Results) -> Vec<Verdict> {
 
 fn of_cell(results: &Results, name: &str, cell: (Workload, u32), verdicts: &mut Vec<Verdict>) {
     let (workload, connections) = cell;
-    let mut add = |demand, wanted, measured: Option<Spread>| {
+    let mut add = |demand, target, measured: Option<Spread>| {
         if let Some(measured) = measured {
-            let contestant = name.to_owned();
-            verdicts.push(Verdict { contestant, demand, workload, connections, wanted, measured });
+            let variant = name.to_owned();
+            verdicts.push(Verdict { variant, demand, workload, connections, target, measured });
         }
     };
     let against = |kind, figure: fn(&Figures) -> f64| {
         results.ratio(cell, (name, &results.first_of(kind)?.name), figure)
     };
     if let Some(bar) = of_stock(results.what, workload, connections) {
-        add("throughput / stock", Wanted::AtLeast(bar), against(Kind::Stock, throughput));
+        add("throughput / stock", Target::AtLeast(bar), against(Kind::Stock, throughput));
     }
     if results.what == What::Overhead {
-        // Client and server share a processor at times, which throughput shows and this does not.
+        // Client and server sometimes share a CPU, which throughput shows and this figure does not.
         let cpu = against(Kind::Stock, |figures| figures.server_cpu_us_per_statement);
-        add("server CPU per statement / stock", Wanted::AtMost(CPU_NO_MORE), cpu);
+        add("server CPU per statement / stock", Target::AtMost(CPU_NO_MORE), cpu);
     }
     if results.what != What::Table || connections != MANY {
         return;
     }
     if workload == Workload::HotRows100 && results.connections().len() > 1 {
         let flat = results.against_its_peak(workload, connections, name);
-        add("throughput / its own peak", Wanted::AtLeast(OF_PEAK), flat);
+        add("throughput / its own peak", Target::AtLeast(OF_PEAK), flat);
     }
-    add("throughput / pool", Wanted::MoreThan(1.0), against(Kind::Pool, throughput));
+    add("throughput / pool", Target::MoreThan(1.0), against(Kind::Pool, throughput));
     let switches = against(Kind::Stock, |figures| figures.switches_per_statement);
-    add("context switches per statement / stock", Wanted::LessThan(1.0), switches);
+    add("context switches per statement / stock", Target::LessThan(1.0), switches);
     let own = results.cell(workload, connections, name);
     let of_own = |figure: fn(&Figures) -> f64| own.and_then(|cell| cell.spread(figure));
     let variation = of_own(|figures| figures.connection_variation.unwrap_or(f64::NAN));
-    add("variation between connections", Wanted::AtMost(VARIATION), variation);
+    add("variation between connections", Target::AtMost(VARIATION), variation);
     let longest = of_own(|figures| figures.longest_in_cycles().unwrap_or(f64::NAN));
-    add("longest wait / cycle of the queue", Wanted::AtMost(LONGEST_IN_CYCLES), longest);
+    add("longest wait / cycle of the queue", Target::AtMost(LONGEST_IN_CYCLES), longest);
 }

@@ -1,4 +1,5 @@
-//! What runs beside the load, as an ordinary account: reports, long statements that use a processor each; and transactions that pause.
+//! What runs beside the load, as an ordinary account: reports, which are long statements that use a CPU each, and
+//! transactions that pause.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +27,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// Each connection of `count` does `once`, which is told how often it did before, spread over the connections.
+    /// Each connection of `count` calls `once` with the number of its earlier calls, spread over the connections.
     fn start(
         server: &PrivateServer,
         (count, what): (u32, &'static str),
@@ -111,7 +112,7 @@ impl Beside {
     }
 }
 
-/// Of so many `rows` joined with as many; without a number it lasts longer than any cell.
+/// Joins this number of `rows` with as many; without a number it lasts longer than any cell.
 fn report_of(rows: Option<u32>) -> String {
     match rows {
         Some(rows) => {

@@ -1,4 +1,4 @@
-//! The tables, loaded once: a cold data directory of which every contestant gets a copy. It is kept beside the
+//! The tables, loaded once: a cold data directory of which every variant gets a copy. It is kept beside the
 //! plugin, for the next run.
 
 use std::fs;
@@ -23,7 +23,7 @@ pub(crate) struct Dataset {
     pub(crate) bytes: u64,
 }
 
-/// The one with so many rows, made if it is not there. `say` is told what takes long.
+/// The one with this number of rows, made if it is not there. `say` reports what takes long.
 pub(crate) fn dataset(rows: u32, say: impl Fn(&str)) -> Result<Dataset> {
     let folder = target_dir().join("mariadb");
     fs::create_dir_all(&folder).map_err(Error::file(&folder))?;

@@ -31,8 +31,8 @@ pub enum Error {
     Server(#[from] flifo_mariadb::Error),
     #[error("the server: {0}")]
     Sql(#[from] mysql::Error),
-    #[error("contestant {name}: {source}")]
-    Contestant { name: String, source: Box<Error> },
+    #[error("variant {name}: {source}")]
+    Variant { name: String, source: Box<Error> },
     #[error("{}: {source}", path.display())]
     File { path: PathBuf, source: std::io::Error },
     #[error("{0}")]
@@ -55,7 +55,7 @@ impl Error {
         let name = name.to_owned();
         move |error| match error {
             Error::Interrupted => Error::Interrupted,
-            other => Error::Contestant { name, source: Box::new(other) },
+            other => Error::Variant { name, source: Box::new(other) },
         }
     }
 }

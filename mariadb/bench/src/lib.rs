@@ -3,20 +3,19 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `plan`, `contestant`, `workload`, `settings` | what is measured, and how |
+//! | `plan`, `variant`, `workload`, `settings` | what is measured, and how |
 //! | `dataset` | the tables, loaded once |
-//! | `running`, `beside` | a contestant's server, and a round of a cell on it; what else runs there |
+//! | `running`, `beside` | a variant's server, and a round of a cell on it; what else runs there |
 //! | `sysbench` | the load: started, heard, ended |
 //! | `measure` | counters of the server and of the kernel, and the figures that come of them |
-//! | `run` | contestants taking turns |
-//! | `moments` | the same by turns of a moment |
-//! | `results`, `bars`, `report` | what is kept, what was wanted, how it is shown |
+//! | `run` | variants taking turns |
+//! | `moments` | the same in short alternating slices |
+//! | `results`, `bars`, `report` | what is kept, what was target, how it is shown |
 //!
 //! Whatever waits ends on Ctrl-C, and every wait has a bound. Servers and sysbench end with this process.
 
 pub mod bars;
 mod beside;
-pub mod contestant;
 mod dataset;
 mod error;
 pub mod measure;
@@ -28,6 +27,7 @@ pub mod run;
 mod running;
 pub mod settings;
 mod sysbench;
+pub mod variant;
 pub mod workload;
 
 pub use error::{Error, Result};

@@ -1,4 +1,4 @@
-//! Contestants by turns of a moment: each has a server and a load of its own, which stand still while it is another's turn.
+//! Variants in short alternating slices: each has a server and a load of its own, which stand still in the others' slices.
 //!
 //! A shared host is faster and slower by a third from one second to the next. Turns of less than a second, a hundred and more, have
 //! the same host, so that the median of their ratios tells some percent between the servers of a run; rounds of twelve seconds do not.
@@ -13,7 +13,6 @@ use flifo::report::format;
 use flifo::statistics::Spread;
 use serde::Serialize;
 
-use crate::contestant::Kind;
 use crate::dataset::dataset;
 use crate::measure::Edge;
 use crate::plan::Plan;
@@ -21,6 +20,7 @@ use crate::results::{Results, by_name};
 use crate::run::{minutes, say, start};
 use crate::running::Running;
 use crate::sysbench;
+use crate::variant::Kind;
 use crate::workload::Workload;
 use crate::{Error, Result};
 
@@ -29,22 +29,22 @@ const BESIDES: Duration = Duration::from_millis(60);
 const BESIDES_MOST: Duration = Duration::from_millis(500);
 /// With fewer turns nothing is known of the error.
 const TURNS_MIN: usize = 5;
-/// What is more is told: the share of a turn by which its length may be wrong.
+/// A larger share of a slice by which its length may be wrong is reported.
 const UNCERTAIN: f64 = 0.02;
-/// A line so often.
+/// The time between two lines.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// One workload with so many connections.
+/// One workload with a number of connections.
 #[derive(Debug, Clone, Serialize)]
 pub struct Cell {
     #[serde(serialize_with = "by_name")]
     pub workload: Workload,
     pub connections: u32,
-    /// The turns of each contestant, in the order of the contestants.
+    /// The turns of each variant, in the order of the variants.
     pub turns: Vec<Vec<Turn>>,
 }
 
-/// What counts of a contestant's turn.
+/// What counts of a variant's turn.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Turn {
     pub window_s: f64,
@@ -53,7 +53,7 @@ pub struct Turn {
     pub throughput_per_s: f64,
     pub statements_per_s: f64,
     /// That the server uses, on average; the kernel tells it by hundredths of a second.
-    pub server_processors: f64,
+    pub server_cpus: f64,
 }
 
 impl Turn {
@@ -65,7 +65,7 @@ impl Turn {
             window_uncertainty: last.reading.uncertainty_since(&first.reading),
             throughput_per_s: per_s(workload.counter()),
             statements_per_s: per_s("QUESTIONS"),
-            server_processors: last.server.processors_since(&first.server),
+            server_cpus: last.server.cpus_since(&first.server),
         }
     }
 }
@@ -79,13 +79,13 @@ pub fn run(plan: &Plan, command_line: String) -> Result<Results<Cell>> {
     let mut servers = start(plan, &dataset)?;
     let mariadb_version = match servers.first_mut() {
         Some(server) => server.version()?,
-        None => return Err(Error::Usage("nobody is left to be measured".into())),
+        None => return Err(Error::Usage("no variant is left to measure".into())),
     };
     let versions = (mariadb_version, sysbench_version);
     let mut results = Results::begin(plan, command_line, started_at, versions);
     let turn = plan.settings.settle() + plan.settings.moment() + BESIDES;
     let cells = plan.cells();
-    let all = turn * plan.rounds * (plan.contestants.len() * cells.len()) as u32;
+    let all = turn * plan.rounds * (plan.variants.len() * cells.len()) as u32;
     say(&format!("{} cells, {} turns of each, about {}", cells.len(), plan.rounds, minutes(all)));
     for (workload, connections) in cells {
         let mut cell = Cell { workload, connections, turns: vec![Vec::new(); servers.len()] };
@@ -119,7 +119,7 @@ pub fn run(plan: &Plan, command_line: String) -> Result<Results<Cell>> {
 /// All turns of a cell, or those until something went wrong.
 fn measure(plan: &Plan, turn: Duration, servers: &mut [Running], cell: &mut Cell) -> Result<()> {
     let (workload, connections) = (cell.workload, cell.connections);
-    let of = |at: usize| Error::of(&plan.contestants[at].name);
+    let of = |at: usize| Error::of(&plan.variants[at].name);
     for (at, server) in servers.iter_mut().enumerate() {
         server.is_there().map_err(of(at))?;
     }
@@ -164,12 +164,12 @@ fn measure(plan: &Plan, turn: Duration, servers: &mut [Running], cell: &mut Cell
 /// What makes a cell's figures doubtful.
 fn odd(plan: &Plan, cell: &Cell) -> Vec<String> {
     let mut notes = Vec::new();
-    for (turns, contestant) in cell.turns.iter().zip(&plan.contestants) {
+    for (turns, variant) in cell.turns.iter().zip(&plan.variants) {
         let uncertain = median(turns, |turn| turn.window_uncertainty);
         if uncertain > UNCERTAIN {
             notes.push(format!(
                 "{}: a turn's length is known to {:.0}% only",
-                contestant.name,
+                variant.name,
                 100.0 * uncertain
             ));
         }
@@ -177,7 +177,7 @@ fn odd(plan: &Plan, cell: &Cell) -> Vec<String> {
         if one_takes_s > plan.settings.moment().as_secs_f64() {
             notes.push(format!(
                 "{}: one of {} takes {one_takes_s:.1} s, longer than a turn: take a longer --moment",
-                contestant.name,
+                variant.name,
                 cell.workload.counted(),
             ));
         }
@@ -188,16 +188,16 @@ fn odd(plan: &Plan, cell: &Cell) -> Vec<String> {
 /// The loads have ended: waits until nothing is left of them.
 fn settle(plan: &Plan, servers: &mut [Running]) -> Vec<String> {
     let mut notes = Vec::new();
-    for (server, contestant) in servers.iter_mut().zip(&plan.contestants) {
+    for (server, variant) in servers.iter_mut().zip(&plan.variants) {
         let found = server.is_there().and_then(|()| server.is_over());
         let found = found.unwrap_or_else(|error| vec![error.to_string()]);
-        notes.extend(found.into_iter().map(|note| format!("{}: {note}", contestant.name)));
+        notes.extend(found.into_iter().map(|note| format!("{}: {note}", variant.name)));
     }
     notes
 }
 
 impl Cell {
-    /// A contestant's throughput by another's, round by round.
+    /// A variant's throughput by another's, round by round.
     fn ratios(&self, at: usize, base: usize) -> Vec<f64> {
         let by_base = |(turn, base): (&Turn, &Turn)| turn.throughput_per_s / base.throughput_per_s;
         self.turns[at].iter().zip(&self.turns[base]).map(by_base).collect()
@@ -206,8 +206,7 @@ impl Cell {
     /// Of the server, us a statement, over all turns.
     fn cpu_us(&self, at: usize) -> f64 {
         let sum = |figure: fn(&Turn) -> f64| self.turns[at].iter().map(figure).sum::<f64>();
-        1e6 * sum(|turn| turn.server_processors * turn.window_s)
-            / sum(|turn| turn.statements_per_s * turn.window_s)
+        1e6 * sum(|turn| turn.server_cpus * turn.window_s) / sum(|turn| turn.statements_per_s * turn.window_s)
     }
 }
 
@@ -241,10 +240,10 @@ pub fn markdown(results: &Results<Cell>) -> String {
         return "Nothing was measured.\n".into();
     }
     let settings = &results.settings;
-    let mut text = format!("## By turns of a moment\n\n`{}`\n\n", results.command_line);
+    let mut text = format!("## In short alternating slices\n\n`{}`\n\n", results.command_line);
     let _ = writeln!(
         text,
-        "{}, {}; {}, {} cores, {}, {}. Each contestant has a server and a load, which stand still but for its turns; {} ms of a \
+        "{}, {}; {}, {} cores, {}, {}. Each variant has a server and a load, which stand still but for its turns; {} ms of a \
          turn count, after {} ms. {} rows, --rand-type={}{}. Throughput is what the server counts. Ratios are of the same round: \
          the median, its standard error within these servers, and where the middle eight of ten are.\n",
         results.mariadb_version,
@@ -259,8 +258,8 @@ pub fn markdown(results: &Results<Cell>) -> String {
         settings.distribution,
         if settings.text { ", statements as text" } else { "" },
     );
-    for contestant in &results.contestants {
-        let _ = writeln!(text, "- {}: {}", contestant.name, contestant.described());
+    for variant in &results.variants {
+        let _ = writeln!(text, "- {}: {}", variant.name, variant.described());
     }
     text.push('\n');
     for cell in &results.cells {
@@ -276,14 +275,14 @@ pub fn markdown(results: &Results<Cell>) -> String {
 }
 
 fn of_cell(results: &Results<Cell>, cell: &Cell, text: &mut String) {
-    let base = results.contestants.iter().position(|contestant| contestant.kind == Kind::Stock).unwrap_or(0);
+    let base = results.variants.iter().position(|variant| variant.kind == Kind::Stock).unwrap_or(0);
     let title = cell.workload.title(results.settings.rows);
     let _ = writeln!(text, "### {title}, {} connections\n", cell.connections);
     let counted = cell.workload.counted();
-    let base_name = &results.contestants[base].name;
+    let base_name = &results.variants[base].name;
     let _ = writeln!(text, "| | {counted} a second | server CPU, us a statement | / {base_name} | turns |");
     let _ = writeln!(text, "|---|--:|--:|---|--:|");
-    for (at, contestant) in results.contestants.iter().enumerate() {
+    for (at, variant) in results.variants.iter().enumerate() {
         let ratios = cell.ratios(at, base);
         let by_base = match Spread::of(ratios.iter().copied()) {
             Some(spread) if at != base => {
@@ -296,7 +295,7 @@ fn of_cell(results: &Results<Cell>, cell: &Cell, text: &mut String) {
         let _ = writeln!(
             text,
             "| {} | {} | {:.1} | {by_base} | {} |",
-            contestant.name,
+            variant.name,
             format::count(median(&cell.turns[at], |turn| turn.throughput_per_s)),
             cell.cpu_us(at),
             cell.turns[at].len(),

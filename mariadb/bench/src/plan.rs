@@ -9,8 +9,8 @@ use flifo::cli::Bytes;
 use flifo::command::without_repeats;
 use serde::Serialize;
 
-use crate::contestant::Contestant;
 use crate::settings::Settings;
+use crate::variant::Variant;
 use crate::workload::Workload;
 use crate::{Error, Result};
 
@@ -24,8 +24,8 @@ pub enum What {
     Overhead,
     /// Data ten times the buffer pool, 64 connections: whether the disk is kept busy
     SmallPool,
-    /// Contestants by turns of a moment, 16 connections: tells some percent between the servers of one run, on a host that is
-    /// another every second
+    /// Variants in short alternating slices, 16 connections: resolves a few percent on a host whose speed changes every
+    /// second
     Moments,
 }
 
@@ -35,12 +35,12 @@ const EXAMPLES: &str = "Examples:
   flifo-mariadb-bench --quick
       The same in some four minutes, with figures that mean little
   flifo-mariadb-bench --workload point-select --connections 1024 \\
-      --contestant four=plugin:flifo_thread_concurrency=4 --contestant fifo=plugin:flifo_policy=fifo
+      --variant four=plugin:flifo_thread_concurrency=4 --variant fifo=plugin:flifo_policy=fifo
       Settings beside each other in one run
   flifo-mariadb-bench overhead --one-server
-      What the plugin costs one connection, in one process that has it by turns
-  flifo-mariadb-bench moments --workload point-select --contestant eight=plugin:flifo_thread_concurrency=8
-      Turns of less than a second, a hundred of each, in some four minutes
+      What the plugin costs one connection, in one process that has it in alternation
+  flifo-mariadb-bench moments --workload point-select --variant eight=plugin:flifo_thread_concurrency=8
+      Slices of less than a second, a hundred of each, in about four minutes
 
 Exit codes:
   0    done
@@ -50,8 +50,8 @@ Exit codes:
 
 /// A stock MariaDB beside one with the flifo plugin and one with a pool of threads, loaded by sysbench.
 ///
-/// Every contestant has a server of its own (but with --one-server), new for each round (but with moments), on a copy of the same tables;
-/// those that are not measured are stopped. A round is one pass over all cells, contestants taking turns (A B C, C B A).
+/// Every variant has a server of its own (except with --one-server), new for each round (except with moments), on a copy of the
+/// same tables; the others are stopped. A round is one pass over all cells, variants alternating (A B C, C B A).
 /// Throughput is what the server itself counts, over a steady window.
 #[derive(Debug, Parser)]
 #[command(name = "flifo-mariadb-bench", version, after_help = EXAMPLES)]
@@ -68,18 +68,18 @@ pub struct Cli {
     #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4000))]
     pub connections: Vec<u32>,
 
-    /// Another contestant: NAME=KIND[:setting=value,..], where the kind is stock, plugin or pool, and settings
+    /// Another variant: NAME=KIND[:setting=value,..], where the kind is stock, plugin or pool, and settings
     /// are options of the server. One of the same name is replaced
     #[arg(long, value_name = "C")]
-    pub contestant: Vec<Contestant>,
+    pub variant: Vec<Variant>,
 
-    /// Only these contestants, a list of names; the first stock one is what others are compared with
+    /// Only these variants, a list of names; the first stock one is what others are compared with
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     pub only: Vec<String>,
 
-    /// One server for all contestants of a round, into which the plugin is installed for its cells and removed for
-    /// others: leaves out what two processes differ by. Who comes later pays for what the other left, so take an even
-    /// number of rounds. Not for a pool of threads
+    /// One server for all variants of a round, into which the plugin is installed for its cells and removed for
+    /// others: leaves out what two processes differ by. A later variant pays for what the earlier left, so take an
+    /// even number of rounds. Not for a pool of threads
     #[arg(long)]
     pub one_server: bool,
 
@@ -87,12 +87,12 @@ pub struct Cli {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
 
-    /// With moments: so many milliseconds of a contestant's turn count [default: 400]. Many connections need longer: each should
-    /// have come through its transaction
+    /// With moments: counted milliseconds of a slice [default: 400]. Many connections need longer: each should complete its
+    /// transaction
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(50..=60_000))]
     pub moment: Option<u32>,
 
-    /// With moments: so many milliseconds at a turn's beginning do not [default: 120]
+    /// With moments: milliseconds at the beginning of a slice that do not count [default: 120]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(0..=60_000))]
     pub settle: Option<u32>,
 
@@ -116,19 +116,19 @@ pub struct Cli {
     #[arg(long, value_name = "D", default_value = "uniform", value_parser = ["uniform", "gaussian", "special", "pareto"])]
     pub rand_type: String,
 
-    /// So many connections besides, each with a report that needs a processor as long as the load runs
+    /// Further connections, each with a report that needs a CPU while the load runs
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub reports: u32,
 
-    /// Each report joins so many rows with as many, and begins again; else there is one that is longer than the load
+    /// Rows that each report joins with as many, again and again; without it one report is longer than the load
     #[arg(long, value_name = "ROWS", requires = "reports", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub report_rows: Option<u32>,
 
-    /// So many connections besides, each with transactions that update one of ten rows, and pause behind each statement
+    /// Further connections, each with transactions that update one of ten rows, and pause after each statement
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=4000))]
     pub transactions: u32,
 
-    /// For so many microseconds, as a round trip or the application's work takes
+    /// Length of these pauses in microseconds, as a round trip or the application's work takes
     #[arg(long, value_name = "US", requires = "transactions", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
     pub pause: u32,
 
@@ -168,7 +168,7 @@ pub struct Plan {
     pub what: What,
     pub workloads: Vec<Workload>,
     pub connections: Vec<u32>,
-    pub contestants: Vec<Contestant>,
+    pub variants: Vec<Variant>,
     pub one_server: bool,
     pub rounds: u32,
     pub settings: Settings,
@@ -182,7 +182,7 @@ impl Plan {
             cli.time.unwrap_or(if cli.quick { 3 } else { if cli.what == What::Overhead { 6 } else { 12 } });
         let skip_s = cli.skip.unwrap_or(if time_s > 1 { time_s.div_ceil(3) } else { 0 });
         if skip_s >= time_s {
-            return Err(Error::Usage("--skip leaves nothing of --time".into()));
+            return Err(Error::Usage("--skip leaves no time to measure".into()));
         }
         let rounds = match cli.what {
             _ if cli.quick => 1,
@@ -193,7 +193,7 @@ impl Plan {
         if cli.what == What::Moments {
             if cli.one_server || cli.reports + cli.transactions > 0 {
                 return Err(Error::Usage(
-                    "moments has a server for each contestant, and nothing beside its load: leave out --one-server, --reports \
+                    "moments has a server for each variant, and nothing beside its load: leave out --one-server, --reports \
                      and --transactions"
                         .into(),
                 ));
@@ -213,7 +213,7 @@ impl Plan {
             what: cli.what,
             workloads: or(&cli.workload, || workloads(cli.what)),
             connections: or(&cli.connections, || connections(cli)),
-            contestants: contestants(cli)?,
+            variants: variants(cli)?,
             one_server: cli.one_server,
             rounds: cli.rounds.unwrap_or(rounds),
             settings: Settings {
@@ -236,7 +236,7 @@ impl Plan {
         })
     }
 
-    /// Workload and connections, all contestants in each.
+    /// Workload and connections, all variants in each.
     pub fn cells(&self) -> Vec<(Workload, u32)> {
         let of = |workload: &Workload| self.connections.iter().map(|n| (*workload, *n)).collect::<Vec<_>>();
         self.workloads.iter().flat_map(of).collect()
@@ -265,30 +265,30 @@ fn workloads(what: What) -> Vec<Workload> {
     }
 }
 
-fn contestants(cli: &Cli) -> Result<Vec<Contestant>> {
+fn variants(cli: &Cli) -> Result<Vec<Variant>> {
     let names: &[&str] = match cli.what {
         What::Table => &["stock", "plugin", "pool"],
         What::Overhead | What::SmallPool | What::Moments => &["stock", "plugin"],
     };
-    let mut contestants: Vec<Contestant> = names.iter().filter_map(|name| name.parse().ok()).collect();
-    for given in &cli.contestant {
-        match contestants.iter_mut().find(|other| other.name == given.name) {
+    let mut variants: Vec<Variant> = names.iter().filter_map(|name| name.parse().ok()).collect();
+    for given in &cli.variant {
+        match variants.iter_mut().find(|other| other.name == given.name) {
             Some(other) => *other = given.clone(),
-            None => contestants.push(given.clone()),
+            None => variants.push(given.clone()),
         }
     }
-    if let Some(unknown) = cli.only.iter().find(|name| !contestants.iter().any(|c| c.name == **name)) {
-        return Err(Error::Usage(format!("--only: there is no contestant {unknown:?}")));
+    if let Some(unknown) = cli.only.iter().find(|name| !variants.iter().any(|c| c.name == **name)) {
+        return Err(Error::Usage(format!("--only: there is no variant {unknown:?}")));
     }
-    contestants.retain(|contestant| cli.only.is_empty() || cli.only.contains(&contestant.name));
-    if let Some(other) = contestants.iter().find(|c| cli.one_server && !c.can_be_turned_into()) {
+    variants.retain(|variant| cli.only.is_empty() || cli.only.contains(&variant.name));
+    if let Some(other) = variants.iter().find(|c| cli.one_server && !c.can_be_turned_into()) {
         return Err(Error::Usage(format!(
             "--one-server: {:?} needs a server of its own ({}); leave it out with --only",
             other.name,
             other.described()
         )));
     }
-    Ok(contestants)
+    Ok(variants)
 }
 
 #[cfg(test)]
@@ -301,7 +301,7 @@ mod tests {
     }
 
     fn names(plan: &Plan) -> Vec<&str> {
-        plan.contestants.iter().map(|contestant| contestant.name.as_str()).collect()
+        plan.variants.iter().map(|variant| variant.name.as_str()).collect()
     }
 
     #[test]
@@ -330,22 +330,22 @@ mod tests {
     }
 
     #[test]
-    fn contestants_are_added_replaced_and_chosen() {
+    fn variants_are_added_replaced_and_chosen() {
         let plan = plan(
-            "--contestant plugin=plugin:flifo_policy=fifo --contestant four=plugin:flifo_thread_concurrency=4 \
+            "--variant plugin=plugin:flifo_policy=fifo --variant four=plugin:flifo_thread_concurrency=4 \
              --only stock,plugin,four",
         )
         .unwrap();
         assert_eq!(names(&plan), ["stock", "plugin", "four"]);
-        assert_eq!(plan.contestants[1].settings, [("flifo_policy".into(), "fifo".into())]);
+        assert_eq!(plan.variants[1].settings, [("flifo_policy".into(), "fifo".into())]);
     }
 
     #[test]
     fn other_figures_have_other_defaults() {
         let overhead = plan("overhead").unwrap();
         assert_eq!((overhead.connections.as_slice(), overhead.rounds), ([1].as_slice(), 11));
-        assert!(plan("overhead --one-server --contestant p=plugin:flifo_policy=fifo").unwrap().one_server);
-        let moments = plan("moments --contestant eight=plugin:flifo_thread_concurrency=8").unwrap();
+        assert!(plan("overhead --one-server --variant p=plugin:flifo_policy=fifo").unwrap().one_server);
+        let moments = plan("moments --variant eight=plugin:flifo_thread_concurrency=8").unwrap();
         assert_eq!(
             (moments.rounds, names(&moments).as_slice()),
             (100, ["stock", "plugin", "eight"].as_slice())
@@ -359,15 +359,15 @@ mod tests {
     fn what_is_wrong_is_said() {
         for (arguments, said) in [
             ("--one-server", "\"pool\" needs a server of its own"),
-            ("--one-server --only x --contestant x=plugin:port=1", "port=1"),
-            ("--only fast", "there is no contestant \"fast\""),
+            ("--one-server --only x --variant x=plugin:port=1", "port=1"),
+            ("--only fast", "there is no variant \"fast\""),
             ("moments --one-server", "leave out --one-server"),
             ("moments --reports 1", "leave out --one-server, --reports"),
             ("moments --time 3", "--moment and --settle instead"),
             ("--moment 100", "for moments"),
             ("moments --moment 10", "50..=60000"),
-            ("--time 4 --skip 4", "--skip leaves nothing"),
-            ("--contestant x=y", "none of stock, plugin, pool"),
+            ("--time 4 --skip 4", "--skip leaves no time"),
+            ("--variant x=y", "none of stock, plugin, pool"),
             ("--connections 0", "1..=4000"),
             ("--workload write", "hot-rows-100"),
             ("--set a", "name=value"),

@@ -8,10 +8,10 @@ use flifo::report::format::{bytes, count};
 use flifo::statistics::Spread;
 
 use crate::bars::{Verdict, of_stock, verdicts};
-use crate::contestant::Kind;
 use crate::measure::Figures;
 use crate::plan::What;
 use crate::results::{Results, throughput};
+use crate::variant::Kind;
 use crate::workload::Workload;
 
 /// The whole report.
@@ -41,7 +41,7 @@ fn head(results: &Results) -> String {
         What::Table => "MariaDB with the plugin, without it, and with a pool of threads",
         What::Overhead => "What the plugin costs at one connection",
         What::SmallPool => "A buffer pool of a tenth of the data",
-        What::Moments => "By turns of a moment",
+        What::Moments => "In short alternating slices",
     };
     let mut text = format!("## {title}\n\n`{}`\n\n", results.command_line);
     let _ = writeln!(
@@ -77,8 +77,8 @@ fn head(results: &Results) -> String {
         },
         if results.interrupted { " **Interrupted: not all rounds are there.**" } else { "" },
     );
-    for contestant in &results.contestants {
-        let _ = writeln!(text, "- `{}`: {}", contestant.name, contestant.described());
+    for variant in &results.variants {
+        let _ = writeln!(text, "- `{}`: {}", variant.name, variant.described());
     }
     let options: Vec<String> =
         results.server_options.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -99,15 +99,15 @@ fn demands(results: &Results) -> String {
         return String::new();
     }
     let met = verdicts.iter().filter(|verdict| verdict.is_met()).count();
-    let mut text = format!("### Wanted: {met} of {} met\n\n", verdicts.len());
-    for contestant in results.contestants.iter().filter(|contestant| contestant.kind == Kind::Plugin) {
-        let of: Vec<&Verdict> = verdicts.iter().filter(|v| v.contestant == contestant.name).collect();
-        text += &against_stock(results, &contestant.name);
+    let mut text = format!("### Target: {met} of {} met\n\n", verdicts.len());
+    for variant in results.variants.iter().filter(|variant| variant.kind == Kind::Plugin) {
+        let of: Vec<&Verdict> = verdicts.iter().filter(|v| v.variant == variant.name).collect();
+        text += &against_stock(results, &variant.name);
         let others: Vec<&Verdict> = of.into_iter().filter(|v| v.demand != "throughput / stock").collect();
         if others.is_empty() {
             continue;
         }
-        let columns = [contestant.name.as_str(), "workload", "connections", "measured", "wanted", ""];
+        let columns = [variant.name.as_str(), "workload", "connections", "measured", "target", ""];
         let mut table = table(columns.map(str::to_owned).into());
         for verdict in others {
             table.add_row([
@@ -115,7 +115,7 @@ fn demands(results: &Results) -> String {
                 verdict.workload.name(),
                 verdict.connections.to_string(),
                 ratio(verdict.measured),
-                verdict.wanted.text(),
+                verdict.target.text(),
                 met_or_missed(verdict.is_met()).to_owned(),
             ]);
         }
@@ -138,7 +138,7 @@ fn against_stock(results: &Results, name: &str) -> String {
                 (None, _) => "-".into(),
                 (Some(measured), None) => ratio(measured),
                 (Some(measured), Some(bar)) => {
-                    format!("{}, wanted {bar}: {}", ratio(measured), met_or_missed(measured.median >= bar))
+                    format!("{}, target {bar}: {}", ratio(measured), met_or_missed(measured.median >= bar))
                 }
             }
         }));
@@ -157,19 +157,19 @@ fn of_workload(results: &Results, workload: Workload) -> String {
     let mut header = vec![format!("{} per second", workload.counted())];
     header.extend(connections.iter().map(u32::to_string));
     let mut throughputs = table(header);
-    for contestant in &results.contestants {
-        let mut row = vec![contestant.name.clone()];
+    for variant in &results.variants {
+        let mut row = vec![variant.name.clone()];
         row.extend(connections.iter().map(|&n| {
-            let cell = results.cell(workload, n, &contestant.name);
+            let cell = results.cell(workload, n, &variant.name);
             cell.and_then(|cell| cell.spread(throughput)).map_or_else(|| "-".into(), spread)
         }));
         throughputs.add_row(row);
     }
     if let Some(stock) = results.first_of(Kind::Stock) {
-        for contestant in results.contestants.iter().filter(|contestant| contestant.name != stock.name) {
-            let mut row = vec![format!("{} / {}", contestant.name, stock.name)];
+        for variant in results.variants.iter().filter(|variant| variant.name != stock.name) {
+            let mut row = vec![format!("{} / {}", variant.name, stock.name)];
             row.extend(connections.iter().map(|&n| {
-                let measured = results.ratio((workload, n), (&contestant.name, &stock.name), throughput);
+                let measured = results.ratio((workload, n), (&variant.name, &stock.name), throughput);
                 measured.map_or_else(|| "-".into(), ratio)
             }));
             throughputs.add_row(row);
@@ -182,7 +182,7 @@ fn of_workload(results: &Results, workload: Workload) -> String {
 fn details(results: &Results, workload: Workload, connections: &[u32]) -> Table {
     const COLUMNS: [&str; 14] = [
         "connections",
-        "contestant",
+        "variant",
         "server CPU, us/statement",
         "switches/statement",
         "left to purge/statement",
@@ -198,15 +198,15 @@ fn details(results: &Results, workload: Workload, connections: &[u32]) -> Table 
     ];
     let mut table = table(COLUMNS.map(str::to_owned).into());
     for &n in connections {
-        for contestant in &results.contestants {
-            let Some(cell) = results.cell(workload, n, &contestant.name) else { continue };
+        for variant in &results.variants {
+            let Some(cell) = results.cell(workload, n, &variant.name) else { continue };
             let median = |figure: fn(&Figures) -> f64| {
                 cell.spread(figure).map_or_else(|| "-".into(), |spread| count(spread.median))
             };
             let errors: u64 = cell.rounds.iter().map(|figures| figures.errors).sum();
             table.add_row([
                 n.to_string(),
-                contestant.name.clone(),
+                variant.name.clone(),
                 median(|figures| figures.server_cpu_us_per_statement),
                 median(|figures| figures.switches_per_statement),
                 median(|figures| figures.history_per_statement.unwrap_or(f64::NAN)),

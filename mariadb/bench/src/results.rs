@@ -4,10 +4,10 @@ use flifo::sampler::Machine;
 use flifo::statistics::{Spread, paired_ratio};
 use serde::Serialize;
 
-use crate::contestant::{Contestant, Kind};
 use crate::measure::Figures;
 use crate::plan::{Plan, What};
 use crate::settings::Settings;
+use crate::variant::{Kind, Variant};
 use crate::workload::Workload;
 
 /// Keys may be added, and are never renamed or dropped.
@@ -28,19 +28,19 @@ pub struct Results<C = Cell> {
     pub settings: Settings,
     /// The server's options that all have, by name.
     pub server_options: Vec<(String, String)>,
-    pub contestants: Vec<Contestant>,
+    pub variants: Vec<Variant>,
     /// In the order in which they were first measured.
     pub cells: Vec<C>,
     pub notes: Vec<String>,
 }
 
-/// One contestant at one workload and number of connections.
+/// One variant at one workload and number of connections.
 #[derive(Debug, Clone, Serialize)]
 pub struct Cell {
     #[serde(serialize_with = "by_name")]
     pub workload: Workload,
     pub connections: u32,
-    pub contestant: String,
+    pub variant: String,
     pub throughput_median_per_s: Option<f64>,
     pub rounds: Vec<Figures>,
 }
@@ -69,7 +69,7 @@ impl<C> Results<C> {
             sysbench_version,
             server_options: plan.settings.server(),
             settings: plan.settings.clone(),
-            contestants: plan.contestants.clone(),
+            variants: plan.variants.clone(),
             cells: Vec::new(),
             notes: Vec::new(),
         }
@@ -77,13 +77,13 @@ impl<C> Results<C> {
 }
 
 impl Results {
-    pub fn push(&mut self, (workload, connections, contestant): (Workload, u32, &str), figures: Figures) {
-        let found = self.cells.iter().position(|cell| cell.is(workload, connections, contestant));
+    pub fn push(&mut self, (workload, connections, variant): (Workload, u32, &str), figures: Figures) {
+        let found = self.cells.iter().position(|cell| cell.is(workload, connections, variant));
         let index = found.unwrap_or_else(|| {
             self.cells.push(Cell {
                 workload,
                 connections,
-                contestant: contestant.to_owned(),
+                variant: variant.to_owned(),
                 throughput_median_per_s: None,
                 rounds: Vec::new(),
             });
@@ -94,13 +94,13 @@ impl Results {
         cell.throughput_median_per_s = cell.spread(throughput).map(|spread| spread.median);
     }
 
-    pub fn cell(&self, workload: Workload, connections: u32, contestant: &str) -> Option<&Cell> {
-        self.cells.iter().find(|cell| cell.is(workload, connections, contestant))
+    pub fn cell(&self, workload: Workload, connections: u32, variant: &str) -> Option<&Cell> {
+        self.cells.iter().find(|cell| cell.is(workload, connections, variant))
     }
 
     /// What the others are compared with: the first of its kind.
-    pub fn first_of(&self, kind: Kind) -> Option<&Contestant> {
-        self.contestants.iter().find(|contestant| contestant.kind == kind)
+    pub fn first_of(&self, kind: Kind) -> Option<&Variant> {
+        self.variants.iter().find(|variant| variant.kind == kind)
     }
 
     /// In the order of the first round.
@@ -122,7 +122,7 @@ impl Results {
         connections
     }
 
-    /// A figure of one contestant divided by another's, round by round.
+    /// A figure of one variant divided by another's, round by round.
     pub fn ratio(
         &self,
         (workload, connections): (Workload, u32),
@@ -133,9 +133,9 @@ impl Results {
         paired_ratio(&a.by_round(&figure), &b.by_round(&figure))
     }
 
-    /// A contestant's throughput divided by that at its own peak, round by round.
+    /// A variant's throughput divided by that at its own peak, round by round.
     pub fn against_its_peak(&self, workload: Workload, connections: u32, name: &str) -> Option<Spread> {
-        let own = |cell: &&Cell| cell.workload == workload && cell.contestant == name;
+        let own = |cell: &&Cell| cell.workload == workload && cell.variant == name;
         let median = |cell: &Cell| cell.throughput_median_per_s.unwrap_or(0.0);
         let peak = self.cells.iter().filter(own).max_by(|a, b| median(a).total_cmp(&median(b)))?;
         let cell = self.cell(workload, connections, name)?;
@@ -144,8 +144,8 @@ impl Results {
 }
 
 impl Cell {
-    fn is(&self, workload: Workload, connections: u32, contestant: &str) -> bool {
-        self.workload == workload && self.connections == connections && self.contestant == contestant
+    fn is(&self, workload: Workload, connections: u32, variant: &str) -> bool {
+        self.workload == workload && self.connections == connections && self.variant == variant
     }
 
     pub fn spread(&self, figure: impl Fn(&Figures) -> f64) -> Option<Spread> {

@@ -1,4 +1,4 @@
-//! The run: contestants taking turns, everything ended at the end, whatever was measured kept.
+//! The run: variants taking turns, everything ended at the end, whatever was measured kept.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -8,12 +8,12 @@ use flifo::interrupt;
 use flifo::report::format;
 use flifo_mariadb::{Options, Plugin};
 
-use crate::contestant::Contestant;
 use crate::dataset::{Dataset, dataset};
 use crate::plan::{Plan, What};
 use crate::results::Results;
 use crate::running::{Measured, Running};
 use crate::sysbench;
+use crate::variant::Variant;
 use crate::workload::Workload;
 use crate::{Error, Result};
 
@@ -31,13 +31,13 @@ pub fn run(mut plan: Plan, command_line: String) -> Result<Results> {
     if plan.pool_follows_data {
         plan.settings.buffer_pool_bytes = (dataset.bytes / 10).max(POOL_BYTES_MIN);
     }
-    for contestant in &plan.contestants {
-        say(&format!("{}: {}", contestant.name, contestant.described()));
+    for variant in &plan.variants {
+        say(&format!("{}: {}", variant.name, variant.described()));
     }
     let mut servers = start(&plan, &dataset)?;
     let mariadb_version = match servers.first_mut() {
         Some(server) => server.version()?,
-        None => return Err(Error::Usage("nobody is left to be measured".into())),
+        None => return Err(Error::Usage("no variant is left to measure".into())),
     };
     let versions = (mariadb_version, sysbench_version);
     let mut results = Results::begin(&plan, command_line, started_at, versions);
@@ -50,15 +50,15 @@ pub fn run(mut plan: Plan, command_line: String) -> Result<Results> {
 pub(crate) fn start(plan: &Plan, dataset: &Dataset) -> Result<Vec<Running>> {
     let warm = plan.what != What::SmallPool;
     let common = || plan.settings.options();
-    let wanted: Vec<(&str, Contestant, Options)> = if plan.one_server {
-        vec![("all", Contestant::stock(), common().plugin(Plugin::AtHand))]
+    let target: Vec<(&str, Variant, Options)> = if plan.one_server {
+        vec![("all", Variant::stock(), common().plugin(Plugin::AtHand))]
     } else {
-        plan.contestants.iter().map(|c| (c.name.as_str(), c.clone(), c.options(common()))).collect()
+        plan.variants.iter().map(|c| (c.name.as_str(), c.clone(), c.options(common()))).collect()
     };
     let mut servers = Vec::new();
-    for (whose, contestant, options) in wanted {
+    for (whose, variant, options) in target {
         say(&format!("starting a server for {whose}, on a copy of the data"));
-        let server = Running::start(&contestant, options, dataset, warm);
+        let server = Running::start(&variant, options, dataset, warm);
         servers.push(server.map_err(Error::of(whose))?);
         if interrupt::is_asked() {
             return Err(Error::Interrupted);
@@ -68,10 +68,10 @@ pub(crate) fn start(plan: &Plan, dataset: &Dataset) -> Result<Vec<Running>> {
 }
 
 /// Each round has servers of its own. A process keeps the memory that it was given, and with it luck in how near and how
-/// whole that is: it would be a contestant's for all rounds, and look like its merit.
+/// whole that is: it would be a variant's for all rounds, and look like its merit.
 fn measure(plan: &Plan, dataset: &Dataset, mut servers: Vec<Running>, results: &mut Results) {
     let cells = plan.cells();
-    let mut progress = Progress::new(plan, cells.len() * plan.contestants.len());
+    let mut progress = Progress::new(plan, cells.len() * plan.variants.len());
     for round in 0..plan.rounds {
         if round > 0 {
             say(&format!("round {}/{}: new servers", round + 1, plan.rounds));
@@ -89,18 +89,18 @@ fn measure(plan: &Plan, dataset: &Dataset, mut servers: Vec<Running>, results: &
             }
         }
         for &(workload, connections) in &cells {
-            let mut turns: Vec<_> = plan.contestants.iter().enumerate().collect();
+            let mut turns: Vec<_> = plan.variants.iter().enumerate().collect();
             if round % 2 == 1 {
-                // Who comes later finds a disk, and with one server a log, that still has the other's writes to do.
+                // A later variant finds a disk, and with one server a log, that still has the other's writes to do.
                 turns.reverse();
             }
-            for (at, contestant) in turns {
+            for (at, variant) in turns {
                 let server = &mut servers[if plan.one_server { 0 } else { at }];
-                let measured = match server.turn_into(contestant) {
+                let measured = match server.turn_into(variant) {
                     Ok(()) => server.measure(round, workload, connections, &plan.settings),
                     Err(error) => Measured { figures: Err(error), notes: Vec::new() },
                 };
-                let cell = (workload, connections, contestant.name.as_str());
+                let cell = (workload, connections, variant.name.as_str());
                 if matches!(measured.figures, Err(Error::Interrupted)) {
                     return;
                 }
@@ -116,12 +116,8 @@ fn measure(plan: &Plan, dataset: &Dataset, mut servers: Vec<Running>, results: &
                 }
                 for note in notes {
                     say(&note);
-                    let place = format!(
-                        "{}, {connections}, {}, round {}",
-                        workload.name(),
-                        contestant.name,
-                        round + 1
-                    );
+                    let place =
+                        format!("{}, {connections}, {}, round {}", workload.name(), variant.name, round + 1);
                     results.notes.push(format!("{place}: {note}"));
                 }
                 if interrupt::is_asked() {

@@ -1,7 +1,7 @@
 //! A server of a round: started on a copy of the data, measured, and stopped between its cells.
 //!
 //! Between its cells a server is stopped by a signal, so that what it does when idle (writing pages, purging,
-//! watching) takes nothing from the one that is measured. It goes on where it was: each pays for its own work.
+//! watching) takes nothing from the measured server. It goes on where it was: each pays for its own work.
 
 use std::time::Duration;
 
@@ -13,22 +13,22 @@ use flifo_mariadb::{Options, PrivateServer};
 use rustix::process::{Pid, Signal, getpriority_process, kill_process, setpriority_process};
 
 use crate::beside::Beside;
-use crate::contestant::{Contestant, Kind};
 use crate::dataset::Dataset;
 use crate::measure::{Edge, Figures, Reading, Usage};
 use crate::settings::Settings;
 use crate::sysbench::{Drive, Load, Target};
+use crate::variant::{Kind, Variant};
 use crate::workload::Workload;
 use crate::{Error, Result, workload};
 
-/// The load goes on for so long after the window's end, which takes its time to be read.
+/// The load goes on for this time after the window's end, which takes time to be read.
 const GRACE_S: u32 = 1;
-/// A load that is to stand by runs for so long first: its statements are prepared, its rows in memory.
+/// A load that is to stand by runs for this time first: its statements are prepared, its rows in memory.
 const WARM_UP: Duration = Duration::from_secs(2);
-/// A moment is followed by so long.
+/// The time after each slice.
 const AFTER_MOMENT: Duration = Duration::from_millis(30);
 /// After a cell: until connections are gone and the server does no more than this.
-const QUIET_PROCESSORS: f64 = 0.05;
+const QUIET_CPUS: f64 = 0.05;
 const QUIET_LOOKS: u32 = 100;
 const QUIET_LOOK: Duration = Duration::from_millis(200);
 /// The administrator's connections: ours and the private server's own.
@@ -36,7 +36,7 @@ const OURS: u64 = 2;
 
 pub(crate) struct Running {
     /// What it is now.
-    contestant: Contestant,
+    variant: Variant,
     admin: Conn,
     server: PrivateServer,
 }
@@ -50,7 +50,7 @@ pub(crate) struct Measured {
 impl Running {
     /// Starts it, has it read its tables if they are to be in memory, and stops it.
     pub(crate) fn start(
-        contestant: &Contestant,
+        variant: &Variant,
         options: Options,
         dataset: &Dataset,
         warm: bool,
@@ -59,14 +59,14 @@ impl Running {
         let options = options.set("innodb-fast-shutdown", 2).data(&dataset.directory);
         let server = PrivateServer::start(options)?;
         let mut admin = server.connect()?;
-        if contestant.kind == Kind::Plugin {
+        if variant.kind == Kind::Plugin {
             require_plugin(&server, &mut admin)?;
         }
         // Administrators bypass admission; in a pool of threads this goes before the others.
         admin.query_drop(
             "SET SESSION thread_pool_priority = high, wait_timeout = 2000000, time_zone = '+00:00'",
         )?;
-        if contestant.kind != Kind::Pool {
+        if variant.kind != Kind::Pool {
             let thread = "SELECT TID FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()";
             precede(admin.query_first(thread)?.and_then(Pid::from_raw));
         }
@@ -74,25 +74,25 @@ impl Running {
             admin.query_drop(format!("SELECT SUM(LENGTH(c)) FROM {}.sbtest1", workload::BIG))?;
             admin.query_drop(format!("SELECT SUM(k) FROM {}.sbtest1 FORCE INDEX (k_1)", workload::BIG))?;
         }
-        let running = Running { contestant: contestant.clone(), admin, server };
+        let running = Running { variant: variant.clone(), admin, server };
         running.signal(Signal::STOP);
         Ok(running)
     }
 
-    /// Makes another contestant of it, which is stock or has the plugin, without a restart. The plugin's settings go
+    /// Makes another variant of it, which is stock or has the plugin, without a restart. The plugin's settings go
     /// with it, and come back as they are by default.
-    pub(crate) fn turn_into(&mut self, contestant: &Contestant) -> Result<()> {
-        if self.contestant == *contestant {
+    pub(crate) fn turn_into(&mut self, variant: &Variant) -> Result<()> {
+        if self.variant == *variant {
             return Ok(());
         }
         self.signal(Signal::CONT);
-        let changed = self.change_plugin(contestant);
+        let changed = self.change_plugin(variant);
         self.signal(Signal::STOP);
-        changed.map(|()| self.contestant = contestant.clone())
+        changed.map(|()| self.variant = variant.clone())
     }
 
-    fn change_plugin(&mut self, contestant: &Contestant) -> Result<()> {
-        if self.contestant.kind == Kind::Plugin {
+    fn change_plugin(&mut self, variant: &Variant) -> Result<()> {
+        if self.variant.kind == Kind::Plugin {
             self.admin.query_drop("UNINSTALL SONAME 'flifo'")?;
             let found = "SELECT COUNT(*) FROM information_schema.PLUGINS WHERE PLUGIN_NAME = 'flifo'";
             let mut looks = 0;
@@ -103,13 +103,13 @@ impl Running {
                 }
                 sleep_until(clock::now_ns() + clock::ns(QUIET_LOOK))?;
             }
-            self.contestant = Contestant::stock();
+            self.variant = Variant::stock();
         }
-        if contestant.kind == Kind::Plugin {
+        if variant.kind == Kind::Plugin {
             self.admin.query_drop("INSTALL SONAME 'flifo'")?;
             // If a setting is refused, the next one must know that the plugin is there.
-            self.contestant = Contestant { settings: Vec::new(), ..contestant.clone() };
-            for (name, value) in &contestant.settings {
+            self.variant = Variant { settings: Vec::new(), ..variant.clone() };
+            for (name, value) in &variant.settings {
                 let value = if value.parse::<i64>().is_ok() { value.clone() } else { format!("'{value}'") };
                 self.admin.query_drop(format!("SET GLOBAL {name} = {value}"))?;
             }
@@ -220,7 +220,7 @@ impl Running {
         Load::start(target, drive)
     }
 
-    /// A load that runs for so long at most, and stands still as its server does, but in its moments.
+    /// A load that runs for this time at most, and stands still as its server does, except in its slices.
     pub(crate) fn stand_by(
         &mut self,
         workload: Workload,
@@ -300,26 +300,26 @@ impl Running {
                 return Ok(notes);
             }
             let now = Usage::of(self.server.pid());
-            let processors = now.processors_since(&before);
+            let cpus = now.cpus_since(&before);
             reading = Reading::take(&mut self.admin, "COM_SELECT")?;
             let connected = reading.get("THREADS_CONNECTED").unwrap_or(0);
-            if connected <= OURS && processors <= QUIET_PROCESSORS {
+            if connected <= OURS && cpus <= QUIET_CPUS {
                 break;
             }
             before = now;
             if look == QUIET_LOOKS {
                 notes.push(format!(
-                    "not quiet after the cell: {} connections, {processors:.2} processors in use",
+                    "not quiet after the cell: {} connections, {cpus:.2} CPUs in use",
                     connected.saturating_sub(OURS)
                 ));
             }
         }
-        if self.contestant.kind == Kind::Plugin {
+        if self.variant.kind == Kind::Plugin {
             let left = |name: &str| reading.get(name).unwrap_or(0);
-            let (inside, pending, queued) =
-                (left("FLIFO_INSIDE"), left("FLIFO_PENDING"), left("FLIFO_QUEUED"));
-            if inside + pending + queued > 0 {
-                notes.push(format!("at rest T = {inside}, P = {pending}, Q = {queued}: please report this"));
+            let (running, pending, queued) =
+                (left("FLIFO_RUNNING"), left("FLIFO_PENDING"), left("FLIFO_QUEUED"));
+            if running + pending + queued > 0 {
+                notes.push(format!("at rest T = {running}, P = {pending}, Q = {queued}: please report this"));
             }
         }
         Ok(notes)
@@ -356,7 +356,7 @@ fn require_plugin(server: &PrivateServer, admin: &mut Conn) -> Result<()> {
     Err(Error::NoPlugin(first.unwrap_or("the server's log does not say why").to_owned()))
 }
 
-/// Who reads must not wait behind a thousand threads for a processor, or the window's ends are seconds off.
+/// The reader must not wait behind a thousand threads for a CPU, or the window's ends are seconds off.
 /// What this thread starts is to have no precedence, so it ends with this.
 struct Precedence {
     before: i32,

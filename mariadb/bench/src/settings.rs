@@ -1,4 +1,4 @@
-//! What holds for every contestant of a run.
+//! What holds for every variant of a run.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub struct Settings {
     pub time_s: u32,
     /// From the beginning: not counted.
     pub skip_s: u32,
-    /// With [`crate::plan::What::Moments`], instead of these: so long a turn counts, and so long its load runs before.
+    /// With [`crate::plan::What::Moments`], instead of these: the counted time of a slice, and the time its load runs before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moment_ms: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -26,7 +26,7 @@ pub struct Settings {
     pub report_rows: Option<u32>,
     /// Connections besides, with transactions that contend for ten rows.
     pub transactions: u32,
-    /// These pause for so long behind each statement.
+    /// The pause of these after each statement.
     pub pause_us: u32,
     /// Statements as text, instead of prepared ones.
     pub text: bool,

@@ -89,7 +89,7 @@ impl Workload {
         }
     }
 
-    /// What sysbench is told besides.
+    /// Further arguments for sysbench.
     pub(crate) fn options(self) -> &'static [&'static str] {
         match self {
             Workload::ReadOnly => &["--range-size=1000"],
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn names_as_they_are_typed() {
         let names: Vec<String> = Workload::value_variants().iter().map(|workload| workload.name()).collect();
-        let wanted = [
+        let target = [
             "hot-rows-100",
             "hot-rows-1",
             "update-index",
@@ -120,7 +120,7 @@ mod tests {
             "point-select",
             "read-only",
         ];
-        assert_eq!(names, wanted);
+        assert_eq!(names, target);
     }
 
     #[test]

@@ -43,12 +43,12 @@ fn processes(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn three_contestants_are_measured_and_shown() {
+fn three_variants_are_measured_and_shown() {
     let temp = tempfile::tempdir().unwrap();
     let files = tempfile::tempdir().unwrap();
     let (json, markdown) = (files.path().join("o.json"), files.path().join("o.md"));
     let arguments = format!(
-        "--workload hot-rows-100,read-only --rounds 1 --contestant plugin=plugin:flifo_thread_concurrency=2 \
+        "--workload hot-rows-100,read-only --rounds 1 --variant plugin=plugin:flifo_thread_concurrency=2 \
          --json {} --markdown {}",
         json.display(),
         markdown.display()
@@ -68,7 +68,7 @@ fn three_contestants_are_measured_and_shown() {
             assert!(round[figure].as_f64().unwrap() > 0.0, "{figure} of {cell}");
         }
         let limit = &round["plugin"]["flifo_thread_concurrency"];
-        assert_eq!(limit.as_u64(), (cell["contestant"] == "plugin").then_some(2), "{cell}");
+        assert_eq!(limit.as_u64(), (cell["variant"] == "plugin").then_some(2), "{cell}");
     }
     let history = |cell: &Value| cell["rounds"][0]["history_per_statement"].as_f64().unwrap();
     assert!(
@@ -77,24 +77,24 @@ fn three_contestants_are_measured_and_shown() {
     );
     let text = fs::read_to_string(markdown).unwrap();
     assert!(String::from_utf8_lossy(&output.stdout).contains(&text), "what is written is what is shown");
-    for wanted in
+    for target in
         ["update, 100 hot rows", "| plugin / stock", "| pool ", "flifo_thread_concurrency=2", "10 of"]
     {
-        assert!(wanted == "10 of" || text.contains(wanted), "{wanted} is missing in\n{text}");
+        assert!(target == "10 of" || text.contains(target), "{target} is missing in\n{text}");
     }
     assert!(!text.contains("please report"), "{text}");
 }
 
-/// The plugin comes and goes, with each contestant's settings and no others.
+/// The plugin comes and goes, with each variant's settings and no others.
 #[test]
-fn one_server_is_all_contestants_by_turns() {
+fn one_server_is_each_variant_in_alternation() {
     let temp = tempfile::tempdir().unwrap();
     let files = tempfile::tempdir().unwrap();
     let json = files.path().join("o.json");
     let arguments = format!(
         "overhead --workload point-select,hot-rows-100 --rounds 1 --one-server --json {} \
-         --contestant three=plugin:flifo_thread_concurrency=3,flifo_wait_mask=DISK,SLEEP \
-         --contestant off=plugin:flifo_thread_concurrency=0",
+         --variant three=plugin:flifo_thread_concurrency=3,flifo_io_depth=8 \
+         --variant off=plugin:flifo_thread_concurrency=0",
         json.display(),
     );
     let output = bench(&temp, &arguments).output().unwrap();
@@ -105,11 +105,11 @@ fn one_server_is_all_contestants_by_turns() {
     assert_eq!(cells.len(), 8, "{}", said(&output));
     for cell in cells {
         let limit = cell["rounds"][0]["plugin"]["flifo_thread_concurrency"].as_u64();
-        match cell["contestant"].as_str().unwrap() {
+        match cell["variant"].as_str().unwrap() {
             "stock" => assert_eq!(limit, None, "{cell}"),
             "off" => assert_eq!(limit, Some(0), "{cell}"),
             "three" => assert_eq!(limit, Some(3), "{cell}"),
-            // Two places a processor: its own again.
+            // The default again: two slots a CPU.
             _ => assert!(limit.is_some_and(|limit| limit > 0 && limit % 2 == 0), "{cell}"),
         }
     }
@@ -122,7 +122,7 @@ fn reports_and_transactions_run_beside_the_load_until_its_end() {
     let output = bench(
         &temp,
         "--workload point-select --rounds 1 --only stock,plugin --reports 5 --transactions 20 --pause 500 --text \
-         --contestant plugin=plugin:flifo_thread_concurrency=2",
+         --variant plugin=plugin:flifo_thread_concurrency=2",
     )
     .output()
     .unwrap();
@@ -141,13 +141,13 @@ fn reports_and_transactions_run_beside_the_load_until_its_end() {
 }
 
 #[test]
-fn contestants_have_turns_of_a_moment() {
+fn variants_alternate_in_short_slices() {
     let temp = tempfile::tempdir().unwrap();
     let files = tempfile::tempdir().unwrap();
     let json = files.path().join("o.json");
     let arguments = format!(
         "moments --workload point-select,hot-rows-100 --rounds 3 --moment 100 --settle 20 --json {} \
-         --contestant two=plugin:flifo_thread_concurrency=2",
+         --variant two=plugin:flifo_thread_concurrency=2",
         json.display(),
     );
     let output = bench(&temp, &arguments).output().unwrap();
@@ -168,15 +168,15 @@ fn contestants_have_turns_of_a_moment() {
             };
             assert_eq!(of("throughput_per_s").len(), 3, "{cell}");
             assert!(of("throughput_per_s").iter().all(|per_s| *per_s > 0.0), "{cell}");
-            assert!(of("server_processors").iter().sum::<f64>() > 0.0, "{cell}");
+            assert!(of("server_cpus").iter().sum::<f64>() > 0.0, "{cell}");
         }
     }
     assert_eq!(results["notes"], Value::Array(Vec::new()), "{}", said(&output));
     assert_eq!(results["interrupted"], false);
-    for wanted in
+    for target in
         ["| two |", "- two: ", "flifo_thread_concurrency=2", "/ stock", "point select, 3 connections"]
     {
-        assert!(said(&output).contains(wanted), "{wanted} is missing in\n{}", said(&output));
+        assert!(said(&output).contains(target), "{target} is missing in\n{}", said(&output));
     }
 }
 
@@ -217,12 +217,12 @@ fn ctrl_c_keeps_what_was_measured_and_ends_everything() {
 fn what_cannot_be_is_one_line() {
     let temp = tempfile::tempdir().unwrap();
     for (arguments, code, told) in [
-        ("--only fast", 2, "no contestant \"fast\""),
+        ("--only fast", 2, "no variant \"fast\""),
         ("--json /nowhere/at/all.json", 2, "/nowhere/at/all.json"),
         (
-            "--only x --rounds 1 --contestant x=plugin:flifo_policy=fast",
+            "--only x --rounds 1 --variant x=plugin:flifo_policy=fast",
             1,
-            "contestant x: the server runs without the plugin: ",
+            "variant x: the server runs without the plugin: ",
         ),
     ] {
         let output = bench(&temp, arguments).output().unwrap();

@@ -51,7 +51,7 @@ fn run(root: &mut Conn, statement: &str) -> Result<Vec<Vec<String>>, u16> {
 }
 
 #[test]
-fn what_it_says_to_type_works() {
+fn its_commands_work() {
     let server = PrivateServer::start(Options::new().plugin(Plugin::AtHand)).unwrap();
     let mut root = server.connect().unwrap();
     root.query_drop("CREATE DATABASE shop").unwrap();
@@ -71,7 +71,7 @@ fn what_it_says_to_type_works() {
     assert_eq!(left, Ok(Vec::new()), "the last block takes it away");
 }
 
-/// Who typed INSTALL to have it without a restart, and has it in the option file, has it named twice at the next start.
+/// After INSTALL in a running server, and with the option file, the next start finds the plugin named twice.
 #[test]
 fn installed_and_in_the_option_file() {
     const BOUND: Duration = Duration::from_secs(60);
@@ -117,42 +117,43 @@ fn the_queue_can_be_looked_at() {
     assert_eq!(server.status("Flifo_queued").unwrap(), "0");
 }
 
-/// First and second cell of the rows of the table with this head, without back quotes.
-fn table(head: &str) -> Vec<(&'static str, &'static str)> {
+/// The cells of the rows of the table with this head, without back quotes.
+fn rows(head: &str) -> Vec<Vec<&'static str>> {
     let from = GUIDE.find(head).unwrap_or_else(|| panic!("no table {head}"));
     let rows = GUIDE[from..].lines().skip(2).take_while(|line| line.starts_with('|'));
-    let cells = rows.map(|row| row.split('|').map(|cell| cell.trim().trim_matches('`')));
-    cells.map(|mut cells| (cells.nth(1).unwrap(), cells.next().unwrap())).collect()
+    rows.map(|row| row.split('|').map(|cell| cell.trim().trim_matches('`')).skip(1).collect()).collect()
+}
+
+/// The first cell and the second of each row.
+fn table(head: &str) -> Vec<(&'static str, &'static str)> {
+    rows(head).into_iter().map(|cells| (cells[0], cells[1])).collect()
 }
 
 #[test]
-fn its_tables_name_what_there_is() {
+fn its_tables_are_complete() {
     let server = PrivateServer::start(Options::new().plugin(Plugin::Loaded)).unwrap();
     let mut root = server.connect().unwrap();
 
-    let question = "SELECT LOWER(VARIABLE_NAME), DEFAULT_VALUE FROM information_schema.SYSTEM_VARIABLES \
-        WHERE VARIABLE_NAME LIKE 'flifo%'";
-    let there: Vec<(String, String)> = root.query(question).unwrap();
-    let there: BTreeSet<(&str, &str)> =
-        there.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    let on_this_machine = |default: &str| match default.strip_suffix(" per processor") {
+    let on_this_machine = |default: &str| match default.strip_suffix(" per CPU") {
         Some(each) => (each.parse::<usize>().unwrap() * cpu_count()).min(1023).to_string(),
         None => default.to_owned(),
     };
-    let told: Vec<(&str, String)> = table("| variable | default |")
-        .into_iter()
-        .map(|(name, default)| (name, on_this_machine(default)))
-        .collect();
-    let told: BTreeSet<(&str, &str)> = told.iter().map(|(name, default)| (*name, default.as_str())).collect();
-    assert_eq!(told, there);
+    let question = "SELECT LOWER(VARIABLE_NAME), NUMERIC_MIN_VALUE, DEFAULT_VALUE, NUMERIC_MAX_VALUE
+        FROM information_schema.SYSTEM_VARIABLES WHERE VARIABLE_NAME LIKE 'flifo%'";
+    let there: Vec<(String, Option<String>, String, Option<String>)> = root.query(question).unwrap();
+    let settings = rows("| setting | min | default | max |");
+    assert_eq!(settings.len(), there.len());
+    for (name, least, default, most) in there {
+        let row = settings.iter().find(|row| row[0] == name).unwrap_or_else(|| panic!("{name} is missing"));
+        assert_eq!(on_this_machine(row[2]), default, "{name}");
+        // What is no number has no bounds that the server knows.
+        for (bound, told) in [(least, row[1]), (most, row[3])] {
+            assert!(bound.is_none_or(|bound| bound == told), "{name}: {told}");
+        }
+    }
 
     let there: Vec<(String, String)> = root.query("SHOW GLOBAL STATUS LIKE 'Flifo%'").unwrap();
-    let suffixes = ["_count", "_mean_us", "_p50_us", "_p95_us", "_p99_us", "_max_us"];
-    let family = |name: &str| {
-        let of_time = suffixes.iter().find_map(|suffix| name.strip_suffix(suffix));
-        of_time.map_or_else(|| name.to_owned(), |stem| format!("{stem}_*"))
-    };
-    let there: BTreeSet<String> = there.iter().map(|(name, _)| family(name)).collect();
+    let there: BTreeSet<String> = there.into_iter().map(|(name, _)| name).collect();
     let told: BTreeSet<String> =
         table("| status variable |").into_iter().map(|(name, _)| name.to_owned()).collect();
     assert_eq!(told, there);
@@ -162,14 +163,15 @@ fn its_tables_name_what_there_is() {
 fn the_lines_it_explains_are_the_plugins() {
     let sources = [
         include_str!("../../admission/src/plugin.cc"),
+        include_str!("../../admission/src/queueing.cc"),
         include_str!("../../admission/src/server.cc"),
         include_str!("../../admission/src/settings.cc"),
-        include_str!("../../admission/src/statement.cc"),
+        include_str!("../../admission/src/status.cc"),
     ];
     let rows =
         table("| line |").into_iter().chain(table("| error |").into_iter().map(|(_, text)| (text, "")));
     let ours: Vec<&str> = rows.filter_map(|(line, _)| line.strip_prefix("flifo: ")).collect();
-    assert_eq!(ours.len(), 6);
+    assert_eq!(ours.len(), 7);
     for line in ours {
         // Numbers are put in when it is said.
         for part in line.split(|c: char| c.is_ascii_digit()).map(str::trim).filter(|part| !part.is_empty()) {

@@ -1,7 +1,7 @@
 //! Verdicts and tables of results made by hand.
 
 use flifo::sampler::Machine;
-use flifo_mariadb_bench::bars::{Wanted, verdicts};
+use flifo_mariadb_bench::bars::{Target, verdicts};
 use flifo_mariadb_bench::measure::Figures;
 use flifo_mariadb_bench::plan::What;
 use flifo_mariadb_bench::report::markdown;
@@ -26,7 +26,7 @@ fn results(what: What) -> Results {
         log_file_bytes: 2 << 30,
         server_options: Vec::new(),
     };
-    let contestant = |text: &str| text.parse().unwrap();
+    let variant = |text: &str| text.parse().unwrap();
     Results {
         schema: SCHEMA,
         what,
@@ -39,7 +39,7 @@ fn results(what: What) -> Results {
         sysbench_version: "sysbench 1.0.20".into(),
         server_options: settings.server(),
         settings,
-        contestants: vec![contestant("stock"), contestant("plugin"), contestant("pool")],
+        variants: vec![variant("stock"), variant("plugin"), variant("pool")],
         cells: Vec::new(),
         notes: Vec::new(),
     }
@@ -90,16 +90,16 @@ fn ratios_are_of_the_same_round() {
 #[test]
 fn what_the_issue_wants_is_decided_by_the_median() {
     let verdicts = verdicts(&hot_rows());
-    let told: Vec<(&str, u32, Wanted, bool)> =
-        verdicts.iter().map(|v| (v.demand, v.connections, v.wanted, v.is_met())).collect();
+    let told: Vec<(&str, u32, Target, bool)> =
+        verdicts.iter().map(|v| (v.demand, v.connections, v.target, v.is_met())).collect();
     let expected = [
-        ("throughput / stock", 16, Wanted::AtLeast(1.0), true),
-        ("throughput / stock", 1024, Wanted::AtLeast(20.0), true),
-        ("throughput / its own peak", 1024, Wanted::AtLeast(0.9), true),
-        ("throughput / pool", 1024, Wanted::MoreThan(1.0), true),
-        ("context switches per statement / stock", 1024, Wanted::LessThan(1.0), true),
-        ("variation between connections", 1024, Wanted::AtMost(0.3), true),
-        ("longest wait / cycle of the queue", 1024, Wanted::AtMost(2.0), false),
+        ("throughput / stock", 16, Target::AtLeast(1.0), true),
+        ("throughput / stock", 1024, Target::AtLeast(20.0), true),
+        ("throughput / its own peak", 1024, Target::AtLeast(0.9), true),
+        ("throughput / pool", 1024, Target::MoreThan(1.0), true),
+        ("context switches per statement / stock", 1024, Target::LessThan(1.0), true),
+        ("variation between connections", 1024, Target::AtMost(0.3), true),
+        ("longest wait / cycle of the queue", 1024, Target::AtMost(2.0), false),
     ];
     assert_eq!(told, expected);
 }
@@ -120,9 +120,9 @@ fn the_tables_say_it() {
     let mut results = hot_rows();
     results.notes.push("something was odd".into());
     let text = markdown(&results);
-    for wanted in [
-        "### Wanted: 6 of 7 met",
-        "30.00 (30.00..30.00), wanted 20: met",
+    for target in [
+        "### Target: 6 of 7 met",
+        "30.00 (30.00..30.00), target 20: met",
         "| stock              | 30,000 (15,000..30,000) | 1,000 (500..1,000)      |",
         "**missed**",
         "left to purge/statement",
@@ -130,7 +130,7 @@ fn the_tables_say_it() {
         "- something was odd",
         "innodb-flush-log-at-trx-commit=2",
     ] {
-        assert!(text.contains(wanted), "{wanted} is missing in\n{text}");
+        assert!(text.contains(target), "{target} is missing in\n{text}");
     }
     // Every row of a table has as many cells as its head.
     for table in text.split("\n\n").filter(|part| part.starts_with('|')) {

@@ -14,7 +14,7 @@ use crate::{Error, Result};
 const PREFIX: &str = "flifo-mariadb-";
 const OWNER: &str = "owner";
 
-/// A private server's folder, removed with this. The lock tells that somebody still needs it.
+/// A private server's folder, removed with this. The lock shows that a process still needs it.
 pub(crate) struct Folder {
     directory: TempDir,
     _owner: File,
@@ -115,7 +115,7 @@ fn install(data: &Path) -> Result<()> {
     Err(Error::Install(line.unwrap_or("it said nothing").trim().to_owned()))
 }
 
-/// A copy of all that is in a directory, in one that is not there yet.
+/// Copies a directory to a path that does not exist yet.
 pub fn copy_directory(from: &Path, to: &Path) -> Result<()> {
     fn each(from: &Path, to: &Path) -> io::Result<()> {
         fs::create_dir(to)?;

@@ -8,7 +8,7 @@
 //! let server = PrivateServer::start(Options::new().plugin(Plugin::Loaded))?;
 //! let mut root = server.connect()?;
 //! root.query_drop("SET GLOBAL flifo_thread_concurrency = '4'")?;
-//! assert_eq!(server.status("Flifo_inside")?, "0");
+//! assert_eq!(server.status("Flifo_running")?, "0");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -239,7 +239,7 @@ fn bring_plugin(folder: &Path, plugin: Plugin) -> Result<()> {
     Ok(())
 }
 
-/// Somebody else may take it meanwhile; the server then does not start, and says why.
+/// Another process may take it first; the server then does not start, and says why.
 fn free_port() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").map_err(Error::file("127.0.0.1"))?;
     Ok(listener.local_addr().map_err(Error::file("127.0.0.1"))?.port())

@@ -26,7 +26,7 @@ fn starts_answers_and_ends_clean() {
     assert_eq!(Some(port), server.port());
 
     assert!(server.status_number("Threads_connected").unwrap() >= 2);
-    assert!(matches!(server.status("Flifo_inside"), Err(Error::NoStatus(_))));
+    assert!(matches!(server.status("Flifo_running"), Err(Error::NoStatus(_))));
     assert!(std::path::Path::new(&format!("/proc/{}", server.pid())).exists());
     assert_eq!(server.shutdown(BOUND), Ended::Itself(0));
     assert!(server.error_log().contains("Shutdown complete"));

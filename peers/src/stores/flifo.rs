@@ -27,7 +27,7 @@ const ABOUT: About = About {
     written: Ok("flush_log_at_trx_commit = 2: written at each commit, synced about every second"),
     synced: Ok("flush_log_at_trx_commit = 1: written and synced at each commit, in groups"),
     writers: "row locks with queues and deadlock detection, read committed; a session a thread, policy flifo, \
-              --thread-concurrency places",
+              --thread-concurrency slots",
     memory: "a buffer pool of --cache, O_DIRECT; a redo log of twice that, 128M to 1G",
     load: "its bulk load, then a checkpoint",
     settle: "a checkpoint: all changed pages are written",

@@ -8,14 +8,14 @@ use super::write::corrupt;
 use super::{Scratch, TypedTable, with_scratch};
 use crate::db::Transaction;
 use crate::db::database::Inner;
-use crate::db::session::Inside;
+use crate::db::session::SlotThread;
 use crate::error::Result;
 use crate::row::{KeyBounds, KeyRange, Row, RowView};
 use crate::tree::Tree;
 use crate::txn::{KeptMoment, Moment, Txn};
 use crate::wait::Waiter;
 
-/// Rows read at a time: enough that the way down the tree costs little, few enough that a place in admission is not held
+/// Rows read at a time: enough that the way down the tree costs little, few enough that a slot in admission is not held
 /// for long.
 const BATCH_ROWS: usize = 128;
 /// A batch ends when its rows have as many bytes: some of them are large.
@@ -32,7 +32,7 @@ const BATCH_BYTES: usize = 1 << 20;
 /// Under [`Serializable`](crate::Isolation) all rows of the range are locked when it is made.
 ///
 /// Rows are read in batches, each under admission. In a statement of the session it comes from, or in the callback of one of its
-/// operations, a batch enters past the limit: it would wait for the place that its own thread has. An error is the last item.
+/// operations, a batch enters by force: it would wait for the slot that its own thread holds. An error is the last item.
 pub struct Rows {
     database: Arc<Inner>,
     table: TypedTable,
@@ -43,7 +43,7 @@ pub struct Rows {
     undos: Option<u64>,
     waiter: Waiter,
     /// Of the session that it comes from.
-    inside: Inside,
+    slot_thread: SlotThread,
     /// What is still to be read; `None` if nothing is.
     rest: Option<KeyRange>,
     batch: std::vec::IntoIter<Row>,
@@ -86,7 +86,7 @@ impl TypedTable {
             moment,
             undos: None,
             waiter: session.another_waiter(),
-            inside: session.inside(),
+            slot_thread: session.slot_thread(),
             rest: Some(range),
             batch: Vec::new().into_iter(),
         })
@@ -124,10 +124,10 @@ impl Rows {
     fn read_batch(&mut self) -> Result<()> {
         let Some(range) = self.rest.take() else { return Ok(()) };
         let admission = self.waiter.admission();
-        // What it would wait for may be its own thread's.
-        let _place = match self.inside.is_this_thread() {
-            true => admission.map(flifo_admission::Session::place_past_limit),
-            false => admission.map(flifo_admission::Session::place).transpose()?,
+        // It would wait for the slot of its own thread.
+        let _slot = match self.slot_thread.is_this_thread() {
+            true => admission.map(flifo_admission::Session::slot_forced),
+            false => admission.map(flifo_admission::Session::slot).transpose()?,
         };
         let tree = self.database.check_handle(&self.table.open)?;
         // When it is its turn: a load may have begun while it queued.

@@ -220,12 +220,12 @@ mod tests {
         assert_eq!(db.bulk_load_rows(&table, [(1, "a")], |_| {}).unwrap(), 1);
     }
 
-    /// They have found the table loaded, queue for a place, and get it in the middle of a load.
+    /// They have found the table loaded, queue for a slot, and acquire it in the middle of a load.
     #[test]
     fn readers_that_a_load_overtakes_see_nothing_of_it() {
         let (db, table) = loadable();
         let config =
-            Config { policy: Policy::Fifo, thread_concurrency: 1, stall_after: None, ..Config::default() };
+            Config { policy: Policy::Fifo, thread_concurrency: 1, stall_limit: None, ..Config::default() };
         let admission = Admission::new(config).unwrap();
         let session = db.session(&admission);
         let mut rows = table.iter_index(&mut session.begin(Isolation::ReadCommitted), "by_name", ..).unwrap();

@@ -1,4 +1,4 @@
-//! What one thread can see of overtaking and passing: whose the lock is, who waits again, and that no deadlock hides behind it.
+//! Overtaking and passing: which owner has the lock, which one waits again, and that no deadlock stays hidden.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -139,7 +139,7 @@ fn where_others_come_soon_the_next_lets_them_pass_at_once() {
     bench.table.release_all(TxnId(5));
     assert!(sleepers[0].node.accept());
     bench.table.release_all(TxnId(2));
-    assert!(bench.table.claim(&exclusive(6)), "it is the one that is waited for");
+    assert!(bench.table.claim(&exclusive(6)), "the others wait for it");
     assert_eq!(bench.table.release_all(TxnId(6)), 0);
     assert!(sleepers[1].node.accept());
     bench.table.release_all(TxnId(3));
@@ -164,7 +164,7 @@ fn nobody_is_overtaken_after_it_has_accepted() {
     bench.drained(1..=3);
 }
 
-/// Who was granted the lock does not wait, so who cancels finds nobody; but the grant may be taken back.
+/// A granted request does not wait, so a cancel finds no wait; but the grant may be revoked.
 #[test]
 fn a_kill_before_a_grant_is_taken_back_is_not_lost() {
     let bench = Bench::new();

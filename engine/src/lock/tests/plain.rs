@@ -189,7 +189,7 @@ impl Plain {
             return false;
         }
         let have_it = lock.held.iter().any(|(other, held)| *other != owner && held.record > 0);
-        // Who was passed gives way: to the head of the queue, or for good. So does who came after it, but for the gap.
+        // A passed owner gives way: to the head of the queue, or for good. So do owners that came after it, except for the gap.
         if let Some(overtaken) = lock.unaccepted.take() {
             self.overtaken.push(lock.overtake(overtaken));
         }

@@ -66,7 +66,7 @@ enum Step {
     LetPass {
         who: Id,
     },
-    /// It has done so long enough.
+    /// Its turn is over.
     EndToLetPass {
         who: Id,
     },
@@ -104,8 +104,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What seldom comes about by chance: one lets others pass, one of those does, and the first ends before it has looked, while more
-/// wait behind it.
+/// Rare by chance: an owner lets others pass, one of them does, and the first ends before it has read the row, while more
+/// requests wait behind it.
 fn passed_and_left() -> impl Strategy<Value = Vec<Step>> {
     let ids = || 0..OWNERS;
     let modes = vec((ids(), prop::sample::select(&LockMode::ALL[..])), 0..4);
@@ -132,7 +132,7 @@ struct World {
     waits: BTreeMap<Id, Wait>,
     /// Granted, and the thread has not run since.
     granted: BTreeMap<Id, Wait>,
-    /// The active writers whose ids are in the rows, and whom no lock object tells of.
+    /// The active writers whose ids are in the rows and that no lock object names.
     implicit: BTreeMap<Key, Id>,
     begun: Instant,
     now_ns: u64,

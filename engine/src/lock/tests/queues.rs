@@ -1,4 +1,4 @@
-//! Who is granted a lock, who queues, and in which order the queue is served.
+//! Which requests are granted, which ones queue, and in which order the queue is served.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -83,9 +83,9 @@ fn an_upgrade_waits_for_readers_and_goes_before_writers() {
     bench.drained(1..=3);
 }
 
-/// Who reads a row and then writes it has it exclusively, whoever waits there, though its id in the row says so, too.
+/// An owner that reads a row and then writes it holds the row exclusively, whatever waits there, beside its id in the row.
 #[test]
-fn an_upgrade_by_writing_is_written_down() {
+fn an_upgrade_by_writing_is_held_exclusively() {
     let bench = Bench::new();
     bench.granted(1, b"a", LockMode::Shared);
     let writer = bench.waits(2, b"a", LockMode::Exclusive);

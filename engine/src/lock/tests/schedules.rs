@@ -1,6 +1,6 @@
 //! A few threads in random and in adversarial (PCT) schedules (shuttle): locks, deadlocks, cancels and timeouts at
-//! once; and writers that have no lock objects, and undo some of what they write, with readers that have, and with those
-//! who end before they have looked at what they waited for. Shuttle itself finds those who wait for ever.
+//! once; writers without lock objects, which undo some of their changes, beside readers with lock objects; and owners that
+//! end before they have read the row they waited for. Shuttle itself detects threads that wait forever.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -105,10 +105,10 @@ fn everything() {
     assert!(table.shards.iter().all(|shard| lock(&shard.0).objects().next().is_none()));
 }
 
-/// A row as the rooms above keep it: under its latch, who wrote it last.
+/// A row as the modules above keep it: under its latch, the transaction that wrote it last.
 type Row = sync::Mutex<Option<TxnId>>;
 
-/// Writers whose ids in the rows are their locks, and readers with lock objects, by the protocol of the rooms above.
+/// Writers whose ids in the rows are their locks, and readers with lock objects, by the protocol of the modules above.
 struct Rows {
     table: LockTable,
     rows: [Row; ROWS],
@@ -147,7 +147,7 @@ impl Rows {
                     }
                     return Ok(before);
                 }
-                assert!(!is_own, "nobody is in the way of who has written a row");
+                assert!(!is_own, "no owner is in the way of the row's writer");
             }
             drop(latched);
             if writer.is_none_or(|writer| self.has_row(writer, row, request.key)) {
@@ -161,7 +161,7 @@ impl Rows {
         }
     }
 
-    /// Whether one that was seen to have written the row has it still, so that it is to be waited for. It may have undone that.
+    /// Whether a writer that was seen in the row is still there, so that others wait for it. It may have undone its change.
     fn has_row(&self, writer: TxnId, row: usize, key: LockKey<'_>) -> bool {
         if self.table.holds(writer, key, LockMode::Exclusive) {
             return true;

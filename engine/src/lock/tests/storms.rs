@@ -208,7 +208,7 @@ fn those_who_wait_behind_others_or_for_long_do_not_count_for_the_bound() {
         .map(|id| {
             let (table, waiter) = (Arc::clone(&table), Waiter::session(admission.session()));
             thread::spawn(move || {
-                let _place = waiter.admission().unwrap().place().unwrap();
+                let _slot = waiter.admission().unwrap().slot().unwrap();
                 table.lock(Request::new(TxnId(id), key, LockMode::Exclusive), &waiter).unwrap();
                 table.release_all(TxnId(id));
             })
@@ -227,9 +227,9 @@ fn those_who_wait_behind_others_or_for_long_do_not_count_for_the_bound() {
     assert_drained(&table);
 }
 
-/// One place for all: the holder could never release if those who wait kept theirs.
+/// With one slot, the holder could never release its lock if the waiter kept the slot.
 #[test]
-fn a_wait_gives_up_its_place_in_admission() {
+fn a_wait_releases_its_slot_in_admission() {
     let config = flifo_admission::Config { thread_concurrency: 1, ..flifo_admission::Config::default() };
     let admission = flifo_admission::Admission::new(config).unwrap();
     let table = Arc::new(LockTable::new(LockConfig::default()));
@@ -240,7 +240,7 @@ fn a_wait_gives_up_its_place_in_admission() {
         let (table, session) = (Arc::clone(&table), admission.session());
         thread::spawn(move || {
             let waiter = Waiter::session(session);
-            let _place = waiter.admission().unwrap().place().unwrap();
+            let _slot = waiter.admission().unwrap().slot().unwrap();
             table.lock(Request::new(TxnId(2), key, LockMode::Exclusive), &waiter)
         })
     };
@@ -248,9 +248,9 @@ fn a_wait_gives_up_its_place_in_admission() {
         thread::yield_now();
     }
     let session = admission.session();
-    let place = session.place().unwrap();
+    let slot = session.slot().unwrap();
     table.release_all(TxnId(1));
-    drop(place);
+    drop(slot);
     assert_eq!(waiting.join().unwrap(), Ok(Granted::AfterWait));
     table.release_all(TxnId(2));
     assert_drained(&table);

@@ -250,7 +250,7 @@ fn writers_wait_for_a_slot() {
     f.check_against(&model);
 }
 
-/// With one place for all: the other could never enter if who waits for a slot kept it.
+/// With one slot in admission, the other thread could never enter if a thread that waits for a pending slot kept it.
 #[test]
 fn a_wait_for_a_slot_lets_another_in() {
     let f = fixture(256, 2);
@@ -258,7 +258,7 @@ fn a_wait_for_a_slot_lets_another_in() {
     let admission = flifo_admission::Admission::new(flifo_admission::Config {
         thread_concurrency: 1,
         // So that it is refused, and does not get in past the limit.
-        stall_after: None,
+        stall_limit: None,
         queue_timeout: Some(std::time::Duration::from_secs(20)),
         ..flifo_admission::Config::default()
     });
@@ -268,13 +268,13 @@ fn a_wait_for_a_slot_lets_another_in() {
     std::thread::scope(|scope| {
         let (tree, inside) = (&f.tree, &inside);
         scope.spawn(move || {
-            let _place = waiter.admission().unwrap().place().unwrap();
+            let _slot = waiter.admission().unwrap().slot().unwrap();
             inside.wait();
             tree.upsert(&waiter, b"k", &with_seed(1, 20_000)).unwrap();
         });
         inside.wait();
         let other = admission.session();
-        let entered = other.place().map(drop);
+        let entered = other.slot().map(drop);
         drop(slots);
         entered.unwrap();
     });

@@ -8,7 +8,7 @@ use rustix::thread::futex;
 
 use super::Limiter;
 
-/// A count of free places under a mutex, and a condition variable for those who find none.
+/// A count of free slots under a mutex, and a condition variable for threads that find none.
 pub(in crate::bench) struct MutexCondvarGate {
     free: Mutex<u32>,
     freed: Condvar,
@@ -34,12 +34,12 @@ impl Limiter for MutexCondvar {
     }
 }
 
-/// A count of free places that threads sleep on.
+/// A count of free slots that threads sleep on.
 ///
 /// | word | meaning | why its orders suffice |
 /// |---|---|---|
-/// | `free` | places that are free | taken with acquire, given with release: what was done inside is seen by the next inside |
-/// | `sleepers` | threads that sleep on `free`, or are about to | with `free`, sequentially consistent: a leaver gives and then looks for sleepers, a sleeper says so and then looks for a place, so one of the two sees the other |
+/// | `free` | free slots | taken with acquire, given back with release: a thread sees what was done in its slot before |
+/// | `sleepers` | threads that sleep on `free`, or are about to | with `free`, sequentially consistent: an exit frees its slot and then reads `sleepers`, a sleeper counts itself and then reads `free`, so one of the two sees the other |
 pub(in crate::bench) struct FutexGate {
     free: AtomicU32,
     sleepers: AtomicU32,

@@ -1,22 +1,23 @@
-//! What lets threads in and out: our scheduler, and what a user would pick instead of it.
+//! Limiters: our scheduler, and what a user would pick instead of it.
 //!
-//! A [`Gate`] is what all threads share; each has a [`Limiter`] of its own to go through it. Who leaves
-//! during a wait and comes back with a place is the same for all: a peer's user would release before the
-//! wait and acquire after it, so the peers do.
+//! All threads share a [`Gate`]; each has a [`Limiter`] of its own to enter and exit. Every contender releases the slot
+//! during a wait. A user of a peer would release before the wait and acquire after it, so the peers do that.
 //!
-//! | contender | admits | a thread that finds it full |
+//! | contender | admits by | a thread that finds no slot |
 //! |---|---|---|
 //! | a policy of ours | [`flifo_admission`] | as the policy says |
 //! | `tokio` | `tokio::sync::Semaphore`: fair, a permit goes to the head of its queue | its thread-parking `blocking_acquire` |
-//! | `async-lock` | `async_lock::Semaphore`: whoever comes first after a wake-up; not fair by its own account | `acquire_blocking` |
-//! | `mutex-condvar` | a count under a `Mutex`, a `Condvar` | what everybody writes first |
-//! | `futex` | one atomic count | the least that Linux needs: sleeps on the count |
-//! | `none` | everybody | - |
+//! | `async-lock` | `async_lock::Semaphore`: the first to come after a wake-up; not fair by its own documentation | `acquire_blocking` |
+//! | `mutex-condvar` | a count under a `Mutex`, a `Condvar` | waits, as in most hand-written semaphores |
+//! | `futex` | one atomic count | sleeps on the count: the least that Linux needs |
+//! | a specimen | see `specimens` | as the specimen says |
+//! | `none` | no limit | - |
 
 mod hand;
 mod ours;
 mod peers;
 mod running;
+mod specimens;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,23 +28,45 @@ pub(super) use hand::{Futex, FutexGate, MutexCondvar, MutexCondvarGate};
 pub(super) use ours::Ours;
 pub(super) use peers::{AsyncLock, Tokio};
 pub(super) use running::{Counted, Running};
+pub use specimens::Specimen;
+pub(super) use specimens::SpecimenGate;
 
 /// One thread's way in and out.
 pub(super) trait Limiter {
-    /// Comes back when the thread is inside.
+    /// Returns once the thread has a slot.
     fn enter(&self);
 
-    /// Leaves. The thread is inside.
+    /// Releases the slot, which the thread holds.
     fn exit(&self);
 
-    /// Gives up the place for a wait.
+    /// Releases the slot for a wait.
     fn wait_begin(&self, _kind: WaitKind) {
         self.exit();
     }
 
-    /// Comes back from a wait.
+    /// Has a slot again after a wait.
     fn wait_end(&self, _kind: WaitKind) {
         self.enter();
+    }
+}
+
+impl Limiter for Box<dyn Limiter> {
+    #[inline]
+    fn enter(&self) {
+        (**self).enter();
+    }
+
+    #[inline]
+    fn exit(&self) {
+        (**self).exit();
+    }
+
+    fn wait_begin(&self, kind: WaitKind) {
+        (**self).wait_begin(kind);
+    }
+
+    fn wait_end(&self, kind: WaitKind) {
+        (**self).wait_end(kind);
     }
 }
 
@@ -58,7 +81,7 @@ pub enum Peer {
     MutexCondvar,
     /// A count in memory and two system calls.
     Futex,
-    /// Nothing: no limit.
+    /// No limit.
     None,
 }
 
@@ -83,26 +106,43 @@ impl Peer {
 pub enum Contender {
     /// Our scheduler under a policy.
     Policy(Policy),
-    /// Our scheduler under its default policy, with a limit that finds itself.
+    /// Our scheduler under its default policy, with an adaptive limit.
     Auto,
+    /// A policy that is kept for comparison.
+    Specimen(Specimen),
     /// What a user would pick instead.
     Peer(Peer),
 }
 
 impl Contender {
-    /// What was measured, as results say it.
+    /// What competes under the name of a policy: ours, then the specimens.
+    pub const POLICIES: [Contender; 9] = [
+        Contender::Policy(Policy::None),
+        Contender::Policy(Policy::Fifo),
+        Contender::Policy(Policy::Flifo),
+        Contender::Policy(Policy::Quantum),
+        Contender::Specimen(Specimen::Lifo),
+        Contender::Specimen(Specimen::Broadcast),
+        Contender::Specimen(Specimen::Sleep),
+        Contender::Specimen(Specimen::Lease),
+        Contender::Specimen(Specimen::Summon),
+    ];
+
+    /// Returns what was measured, as results name it.
     pub fn target(self) -> &'static str {
         match self {
             Contender::Policy(_) | Contender::Auto => "admission",
+            Contender::Specimen(_) => "specimen",
             Contender::Peer(_) => "peer",
         }
     }
 
-    /// The policy's name, or the peer's.
+    /// The policy's name, the specimen's or the peer's.
     pub fn name(self) -> &'static str {
         match self {
             Contender::Policy(policy) => policy.name(),
             Contender::Auto => "auto",
+            Contender::Specimen(specimen) => specimen.name(),
             Contender::Peer(peer) => peer.name(),
         }
     }
@@ -113,16 +153,14 @@ impl Contender {
     }
 }
 
-/// What our scheduler is told besides policy and limit; a peer has no such things.
+/// Settings of our scheduler besides policy and limit; other contenders have none.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tuning {
     /// [`Config::lock_waiters_max`].
     pub(super) lock_waiters_max: u32,
     /// [`Config::quantum`].
     pub(super) quantum: Duration,
-    /// [`Config::overtakes_max`].
-    pub(super) overtakes_max: u32,
-    /// Without the stall breaker, which lets one more in on purpose when nobody leaves for long.
+    /// Without [`Config::stall_limit`], which admits more than the limit on purpose.
     pub(super) is_strict: bool,
 }
 
@@ -134,19 +172,19 @@ pub(super) enum Gate {
     AsyncLock(Arc<async_lock::Semaphore>),
     MutexCondvar(Arc<MutexCondvarGate>),
     Futex(Arc<FutexGate>),
+    Specimen(Arc<dyn SpecimenGate>),
     Open,
 }
 
 impl Gate {
-    /// A gate for at most `limit` threads; a contender that knows no limit takes no notice of it.
+    /// A gate for at most `limit` threads; a contender without a limit ignores it.
     pub(super) fn new(contender: Contender, limit: u32, tuning: Tuning) -> Result<Self, ConfigError> {
         let permits = limit as usize;
         let default = Config::default();
         let tuned = Config {
             lock_waiters_max: tuning.lock_waiters_max,
             quantum: tuning.quantum,
-            overtakes_max: tuning.overtakes_max,
-            stall_after: default.stall_after.filter(|_| !tuning.is_strict),
+            stall_limit: default.stall_limit.filter(|_| !tuning.is_strict),
             ..default
         };
         Ok(match contender {
@@ -156,6 +194,7 @@ impl Gate {
             Contender::Auto => {
                 Gate::Ours(Admission::new(Config { auto: Some(AutoLimit::default()), ..tuned })?)
             }
+            Contender::Specimen(specimen) => Gate::Specimen(specimen.gate(limit)),
             Contender::Peer(Peer::Tokio) => Gate::Tokio(Arc::new(tokio::sync::Semaphore::new(permits))),
             Contender::Peer(Peer::AsyncLock) => {
                 Gate::AsyncLock(Arc::new(async_lock::Semaphore::new(permits)))
@@ -166,7 +205,7 @@ impl Gate {
         })
     }
 
-    /// Our scheduler's limit now.
+    /// Returns our scheduler's limit now.
     pub(super) fn limit(&self) -> Option<u32> {
         match self {
             Gate::Ours(admission) => Some(admission.thread_concurrency()),
@@ -174,7 +213,7 @@ impl Gate {
         }
     }
 
-    /// What our scheduler counted; a peer counts nothing.
+    /// Returns what our scheduler counted; other contenders count nothing.
     pub(super) fn snapshot(&self) -> Option<Snapshot> {
         match self {
             Gate::Ours(admission) => Some(admission.snapshot()),
@@ -183,7 +222,7 @@ impl Gate {
     }
 }
 
-/// No limit: nothing is done at all.
+/// No limit: does nothing.
 pub(super) struct Unlimited;
 
 impl Limiter for Unlimited {

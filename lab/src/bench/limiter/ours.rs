@@ -1,4 +1,4 @@
-//! Our scheduler as a limiter: the one place that knows its interface.
+//! Our scheduler as a limiter.
 
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::Limiter;
 
-/// tokio's semaphore. A place that is free is taken without making a waker; only a thread that must wait
+/// tokio's semaphore. A free slot is taken without making a waker; only a thread that must wait
 /// pays for tokio's way of parking threads, as a task would not.
 pub(in crate::bench) struct Tokio(pub(in crate::bench) Arc<tokio::sync::Semaphore>);
 

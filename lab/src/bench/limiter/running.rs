@@ -1,4 +1,4 @@
-//! Counts who is inside, for `--verify`: two changes of a shared word a statement, so not by default.
+//! Counts running threads, for `--verify`: two changes of a shared word per statement, so not by default.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -6,10 +6,10 @@ use flifo_admission::WaitKind;
 
 use super::Limiter;
 
-/// How many run inside now, and the most there were.
+/// How many threads run now, and the most that did.
 ///
-/// Relaxed: a changed word is one total order by itself, and nothing else is read by it. A thread counts
-/// itself after it was let in and before it leaves, so the count is never above the truth.
+/// Relaxed: the changes of one word have a total order, and it publishes nothing else. A thread counts itself after it
+/// entered and until just before it exits, so the count is never too high.
 #[derive(Debug, Default)]
 pub(in crate::bench) struct Running {
     now: AtomicU32,
@@ -34,7 +34,7 @@ impl Running {
     }
 }
 
-/// A limiter whose threads are counted while they are inside.
+/// A limiter whose threads are counted while they run.
 pub(in crate::bench) struct Counted<'a, L> {
     pub(in crate::bench) limiter: &'a L,
     pub(in crate::bench) running: &'a Running,

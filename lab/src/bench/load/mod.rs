@@ -1,16 +1,16 @@
-//! What the threads do between entering and leaving, in a closed loop.
+//! What the threads do between enter and exit, in a closed loop.
 //!
 //! | load | a statement |
 //! |---|---|
-//! | `empty` | nothing: what entering and leaving cost |
-//! | `work-2` .. `work-1000` | so many microseconds of arithmetic |
-//! | `contended-mutex` | 20 us of work, a fifth of it under a mutex that all share (`std::sync::Mutex`: it spins for some hundred looks, then sleeps) |
+//! | `empty` | nothing: the cost of enter and exit |
+//! | `work-2` .. `work-1000` | that many microseconds of arithmetic |
+//! | `contended-mutex` | 20 us of work, a fifth of it under a mutex that all share (`std::sync::Mutex`: it spins some hundred times, then sleeps) |
 //! | `socket` | a request comes, 20 us of work, the reply goes: sockets as the sweep's, an event loop plays all clients |
 //! | `hot-row` | 20 us of work, the second half under a row lock; half of the statements want the same row |
 //! | `disk` | 10 us of work, 100 us for a disk, 10 us of work |
 //!
-//! Work is arithmetic of a fixed amount, never a wait for a clock: who loses the processor midway has as
-//! much left to do when it comes back.
+//! Work is a fixed amount of arithmetic, never a wait for a clock: a thread that loses the CPU midway has as much left to do
+//! when it runs again.
 
 mod rows;
 mod socket;
@@ -28,24 +28,24 @@ use crate::workload::{Random, stream};
 use rows::{LockSystem, Waiter};
 pub(super) use socket::Sockets;
 
-/// What a thread does with its place.
+/// What a thread does with its slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Load {
     /// Nothing.
     Empty,
-    /// So many microseconds of work.
+    /// Work of this many microseconds.
     Work(u16),
     /// Work, a part of it under a mutex that all share.
     ContendedMutex,
     /// A request, work, a reply.
     Socket,
-    /// Work, a part of it under a row lock that half of the statements want.
+    /// Work, a part of it under a row lock that half of the statements request.
     HotRow,
     /// Work around a wait for a disk.
     Disk,
 }
 
-/// Work of a statement that has something besides, microseconds.
+/// Work of a statement that also does something else, microseconds.
 const WORK_US: u16 = 20;
 /// Of it under the mutex of `contended-mutex`: a fifth.
 const MUTEX_US: u16 = 4;
@@ -86,7 +86,7 @@ impl Load {
         if self == Load::Socket { "socket" } else { "direct" }
     }
 
-    /// File descriptors that so many threads take.
+    /// Returns the number of file descriptors that `threads` threads take.
     pub fn descriptors(self, threads: u32) -> u64 {
         if self == Load::Socket { socket::descriptors(threads) } else { 0 }
     }
@@ -116,7 +116,7 @@ impl Actor {
 }
 
 impl Scene {
-    /// Sets the scene for so many threads.
+    /// Makes what `threads` threads share.
     pub(super) fn new(load: Load, threads: u32) -> Result<Self, Error> {
         Ok(match load {
             Load::Empty => Scene::Work(0),
@@ -128,7 +128,7 @@ impl Scene {
         })
     }
 
-    /// What a thread does inside. It is inside when it begins and when it ends.
+    /// Runs a statement's work. The thread holds a slot when it begins and when it ends.
     #[inline]
     pub(super) fn section<L: Limiter>(&self, limiter: &L, actor: &mut Actor) {
         match self {
@@ -151,7 +151,7 @@ impl Scene {
             Scene::Disk => {
                 burn(WORK_US / 2);
                 limiter.wait_begin(WaitKind::Disk);
-                // A sleep, not a thread that plays the disk: a device needs no processor to be served by,
+                // A sleep, not a thread that plays the disk: a device needs no CPU to serve a request,
                 // has many channels, and its interrupt wakes the thread as a timer's does.
                 std::thread::sleep(DISK);
                 limiter.wait_end(WaitKind::Disk);

@@ -1,14 +1,14 @@
 //! Row locks as InnoDB keeps them, for the load `hot-row`: one mutex over all locks, a queue per row, and a
 //! deadlock search that walks the queue while it holds that mutex.
 //!
-//! In InnoDB 5.6 a transaction that must wait for a lock looks first whether its wait would close a circle:
-//! it follows the locks ahead of it in the queue, to the transactions that hold them or wait for them, with
-//! `lock_sys->mutex` held. On a hot row every one who waits waits for all ahead of it, so the search visits
-//! each of them, and nobody takes or gives back any lock meanwhile. Here no wait can close a circle (a
-//! statement locks one row), so only the search's cost is kept: [`VISIT_NS`] of work a waiter. InnoDB's own
-//! is worse, for it may visit a queue again from each of its members; this is the least it does.
+//! In InnoDB 5.6 a transaction that must wait for a lock first checks whether its wait would close a cycle: it follows the
+//! locks ahead of it in the queue, to the transactions that hold them or wait for them, with `lock_sys->mutex` held. On a
+//! hot row each waiter waits for all waiters ahead, so the search visits each of them, and until it ends no thread can
+//! acquire or release any lock. Here no wait can close a cycle (a statement locks one row), so only the cost of the search
+//! is kept: [`VISIT_NS`] of work per waiter. InnoDB's search costs more, since it may visit a queue again from each of its
+//! members.
 //!
-//! A lock given back goes to the first of its queue, which is woken after the mutex is released.
+//! A released lock goes to the first of its queue, which is woken after the mutex is unlocked.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,9 +22,9 @@ use crate::bench::limiter::Limiter;
 use crate::workload::Random;
 use crate::workload::work::burn_ns;
 
-/// Rows that are locked at all; row 0 is the hot one.
+/// Rows that are locked; row 0 is the hot one.
 const ROWS: usize = 8;
-/// Work to visit one waiter in the search: a lock and a transaction that no cache holds.
+/// Work to visit one waiter in the search: a lock and a transaction that are in no cache.
 const VISIT_NS: u64 = 20;
 
 /// All row locks.
@@ -39,10 +39,9 @@ struct Row {
     queue: VecDeque<(Arc<AtomicBool>, Thread)>,
 }
 
-/// A thread's place in a queue.
+/// A thread's position in a queue.
 ///
-/// `granted` is set with release by whoever gives the lock, after its own time with the row, and read with
-/// acquire by the thread that waits.
+/// `granted` is set with release by the thread that releases the lock, and read with acquire by the thread that waits.
 #[derive(Default)]
 pub(in crate::bench) struct Waiter {
     granted: Arc<AtomicBool>,
@@ -55,7 +54,7 @@ impl LockSystem {
         draw.saturating_sub(ROWS - 1)
     }
 
-    /// Takes the row's lock. While another has it, the thread waits in the row's queue without its place.
+    /// Acquires the row's lock. While another thread holds it, the thread waits in the row's queue without its slot.
     pub(super) fn lock<L: Limiter>(&self, row: usize, waiter: &Waiter, limiter: &L) {
         {
             let mut rows = lock(&self.rows);
@@ -77,7 +76,7 @@ impl LockSystem {
         limiter.wait_end(WaitKind::RowLock);
     }
 
-    /// Gives the lock to the first who waits for it, if there is one.
+    /// Releases the lock, to the first waiter if there is one.
     pub(super) fn unlock(&self, row: usize) {
         let next = {
             let mut rows = lock(&self.rows);

@@ -1,6 +1,6 @@
 //! Connections for the load `socket`: a local socket pair per thread, and event loops that play the clients,
-//! without think time. The sockets, and the number of event loops, are the sweep's (`front::socket`); a
-//! message is one byte, since nothing but its way is measured.
+//! without think time. The sockets and the number of event loops are those of the sweep (`front::socket`). A message is one
+//! byte, since only its transfer is measured.
 //!
 //! A request is `RUN` or `STOP`. A connection has one request under way at a time, so the client that finds
 //! the cell over sends `STOP` in place of the next request, and its thread ends.
@@ -22,7 +22,7 @@ const RUN: u8 = 1;
 const STOP: u8 = 0;
 /// Events taken at once.
 const EVENTS_MAX: usize = 256;
-/// Without any reply for so long, the statements hang.
+/// Without any reply for this time, the statements hang.
 const HANG_S: u64 = 60;
 
 /// Both ends of all connections.
@@ -38,7 +38,7 @@ pub(in crate::bench) struct Exchange {
     clients: Vec<OwnedFd>,
 }
 
-/// Descriptors of so many connections.
+/// Returns the number of descriptors of `threads` connections.
 pub(super) fn descriptors(threads: u32) -> u64 {
     2 * u64::from(threads) + client_threads() as u64
 }
@@ -61,18 +61,18 @@ impl Sockets {
         Ok(Sockets { servers, clients })
     }
 
-    /// How many event loops there are.
+    /// Returns the number of event loops.
     pub(in crate::bench) fn loops(&self) -> usize {
         self.clients.len()
     }
 
-    /// Plays the clients of one event loop until `over`, and until the last has been told to stop.
+    /// Plays the clients of one event loop until `over`, and until the last one has sent `STOP`.
     pub(in crate::bench) fn play(&self, index: usize, over: impl Fn() -> bool) -> Result<(), Error> {
-        let mut place = lock(&self.clients[index]);
-        let exchange = place.take().expect("a loop that failed is not played again");
+        let mut kept = lock(&self.clients[index]);
+        let exchange = kept.take().expect("a loop that failed is not played again");
         // After an error the sockets are closed, so that no thread waits for a request that never comes.
         exchange.play(over)?;
-        *place = Some(exchange);
+        *kept = Some(exchange);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{against_best_peer, fewest_share, longest_us, ours};
+use super::{against_best_peer, fewest_share, longest_us, policies};
 use crate::report::analysis::{Curve, Panel};
 use crate::report::charts::{line, spec, switches, wakes};
 use crate::report::frame::Chart;
@@ -15,13 +15,13 @@ pub(in crate::report) fn charts(panel: &Panel<'_>) -> Vec<Chart> {
     charts.push(waits(
         panel,
         "Longest wait",
-        "From asking for a place to being inside; whoever still waits at the end counts.",
+        "From asking for a slot to running; threads that still wait at the end count.",
         longest_us,
     ));
     charts.push(waits(
         panel,
         "Wait, 99%",
-        "From asking for a place to being inside; one in a hundred took longer.",
+        "From asking for a slot to running; one in a hundred took longer.",
         |r| r.entry.enter_p99_us,
     ));
     charts.push(fewest(panel));
@@ -47,7 +47,7 @@ fn against(panel: &Panel<'_>) -> Option<Chart> {
     let trace = |curve: &Curve<'_>| {
         line(curve, "times the best peer", |cell| against_best_peer(panel, curve, cell.key.threads))
     };
-    let traces: Vec<_> = ours(panel).map(trace).collect();
+    let traces: Vec<_> = policies(panel).map(trace).collect();
     let is_empty = traces.iter().all(|trace| trace["y"].as_array().is_none_or(Vec::is_empty));
     let mut spec = spec(panel, traces, "ratio", false);
     spec["layout"]["shapes"] = json!([{

@@ -1,6 +1,6 @@
 //! What a load comes down to, in plain sentences computed from the rounds.
 
-use super::{against_best_peer, best_peer, fewest_share, highest, longest_against_fifo, ours};
+use super::{against_best_peer, best_peer, fewest_share, highest, longest_against_fifo, policies};
 use crate::published::with_range;
 use crate::report::analysis::Panel;
 use crate::report::conclusion::compared;
@@ -9,7 +9,7 @@ use crate::report::format::count;
 /// Sentences about the highest number of threads.
 pub(in crate::report) fn conclusion(panel: &Panel<'_>) -> String {
     let Some(&threads) = panel.threads.last() else { return String::new() };
-    let Some((curve, cell)) = highest(ours(panel), threads) else {
+    let Some((curve, cell)) = highest(policies(panel).filter(|curve| curve.is_ours()), threads) else {
         return best_peer(panel, threads).map_or_else(String::new, |(peer, cell)| {
             format!(
                 "With {threads} threads {} does most, {} statements per second.",

@@ -17,8 +17,8 @@ use crate::statistics::Spread;
 /// From so many threads on a table of flatness has a column for each number.
 const MANY_THREADS: u32 = 1_024;
 
-/// The policies, in their order.
-fn ours<'p, 'a>(panel: &'p Panel<'a>) -> impl Iterator<Item = &'p Curve<'a>> {
+/// The policies, specimens among them, in their order.
+fn policies<'p, 'a>(panel: &'p Panel<'a>) -> impl Iterator<Item = &'p Curve<'a>> {
     panel.curves.iter().filter(|curve| !curve.is_peer())
 }
 
@@ -42,9 +42,9 @@ fn against_best_peer(panel: &Panel<'_>, curve: &Curve<'_>, threads: u32) -> Opti
     ratio(curve.at(threads)?, best_peer(panel, threads)?.1, throughput)
 }
 
-/// The longest time from asking to being inside against fifo's.
+/// The longest time from asking to running against fifo's.
 fn longest_against_fifo(panel: &Panel<'_>, curve: &Curve<'_>, threads: u32) -> Option<Spread> {
-    let fifo = ours(panel).find(|curve| curve.policy == "fifo")?;
+    let fifo = policies(panel).find(|curve| curve.policy == "fifo")?;
     ratio(curve.at(threads)?, fifo.at(threads)?, longest_us)
 }
 

@@ -44,7 +44,7 @@ pub(in crate::report) fn cell_fields(cell: &Cell) -> Vec<String> {
         summary.connection_variation_median,
         summary.context_switches_median_per_statement,
         summary.woken_to_running_p50_median_us,
-        summary.inside_p50_median_us,
+        summary.running_p50_median_us,
         bound(cell).map(|bound| bound.median),
         median(|r| r.entry.running_max.map(f64::from)),
     ];

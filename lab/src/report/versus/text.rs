@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use comfy_table::{Cell as Field, ColumnConstraint, Table};
 
-use super::{against_best_peer, best_peer, conclusion, flat_threads, longest_against_fifo, ours};
+use super::{against_best_peer, best_peer, conclusion, flat_threads, longest_against_fifo, policies};
 use crate::report::analysis::{Curve, Panel, bound, panels};
 use crate::report::text::{ansi, bold, label, right_aligned, table, throughput_table};
 use crate::report::{Style, format, others};
@@ -69,10 +69,7 @@ pub(crate) fn report(results: &Results, style: Style) -> String {
                 format!("Share of its own peak that each keeps, and how evenly {last} threads are served"),
                 service(panel, last, style),
             ),
-            (
-                format!("From asking to being inside, and why, with {last} threads"),
-                causes(panel, last, style),
-            ),
+            (format!("From asking to running, and why, with {last} threads"), causes(panel, last, style)),
         ];
         for (title, table) in sections {
             let _ = writeln!(text, "\n{title}\n{table}");
@@ -100,12 +97,12 @@ fn named(mut table: Table) -> Table {
 fn against(panel: &Panel<'_>, style: Style) -> Table {
     let mut table = table(style);
     let names = ["threads", "best peer"].map(Field::new).into_iter();
-    table.set_header(names.chain(ours(panel).map(|curve| head(curve, style))));
+    table.set_header(names.chain(policies(panel).map(|curve| head(curve, style))));
     for &threads in &panel.threads {
         let best = best_peer(panel, threads).map_or("-".to_owned(), |(curve, cell)| {
             format!("{} {}", curve.label, format::maybe(cell.summary.throughput_median_per_s))
         });
-        let ratios = ours(panel).map(|curve| format::ratio(against_best_peer(panel, curve, threads)));
+        let ratios = policies(panel).map(|curve| format::ratio(against_best_peer(panel, curve, threads)));
         table.add_row([threads.to_string(), best].into_iter().chain(ratios));
     }
     right_aligned(table, 2)
@@ -170,7 +167,7 @@ fn causes(panel: &Panel<'_>, last: u32, style: Style) -> Table {
             median(|r| r.entry.enter_p999_us),
             cell.summary.context_switches_median_per_statement,
             cell.summary.woken_to_running_p50_median_us,
-            cell.summary.inside_p50_median_us,
+            cell.summary.running_p50_median_us,
             bound(cell).map(|bound| bound.median),
         ];
         let shares =

@@ -10,7 +10,7 @@ use super::usage::Usage;
 use crate::sysbench::Report;
 use crate::workload::Workload;
 
-/// One contestant's round of one workload and number of connections, over the steady window.
+/// One variant's round of one workload and number of connections, over the steady window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Figures {
     pub round: u32,
@@ -21,14 +21,14 @@ pub struct Figures {
     pub throughput_per_s: f64,
     /// Every statement the server was asked, from its own counter.
     pub statements_per_s: f64,
-    /// Processor time of the server.
+    /// CPU time of the server.
     pub server_cpu_us_per_statement: f64,
     /// Context switches of the server's threads.
     pub switches_per_statement: f64,
-    /// By how much the history list grew: what of the work is left to purge, which a server whose threads get few
-    /// turns on a processor puts off. Below zero where purge caught up with what was before.
+    /// Growth of the history list: the work left to purge, which a server with busy CPUs puts off. Below zero where purge caught
+    /// up with earlier work.
     pub history_per_statement: Option<f64>,
-    /// Percent of all processors.
+    /// Percent of all CPUs.
     pub server_cpu: f64,
     pub sysbench_cpu: f64,
     /// As sysbench counts, over the window and what it takes to end.
@@ -37,8 +37,7 @@ pub struct Figures {
     pub mean_ms: f64,
     pub p95_ms: f64,
     pub max_ms: f64,
-    /// What the plugin's queue took to come round: the mean time of those that queued, but for the rest of a turn that was cut
-    /// short: that is mostly a moment.
+    /// The rotation of the plugin's queue: the mean time of the statements that queued.
     pub queue_cycle_ms: Option<f64>,
     /// Standard deviation of the events per connection, divided by their mean.
     pub connection_variation: Option<f64>,
@@ -49,7 +48,7 @@ pub struct Figures {
 /// The plugin's variables that do not only grow.
 const GAUGES: [&str; 6] = [
     "flifo_thread_concurrency",
-    "flifo_inside",
+    "flifo_running",
     "flifo_pending",
     "flifo_queued",
     "flifo_lock_waiters",
@@ -57,10 +56,8 @@ const GAUGES: [&str; 6] = [
 ];
 
 /// The server has its variables' names in upper case.
-const QUEUED_COUNT: &str = "FLIFO_QUEUED_COUNT";
-const QUEUED_MEAN: &str = "FLIFO_QUEUED_MEAN_US";
-const RESUMED_COUNT: &str = "FLIFO_RESUMED_COUNT";
-const RESUMED_MEAN: &str = "FLIFO_RESUMED_MEAN_US";
+const QUEUED: &str = "FLIFO_ADMITTED_FROM_QUEUE";
+const QUEUE_TIME: &str = "FLIFO_QUEUE_TIME_US";
 
 /// One end of the window.
 pub(crate) struct Edge {
@@ -79,9 +76,9 @@ impl Figures {
         let window_s = last.reading.seconds_since(&first.reading).max(1e-3);
         let per_s = |counter| last.reading.counted_since(&first.reading, counter) as f64 / window_s;
         let statements_per_s = per_s("QUESTIONS");
-        let server = last.server.processors_since(&first.server);
-        let sysbench = last.sysbench.processors_since(&first.sysbench);
-        let processors = cpu_count() as f64;
+        let server = last.server.cpus_since(&first.server);
+        let sysbench = last.sysbench.cpus_since(&first.sysbench);
+        let cpus = cpu_count() as f64;
         Figures {
             round,
             window_s,
@@ -95,8 +92,8 @@ impl Figures {
                 .reading
                 .history_since(&first.reading)
                 .map(|grown| grown as f64 / (statements_per_s * window_s).max(1.0)),
-            server_cpu: 100.0 * server / processors,
-            sysbench_cpu: 100.0 * sysbench / processors,
+            server_cpu: 100.0 * server / cpus,
+            sysbench_cpu: 100.0 * sysbench / cpus,
             sysbench_per_s: report.events_per_s,
             errors: report.errors,
             mean_ms: report.mean_ms,
@@ -120,27 +117,18 @@ impl Figures {
     }
 }
 
-/// `None` without the plugin, if hardly anybody queued, and if too many had before: the server's mean is of all of its
-/// life, in whole microseconds, so that what they took together is known to as many microseconds only.
+/// `None` without the plugin, and if fewer than a hundred statements queued.
 fn queue_cycle_ms(first: &Reading, last: &Reading) -> Option<f64> {
     const FEW: u64 = 100;
-    const EXACT: f64 = 0.1;
-    // How many, and what they took together, us.
-    let grown = |count: &str, mean: &str| {
-        let total_us = |reading: &Reading| Some(reading.get(count)? as f64 * reading.get(mean)? as f64);
-        Some((last.counted_since(first, count), total_us(last)? - total_us(first).unwrap_or(0.0)))
-    };
-    let (queued, queued_us) = grown(QUEUED_COUNT, QUEUED_MEAN)?;
-    let (resumed, resumed_us) = grown(RESUMED_COUNT, RESUMED_MEAN).unwrap_or_default();
-    let (turns, turns_us) = (queued.saturating_sub(resumed), queued_us - resumed_us);
-    let unknown_us = last.get(QUEUED_COUNT)? as f64;
-    (turns >= FEW && unknown_us <= EXACT * turns_us).then(|| turns_us / turns as f64 / 1e3)
+    last.get(QUEUE_TIME)?;
+    let (queued, time_us) = (last.counted_since(first, QUEUED), last.counted_since(first, QUEUE_TIME));
+    (queued >= FEW).then(|| time_us as f64 / queued as f64 / 1e3)
 }
 
 fn plugin(first: &Reading, last: &Reading) -> BTreeMap<String, u64> {
     let figure = |name: String| {
         let lower = name.to_lowercase();
-        let is_highest = lower.ends_with("_max") || lower.ends_with("_us");
+        let is_highest = lower.ends_with("_max") || lower.starts_with("flifo_queue_wait_");
         let value = if is_highest || GAUGES.contains(&lower.as_str()) {
             last.get(&name)?
         } else {
@@ -156,29 +144,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_queue_s_cycle_is_told_where_it_is_known() {
-        let reading = |count: u64, mean_us: u64| {
-            Reading::of(vec![
-                (QUEUED_COUNT.into(), count.to_string()),
-                (QUEUED_MEAN.into(), mean_us.to_string()),
-            ])
+    fn the_queue_s_cycle_is_the_mean_wait() {
+        let reading = |count: u64, total_us: u64| {
+            Reading::of(vec![(QUEUED.into(), count.to_string()), (QUEUE_TIME.into(), total_us.to_string())])
         };
         let none = Reading::default();
         assert_eq!(queue_cycle_ms(&none, &none), None);
-        // 1,000 queued for 2 ms each, then 1,000 for 4 ms: 3 ms in the mean.
-        let (first, last) = (reading(1_000, 2_000), reading(2_000, 3_000));
+        // 1,000 queued for 2 ms each, then 1,000 for 4 ms.
+        let (first, last) = (reading(1_000, 2_000_000), reading(2_000, 6_000_000));
         assert_eq!(queue_cycle_ms(&first, &last), Some(4.0));
         assert_eq!(queue_cycle_ms(&none, &first), Some(2.0));
-        assert_eq!(queue_cycle_ms(&first, &reading(1_050, 3_000)), None, "hardly anybody queued");
-        // Half of the second thousand went on with their turns after 1 ms each; the others took 3.5 s.
-        let half_resumed = Reading::of(vec![
-            (QUEUED_COUNT.into(), "2000".into()),
-            (QUEUED_MEAN.into(), "3000".into()),
-            (RESUMED_COUNT.into(), "500".into()),
-            (RESUMED_MEAN.into(), "1000".into()),
-        ]);
-        assert_eq!(queue_cycle_ms(&first, &half_resumed), Some(7.0));
-        // Ten millions before: 1 us of their mean is 10 s, and the thousand that queued now took 4 s.
-        assert_eq!(queue_cycle_ms(&reading(10_000_000, 20), &reading(10_001_000, 21)), None);
+        assert_eq!(queue_cycle_ms(&first, &reading(1_050, 3_000_000)), None, "too few queued");
     }
 }

@@ -1,6 +1,6 @@
 //! What the server counts, and the moment at which it did.
 //!
-//! A reading may take long in a server that collapses: the reader queues for a processor like everyone. So the
+//! A reading may take long in a server that collapses: the reader queues for a CPU like every thread. So the
 //! server notes its own clock before and after it adds up its counters, in the same statement; the parts of a
 //! UNION ALL run one after the other. The middle is taken for the moment, and a wide bracket is read again.
 

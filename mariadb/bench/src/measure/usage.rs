@@ -12,7 +12,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 #[derive(Debug, Clone)]
 pub(crate) struct Usage {
     at: Instant,
-    /// Processor time of all threads, ended ones included.
+    /// CPU time of all threads, ended ones included.
     cpu_ns: u64,
     /// Context switches of the threads that live.
     switches: Switches,
@@ -24,16 +24,16 @@ impl Usage {
         Usage { at: Instant::now(), cpu_ns, switches: Switches::default() }
     }
 
-    /// Reads a file per thread more, with pauses: this thread precedes all others at the edges of a window, and who is inside admission
-    /// meanwhile would have no processor for 30 ms: its turn would be over, and the longest wait would be of our making.
+    /// Reads a file per thread more, with pauses: this thread precedes all others at the edges of a window, and a statement inside admission
+    /// at the same time would have no CPU for 30 ms: its time slice would end, and the longest wait would be of our making.
     pub(crate) fn with_switches(pid: u32) -> Usage {
         let mut usage = Usage::of(pid);
         usage.switches = Switches::of(pid, || thread::sleep(PAUSE)).unwrap_or_default();
         usage
     }
 
-    /// Processors in use on average, 1 for each.
-    pub(crate) fn processors_since(&self, earlier: &Usage) -> f64 {
+    /// CPUs in use on average.
+    pub(crate) fn cpus_since(&self, earlier: &Usage) -> f64 {
         self.cpu_ns.saturating_sub(earlier.cpu_ns) as f64 / 1e9 / self.seconds_since(earlier)
     }
 
@@ -57,8 +57,8 @@ mod tests {
         let first = Usage { at, cpu_ns: 1_000_000_000, switches: Switches([(1, 10), (2, 20)].into()) };
         let switches = Switches([(1, 30), (3, 5)].into());
         let last = Usage { at: at + Duration::from_secs(2), cpu_ns: 4_000_000_000, switches };
-        // 3 s of processor time in 2 s; thread 1 switched 20 times, thread 3 came and switched 5 times.
-        assert_eq!(last.processors_since(&first), 1.5);
+        // 3 s of CPU time in 2 s; thread 1 switched 20 times, thread 3 came and switched 5 times.
+        assert_eq!(last.cpus_since(&first), 1.5);
         assert_eq!(last.switches_per_s_since(&first), 12.5);
     }
 

@@ -132,14 +132,14 @@ impl Load {
         Ok(Load { child, lines, heard: String::new() })
     }
 
-    /// Collects what it prints, up to a line that is wanted. False if it ended first.
-    fn hear(&mut self, what: &'static str, bound: Duration, wanted: fn(&str) -> bool) -> Result<bool> {
+    /// Collects what it prints, up to a line that is target. False if it ended first.
+    fn hear(&mut self, what: &'static str, bound: Duration, target: fn(&str) -> bool) -> Result<bool> {
         const SLICE: Duration = Duration::from_millis(50);
         let deadline = Instant::now() + bound;
         loop {
             match self.lines.recv_timeout(SLICE) {
                 Ok(line) => {
-                    let found = wanted(&line);
+                    let found = target(&line);
                     self.heard += &line;
                     self.heard.push('\n');
                     if found {

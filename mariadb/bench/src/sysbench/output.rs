@@ -108,7 +108,7 @@ Threads fairness:
     #[test]
     fn the_last_report_counts() {
         let report = Report::parse(OUTPUT).unwrap();
-        let wanted = Report {
+        let target = Report {
             events_per_s: 1479.33,
             errors: 3,
             mean_ms: 745.04,
@@ -117,7 +117,7 @@ Threads fairness:
             per_connection_mean: 7.0576,
             per_connection_deviation: 3.61,
         };
-        assert_eq!(report, wanted);
+        assert_eq!(report, target);
         assert!((report.variation().unwrap() - 0.5115).abs() < 1e-4);
     }
 

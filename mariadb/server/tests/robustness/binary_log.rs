@@ -1,5 +1,5 @@
-//! Commits that wait for the binary log to be synced: in a group, of which one leads, and the wait callbacks tell of no other.
-//! Nothing else would let others in meanwhile: no place is lent here, and no stall broken.
+//! Commits that wait for the binary log to be synced: in a group, of which one leads; the wait callbacks report no other.
+//! Nothing else admits others here: no slot is reclaimed, and no stall broken.
 
 use super::support::rest::until;
 use super::support::syncs::{Held, until_state, update, with_slow_syncs};
@@ -10,7 +10,7 @@ pub(crate) fn subject() -> Subject {
 }
 
 pub(crate) fn pool() -> Subject {
-    on("binary_log_in_a_pool", with_binary_log().set("thread-handling", "pool-of-threads"))
+    on("binary_log_in_a_pool", in_a_pool(with_binary_log()))
 }
 
 /// The only syncs of a commit are the binary log's.
@@ -27,13 +27,10 @@ fn on(name: &'static str, options: Options) -> Subject {
         name,
         options,
         tests: vec![
-            ("commits_hold_no_place", commits_hold_no_place),
-            ("commits_in_two_phases_hold_no_place", commits_in_two_phases_hold_no_place),
-            ("who_waits_for_a_replica_holds_no_place", who_waits_for_a_replica_holds_no_place),
-            (
-                "a_procedure_goes_on_in_its_place_after_a_commit",
-                a_procedure_goes_on_in_its_place_after_a_commit,
-            ),
+            ("commits_hold_no_slot", commits_hold_no_slot),
+            ("commits_in_two_phases_hold_no_slot", commits_in_two_phases_hold_no_slot),
+            ("waits_for_a_replica_hold_no_slot", waits_for_a_replica_hold_no_slot),
+            ("a_procedure_keeps_its_slot_after_a_commit", a_procedure_keeps_its_slot_after_a_commit),
             ("a_procedure_queues_after_a_commit", a_procedure_queues_after_a_commit),
         ],
     }
@@ -50,7 +47,7 @@ fn until_all_commit(server: &PrivateServer, statements: &[Running]) {
     until("all commit", || root.query_first::<usize, _>(&text).unwrap() == Some(statements.len()));
 }
 
-fn commits_hold_no_place(server: &PrivateServer) {
+fn commits_hold_no_slot(server: &PrivateServer) {
     let mut root = admin(server);
     for statement in [
         "CREATE OR REPLACE PROCEDURE test.writes_and_commits()
@@ -87,7 +84,7 @@ fn commits_hold_no_place(server: &PrivateServer) {
     all.into_iter().for_each(|one| assert_eq!(code(one.end()), 0));
 }
 
-fn commits_in_two_phases_hold_no_place(server: &PrivateServer) {
+fn commits_in_two_phases_hold_no_slot(server: &PrivateServer) {
     set(server, "thread_concurrency", "1");
     let prepared = |id: u32, statements: &[&str]| {
         let mut client = app(server);
@@ -114,7 +111,7 @@ fn commits_in_two_phases_hold_no_place(server: &PrivateServer) {
     until("it is left behind", || code(run(&mut app(server), "XA COMMIT '1'")) == 0);
     // What the server skips is no commit.
     let other = Running::start(server, "/*!999999 XA PREPARE 'x' */ SELECT BENCHMARK(1000000000000, MD5(1))");
-    until("it has a place", || server.status_number("Flifo_inside").unwrap() == 1);
+    until("it has a slot", || server.status_number("Flifo_running").unwrap() == 1);
     root.query_drop(format!("KILL QUERY {}", other.id)).unwrap();
     let _ = other.end();
 }
@@ -122,7 +119,7 @@ fn commits_in_two_phases_hold_no_place(server: &PrivateServer) {
 /// Where the replica is waited for: behind the commit; or within it, by the group's leader.
 const WAIT_POINTS: [&str; 2] = ["AFTER_COMMIT", "AFTER_SYNC"];
 
-/// There is none, and it is waited for so long (ms), or until this is switched off.
+/// There is none, and commits wait for it up to this time, or until the wait is switched off.
 fn wait_for_a_replica(server: &PrivateServer, wait_point: &str, at_most_ms: u32) {
     admin(server)
         .query_drop(format!(
@@ -136,7 +133,7 @@ fn wait_for_no_replica(server: &PrivateServer) {
     admin(server).query_drop("SET GLOBAL rpl_semi_sync_master_enabled = OFF").unwrap();
 }
 
-fn who_waits_for_a_replica_holds_no_place(server: &PrivateServer) {
+fn waits_for_a_replica_hold_no_slot(server: &PrivateServer) {
     set(server, "thread_concurrency", "1");
     for wait_point in WAIT_POINTS {
         let mut client = app(server);
@@ -154,38 +151,38 @@ fn who_waits_for_a_replica_holds_no_place(server: &PrivateServer) {
     }
 }
 
-fn a_procedure_goes_on_in_its_place_after_a_commit(server: &PrivateServer) {
-    let mut root = admin(server);
+fn a_procedure_keeps_its_slot_after_a_commit(server: &PrivateServer) {
+    let (mut root, fifo) = (admin(server), Fifo::new());
     for (name, commits) in [
         ("a_statement", "UPDATE t SET k = k + 1 WHERE id = 1"),
         ("a_transaction", "START TRANSACTION; UPDATE t SET k = k + 1 WHERE id = 1; COMMIT"),
     ] {
         root.query_drop(format!(
-            "CREATE OR REPLACE PROCEDURE test.commits_{name}() BEGIN {commits}; DO SLEEP(1000); END"
+            "CREATE OR REPLACE PROCEDURE test.commits_{name}() BEGIN {commits}; SELECT {} INTO @x; END",
+            fifo.blocks()
         ))
         .unwrap();
     }
     set(server, "thread_concurrency", "2");
-    set(server, "wait_mask", "TABLE_LOCK,DISK,NETWORK,LOG_SYNC,USER");
-    let sleeps_in_its_place = || {
+    let blocks_in_its_slot = || {
         for procedure in ["a_statement", "a_transaction"] {
-            let sleeper = Running::start(server, &format!("CALL commits_{procedure}()"));
-            until_state(server, sleeper.id, "User sleep");
-            let inside = server.status_number("Flifo_inside").unwrap();
-            assert_eq!(inside, 1, "{procedure}: it is under way, and holds its place");
-            admin(server).query_drop(format!("KILL QUERY {}", sleeper.id)).unwrap();
-            let _ = sleeper.end();
+            let call = Running::start(server, &format!("CALL commits_{procedure}()"));
+            until_blocked(server, call.id);
+            let running = server.status_number("Flifo_running").unwrap();
+            assert_eq!(running, 1, "{procedure}: it is under way, and holds its slot");
+            fifo.release_until(|| call.is_over());
+            call.end().unwrap();
         }
     };
-    sleeps_in_its_place();
+    blocks_in_its_slot();
     for wait_point in WAIT_POINTS {
         wait_for_a_replica(server, wait_point, 50);
-        sleeps_in_its_place();
+        blocks_in_its_slot();
         wait_for_no_replica(server);
     }
 }
 
-/// Else as many as there are would run at a time, since each commit brings a place back past the limit.
+/// Otherwise all such procedures would run at once, since each commit ends with a forced entry.
 fn a_procedure_queues_after_a_commit(server: &PrivateServer) {
     let mut root = admin(server);
     root.query_drop(
@@ -194,15 +191,13 @@ fn a_procedure_queues_after_a_commit(server: &PrivateServer) {
     )
     .unwrap();
     set(server, "thread_concurrency", "1");
-    set(server, "wait_mask", "TABLE_LOCK,DISK,NETWORK,LOG_SYNC,USER");
     let held = Held::begin();
     let procedure = Running::start(server, "CALL commits_and_goes_on()");
     until_all_commit(server, std::slice::from_ref(&procedure));
-    let sleeper = Running::start(server, "SELECT SLEEP(1000)");
-    until_state(server, sleeper.id, "User sleep");
+    let blocked = Blocked::start(server);
+    until_blocked(server, blocked.id());
     drop(held);
     until_state(server, procedure.id, "Waiting for admission");
-    root.query_drop(format!("KILL QUERY {}", sleeper.id)).unwrap();
-    let _ = sleeper.end();
+    drop(blocked);
     assert_eq!(code(procedure.end()), 0);
 }

@@ -22,12 +22,12 @@ pub(crate) fn tests() -> Vec<Test> {
     ]
 }
 
-/// A killed one comes out of the queue although no place is free, and the others stay in it.
+/// A killed one comes out of the queue although no slot is free, and the others stay in it.
 fn queued_statements(server: &PrivateServer) {
     const STATEMENTS: [&str; 4] =
         ["SELECT 1", "UPDATE t SET k = k + 1 WHERE id = 1", "CALL no_such_procedure()", "BEGIN"];
     let mut root = admin(server);
-    let holder = Holder::of_the_only_place(server);
+    let holder = Holder::of_the_only_slot(server);
     let before = server.status_number("Flifo_cancelled").unwrap();
     let queued: Vec<Running> =
         (0..40).map(|number| Running::start(server, STATEMENTS[number % STATEMENTS.len()])).collect();
@@ -68,7 +68,7 @@ fn queued_statements(server: &PrivateServer) {
     assert_eq!(done, 0, "a procedure that was killed in the queue has run");
 }
 
-/// Out of tickets in the middle of a procedure, it queues again; killed there, it ends. Not by KILL QUERY: the
+/// A procedure that has used up its tickets, which are 5,000, queues again; killed there, it ends. Not by KILL QUERY: the
 /// server forgets that between two statements of a procedure, without the plugin, too.
 fn queued_within_a_procedure(server: &PrivateServer) {
     let mut root = admin(server);
@@ -78,7 +78,6 @@ fn queued_within_a_procedure(server: &PrivateServer) {
     )
     .unwrap();
     set(server, "thread_concurrency", "1");
-    set_number(server, "concurrency_tickets", 1);
     for kind in ["CONNECTION", "HARD", "SOFT"] {
         let calls: Vec<Running> = (0..8).map(|_| Running::start(server, "CALL endless()")).collect();
         until("they take turns", || server.status_number("Flifo_queued").unwrap() >= 6);
@@ -118,7 +117,6 @@ fn few(server: &PrivateServer) {
 fn a_thousand_at_random(server: &PrivateServer) {
     few(server);
     set(server, "thread_concurrency", "2");
-    set_number(server, "concurrency_tickets", 2);
     let work = |number: usize, stop: &std::sync::atomic::AtomicBool| {
         let mut random = Random::new(number as u64);
         while !stop.load(Ordering::Relaxed) {
@@ -150,9 +148,9 @@ fn a_thousand_at_random(server: &PrivateServer) {
     assert!(killed >= times(1000));
 }
 
-/// The server sees that they are gone when it writes to them; their places pass on.
+/// The server sees that they are gone when it writes to them; their slots go to the next.
 fn clients_vanish_from_the_queue(server: &PrivateServer) {
-    let holder = Holder::of_the_only_place(server);
+    let holder = Holder::of_the_only_slot(server);
     let mut clients = Vec::new();
     for number in 0..100 {
         let mut client = Wire::connect(server).unwrap();

@@ -1,26 +1,26 @@
 //! The plugin on real servers: what no client may do to it.
 //!
-//! A subject has one server, which its tests share; they run one after the other. After each test nobody is inside
-//! admission or waits for it, the server answers, and its error log is in order (`support::rest`).
+//! A subject has one server, which its tests share; they run one after the other. After each test no statement holds
+//! a slot or waits for one, the server answers, and its error log is in order (`support::rest`).
 //!
 //! `FLIFO_SHORT=1` runs fewer of everything that is repeated: for sanitizers, and for another release of the server.
 
 mod support;
 
 mod admin;
-mod anticipation;
 mod binary_log;
 mod disk;
 mod install;
 mod kill;
-mod lending;
 mod locks;
 mod pool;
 mod replica;
+mod reservation;
 mod shutdown;
+mod slices;
 mod statements;
 mod storm;
-mod yields;
+mod unreported;
 
 use std::process::ExitCode;
 
@@ -33,12 +33,12 @@ fn main() -> ExitCode {
         statements::subject(),
         kill::subject(),
         storm::subject(),
-        anticipation::subject(),
-        yields::subject(),
+        reservation::subject(),
+        slices::subject(),
         locks::subject(),
         disk::subject(),
-        lending::subject(),
-        lending::pool(),
+        unreported::subject(),
+        unreported::pool(),
         binary_log::subject(),
         binary_log::pool(),
         install::subject(),

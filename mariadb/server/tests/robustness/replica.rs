@@ -1,4 +1,4 @@
-//! A replica applies what it gets while its only place is taken: appliers ask nobody.
+//! A replica applies what it gets while its only slot is in use: appliers bypass admission.
 
 use super::support::rest::{empty, until};
 use super::support::*;
@@ -7,7 +7,7 @@ pub(crate) fn alone() -> Alone {
     Alone {
         name: "replica",
         tests: vec![
-            ("applies_while_the_place_is_taken", || applies(0)),
+            ("applies_while_the_slot_is_taken", || applies(0)),
             ("applies_in_parallel", || applies(4)),
         ],
     }
@@ -54,7 +54,7 @@ fn applies(parallel: u32) {
     defaults(&primary);
     defaults(&replica);
     set(&primary, "thread_concurrency", "2");
-    let holder = Holder::of_the_only_place(&replica);
+    let holder = Holder::of_the_only_slot(&replica);
     let queued: Vec<Running> = (0..50).map(|_| Running::start(&replica, "SELECT COUNT(*) FROM t")).collect();
     holder.until_queued(50);
     // Writers, whose rows are the same or not, with multi-statement transactions and definitions.

@@ -13,14 +13,12 @@ pub(crate) fn alone() -> Alone {
         tests: vec![
             ("by_a_signal", || ends(with_plugin(), false)),
             ("by_a_statement", || ends(with_plugin(), true)),
-            ("with_the_pool_of_threads", || {
-                ends(with_plugin().set("thread-handling", "pool-of-threads"), false)
-            }),
+            ("with_the_pool_of_threads", || ends(in_a_pool(with_plugin()), false)),
         ],
     }
 }
 
-/// The server waits for its connections' threads for a while; each is told to end.
+/// The server ends each connection, and waits for its thread for a while.
 const IN_TIME: Duration = Duration::from_secs(120);
 
 fn ends(options: Options, by_statement: bool) {
@@ -28,7 +26,7 @@ fn ends(options: Options, by_statement: bool) {
     rest::is_current(&server);
     populate(&server);
     defaults(&server);
-    let holder = Holder::of_the_only_place(&server);
+    let holder = Holder::of_the_only_slot(&server);
     let clients: Vec<Wire> = (0..times(1000))
         .map(|number| {
             let mut client = Wire::connect(&server).unwrap();
@@ -41,7 +39,7 @@ fn ends(options: Options, by_statement: bool) {
         })
         .collect();
     holder.until_queued(times(1000) as u64);
-    holder.forget();
+    holder.end_in_shutdown();
     if by_statement {
         admin(&server).query_drop("SHUTDOWN").unwrap();
     }

@@ -31,7 +31,7 @@ fn two_thousand_come_and_go(server: &PrivateServer) {
                 scope.spawn(move || {
                     let mut random = Random::new((round * THREADS + thread) as u64);
                     let mut clients: Vec<Wire> = (0..each).map(|_| Wire::connect(server).unwrap()).collect();
-                    // All are here, and then the only place is taken.
+                    // All are here, and then the only slot is taken.
                     together.wait();
                     together.wait();
                     for client in &mut clients {
@@ -50,11 +50,10 @@ fn two_thousand_come_and_go(server: &PrivateServer) {
                 });
             }
             together.wait();
-            let holder = Holder::of_the_only_place(server);
+            let holder = Holder::of_the_only_slot(server);
             together.wait();
             holder.until_queued((each * THREADS) as u64);
             set(server, "thread_concurrency", limit);
-            set_number(server, "read_concurrency", 16);
             drop(holder);
         });
         empty(server);
@@ -65,7 +64,6 @@ fn two_thousand_come_and_go(server: &PrivateServer) {
 
 fn come_ask_once_and_go(server: &PrivateServer) {
     set(server, "thread_concurrency", "2");
-    set_number(server, "read_concurrency", 16);
     let each = times(2000) / THREADS;
     let work = |number: usize, _: &std::sync::atomic::AtomicBool| {
         let mut random = Random::new(number as u64);

@@ -1,5 +1,5 @@
-//! Locks of the server's, and one place: whoever holds them gets in, and those who wait for him do not keep him out.
-//! The server resolves deadlocks; admission adds none. No stall is broken, and no lock wait times out meanwhile.
+//! Locks of the server, and one slot: the holder of a lock is admitted, and those that wait for it do not keep it out. The
+//! server resolves deadlocks; admission adds none. No stall is broken, and no lock wait times out.
 
 mod owners;
 mod session;
@@ -10,10 +10,10 @@ use std::thread;
 
 use self::owners::idle_between_statements;
 use self::session::{
-    a_name_is_freed_in_a_packet, a_name_is_locked, a_name_is_locked_while_nobody_was_asked,
+    a_name_is_freed_in_a_packet, a_name_is_locked, a_name_is_locked_while_admission_is_off,
     locks_of_the_session,
 };
-use self::waiters::{bound_on_lock_waiters, killed_while_waiting};
+use self::waiters::killed_while_waiting;
 use super::support::random::Random;
 use super::support::rest::{empty, until};
 use super::support::wire::{Reply, Wire};
@@ -34,13 +34,13 @@ pub(crate) fn tests() -> Vec<Test> {
         ("however_the_locks_were_taken", however_the_locks_were_taken),
         ("holders_go_before_others", holders_go_before_others),
         ("refused_in_a_transaction", refused_in_a_transaction),
-        ("locked_while_nobody_was_asked", locked_while_nobody_was_asked),
+        ("locked_while_admission_is_off", locked_while_admission_is_off),
         ("locked_before_an_error", locked_before_an_error),
         ("prepared_and_left_behind", prepared_and_left_behind),
         ("a_name_is_locked", a_name_is_locked),
         ("locks_of_the_session", locks_of_the_session),
         ("a_name_is_freed_in_a_packet", a_name_is_freed_in_a_packet),
-        ("a_name_is_locked_while_nobody_was_asked", a_name_is_locked_while_nobody_was_asked),
+        ("a_name_is_locked_while_admission_is_off", a_name_is_locked_while_admission_is_off),
         ("opposite_order", opposite_order),
         ("opposite_order_under_load", opposite_order_under_load),
         ("hot_rows", hot_rows),
@@ -48,7 +48,6 @@ pub(crate) fn tests() -> Vec<Test> {
         ("alter_table", alter_table),
         ("a_slow_reader_of_locked_rows", a_slow_reader_of_locked_rows),
         ("a_procedure_out_of_tickets", a_procedure_out_of_tickets),
-        ("bound_on_lock_waiters", bound_on_lock_waiters),
         ("killed_while_waiting", killed_while_waiting),
     ]
 }
@@ -65,35 +64,31 @@ fn row_waits(server: &PrivateServer) -> u64 {
     server.status_number("Innodb_row_lock_current_waits").unwrap()
 }
 
-/// All that the others wait for is one COMMIT, which needs a place, too.
+/// All that the others wait for is one COMMIT, which needs a slot, too.
 fn idle_while_holding(server: &PrivateServer) {
     set(server, "thread_concurrency", "1");
-    for mask in ["DEFAULT", "ROW_LOCK", ""] {
-        let mask = if mask == "DEFAULT" { mask.to_owned() } else { format!("'{mask}'") };
-        admin(server).query_drop(format!("SET GLOBAL flifo_wait_mask = {mask}")).unwrap();
-        for end in ["COMMIT", "ROLLBACK", "UPDATE t SET k = 0 WHERE id = 2", "the connection's end"] {
-            let mut holder = app(server);
-            run(&mut holder, "BEGIN").unwrap();
-            run(&mut holder, UPDATE_1).unwrap();
-            let waiters: Vec<Running> = (0..20).map(|_| Running::start(server, UPDATE_1)).collect();
-            until_row_waits(server, 1);
-            if end.contains("end") {
-                drop(holder);
-            } else {
-                run(&mut holder, end).unwrap();
-                if end.starts_with("UPDATE") {
-                    run(&mut holder, "COMMIT").unwrap();
-                }
+    for end in ["COMMIT", "ROLLBACK", "UPDATE t SET k = 0 WHERE id = 2", "the connection's end"] {
+        let mut holder = app(server);
+        run(&mut holder, "BEGIN").unwrap();
+        run(&mut holder, UPDATE_1).unwrap();
+        let waiters: Vec<Running> = (0..20).map(|_| Running::start(server, UPDATE_1)).collect();
+        until_row_waits(server, 1);
+        if end.contains("end") {
+            drop(holder);
+        } else {
+            run(&mut holder, end).unwrap();
+            if end.starts_with("UPDATE") {
+                run(&mut holder, "COMMIT").unwrap();
             }
-            for waiter in waiters {
-                waiter.end().unwrap();
-            }
-            empty(server);
         }
+        for waiter in waiters {
+            waiter.end().unwrap();
+        }
+        empty(server);
     }
 }
 
-/// Who is known to hold locks goes before others; here are the ways to come by them.
+/// A session known to hold locks goes before others; here are the ways to take them.
 fn however_the_locks_were_taken(server: &PrivateServer) {
     let mut root = admin(server);
     for statement in [
@@ -156,7 +151,7 @@ fn however_the_locks_were_taken(server: &PrivateServer) {
         }
         let waiter = Running::start(server, UPDATE_1);
         until(&format!("somebody waits for what {ways:?} locked"), || row_waits(server) == 1);
-        // A second, so that the place is taken whoever waits for it.
+        // A second, so that the slot is taken whichever of them waits.
         let newcomer = Running::start(server, UPDATE_1);
         // One statement, and then the end.
         let id = holder.connection_id();
@@ -194,7 +189,7 @@ fn traced(statement: &str) -> String {
     )
 }
 
-/// Who has locked what he read goes before one who queued earlier and holds nothing.
+/// A transaction that has locked rows goes before a session that queued earlier and holds nothing.
 fn holders_go_before_others(server: &PrivateServer) {
     let select = "SELECT * FROM t WHERE id = 1 FOR UPDATE";
     for lock in [select, "SELECT * FROM t WHERE id = 1 LOCK IN SHARE MODE", UPDATE_1] {
@@ -203,8 +198,8 @@ fn holders_go_before_others(server: &PrivateServer) {
             let mut locker = app(server);
             run(&mut locker, "BEGIN").unwrap();
             run(&mut locker, &lock).unwrap();
-            let holder = Holder::of_the_only_place(server);
-            let other = Running::start(server, "SELECT SLEEP(1000)");
+            let holder = Holder::of_the_only_slot(server);
+            let other = Blocked::start(server);
             holder.until_queued(1);
             let locker = Running::on(locker, "COMMIT");
             holder.until_queued(2);
@@ -214,21 +209,20 @@ fn holders_go_before_others(server: &PrivateServer) {
                 assert!(std::time::Instant::now() < deadline, "kept out: {lock}");
                 thread::yield_now();
             }
-            admin(server).query_drop(format!("KILL CONNECTION {}", other.id)).unwrap();
-            let _ = other.end();
+            drop(other);
             locker.end().unwrap();
             empty(server);
         }
     }
 }
 
-/// Who was refused in a transaction has locked nothing, and is refused again.
+/// A statement that was refused in a transaction has locked nothing, and is refused again.
 fn refused_in_a_transaction(server: &PrivateServer) {
     const REFUSED: u16 = 1969;
     for begin in ["BEGIN", "SET autocommit = 0", "START TRANSACTION READ ONLY"] {
         let (mut client, other) = (app(server), app(server));
         run(&mut client, begin).unwrap();
-        let holder = Holder::of_the_only_place_of(server, other);
+        let holder = Holder::of_the_only_slot_on(server, other);
         set_number(server, "queue_timeout", 1);
         for statement in ["SELECT COUNT(*) FROM t", "SELECT 1", UPDATE_1, "SELECT 1"] {
             assert_eq!(code(run(&mut client, statement)), REFUSED, "{begin}: {statement}");
@@ -244,7 +238,7 @@ fn refused_in_a_transaction(server: &PrivateServer) {
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Of a transaction that begins while admission does not look it is not known what it has locked, so it may hold all.
-fn locked_while_nobody_was_asked(server: &PrivateServer) {
+fn locked_while_admission_is_off(server: &PrivateServer) {
     type Way = fn(&PrivateServer) -> Conn;
     let begin = |mut holder: Conn| {
         run(&mut holder, "BEGIN").unwrap();
@@ -304,14 +298,14 @@ fn locked_before_an_error(server: &PrivateServer) {
     empty(server);
 }
 
-/// What a client has prepared and left behind keeps its rows locked. Whoever ends it has locked nothing, and gets in before
-/// those who wait for the rows.
+/// A prepared transaction without a client keeps its rows locked. The session that ends it has locked nothing, and is admitted
+/// before those that wait for the rows.
 fn prepared_and_left_behind(server: &PrivateServer) {
     set(server, "thread_concurrency", "1");
     for end in [
         "XA COMMIT 'left'",
         "-- of a transaction manager\nxa\trollback 'left'",
-        // The second of a packet asks, too, and the first has given back what it had past the limit.
+        // The second of a packet needs a slot, too, and the first has released its own.
         "DO RELEASE_LOCK('nobody'); XA COMMIT 'left'",
     ] {
         let mut left = app(server);
@@ -424,9 +418,9 @@ fn opposite_order_under_load(server: &PrivateServer) {
 /// Each update is done, once.
 fn hot_rows(server: &PrivateServer) {
     admin(server).query_drop("UPDATE test.t SET k = 0").unwrap();
-    for (limit, mask) in [("1", "DEFAULT"), ("4", "DEFAULT"), ("4", "'ROW_LOCK,LOG_SYNC'"), ("4", "''")] {
+    const LIMITS: [&str; 3] = ["1", "4", "auto"];
+    for limit in LIMITS {
         set(server, "thread_concurrency", limit);
-        admin(server).query_drop(format!("SET GLOBAL flifo_wait_mask = {mask}")).unwrap();
         thread::scope(|scope| {
             for _ in 0..64 {
                 scope.spawn(|| {
@@ -440,7 +434,7 @@ fn hot_rows(server: &PrivateServer) {
         empty(server);
     }
     let sum: usize = app(server).query_first("SELECT k FROM t WHERE id = 1").unwrap().unwrap();
-    assert_eq!(sum, 4 * 64 * times(10));
+    assert_eq!(sum, LIMITS.len() * 64 * times(10));
 }
 
 /// Each holds a row that the next waits for; they end one after the other.
@@ -508,7 +502,7 @@ fn alter_table(server: &PrivateServer) {
     }
 }
 
-/// Who reads the rows it locks so slowly that the server waits for it gets in again while others wait for the rows.
+/// A client that reads rows so slowly that the server waits for it, and has locked them, is admitted again while others wait.
 fn a_slow_reader_of_locked_rows(server: &PrivateServer) {
     set(server, "thread_concurrency", "1");
     let mut reader = Wire::connect(server).unwrap();
@@ -519,7 +513,7 @@ fn a_slow_reader_of_locked_rows(server: &PrivateServer) {
         let text = format!("SELECT state FROM information_schema.processlist WHERE id = {}", reader.id);
         let state: Option<String> = admin(server).query_first(text).unwrap();
         state.is_some_and(|state| state == "Writing to net")
-            && server.status_number("Flifo_inside").unwrap() == 0
+            && server.status_number("Flifo_running").unwrap() == 0
     });
     let waiter = Running::start(server, UPDATE_1);
     until_row_waits(server, 1);
@@ -532,11 +526,11 @@ fn a_procedure_out_of_tickets(server: &PrivateServer) {
     let mut root = admin(server);
     root.query_drop(
         "CREATE OR REPLACE PROCEDURE test.locks_two() BEGIN START TRANSACTION;
-         UPDATE t SET k = k + 1 WHERE id = 1; UPDATE t SET k = k + 1 WHERE id = 2; COMMIT; END",
+         UPDATE t SET k = k + 1 WHERE id = 1; CALL spends_tickets(); UPDATE t SET k = k + 1 WHERE id = 2; COMMIT; END",
     )
     .unwrap();
+    spends_tickets(server);
     set(server, "thread_concurrency", "1");
-    set_number(server, "concurrency_tickets", 1);
     for policy in ["quantum", "flifo", "fifo"] {
         set(server, "policy", policy);
         thread::scope(|scope| {
@@ -548,7 +542,7 @@ fn a_procedure_out_of_tickets(server: &PrivateServer) {
                         1 => "DO 1; CALL locks_two()",
                         _ => UPDATE_1,
                     };
-                    for _ in 0..times(50) {
+                    for _ in 0..times(10) {
                         run(&mut client, statement).unwrap();
                     }
                 });

@@ -17,7 +17,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// While owners are idle for long, who waits for their rows gives its place up at once: nothing else would, since none is lent here.
+/// While owners are idle for long, a statement that waits for their rows releases its slot at once. Nothing else releases it here.
 pub(crate) fn idle_between_statements(server: &PrivateServer) {
     set(server, "thread_concurrency", "2");
     let mut owner = app(server);

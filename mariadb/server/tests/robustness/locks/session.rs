@@ -3,10 +3,10 @@
 use super::*;
 
 const REFUSED: u16 = 1969;
-const ASKS: &str = "SELECT COUNT(*) FROM t";
+const NEEDS_A_SLOT: &str = "SELECT COUNT(*) FROM t";
 
-/// One has locked a name, in no transaction, and goes on. Another, who has locked a row, waits for the name, and has given
-/// his place to one who waits for the row.
+/// A session has locked a name outside of a transaction. Another, which has locked a row, waits for the name, and has released
+/// its slot to a statement that waits for the row.
 pub(super) fn a_name_is_locked(server: &PrivateServer) {
     set(server, "thread_concurrency", "1");
     admin(server)
@@ -42,7 +42,7 @@ pub(super) fn a_name_is_locked(server: &PrivateServer) {
     }
 }
 
-/// Whoever has locked what no transaction frees is not refused, for others wait for it; and is again, once it is free.
+/// A session with locks that no transaction frees is not refused, since others wait for them; once they are free it is.
 pub(super) fn locks_of_the_session(server: &PrivateServer) {
     type End = fn(&mut Conn) -> mysql::Result<()>;
     for (lock, end) in [
@@ -71,10 +71,10 @@ pub(super) fn locks_of_the_session(server: &PrivateServer) {
     ] {
         let (mut locker, holder) = (app(server), app(server));
         assert!(matches!(code(run(&mut locker, lock)), 0 | 1062), "{lock}");
-        let holder = Holder::of_the_only_place_of(server, holder);
+        let holder = Holder::of_the_only_slot_on(server, holder);
         set_number(server, "queue_timeout", 1);
         if lock != "DO 1" {
-            assert_eq!(code(run(&mut locker, ASKS)), 0, "{lock}");
+            assert_eq!(code(run(&mut locker, NEEDS_A_SLOT)), 0, "{lock}");
         }
         assert_eq!(code(end(&mut locker)), 0, "the end of {lock}");
         assert_eq!(code(run(&mut locker, "SELECT COUNT(*) FROM test.t")), REFUSED, "{lock}");
@@ -87,7 +87,7 @@ pub(super) fn locks_of_the_session(server: &PrivateServer) {
 /// A statement on whose way a name is freed is not refused, for those who wait for the name wait for it; one behind that is.
 pub(super) fn a_name_is_freed_in_a_packet(server: &PrivateServer) {
     let done = |replies: &[Reply]| replies.iter().filter(|reply| **reply == Reply::Done).count();
-    let holder = Holder::of_the_only_place(server);
+    let holder = Holder::of_the_only_slot(server);
     set_number(server, "queue_timeout", 1);
     let mut client = Wire::connect(server).unwrap();
     for (packet, expected) in [
@@ -109,7 +109,7 @@ pub(super) fn a_name_is_freed_in_a_packet(server: &PrivateServer) {
 }
 
 /// A name that was locked while admission did not look is as good. One that was not locked, because its statement was refused, is none.
-pub(super) fn a_name_is_locked_while_nobody_was_asked(server: &PrivateServer) {
+pub(super) fn a_name_is_locked_while_admission_is_off(server: &PrivateServer) {
     for (name, value) in [("thread_concurrency", "0"), ("bypass", "ON")] {
         set(server, name, value);
         let mut locker = app(server);
@@ -118,11 +118,11 @@ pub(super) fn a_name_is_locked_while_nobody_was_asked(server: &PrivateServer) {
         if name == "bypass" {
             run(&mut locker, "SET SESSION flifo_bypass = 0").unwrap();
         }
-        let holder = Holder::of_the_only_place(server);
+        let holder = Holder::of_the_only_slot(server);
         set_number(server, "queue_timeout", 1);
-        assert_eq!(code(run(&mut locker, ASKS)), 0, "{name}");
+        assert_eq!(code(run(&mut locker, NEEDS_A_SLOT)), 0, "{name}");
         assert_eq!(code(run(&mut locker, "DO RELEASE_LOCK('a')")), 0, "{name}");
-        for statement in [ASKS, "DO GET_LOCK('a', 0)", ASKS] {
+        for statement in [NEEDS_A_SLOT, "DO GET_LOCK('a', 0)", NEEDS_A_SLOT] {
             assert_eq!(code(run(&mut locker, statement)), REFUSED, "{name}: {statement}");
         }
         set_number(server, "queue_timeout", 0);

@@ -1,9 +1,8 @@
-//! Whatever a client runs, and however it ends, its place is given back. One place for all, and no stall is ever
-//! broken: a single place that is kept stops the server.
+//! Whatever a client runs, and however it ends, its slot is released. There is one slot, and no stall is broken: a single
+//! slot that leaks stops the server.
 
 mod prepared;
 mod procedures;
-mod reads;
 mod waits;
 
 use std::thread;
@@ -11,19 +10,18 @@ use std::time::Duration;
 
 use procfs::process::Process;
 
-use self::prepared::{cursors, prepared, prepared_as_text, prepared_asks_once, prepared_in_bulk};
+use self::prepared::{cursors, prepared, prepared_as_text, prepared_in_bulk, prepared_is_admitted_once};
 pub(super) use self::procedures::touches_no_table_at_first;
 use self::procedures::{
-    procedures, procedures_are_refused_as_a_whole, procedures_go_on_after_errors,
-    procedures_with_few_tickets, procedures_within_packets, triggers_functions_events,
+    procedures, procedures_are_refused_as_a_whole, procedures_go_on_after_errors, procedures_out_of_tickets,
+    procedures_within_packets, triggers_functions_events,
 };
-use self::reads::reads_past_the_limit;
 use self::waits::{
     load_data_local, load_data_with_caught_errors, locks_of_tables_and_names, sleepers_give_way, slow_reader,
-    slow_reader_of_caught_errors, waits_that_nobody_tells_of,
+    slow_reader_of_caught_errors, unreported_waits,
 };
 
-use super::support::rest::{empty, until};
+use super::support::rest::{empty, statements_admitted, until};
 use super::support::wire::{Reply, Wire, command};
 use super::support::*;
 
@@ -37,21 +35,20 @@ pub(crate) fn subject() -> Subject {
 
 pub(crate) fn tests() -> Vec<Test> {
     vec![
-        ("every_way_to_run_one_asks", every_way_to_run_one_asks),
-        ("reads_past_the_limit", reads_past_the_limit),
+        ("every_way_to_run_a_statement_queues", every_way_to_run_a_statement_queues),
         ("errors", errors),
         ("long_texts", long_texts),
         ("long_texts_with_many_parts", long_texts_with_many_parts),
         ("several_in_one_packet", several_in_one_packet),
         ("procedures", procedures),
-        ("procedures_with_few_tickets", procedures_with_few_tickets),
+        ("procedures_out_of_tickets", procedures_out_of_tickets),
         ("procedures_are_refused_as_a_whole", procedures_are_refused_as_a_whole),
         ("procedures_go_on_after_errors", procedures_go_on_after_errors),
         ("procedures_within_packets", procedures_within_packets),
         ("triggers_functions_events", triggers_functions_events),
         ("prepared", prepared),
         ("prepared_as_text", prepared_as_text),
-        ("prepared_asks_once", prepared_asks_once),
+        ("prepared_is_admitted_once", prepared_is_admitted_once),
         ("prepared_in_bulk", prepared_in_bulk),
         ("cursors", cursors),
         ("load_data_local", load_data_local),
@@ -63,17 +60,16 @@ pub(crate) fn tests() -> Vec<Test> {
         ("transactions", transactions),
         ("definitions_and_upkeep", definitions_and_upkeep),
         ("locks_of_tables_and_names", locks_of_tables_and_names),
-        ("waits_that_nobody_tells_of", waits_that_nobody_tells_of),
+        ("unreported_waits", unreported_waits),
         ("sleepers_give_way", sleepers_give_way),
-        ("places_kept_in_waits", places_kept_in_waits),
         ("all_of_it_at_once", all_of_it_at_once),
     ]
 }
-fn one_place(server: &PrivateServer) {
+fn one_slot(server: &PrivateServer) {
     set(server, "thread_concurrency", "1");
 }
 
-/// Runs it, expects this error or none (0), and nobody inside afterwards.
+/// Runs it, expects this error or none (0), and no slot in use afterwards.
 #[track_caller]
 fn check(server: &PrivateServer, client: &mut Conn, statement: &str, expected: u16) {
     let got = error_of(run(client, statement));
@@ -107,8 +103,8 @@ fn failed(code: u16) -> Reply {
     Reply::Error(code, String::new())
 }
 
-/// Each of these queues while the only place is taken, and runs when it is free.
-fn every_way_to_run_one_asks(server: &PrivateServer) {
+/// Each of these queues while the only slot is taken, and runs when it is free.
+fn every_way_to_run_a_statement_queues(server: &PrivateServer) {
     type Way = fn(&PrivateServer) -> Wire;
     let ways: [(&str, Way); 6] = [
         ("a query", |server| {
@@ -146,7 +142,7 @@ fn every_way_to_run_one_asks(server: &PrivateServer) {
         }),
     ];
     for (name, way) in ways {
-        let holder = Holder::of_the_only_place(server);
+        let holder = Holder::of_the_only_slot(server);
         let mut client = way(server);
         until(&format!("{name} is queued"), || server.status_number("Flifo_queued").unwrap() == 1);
         drop(holder);
@@ -154,18 +150,15 @@ fn every_way_to_run_one_asks(server: &PrivateServer) {
         assert_eq!(replies.len(), 1, "{name}: {replies:?}");
         empty(server);
     }
-    // The second of a packet has a place, too.
-    set(server, "wait_mask", "DISK");
+    // The second of a packet has a slot, too.
+    let fifo = Fifo::new();
     let mut client = Wire::connect(server).unwrap();
-    client.send_query("DO 1; SELECT SLEEP(1000)").unwrap();
-    until("the second statement of a packet is inside", || {
-        server.status_number("Flifo_inside").unwrap() == 1 && sleeps(server, client.id)
-    });
-    admin(server).query_drop(format!("KILL QUERY {}", client.id)).unwrap();
-    assert_eq!(
-        client.replies().unwrap(),
-        [Reply::Done, Reply::Error(INTERRUPTED, "Query execution was interrupted".into())]
-    );
+    client.send_query(&format!("DO 1; {}", fifo.select())).unwrap();
+    until_blocked(server, client.id);
+    assert_eq!(server.status_number("Flifo_running").unwrap(), 1);
+    let replies = thread::spawn(move || client.replies().unwrap());
+    fifo.release_until(|| replies.is_finished());
+    assert_eq!(replies.join().unwrap(), [Reply::Done, Reply::Rows(1)]);
 }
 
 fn sleeps(server: &PrivateServer, id: u32) -> bool {
@@ -174,7 +167,7 @@ fn sleeps(server: &PrivateServer, id: u32) -> bool {
 }
 
 fn errors(server: &PrivateServer) {
-    one_place(server);
+    one_slot(server);
     let mut client = app(server);
     for (statement, error) in [
         ("SELEC 1", 1064),
@@ -222,14 +215,14 @@ fn errors(server: &PrivateServer) {
 fn long_texts(server: &PrivateServer) {
     for name in ["get_lock/*", "get_lock#", "get_lock-- ", "release_lock/*", "release_all_locks#"] {
         let statement = format!("SELECT LENGTH('{}')", name.repeat(200_000));
-        one_place(server);
+        one_slot(server);
         let mut client = Wire::connect(server).unwrap();
         for _ in 0..2 {
             assert_eq!(client.query(&statement).unwrap(), [Reply::Rows(1)], "{name}");
             assert_eq!(client.query("DO 1").unwrap(), [Reply::Done], "{name}");
         }
         empty(server);
-        let holder = Holder::of_the_only_place(server);
+        let holder = Holder::of_the_only_slot(server);
         let mut client = Wire::connect(server).unwrap();
         client.send_query(&statement).unwrap();
         holder.until_queued(1);
@@ -239,15 +232,15 @@ fn long_texts(server: &PrivateServer) {
     }
 }
 
-/// And it is looked at once: not for each statement of its packet that finds no place, nor for each error that is caught within.
+/// And it is scanned once: not for each statement of its packet that finds no slot, nor for each error that is caught within.
 fn long_texts_with_many_parts(server: &PrivateServer) {
     const PARTS: usize = 400;
     let names = "get_lock#".repeat(200_000);
     let cheap = |what: &str, work: &mut dyn FnMut()| {
-        let before = processor_time(server);
+        let before = cpu_time(server);
         work();
-        let took = processor_time(server) - before;
-        assert!(took < Duration::from_secs(5), "{what} took {took:?} of the processor");
+        let took = cpu_time(server) - before;
+        assert!(took < Duration::from_secs(5), "{what} took {took:?} of CPU time");
     };
     admin(server)
         .query_drop(
@@ -256,32 +249,32 @@ fn long_texts_with_many_parts(server: &PrivateServer) {
              SET n = (SELECT 1 UNION SELECT 2); RETURN a; END",
         )
         .unwrap();
-    let holder = Holder::of_the_only_place(server);
+    let holder = Holder::of_the_only_slot(server);
     // Each queues until that.
-    set_number(server, "stall_after", 1);
+    set_number(server, "stall_limit", 1);
     let mut client = Wire::connect(server).unwrap();
     cheap("a packet", &mut || {
         let packet = format!("{}DO LENGTH('{names}')", "DO 1;".repeat(PARTS));
         assert_eq!(client.query(&packet).unwrap(), vec![Reply::Done; PARTS + 1]);
     });
-    assert!(server.status_number("Flifo_entered_from_queue").unwrap() > PARTS as u64);
+    assert!(server.status_number("Flifo_admitted_from_queue").unwrap() > PARTS as u64);
     cheap("a statement", &mut || {
         let statement = format!("SELECT catches(seq), LENGTH('{names}') FROM seq_1_to_{PARTS}");
         assert_eq!(client.query(&statement).unwrap(), [Reply::Rows(PARTS as u64)]);
     });
-    set_number(server, "stall_after", 0);
+    set_number(server, "stall_limit", 0);
     drop(holder);
     empty(server);
 }
 
-/// What all of the server's threads had of the processors.
-fn processor_time(server: &PrivateServer) -> Duration {
+/// The CPU time of all of the server's threads.
+fn cpu_time(server: &PrivateServer) -> Duration {
     let stat = i32::try_from(server.pid()).ok().and_then(|pid| Process::new(pid).ok()?.stat().ok()).unwrap();
     Duration::from_secs(stat.utime + stat.stime) / u32::try_from(procfs::ticks_per_second()).unwrap()
 }
 
 fn several_in_one_packet(server: &PrivateServer) {
-    one_place(server);
+    one_slot(server);
     admin(server).query_drop("CREATE OR REPLACE PROCEDURE test.two() BEGIN SELECT 1; SELECT 2; END").unwrap();
     let mut client = Wire::connect(server).unwrap();
     for _ in 0..3 {
@@ -318,7 +311,7 @@ fn several_in_one_packet(server: &PrivateServer) {
 }
 
 fn change_user(server: &PrivateServer) {
-    one_place(server);
+    one_slot(server);
     let mut root = admin(server);
     root.query_drop("CREATE OR REPLACE USER other@localhost IDENTIFIED BY 'secret'").unwrap();
     root.query_drop("GRANT ALL ON test.* TO other@localhost").unwrap();
@@ -339,8 +332,8 @@ fn change_user(server: &PrivateServer) {
             check(server, &mut client, "SELECT 1", 0);
         }
     }
-    // Who became the administrator passes, and who was no longer asks.
-    let holder = Holder::of_the_only_place(server);
+    // With the administrator's account it bypasses admission, with the other one it queues.
+    let holder = Holder::of_the_only_slot(server);
     client.change_user(to("root", "")).unwrap();
     client.query_drop("SELECT 1").unwrap();
     client.change_user(to("app", "")).unwrap();
@@ -359,7 +352,7 @@ fn change_user(server: &PrivateServer) {
     empty(server);
     let mut other = app(server);
     assert_eq!(other.query_first::<u32, _>("SELECT GET_LOCK('a', 0)").unwrap(), Some(1));
-    let holder = Holder::of_the_only_place(server);
+    let holder = Holder::of_the_only_slot(server);
     set_number(server, "queue_timeout", 1);
     for statement in ["SELECT no_such_column", "SELECT COUNT(*) FROM t; SELEC"] {
         assert_eq!(code(run(&mut client, statement)), 1969, "{statement}");
@@ -372,10 +365,10 @@ fn change_user(server: &PrivateServer) {
 }
 
 fn other_commands(server: &PrivateServer) {
-    one_place(server);
-    let holder = Holder::of_the_only_place(server);
+    one_slot(server);
+    let holder = Holder::of_the_only_slot(server);
     let mut client = app(server);
-    // These do not ask: a pool of connections pings and resets its own while the server is busy.
+    // These need no slot: a pool of connections pings and resets its own while the server is busy.
     client.ping().unwrap();
     client.reset().unwrap();
     client.select_db("test").unwrap();
@@ -425,7 +418,7 @@ fn other_commands(server: &PrivateServer) {
 }
 
 fn transactions(server: &PrivateServer) {
-    one_place(server);
+    one_slot(server);
     let (mut client, mut other) = (app(server), app(server));
     for end in
         ["COMMIT", "ROLLBACK", "BEGIN", "CREATE OR REPLACE TABLE made (id INT)", "XA", "COMMIT AND CHAIN"]
@@ -464,7 +457,7 @@ fn transactions(server: &PrivateServer) {
 }
 
 fn definitions_and_upkeep(server: &PrivateServer) {
-    one_place(server);
+    one_slot(server);
     let mut client = app(server);
     for (statement, error) in [
         ("CREATE TABLE d (id INT PRIMARY KEY, k INT)", 0),
@@ -507,22 +500,9 @@ fn definitions_and_upkeep(server: &PrivateServer) {
     }
 }
 
-/// With no wait in the mask a place is given back by the statement's end and by nothing else.
-fn places_kept_in_waits(server: &PrivateServer) {
-    set(server, "wait_mask", "");
-    for test in [errors, several_in_one_packet, procedures, prepared, prepared_as_text, prepared_in_bulk] {
-        test(server);
-    }
-    for test in [change_user, transactions] {
-        // These wait for somebody who waits for their place.
-        set(server, "wait_mask", "ROW_LOCK");
-        test(server);
-    }
-}
-
 /// Many clients, everything, in any order.
 fn all_of_it_at_once(server: &PrivateServer) {
-    one_place(server);
+    one_slot(server);
     procedures(server);
     const MIX: [&str; 18] = [
         "SELECT 1",

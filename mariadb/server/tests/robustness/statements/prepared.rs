@@ -3,7 +3,7 @@
 use super::*;
 
 pub(super) fn prepared(server: &PrivateServer) {
-    one_place(server);
+    one_slot(server);
     let mut root = admin(server);
     let mut client = Wire::connect(server).unwrap();
     let done = |replies: &[Reply], expected: &[Reply]| {
@@ -54,7 +54,7 @@ pub(super) fn prepared(server: &PrivateServer) {
 }
 
 pub(super) fn prepared_as_text(server: &PrivateServer) {
-    one_place(server);
+    one_slot(server);
     admin(server).query_drop("CREATE OR REPLACE FUNCTION test.one(a INT) RETURNS INT RETURN 1").unwrap();
     let mut client = app(server);
     for _ in 0..5 {
@@ -96,9 +96,8 @@ pub(super) fn prepared_as_text(server: &PrivateServer) {
 }
 
 /// An EXECUTE and what it executes are one statement, however long their texts are.
-pub(super) fn prepared_asks_once(server: &PrivateServer) {
-    one_place(server);
-    set(server, "wait_mask", "");
+pub(super) fn prepared_is_admitted_once(server: &PrivateServer) {
+    one_slot(server);
     admin(server).query_drop("CREATE OR REPLACE PROCEDURE test.two() BEGIN DO 1; DO 2; END").unwrap();
     let mut client = Wire::connect(server).unwrap();
     for (packet, statements) in [
@@ -117,24 +116,21 @@ pub(super) fn prepared_asks_once(server: &PrivateServer) {
         ("DO 1; EXECUTE p USING 1; DO 2", 2),
         ("PREPARE q FROM 'INSERT INTO t VALUES (1, 1, 1)'; EXECUTE q; DO 2", 2),
     ] {
-        let before = server.status_number("Flifo_entered_at_once").unwrap();
-        client.query(packet).unwrap();
-        empty(server);
-        let at_once = server.status_number("Flifo_entered_at_once").unwrap() - before;
-        assert_eq!(at_once, statements, "{packet}");
+        let admitted = statements_admitted(server, || drop(client.query(packet).unwrap()));
+        assert_eq!(admitted, statements, "{packet}");
     }
     // By the protocol they end with their own texts, also with values put in.
     let mut library = app(server);
     for id in [1, 1000] {
-        let before = server.status_number("Flifo_entered_at_once").unwrap();
-        library.exec_drop("SELECT * FROM t WHERE id = ? AND id < 2000", (id,)).unwrap();
-        empty(server);
-        assert_eq!(server.status_number("Flifo_entered_at_once").unwrap() - before, 1);
+        let admitted = statements_admitted(server, || {
+            library.exec_drop("SELECT * FROM t WHERE id = ? AND id < 2000", (id,)).unwrap();
+        });
+        assert_eq!(admitted, 1);
     }
 }
 
 pub(super) fn prepared_in_bulk(server: &PrivateServer) {
-    one_place(server);
+    one_slot(server);
     admin(server).query_drop("CREATE OR REPLACE TABLE test.bulk (id INT PRIMARY KEY)").unwrap();
     let mut client = Wire::connect(server).unwrap();
     let insert = client.prepare("INSERT INTO bulk VALUES (?)").unwrap().unwrap();
@@ -154,7 +150,7 @@ pub(super) fn prepared_in_bulk(server: &PrivateServer) {
 }
 
 pub(super) fn cursors(server: &PrivateServer) {
-    one_place(server);
+    one_slot(server);
     let mut client = Wire::connect(server).unwrap();
     let other = &mut app(server);
     for _ in 0..3 {

@@ -3,7 +3,7 @@
 use super::*;
 
 pub(super) fn procedures(server: &PrivateServer) {
-    one_place(server);
+    one_slot(server);
     let mut root = admin(server);
     for text in [
         "plain() BEGIN UPDATE t SET k = k + 1 WHERE id = 1; SELECT k FROM t WHERE id = 1; END",
@@ -57,18 +57,22 @@ pub(super) fn procedures(server: &PrivateServer) {
     check(server, &mut client, "BEGIN NOT ATOMIC DO 1; SELECT no_such_column; END", 1054);
 }
 
-/// With one ticket a procedure asks before each of its statements: others come between, and all get through.
-pub(super) fn procedures_with_few_tickets(server: &PrivateServer) {
-    one_place(server);
-    set_number(server, "concurrency_tickets", 1);
+/// Out of tickets a procedure queues between its statements: others come between, and all get through.
+pub(super) fn procedures_out_of_tickets(server: &PrivateServer) {
+    one_slot(server);
     hundred_updates(server);
     for policy in ["quantum", "flifo", "fifo"] {
         set(server, "policy", policy);
-        let calls: Vec<Running> =
-            (0..8).map(|at| Running::start(server, &format!("CALL hundred({})", 100 + at % 4))).collect();
+        let from_queue = || server.status_number("Flifo_admitted_from_queue").unwrap();
+        let before = from_queue();
+        let calls: Vec<Running> = (0..8)
+            .map(|at| Running::start(server, &format!("CALL long_hundred({})", 100 + at % 4)))
+            .collect();
         for call in calls {
             call.end().unwrap();
         }
+        // Not only at the beginning.
+        assert!(from_queue() - before > 8, "{policy}");
         empty(server);
     }
     let sum: u64 =
@@ -87,51 +91,42 @@ pub(super) fn procedures_go_on_after_errors(server: &PrivateServer) {
     ] {
         root.query_drop(format!("CREATE OR REPLACE PROCEDURE test.{text}")).unwrap();
     }
-    one_place(server);
-    // After a wait without its place a statement has few tickets, and asks again.
-    set(server, "wait_mask", "");
+    one_slot(server);
     let mut client = Wire::connect(server).unwrap();
-    let entered = |how: &str| server.status_number(&format!("Flifo_entered_{how}")).unwrap();
     for packet in ["CALL executes()", "CALL sets()", "DO 1; CALL executes()", "DO 1; CALL sets()"] {
-        let (at_once, by_ticket) = (entered("at_once"), entered("by_ticket"));
-        client.query(packet).unwrap();
-        empty(server);
         let statements = packet.split(';').count() as u64;
-        assert_eq!(entered("at_once") - at_once, statements, "{packet}");
-        let by_ticket = entered("by_ticket") - by_ticket;
-        assert!(by_ticket >= 100, "{packet}: a procedure's statements took {by_ticket} tickets");
+        let admitted = statements_admitted(server, || drop(client.query(packet).unwrap()));
+        assert_eq!(admitted, statements, "{packet}");
     }
 }
 
-/// A procedure of a hundred updates.
+/// A procedure of a hundred updates, and one that uses up its tickets before.
 fn hundred_updates(server: &PrivateServer) {
+    spends_tickets(server);
     let mut root = admin(server);
-    root.query_drop(
+    for statement in [
         "CREATE OR REPLACE PROCEDURE test.hundred(at INT) BEGIN DECLARE i INT DEFAULT 0;
          WHILE i < 100 DO UPDATE t SET k = k + 1 WHERE id = at; SET i = i + 1; END WHILE; END",
-    )
-    .unwrap();
-    root.query_drop("UPDATE test.t SET k = 0").unwrap();
+        "CREATE OR REPLACE PROCEDURE test.long_hundred(at INT)
+         BEGIN CALL spends_tickets(); CALL hundred(at); END",
+        "UPDATE test.t SET k = 0",
+    ] {
+        root.query_drop(statement).unwrap();
+    }
 }
 
 /// What was admitted once is queued again when its tickets are used up, but not refused. With tickets enough it does
 /// not queue again.
 pub(super) fn procedures_are_refused_as_a_whole(server: &PrivateServer) {
     hundred_updates(server);
-    one_place(server);
-    // After a wait without its place, as for the log, a statement has few tickets, and asks again.
-    set(server, "wait_mask", "");
-    let before = server.status_number("Flifo_entered_by_ticket").unwrap();
-    check(server, &mut app(server), "CALL hundred(1)", 0);
-    let by_ticket = server.status_number("Flifo_entered_by_ticket").unwrap() - before;
-    assert!(by_ticket >= 100, "a procedure's statements took {by_ticket} tickets");
+    one_slot(server);
+    let mut client = app(server);
+    assert_eq!(statements_admitted(server, || run(&mut client, "CALL hundred(1)").unwrap()), 1);
 
     admin(server).query_drop("UPDATE test.t SET k = 0").unwrap();
-    admin(server).query_drop("SET GLOBAL flifo_wait_mask = DEFAULT").unwrap();
-    set_number(server, "concurrency_tickets", 1);
     set_number(server, "queue_timeout", 1);
     set_number(server, "max_queue", 2);
-    let calls: Vec<Running> = (0..16).map(|_| Running::start(server, "CALL hundred(1)")).collect();
+    let calls: Vec<Running> = (0..16).map(|_| Running::start(server, "CALL long_hundred(1)")).collect();
     let codes: Vec<u16> = calls.into_iter().map(|call| code(call.end())).collect();
     assert!(codes.iter().all(|code| [0, 1637, 1969].contains(code)), "{codes:?}");
     let done = codes.iter().filter(|&&code| code == 0).count();
@@ -142,7 +137,7 @@ pub(super) fn procedures_are_refused_as_a_whole(server: &PrivateServer) {
     // The server looks for a kill late when a statement is prepared, and forgets one when what ran touched no table.
     touches_no_table_at_first(server);
     let mut client = app(server);
-    let holder = Holder::of_the_only_place(server);
+    let holder = Holder::of_the_only_slot(server);
     set_number(server, "queue_timeout", 1);
     assert_eq!(code(execute(&mut client, "CALL touches_no_table_at_first()")), 1969);
     // Nor what it evaluates between two statements.
@@ -167,25 +162,18 @@ pub(in super::super) fn touches_no_table_at_first(server: &PrivateServer) {
     }
 }
 
-/// The same of one that is not the first of its packet: its statements end, and it goes on.
+/// The same of a procedure that is not the first of its packet: its statements end, and it goes on.
 pub(super) fn procedures_within_packets(server: &PrivateServer) {
     hundred_updates(server);
-    one_place(server);
-    // After a wait without its place a statement has few tickets, and asks again.
-    set(server, "wait_mask", "");
+    one_slot(server);
     let mut client = Wire::connect(server).unwrap();
-    let entered = |how: &str| server.status_number(&format!("Flifo_entered_{how}")).unwrap();
     for (packet, statements) in [
         ("DO 1; CALL hundred(1)", 2),
         ("DO 1; CALL hundred(1); DO 2", 3),
         ("DO 1; SELECT 1; CALL hundred(1)", 3),
     ] {
-        let (at_once, by_ticket) = (entered("at_once"), entered("by_ticket"));
-        client.query(packet).unwrap();
-        empty(server);
-        assert_eq!(entered("at_once") - at_once, statements, "{packet}");
-        let by_ticket = entered("by_ticket") - by_ticket;
-        assert!(by_ticket >= 100, "{packet}: a procedure's statements took {by_ticket} tickets");
+        let admitted = statements_admitted(server, || drop(client.query(packet).unwrap()));
+        assert_eq!(admitted, statements, "{packet}");
     }
 
     admin(server).query_drop("UPDATE test.t SET k = 0").unwrap();
@@ -200,7 +188,7 @@ pub(super) fn procedures_within_packets(server: &PrivateServer) {
 }
 
 pub(super) fn triggers_functions_events(server: &PrivateServer) {
-    one_place(server);
+    one_slot(server);
     let mut root = admin(server);
     for statement in [
         "CREATE OR REPLACE TABLE test.log (id INT, at TIMESTAMP)",
@@ -228,9 +216,9 @@ pub(super) fn triggers_functions_events(server: &PrivateServer) {
         let again = if statement.contains("(1), (2)") { 1062 } else { error };
         check_prepared(server, &mut client, statement, again);
     }
-    // Events are the server's own and ask nobody: this one runs while the only place is taken.
+    // Events are the server's own and bypass admission: this one runs while the only slot is taken.
     let before: u64 = root.query_first("SELECT COUNT(*) FROM test.log").unwrap().unwrap();
-    let holder = Holder::of_the_only_place(server);
+    let holder = Holder::of_the_only_slot(server);
     root.query_drop(
         "CREATE DEFINER = app@localhost EVENT test.writes ON SCHEDULE AT NOW() ON COMPLETION NOT PRESERVE
          DO BEGIN INSERT INTO test.log VALUES (0, NOW()); DO SLEEP(0.01); END",

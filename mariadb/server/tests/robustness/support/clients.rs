@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use super::blocked::{Blocked, until_blocked};
 use super::rest::{describe_current, until};
 use super::{Conn, Options, Plugin, PrivateServer, Queryable, mysql};
 
@@ -13,12 +14,16 @@ const ANSWER: Duration = Duration::from_secs(60);
 pub(crate) const INTERRUPTED: u16 = 1317;
 pub(crate) const ROWS: usize = 1000;
 
-/// A server with the plugin, which admits one at a time and lets nobody pass because nothing happens: one place
-/// that is not given back shows at once.
+/// A server with the plugin.
 pub(crate) fn with_plugin() -> Options {
     let options =
         Options::new().plugin(Plugin::Loaded).set("local-infile", "ON").set("event-scheduler", "ON");
     sanitized(options)
+}
+
+/// With a pool of threads, which soon adds a thread for one that blocks without a report.
+pub(crate) fn in_a_pool(options: Options) -> Options {
+    options.set("thread-handling", "pool-of-threads").set("thread-pool-stall-limit", 10)
 }
 
 /// For a plugin that was built with AddressSanitizer: `FLIFO_SANITIZER` is its library.
@@ -38,7 +43,7 @@ pub(crate) fn populate(server: &PrivateServer) {
         "CREATE DATABASE test",
         "CREATE USER app@localhost",
         "GRANT ALL ON test.* TO app@localhost",
-        "GRANT RELOAD ON *.* TO app@localhost",
+        "GRANT RELOAD, FILE ON *.* TO app@localhost",
         "CREATE TABLE test.t (id INT PRIMARY KEY, k INT NOT NULL, pad CHAR(60) NOT NULL, KEY (k))",
         &format!("INSERT INTO test.t SELECT seq, 0, REPEAT('x', 60) FROM test.seq_1_to_{ROWS}"),
     ] {
@@ -86,33 +91,24 @@ pub(crate) fn set_number(server: &PrivateServer, name: &str, value: u64) {
     admin(server).query_drop(format!("SET GLOBAL flifo_{name} = {value}")).unwrap();
 }
 
-/// All settings as they are without an option; but no stall is broken and no place lent, so that one that was lost is missed, no
-/// limit is lifted, and reads keep to it.
+/// All settings at their defaults, except that no stall is broken and no slot reclaimed: a slot that leaked shows at once.
 #[track_caller]
 pub(crate) fn defaults(server: &PrivateServer) {
-    const NAMES: [&str; 13] = [
+    const NAMES: [&str; 8] = [
         "thread_concurrency",
-        "concurrency_tickets",
         "policy",
+        "quantum",
         "queue_timeout",
         "max_queue",
         "io_depth",
-        "lock_waiters",
-        "wait_mask",
-        "quantum",
-        "overtakes",
-        "anticipate",
-        "yield",
+        "reserve_slots",
         "bypass",
     ];
     let mut root = admin(server);
     for name in NAMES {
         root.query_drop(format!("SET GLOBAL flifo_{name} = DEFAULT")).unwrap();
     }
-    root.query_drop(
-        "SET GLOBAL flifo_stall_after = 0, flifo_lend_sleepers = OFF, flifo_disk_bound = 0, flifo_read_concurrency = 0",
-    )
-    .unwrap();
+    root.query_drop("SET GLOBAL flifo_stall_limit = 0").unwrap();
 }
 
 /// Runs it and reads all that it answers: an error may come after the first row.
@@ -135,6 +131,16 @@ pub(crate) fn execute(client: &mut Conn, statement: &str) -> mysql::Result<()> {
         }
     }
     Ok(())
+}
+
+/// A procedure that runs as many statements as a slot has tickets.
+pub(crate) fn spends_tickets(server: &PrivateServer) {
+    admin(server)
+        .query_drop(
+            "CREATE OR REPLACE PROCEDURE test.spends_tickets() BEGIN DECLARE i INT DEFAULT 0;
+             WHILE i < 5000 DO SELECT 1 INTO @one; SET i = i + 1; END WHILE; END",
+        )
+        .unwrap();
 }
 
 /// The number of the error that this ends with; 0 if it is none.
@@ -185,68 +191,45 @@ impl Running {
     }
 }
 
-/// Somebody who has a place and keeps it.
+/// A statement that holds the only slot, and costs no CPU time.
 pub(crate) struct Holder<'a> {
     server: &'a PrivateServer,
-    statement: Option<Running>,
+    statement: Blocked,
 }
 
 impl Holder<'_> {
-    /// Takes the only place, of reads as well. Sleeping is what costs the test's machine nothing.
     #[track_caller]
-    pub(crate) fn of_the_only_place(server: &PrivateServer) -> Holder<'_> {
-        Holder::of_the_only_place_of(server, app(server))
+    pub(crate) fn of_the_only_slot(server: &PrivateServer) -> Holder<'_> {
+        Holder::of_the_only_slot_on(server, app(server))
     }
 
-    /// The same, by this connection.
+    /// The same, on this connection.
     #[track_caller]
-    pub(crate) fn of_the_only_place_of(server: &PrivateServer, client: Conn) -> Holder<'_> {
+    pub(crate) fn of_the_only_slot_on(server: &PrivateServer, client: Conn) -> Holder<'_> {
         set(server, "thread_concurrency", "1");
-        set_number(server, "read_concurrency", 0);
-        set(server, "wait_mask", "ROW_LOCK,TABLE_LOCK,DISK,NETWORK,LOG_SYNC,USER");
-        let statement = Running::on(client, "SELECT SLEEP(1000)");
-        until("the holder is inside", || server.status_number("Flifo_inside").unwrap() == 1);
-        // Killed when it runs and does not sleep yet, it would answer as if nothing had been.
-        let sleeps = format!(
-            "SELECT state = 'User sleep' FROM information_schema.processlist WHERE id = {}",
-            statement.id
-        );
-        let mut root = admin(server);
-        until("the holder sleeps", || root.query_first(&sleeps).unwrap().unwrap_or(false));
-        Holder { server, statement: Some(statement) }
+        let statement = Blocked::on(client);
+        until_blocked(server, statement.id());
+        until("the holder has the slot", || server.status_number("Flifo_running").unwrap() == 1);
+        Holder { server, statement }
     }
 
-    /// Waits until so many queue for its place.
+    /// Waits until this number of statements queue for its slot.
     #[track_caller]
     pub(crate) fn until_queued(&self, count: u64) {
         until(&format!("{count} are queued"), || self.server.status_number("Flifo_queued").unwrap() == count);
     }
 
-    /// It will end with the server.
-    pub(crate) fn forget(mut self) {
-        self.statement = None;
+    /// It ends while the server shuts down.
+    pub(crate) fn end_in_shutdown(self) {
+        self.statement.end_later(Duration::from_secs(3));
     }
 
     pub(crate) fn still_holds(&self) -> bool {
-        self.statement.as_ref().is_some_and(|statement| !statement.is_over())
+        !self.statement.is_over()
     }
 }
 
-impl Drop for Holder<'_> {
-    fn drop(&mut self) {
-        if let Some(statement) = self.statement.take() {
-            let killed = admin_by(&self.server.connection("root"), ANSWER)
-                .and_then(|mut root| root.query_drop(format!("KILL QUERY {}", statement.id)));
-            // While a test fails, its own error counts.
-            if !thread::panicking() {
-                killed.unwrap();
-                assert_eq!(code(statement.end()), INTERRUPTED);
-            }
-        }
-    }
-}
-
-/// Clients that do something until told to stop.
+/// Clients that do something until they are stopped.
 pub(crate) fn crowd<R>(
     size: usize,
     each: impl Fn(usize, &AtomicBool) + Sync,

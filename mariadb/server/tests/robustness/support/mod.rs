@@ -1,5 +1,6 @@
 //! What the tests have in common.
 
+pub(crate) mod blocked;
 pub(crate) mod clients;
 pub(crate) mod random;
 pub(crate) mod rest;
@@ -7,6 +8,7 @@ pub(crate) mod stage;
 pub(crate) mod syncs;
 pub(crate) mod wire;
 
+pub(crate) use blocked::{Blocked, Fifo, until_blocked};
 pub(crate) use clients::*;
 pub(crate) use flifo_mariadb::mysql::prelude::Queryable;
 pub(crate) use flifo_mariadb::mysql::{self, Conn};

@@ -11,7 +11,7 @@ use super::{Conn, PrivateServer, Queryable, mysql};
 /// Only against a hang: on a busy machine all takes its time.
 pub(crate) const BOUND: Duration = Duration::from_secs(60);
 const COUNTS: [&str; 5] =
-    ["Flifo_inside", "Flifo_pending", "Flifo_queued", "Flifo_lock_waiters", "Flifo_disk_waits"];
+    ["Flifo_running", "Flifo_pending", "Flifo_queued", "Flifo_lock_waiters", "Flifo_disk_waits"];
 
 /// Waits until this is so.
 #[track_caller]
@@ -23,7 +23,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Nobody is inside or queues.
+/// Waits until no statement runs or queues.
 #[track_caller]
 pub(crate) fn empty(server: &PrivateServer) {
     let deadline = Instant::now() + BOUND;
@@ -41,28 +41,34 @@ pub(crate) fn empty(server: &PrivateServer) {
     }
 }
 
-/// After each test: nobody holds a place, an ordinary user is admitted, and the log is in order.
+/// After each test: no slot is in use, an ordinary user is admitted, and the log is in order.
 #[track_caller]
 pub(crate) fn check(server: &PrivateServer) {
     super::defaults(server);
     set(server, "thread_concurrency", "1");
     empty(server);
-    let before = entered(server);
+    let before = admitted(server);
     let rows: u64 = app(server).query_first("SELECT COUNT(*) FROM t").unwrap().unwrap();
     assert!(rows > 0, "the table is empty");
-    assert!(entered(server) > before, "a statement was run that nobody admitted");
+    assert!(admitted(server) > before, "a statement ran without admission");
     empty(server);
     let log = server.error_log();
     let wrong = wrong_lines(&log);
     assert!(wrong.is_empty(), "the server's error log:\n{}", wrong.join("\n"));
 }
 
-/// Statements admitted so far.
-pub(crate) fn entered(server: &PrivateServer) -> u64 {
-    ["at_once", "by_ticket", "by_lifo", "from_queue", "by_force"]
-        .iter()
-        .map(|how| server.status_number(&format!("Flifo_entered_{how}")).unwrap())
-        .sum()
+/// Slots acquired so far, those by force included.
+pub(crate) fn admitted(server: &PrivateServer) -> u64 {
+    server.status_number("Flifo_admitted").unwrap()
+}
+
+/// Slots acquired by statements while `work` runs: not those by force, after a wait.
+pub(crate) fn statements_admitted(server: &PrivateServer, work: impl FnOnce()) -> u64 {
+    let count = || admitted(server) - server.status_number("Flifo_admitted_by_force").unwrap();
+    let before = count();
+    work();
+    empty(server);
+    count() - before
 }
 
 /// What a server in order never says.
@@ -95,7 +101,7 @@ pub(crate) fn describe_log(log: &str) -> String {
     format!("wrong lines in the server's log:\n{wrong}\nits end:\n{end}")
 }
 
-/// What happens in the server, for whoever looks at a failure.
+/// What happens in the server, for the report of a failure.
 pub(crate) fn describe_current() -> String {
     let options = CURRENT.lock().unwrap().clone();
     options.map(|options| describe(&options)).unwrap_or_default()
@@ -103,9 +109,8 @@ pub(crate) fn describe_current() -> String {
 
 fn describe(options: &mysql::OptsBuilder) -> String {
     fn ask(root: &mut Conn) -> mysql::Result<String> {
-        let state: Option<(String, String)> =
-            root.query_first("SHOW GLOBAL STATUS WHERE Variable_name = 'Flifo_state_line'")?;
-        let mut text = state.map(|(_, line)| line).unwrap_or_default();
+        let status: Vec<(String, String)> = root.query("SHOW GLOBAL STATUS LIKE 'flifo%'")?;
+        let mut text = status.iter().map(|(name, value)| format!("{name}={value} ")).collect::<String>();
         type Process = (u64, String, String, Option<String>, Option<String>);
         let processes: Vec<Process> = root.query(
             "SELECT id, user, command, state, LEFT(info, 80) FROM information_schema.processlist

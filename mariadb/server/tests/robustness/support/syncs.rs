@@ -7,7 +7,7 @@ use std::process::Command;
 use super::rest::until;
 use super::*;
 
-/// Where the device is told to hold its syncs.
+/// The file that makes the device hold its syncs.
 fn hold() -> PathBuf {
     std::env::temp_dir().join(format!("flifo-hold-syncs-{}", std::process::id()))
 }
@@ -38,7 +38,7 @@ pub(crate) fn with_slow_syncs() -> Options {
     if let Some(sanitizer) = std::env::var_os("FLIFO_SANITIZER") {
         preload = [sanitizer, ":".into(), preload].into_iter().collect();
     }
-    // Statistics are written unasked, and whoever opens a table meanwhile waits for that.
+    // The server writes statistics on its own, and a statement that opens a table waits for that.
     with_plugin()
         .set("innodb-stats-auto-recalc", "OFF")
         .flush_log_at_commit(1)

@@ -169,7 +169,7 @@ impl Wire {
         self.send(command::STMT_EXECUTE, &payload)
     }
 
-    /// Fetches so many rows of a cursor.
+    /// Fetches this number of rows of a cursor.
     pub(crate) fn fetch(&mut self, statement: u32, rows: u32) -> io::Result<Reply> {
         self.send(command::STMT_FETCH, &[statement.to_le_bytes(), rows.to_le_bytes()].concat())?;
         Ok(self.rows()?.0)

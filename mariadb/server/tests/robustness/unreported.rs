@@ -1,18 +1,16 @@
-//! Statements that sleep in their places without a word: for a sync of the log that takes its time, or for a row that an
-//! idle transaction holds; and such as run for long. Others go on meanwhile. Nothing else would let them: no stall is broken
-//! here.
+//! Waits that the server does not report, row locks of idle transactions, and long statements: others run all the same.
 
 use super::support::rest::until;
 use super::support::syncs::{Held, until_state, update, with_slow_syncs};
 use super::support::*;
 
 pub(crate) fn subject() -> Subject {
-    on("lending", with_slow_syncs())
+    on("unreported", with_slow_syncs())
 }
 
-/// In a pool of threads, where who waits for the log has no thread meanwhile.
+/// In a pool of threads, where a statement that waits for the log has no thread.
 pub(crate) fn pool() -> Subject {
-    on("lending_in_a_pool", with_slow_syncs().set("thread-handling", "pool-of-threads"))
+    on("unreported_in_a_pool", in_a_pool(with_slow_syncs()))
 }
 
 fn on(name: &'static str, options: Options) -> Subject {
@@ -20,21 +18,18 @@ fn on(name: &'static str, options: Options) -> Subject {
         name,
         options,
         tests: vec![
-            ("who_waits_for_the_log_holds_no_place", who_waits_for_the_log_holds_no_place),
-            (
-                "procedures_and_packets_wait_for_the_log_as_others_do",
-                procedures_and_packets_wait_for_the_log_as_others_do,
-            ),
-            ("the_place_of_one_that_syncs_the_log_is_lent", the_place_of_one_that_syncs_the_log_is_lent),
-            ("the_place_of_one_that_waits_for_a_row_is_lent", the_place_of_one_that_waits_for_a_row_is_lent),
-            ("the_place_of_one_that_runs_for_long_is_lent", the_place_of_one_that_runs_for_long_is_lent),
-            (
-                "the_place_of_one_that_runs_for_long_stays_lent",
-                the_place_of_one_that_runs_for_long_stays_lent,
-            ),
+            ("waits_for_the_log_hold_no_slot", waits_for_the_log_hold_no_slot),
+            ("procedures_and_packets_that_wait_for_the_log", procedures_and_packets_that_wait_for_the_log),
+            ("the_slot_of_a_sync_is_reclaimed", the_slot_of_a_sync_is_reclaimed),
+            ("the_slot_of_a_row_waiter_is_reclaimed", the_slot_of_a_row_waiter_is_reclaimed),
+            ("slots_of_long_statements_are_reclaimed", slots_of_long_statements_are_reclaimed),
+            ("a_long_statement_stays_without_a_slot", a_long_statement_stays_without_a_slot),
         ],
     }
 }
+
+/// Statements lose their slots after this time, ms.
+const STALL_LIMIT: u64 = 50;
 
 /// Waits until all of these but one have done their work, and that one is the next to sync the log. Nobody knows which.
 fn until_all_but_one_are_done(server: &PrivateServer, statements: &[Running]) {
@@ -50,8 +45,8 @@ fn until_all_but_one_are_done(server: &PrivateServer, statements: &[Running]) {
     });
 }
 
-/// The first syncs, in its place; another is the next to sync, which the server tells; what the others wait for it does not tell.
-fn who_waits_for_the_log_holds_no_place(server: &PrivateServer) {
+/// The first syncs, in its slot; another is the next to sync, which the server reports; the others' waits it does not report.
+fn waits_for_the_log_hold_no_slot(server: &PrivateServer) {
     set(server, "thread_concurrency", "2");
     let held = Held::begin();
     let first = update(server, 1);
@@ -65,26 +60,25 @@ fn who_waits_for_the_log_holds_no_place(server: &PrivateServer) {
     others.into_iter().for_each(|other| assert_eq!(code(other.end()), 0));
 }
 
-/// What is told of a statement's end is not told of those within it, nor is it told of the next one of its packet.
-fn procedures_and_packets_wait_for_the_log_as_others_do(server: &PrivateServer) {
-    let mut root = admin(server);
+/// The end of a statement's work is not reported for statements inside it, nor is it the end of its packet.
+fn procedures_and_packets_that_wait_for_the_log(server: &PrivateServer) {
+    let (mut root, fifo) = (admin(server), Fifo::new());
     for statement in [
-        "CREATE OR REPLACE PROCEDURE test.sleeps_and_writes(n INT)
-            BEGIN UPDATE t SET k = k + 1 WHERE id = n; DO SLEEP(1000 * (n = 1)); UPDATE t SET k = 0 WHERE id = n; END",
+        "CREATE OR REPLACE PROCEDURE test.blocks_and_writes(n INT)
+            BEGIN UPDATE t SET k = k + 1 WHERE id = n; SELECT FIFO INTO @x; UPDATE t SET k = 0 WHERE id = n; END",
         "CREATE OR REPLACE TABLE test.traced (id INT PRIMARY KEY)",
         "CREATE OR REPLACE TRIGGER test.trace BEFORE INSERT ON test.traced FOR EACH ROW UPDATE t SET k = k + 1 WHERE id = NEW.id",
     ] {
-        root.query_drop(statement).unwrap();
+        root.query_drop(statement.replace("FIFO", &fifo.blocks())).unwrap();
     }
     set(server, "thread_concurrency", "2");
-    set(server, "wait_mask", "TABLE_LOCK,DISK,NETWORK,LOG_SYNC,USER");
-    for sleeper in ["CALL sleeps_and_writes(1)", "DO 1; UPDATE t SET k = k + 1 WHERE id = 1; DO SLEEP(1000)"]
-    {
-        let sleeper = Running::start(server, sleeper);
-        until_state(server, sleeper.id, "User sleep");
-        assert_eq!(server.status_number("Flifo_inside").unwrap(), 1, "it is under way, and holds its place");
-        root.query_drop(format!("KILL QUERY {}", sleeper.id)).unwrap();
-        let _ = sleeper.end();
+    let packet = format!("DO 1; UPDATE t SET k = k + 1 WHERE id = 1; {}", fifo.select());
+    for statement in ["CALL blocks_and_writes(1)", &packet] {
+        let blocked = Running::start(server, statement);
+        until_blocked(server, blocked.id);
+        assert_eq!(server.status_number("Flifo_running").unwrap(), 1, "it is under way, and holds its slot");
+        fifo.release_until(|| blocked.is_over());
+        blocked.end().unwrap();
     }
     let held = Held::begin();
     let first = update(server, 1);
@@ -104,75 +98,79 @@ fn procedures_and_packets_wait_for_the_log_as_others_do(server: &PrivateServer) 
     [first].into_iter().chain(others).for_each(|each| assert_eq!(code(each.end()), 0));
 }
 
-fn the_place_of_one_that_syncs_the_log_is_lent(server: &PrivateServer) {
+fn stalls(server: &PrivateServer) -> u64 {
+    server.status_number("Flifo_stalls").unwrap()
+}
+
+fn select(server: &PrivateServer) {
+    assert_eq!(code(run(&mut app(server), "SELECT COUNT(*) FROM t")), 0);
+}
+
+fn the_slot_of_a_sync_is_reclaimed(server: &PrivateServer) {
     set(server, "thread_concurrency", "1");
-    set(server, "lend_sleepers", "ON");
-    let before = server.status_number("Flifo_lent").unwrap();
+    set_number(server, "stall_limit", STALL_LIMIT);
+    let before = stalls(server);
     let held = Held::begin();
     let first = update(server, 1);
     until_state(server, first.id, "Commit");
-    assert_eq!(code(run(&mut app(server), "SELECT COUNT(*) FROM t")), 0);
+    select(server);
     assert!(!first.is_over(), "its sync is held");
-    assert!(server.status_number("Flifo_lent").unwrap() > before);
+    assert!(stalls(server) > before);
     drop(held);
     assert_eq!(code(first.end()), 0);
 }
 
-fn the_place_of_one_that_waits_for_a_row_is_lent(server: &PrivateServer) {
+fn the_slot_of_a_row_waiter_is_reclaimed(server: &PrivateServer) {
     set(server, "thread_concurrency", "1");
-    set(server, "lend_sleepers", "ON");
+    set_number(server, "stall_limit", STALL_LIMIT);
     let mut idle = app(server);
     for statement in ["BEGIN", "UPDATE t SET k = k + 1 WHERE id = 1"] {
         assert_eq!(code(run(&mut idle, statement)), 0);
     }
     let waiters: Vec<_> = (0..3).map(|_| update(server, 1)).collect();
     until("all wait for the row", || server.status_number("Flifo_lock_waiters").unwrap() == 3);
-    assert_eq!(code(run(&mut app(server), "SELECT COUNT(*) FROM t")), 0);
+    select(server);
     assert!(waiters.iter().all(|waiter| !waiter.is_over()));
     assert_eq!(code(run(&mut idle, "COMMIT")), 0);
     waiters.into_iter().for_each(|waiter| assert_eq!(code(waiter.end()), 0));
 }
 
-/// A report that waits now and then has no place after that, either.
-fn the_place_of_one_that_runs_for_long_stays_lent(server: &PrivateServer) {
+/// A report that waits now and then has no slot after the wait, either.
+fn a_long_statement_stays_without_a_slot(server: &PrivateServer) {
     set(server, "thread_concurrency", "1");
-    set_number(server, "stall_after", 50);
+    set_number(server, "stall_limit", STALL_LIMIT);
     let report = Running::start(
         server,
         "SELECT BENCHMARK(1000000000, MD5(1)) FROM seq_1_to_1000000 WHERE SLEEP(0.0001) = 0 AND BENCHMARK(50000, MD5(seq)) = 0",
     );
-    let lent = || server.status_number("Flifo_lent").unwrap();
-    let before = lent();
-    let mut client = app(server);
-    until("it has stayed for long", || {
-        assert_eq!(code(run(&mut client, "SELECT COUNT(*) FROM t")), 0);
-        lent() > before
+    let before = stalls(server);
+    until("its slot is reclaimed", || {
+        select(server);
+        stalls(server) > before
     });
-    // Between the end of a wait and that it is lent again it may be seen.
-    let empty = (0..200).filter(|_| server.status_number("Flifo_inside").unwrap() == 0).count();
-    assert!(empty > 150, "the report held a place in {} looks of 200", 200 - empty);
+    let without = (0..200).filter(|_| server.status_number("Flifo_running").unwrap() == 0).count();
+    assert!(without > 150, "the report held a slot in {} samples of 200", 200 - without);
     admin(server).query_drop(format!("KILL QUERY {}", report.id)).unwrap();
     let _ = report.end();
 }
 
-/// As many reports as there are places, and more: each has one for a while, and then the others have it.
-fn the_place_of_one_that_runs_for_long_is_lent(server: &PrivateServer) {
+/// More reports than slots: each has a slot for a while, and then the others have it.
+fn slots_of_long_statements_are_reclaimed(server: &PrivateServer) {
     set(server, "thread_concurrency", "1");
-    set_number(server, "stall_after", 50);
+    set_number(server, "stall_limit", STALL_LIMIT);
     let reports: Vec<_> =
         (0..3).map(|_| Running::start(server, "SELECT BENCHMARK(1000000000000, MD5(1))")).collect();
     let mut client = app(server);
-    // Each keeps its place until somebody queues for it: on a slow machine the stall breaker may have let the last one in. Now and
-    // then a select comes in while a place goes from one report to the next, and need not queue.
-    until("all hold no place", || {
+    until("the reports hold no slot", || {
         assert_eq!(code(run(&mut client, "SELECT COUNT(*) FROM t")), 0);
-        server.status_number("Flifo_lent_now").unwrap() == 3
+        server.status_number("Flifo_running").unwrap() == 0
+            && server.status_number("Flifo_queued").unwrap() == 0
     });
-    let broken = server.status_number("Flifo_stalls_broken").unwrap();
+    let before = stalls(server);
     for _ in 0..30 {
         assert_eq!(code(run(&mut client, "SELECT COUNT(*) FROM t")), 0);
     }
-    assert_eq!(server.status_number("Flifo_stalls_broken").unwrap(), broken, "nothing stalled");
+    assert_eq!(stalls(server), before, "nothing stalled");
     let mut root = admin(server);
     for report in reports {
         assert!(!report.is_over());

@@ -1,4 +1,4 @@
-//! Places in admission: what a statement keeps, and what gets in past the limit since others wait for its rows.
+//! Slots in admission: what a statement holds, and what enters above the limit because others wait for its rows.
 
 mod common;
 
@@ -14,16 +14,16 @@ use flifo_engine::{Database, EngineConfig, Error, FlushLog, Isolation, Table};
 use Isolation::{ReadCommitted, RepeatableRead, Serializable};
 
 fn database() -> (Database, Table) {
-    // A commit that waits for no sync keeps its place.
+    // A commit that waits for no sync keeps its slot.
     let config = EngineConfig { flush_log_at_trx_commit: FlushLog::EverySecond, ..config() };
     let db = Database::create_on(Arc::new(MemoryDisk::default()), config).unwrap();
     let table = db.create_table("t").unwrap();
     (db, table)
 }
 
-fn one_place() -> Config {
-    // Who queues is refused, or waits until the place is left, and nobody lets it in before.
-    Config { policy: Policy::Fifo, thread_concurrency: 1, stall_after: None, ..Config::default() }
+fn one_slot() -> Config {
+    // A queued session is refused, or waits until the slot is released: without a stall limit nothing admits it earlier.
+    Config { policy: Policy::Fifo, thread_concurrency: 1, stall_limit: None, ..Config::default() }
 }
 
 fn can_enter(session: &flifo_admission::Session) -> bool {
@@ -32,12 +32,12 @@ fn can_enter(session: &flifo_admission::Session) -> bool {
     entered
 }
 
-/// A statement keeps the one place there is over all of its operations, a commit among them; without one, each
-/// operation gives it back.
+/// A statement holds the only slot over all of its operations, a commit among them. Without a statement each operation
+/// releases the slot.
 #[test]
-fn a_statement_of_several_operations_has_one_place() {
+fn a_statement_of_several_operations_has_one_slot() {
     let (db, table) = database();
-    let admission = Admission::new(one_place()).unwrap();
+    let admission = Admission::new(one_slot()).unwrap();
     let (session, other) = (db.session(&admission), admission.session());
     let can_enter = || can_enter(&other);
     let mut txn = session.begin(RepeatableRead);
@@ -59,14 +59,14 @@ fn a_statement_of_several_operations_has_one_place() {
     assert!(can_enter());
 }
 
-/// Who waits for a row would wait for the queue of admission, too: a transaction that holds locks ends without queueing, goes
-/// back to a savepoint so, and is finished so once it is prepared.
+/// Other transactions wait for its rows: a transaction that holds locks ends without queueing. So does a rollback to a
+/// savepoint, and the end of a prepared transaction.
 #[test]
 fn a_commit_that_others_may_wait_for_neither_queues_nor_is_refused() {
     let (db, table) = database();
     let queue_timeout = Some(Duration::from_millis(1));
-    let admission = Admission::new(Config { queue_timeout, ..one_place() }).unwrap();
-    let (session, inside) = (db.session(&admission), admission.session());
+    let admission = Admission::new(Config { queue_timeout, ..one_slot() }).unwrap();
+    let (session, running) = (db.session(&admission), admission.session());
     for xid in [b"x", b"y"] {
         let mut txn = session.begin(ReadCommitted);
         txn.insert(&table, xid, b"1").unwrap();
@@ -76,7 +76,7 @@ fn a_commit_that_others_may_wait_for_neither_queues_nor_is_refused() {
     txn.insert(&table, b"a", b"1").unwrap();
     let savepoint = txn.savepoint();
     txn.insert(&table, b"b", b"2").unwrap();
-    inside.enter().unwrap();
+    running.enter().unwrap();
     assert!(matches!(txn.insert(&table, b"c", b"3"), Err(Error::Refused(_))), "an operation queues");
     txn.rollback_to(savepoint).unwrap();
     txn.commit().unwrap();
@@ -88,17 +88,17 @@ fn a_commit_that_others_may_wait_for_neither_queues_nor_is_refused() {
         "it has nothing to undo"
     );
     assert!(matches!(empty.commit(), Err(Error::Refused(_))), "it has nothing to end");
-    inside.exit();
-    assert_eq!(admission.snapshot().inside, 0);
+    running.exit();
+    assert_eq!(admission.snapshot().running, 0);
     assert_eq!(all(&mut session.begin(ReadCommitted), &table).len(), 2);
 }
 
-/// The end of a wait brings the place back with one ticket, so a statement that has waited has mostly none left at its commit.
+/// The end of a wait brings the slot back with one ticket, so a statement that has waited mostly has no ticket left at its commit.
 #[test]
 fn nor_does_one_within_a_statement_that_has_no_tickets_left() {
     let (db, table) = database();
     let queue_timeout = Some(Duration::from_secs(1));
-    let admission = Admission::new(Config { concurrency_tickets: 1, queue_timeout, ..one_place() }).unwrap();
+    let admission = Admission::new(Config { concurrency_tickets: 1, queue_timeout, ..one_slot() }).unwrap();
     let session = db.session(&admission);
     {
         let mut txn = session.begin(ReadCommitted);
@@ -125,41 +125,41 @@ fn nor_does_one_within_a_statement_that_has_no_tickets_left() {
         }
         txn.rollback_to(savepoint).unwrap();
         txn.commit().unwrap();
-        assert_eq!((queued(), admission.snapshot().inside), (1, 1), "the statement has kept its place");
+        assert_eq!((queued(), admission.snapshot().running), (1, 1), "the statement has kept its slot");
         session.commit_prepared(b"x").unwrap();
         drop(statement);
         drop(is_over);
         other.join().unwrap().unwrap();
     });
-    assert_eq!(admission.snapshot().inside, 0);
+    assert_eq!(admission.snapshot().running, 0);
     assert_eq!(all(&mut session.begin(ReadCommitted), &table).len(), 2);
 }
 
-/// A statement that was refused, out of tickets, has lost its place; it can end its transaction all the same.
+/// A statement that was refused because it had no ticket left has lost its slot; it can still end its transaction.
 #[test]
-fn nor_does_one_within_a_statement_that_has_lost_its_place() {
+fn nor_does_one_within_a_statement_that_has_lost_its_slot() {
     let (db, table) = database();
     let queue_timeout = Some(Duration::from_millis(1));
-    let admission = Admission::new(Config { concurrency_tickets: 1, queue_timeout, ..one_place() }).unwrap();
+    let admission = Admission::new(Config { concurrency_tickets: 1, queue_timeout, ..one_slot() }).unwrap();
     let (session, past) = (db.session(&admission), admission.session());
     let mut txn = session.begin(ReadCommitted);
     let statement = txn.statement().unwrap();
     txn.insert(&table, b"a", b"1").unwrap();
-    past.enter_past_limit();
-    assert!(matches!(txn.insert(&table, b"b", b"2"), Err(Error::Refused(_))), "its place repays the other's");
+    past.enter_forced();
+    assert!(matches!(txn.insert(&table, b"b", b"2"), Err(Error::Refused(_))), "its slot repays the other's");
     txn.commit().unwrap();
     drop(statement);
     past.exit();
-    assert_eq!(admission.snapshot().inside, 0);
+    assert_eq!(admission.snapshot().running, 0);
     assert_eq!(all(&mut session.begin(ReadCommitted), &table).len(), 1);
 }
 
-/// An operation may be in the callback of another's, of another transaction of the session: it takes a ticket of that one's
-/// place, which is left when that one ends, and so does a statement.
+/// An operation in the callback of another one takes a ticket of that one's slot, also if it belongs to another transaction
+/// of the session. So does a statement. The slot is released when the outer operation ends.
 #[test]
-fn what_is_done_in_a_callback_is_in_the_place_that_is_there() {
+fn a_callback_uses_the_slot_of_its_operation() {
     let (db, table) = database();
-    let admission = Admission::new(one_place()).unwrap();
+    let admission = Admission::new(one_slot()).unwrap();
     let (session, other) = (db.session(&admission), admission.session());
     let can_enter = || can_enter(&other);
     let mut txn = session.begin(ReadCommitted);
@@ -190,30 +190,30 @@ fn what_is_done_in_a_callback_is_in_the_place_that_is_there() {
     drop(second);
     assert!(can_enter());
     assert_eq!(get(&mut inner, &table, b"b"), Some(b"2".to_vec()));
-    assert_eq!(admission.snapshot().inside, 0);
+    assert_eq!(admission.snapshot().running, 0);
 }
 
-/// As a commit: those who wait for its rows wait for it. What has changed nothing has nothing to do.
+/// As a commit: other transactions wait for its rows. A transaction that changed nothing has nothing to roll back.
 #[test]
-fn a_rollback_enters_past_the_limit() {
+fn a_rollback_enters_above_the_limit() {
     let (db, table) = database();
     let queue_timeout = Some(Duration::from_millis(1));
-    let admission = Admission::new(Config { queue_timeout, ..one_place() }).unwrap();
-    let (session, another, inside) = (db.session(&admission), db.session(&admission), admission.session());
+    let admission = Admission::new(Config { queue_timeout, ..one_slot() }).unwrap();
+    let (session, another, running) = (db.session(&admission), db.session(&admission), admission.session());
     let mut txns = [ReadCommitted; 2].map(|isolation| session.begin(isolation));
     txns[0].insert(&table, b"a", b"1").unwrap();
     txns[1].insert(&table, b"b", b"1").unwrap();
-    inside.enter().unwrap();
-    let forced = || admission.snapshot().entered_by_force;
+    running.enter().unwrap();
+    let forced = || admission.snapshot().admitted_by_force;
     let [first, second] = txns;
     first.rollback().unwrap();
-    assert_eq!((forced(), admission.snapshot().inside), (1, 1));
+    assert_eq!((forced(), admission.snapshot().running), (1, 1));
     drop(second);
-    assert_eq!((forced(), admission.snapshot().inside), (2, 1));
+    assert_eq!((forced(), admission.snapshot().running), (2, 1));
     session.begin(ReadCommitted).rollback().unwrap();
     drop(session.begin(RepeatableRead));
     assert_eq!(forced(), 2);
-    inside.exit();
+    running.exit();
     assert!(all(&mut another.begin(ReadCommitted), &table).is_empty());
 }
 
@@ -222,7 +222,7 @@ fn a_rollback_enters_past_the_limit() {
 fn a_scan_takes_a_ticket_for_each_row() {
     let (db, table) = database();
     let queue_timeout = Some(Duration::from_millis(1));
-    let admission = Admission::new(Config { concurrency_tickets: 1, queue_timeout, ..one_place() }).unwrap();
+    let admission = Admission::new(Config { concurrency_tickets: 1, queue_timeout, ..one_slot() }).unwrap();
     let (session, past) = (db.session(&admission), admission.session());
     let mut txn = session.begin(ReadCommitted);
     for key in [b"a", b"b", b"c"] {
@@ -234,14 +234,14 @@ fn a_scan_takes_a_ticket_for_each_row() {
         let mut rows = 0;
         let scanned = txn.scan(&table, Bound::Unbounded, Bound::Unbounded, |_, _| {
             rows += 1;
-            // What has a place of one's own repays it.
-            past.enter_past_limit();
+            // The scan's own slot repays the forced entry.
+            past.enter_forced();
             ControlFlow::Continue(())
         });
         assert!(matches!(scanned, Err(Error::Refused(_))), "{isolation:?}: {scanned:?}");
         assert_eq!(rows, 1, "{isolation:?}");
         past.exit();
         txn.commit().unwrap();
-        assert_eq!(admission.snapshot().inside, 0);
+        assert_eq!(admission.snapshot().running, 0);
     }
 }

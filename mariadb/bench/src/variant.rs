@@ -1,4 +1,4 @@
-//! Who is measured: a way to run the server, with a name.
+//! A variant: a way to run the server, with a name.
 
 use std::str::FromStr;
 
@@ -18,17 +18,17 @@ pub enum Kind {
 
 /// `NAME=KIND[:setting=value,..]`, or a kind alone for its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Contestant {
+pub struct Variant {
     pub name: String,
     pub kind: Kind,
     /// Options of the server, without dashes.
     pub settings: Vec<(String, String)>,
 }
 
-impl Contestant {
+impl Variant {
     /// A thread per connection, and nothing else.
-    pub(crate) fn stock() -> Contestant {
-        Contestant { name: "stock".into(), kind: Kind::Stock, settings: Vec::new() }
+    pub(crate) fn stock() -> Variant {
+        Variant { name: "stock".into(), kind: Kind::Stock, settings: Vec::new() }
     }
 
     /// Whether a running server can become it: see [`Running::turn_into`](crate::running::Running::turn_into).
@@ -65,7 +65,7 @@ impl Contestant {
     }
 }
 
-impl FromStr for Contestant {
+impl FromStr for Variant {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -78,9 +78,9 @@ impl FromStr for Contestant {
             other => return Err(format!("{other:?} is none of stock, plugin, pool")),
         };
         if name.is_empty() || name.contains(['|', ',', ' ']) {
-            return Err("a contestant needs a name without spaces, commas and bars".into());
+            return Err("a variant needs a name without spaces, commas and bars".into());
         }
-        Ok(Contestant { name: name.to_owned(), kind, settings: parse_settings(settings)? })
+        Ok(Variant { name: name.to_owned(), kind, settings: parse_settings(settings)? })
     }
 }
 
@@ -103,20 +103,20 @@ mod tests {
 
     #[test]
     fn kinds_names_and_settings() {
-        let four: Contestant = "four=plugin:flifo_thread_concurrency=4,flifo_policy=fifo".parse().unwrap();
+        let four: Variant = "four=plugin:flifo_thread_concurrency=4,flifo_policy=fifo".parse().unwrap();
         assert_eq!((four.name.as_str(), four.kind), ("four", Kind::Plugin));
         assert_eq!(
             four.described(),
             "a thread per connection, with the plugin, flifo_thread_concurrency=4, flifo_policy=fifo"
         );
-        let pool: Contestant = "pool".parse().unwrap();
+        let pool: Variant = "pool".parse().unwrap();
         assert_eq!((pool.name.as_str(), pool.kind, pool.settings.len()), ("pool", Kind::Pool, 0));
     }
 
     #[test]
     fn a_value_may_be_a_list() {
-        let masked: Contestant = "m=plugin:flifo_wait_mask=DISK,SLEEP,flifo_io_depth=8".parse().unwrap();
-        assert_eq!(masked.settings[0], ("flifo_wait_mask".into(), "DISK,SLEEP".into()));
+        let masked: Variant = "m=plugin:sql_mode=ANSI,STRICT_ALL_TABLES,flifo_io_depth=8".parse().unwrap();
+        assert_eq!(masked.settings[0], ("sql_mode".into(), "ANSI,STRICT_ALL_TABLES".into()));
         assert_eq!(masked.settings[1], ("flifo_io_depth".into(), "8".into()));
     }
 
@@ -125,9 +125,9 @@ mod tests {
         for (text, said) in [
             ("fast", "\"fast\" is none of stock, plugin, pool"),
             ("x=plugin:4", "\"4\" is no setting: write name=value"),
-            ("=stock", "a contestant needs a name without spaces, commas and bars"),
+            ("=stock", "a variant needs a name without spaces, commas and bars"),
         ] {
-            assert_eq!(text.parse::<Contestant>(), Err(said.into()));
+            assert_eq!(text.parse::<Variant>(), Err(said.into()));
         }
     }
 }

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+#include "lifecycle.h"
+
+#include "classify.h"
+#include "connection.h"
+#include "settings.h"
+#include "status.h"
+
+#include <mysql/plugin_audit.h>
+#include <mysql/service_kill_statement.h>
+
+namespace flifo::lifecycle {
+namespace {
+
+// Only where the client's own statement may be under way: inside a routine the server answers for its definer.
+void look_up_privileges(Connection &connection, MYSQL_THD thd) {
+  Account &account = connection.account;
+  if (!account.is_client || account.is_known) return;
+  account.is_admin = server::is_connection_admin(thd);
+  account.is_known = true;
+}
+
+// Queues. The server ends a statement that was killed; for those it does not end see `keep_out`.
+flifo_status_t queue(Connection &connection, MYSQL_THD thd) {
+  const flifo_status_t status = queueing::enter(connection, thd);
+  if (status == FLIFO_CANCELLED) connection.statement.kept_out = status;
+  return status;
+}
+
+// Others may wait for its locks, so it is never refused.
+void acquire_as_holder(Connection &connection, MYSQL_THD thd) {
+  if (!rowlocks::must_admit_holder()) {
+    const flifo_status_t status = queue(connection, thd);
+    rowlocks::holder_left_queue();
+    if (!queueing::is_refusal(status)) return;
+  }
+  flifo_enter_forced(connection.session);
+}
+
+// For a statement that may hold locks nobody has seen.
+void acquire_first(Connection &connection, MYSQL_THD thd) {
+  connection.holdings.queue_first();
+  acquire_as_holder(connection, thd);
+  connection.holdings.queue_as_usual();
+}
+
+// `rest` begins with the statement, and goes on to the packet's end.
+void acquire(Connection &connection, MYSQL_THD thd, const Text &rest) {
+  if (flifo_try_enter(connection.session) != FLIFO_NO_SLOT) return;
+  // The server closes the connection if `init_connect` is refused.
+  if (connection.account.is_connecting) {
+    flifo_enter_forced(connection.session);
+    return;
+  }
+  if (connection.holdings.may_hold_locks()) return acquire_as_holder(connection, thd);
+  if (rest.locks_except_names().freed != 0 || rest.ends_prepared() || connection.packet.frees_names(rest))
+    return acquire_first(connection, thd);
+  const flifo_status_t status = queue(connection, thd);
+  if (!queueing::is_refusal(status)) return;
+  status::count_refusal();
+  connection.statement.kept_out = status;
+  queueing::fail(thd, status);
+}
+
+// For a statement inside another, which costs one ticket. Out of tickets it queues as a holder, since the locks of the whole
+// are not known, and is not refused, since the whole was admitted.
+void acquire_sub_statement(Connection &connection, MYSQL_THD thd) {
+  // A commit ends with a forced entry and a new ticket: without this a procedure never queues.
+  if (connection.statement.must_reacquire) flifo_exit(connection.session);
+  connection.statement.must_reacquire = false;
+  if (flifo_try_enter(connection.session) == FLIFO_NO_SLOT) acquire_first(connection, thd);
+}
+
+// A statement that touches no table, as SET does, is finished by the server although it was killed, and the kill is
+// forgotten: the next one of the procedure would run without a slot.
+void keep_out(const Connection &connection, MYSQL_THD thd) {
+  if (connection.statement.kept_out != FLIFO_OK && thd_kill_level(thd) == THD_IS_NOT_KILLED)
+    queueing::fail(thd, connection.statement.kept_out);
+}
+
+void begin_wait(Connection &connection, flifo_wait_kind_t kind) {
+  if (waits::begin(connection, kind) && kind == FLIFO_WAIT_ROW_LOCK) rowlocks::begin_wait(connection);
+}
+
+void end_wait(Connection &connection) { if (waits::end(connection)) rowlocks::end_wait(connection); }
+
+void begin_statement(Connection &connection, unsigned long long query_id, bool bypasses) {
+  rowlocks::end_idle(connection);
+  connection.statement = {true, bypasses, false, FLIFO_OK};
+  connection.packet.begin_statement(query_id);
+  connection.waits.depth = 0;
+  connection.waits.is_commit = false;
+}
+
+void begin_admitted(Connection &connection, MYSQL_THD thd, unsigned long long query_id, const Text &rest) {
+  begin_statement(connection, query_id, false);
+  acquire(connection, thd, rest);
+  // The server does not report the commit of these, so the statement is one wait as a whole.
+  if (rest.commits_in_two_phases() && flifo_is_running(connection.session) == FLIFO_OK && server::logs_changes(thd))
+    waits::begin_commit(connection);
+}
+
+// What runs inside it bypasses, too, whatever is set in between: it may have locked what others with slots wait for.
+void begin_bypassing(Connection &connection, unsigned long long query_id) {
+  begin_statement(connection, query_id, true);
+  connection.holdings.on_unseen_statement();
+}
+
+void end_statement(Connection &connection) {
+  const bool bypassed = connection.statement.bypasses;
+  connection.statement.is_active = connection.statement.bypasses = false;
+  if (bypassed) return;
+  const bool was_in_commit = connection.waits.is_commit;
+  connection.waits.is_commit = false;
+  // Not running if it was refused, if it waits, or if the limit was lifted. Released before the commit's wait ends, so that
+  // the end needs no slot.
+  if (was_in_commit) flifo_exit(connection.session);
+  while (was_in_commit && connection.waits.depth != 0) end_wait(connection);
+  rowlocks::end_wait(connection);
+  flifo_exit(connection.session);
+}
+
+// Its last events are missing, and with them what it has locked.
+void end_unseen(Connection &connection) {
+  connection.holdings.on_unseen_statement();
+  end_statement(connection);
+}
+
+Outcome outcome_of(const Connection &connection, MYSQL_THD thd, bool has_failed) {
+  return {LockScope(thd), Command(thd), has_failed, connection.statement.kept_out != FLIFO_OK};
+}
+
+// A statement that was kept out took no locks: otherwise it could enter by force when the client tries again.
+void see_session_locks(Connection &connection, const Text &text, bool has_failed) {
+  if (has_failed && connection.statement.kept_out != FLIFO_OK) return;
+  connection.holdings.on_text(text, has_failed);
+}
+
+void reset_session(Connection &connection) {
+  connection.holdings.on_session_reset();
+  rowlocks::cancel_idle(connection);
+}
+
+void on_sub_statement(Connection &connection, MYSQL_THD thd, const mysql_event_general &event) {
+  connection.packet.begin_sub_statement(event);
+  if (connection.statement.bypasses) return;
+  if (flifo_is_running(connection.session) == FLIFO_OK) return acquire_sub_statement(connection, thd);
+  keep_out(connection, thd);
+}
+
+// Whether a statement is under way whose begin was not seen, such as a routine that ran when the plugin was loaded. Only
+// RESULT shows its end.
+bool is_begin_unknown(const Connection &connection) {
+  return connection.statement.is_active && connection.statement.bypasses && !connection.packet.is_known();
+}
+
+void on_begin(MYSQL_THD thd, const mysql_event_general &event) {
+  if (!runs_statements(event)) return;
+  Connection *connection = connections::get(thd);
+  const bool is_on = settings::is_on();
+  if (connection == nullptr) {
+    if (is_on) status::count_bypass();
+    return;
+  }
+  if (connection->statement.is_active && !is_begin_unknown(*connection)) return on_sub_statement(*connection, thd, event);
+  Account &account = connection->account;
+  const bool is_known = account.is_client && account.is_known;
+  connection->packet.begin(is_known ? &event : nullptr);
+  account.is_connecting = account.is_connecting && server::runs_init_connect(thd);
+  if (!is_on || !is_known || account.is_admin || settings::bypasses(thd)) {
+    if (is_on) status::count_bypass();
+    return begin_bypassing(*connection, is_known ? event.query_id : 0);
+  }
+  if (connection->holdings.may_hold_locks()) connection->holdings.on_begin(LockScope(thd));
+  begin_admitted(*connection, thd, event.query_id, Text(event.general_query, event.general_query_length));
+}
+
+// The own end of the statement under way. Another of the packet may follow: only the first is announced.
+void on_own_end(Connection &connection, MYSQL_THD thd, const mysql_event_general &event, const Text &text) {
+  look_up_privileges(connection, thd);
+  const bool bypasses = connection.statement.bypasses;
+  if (!bypasses) connection.holdings.on_end(outcome_of(connection, thd, event.general_error_code != 0), text);
+  end_statement(connection);
+  const bool is_status = event.event_subclass == MYSQL_AUDIT_GENERAL_STATUS;
+  if (!is_status || !connection.packet.has_statement_after(thd, event)) {
+    if (!bypasses && connection.holdings.owns_rows_idle()) rowlocks::begin_idle(connection);
+    return;
+  }
+  if (bypasses)
+    begin_bypassing(connection, 0);
+  else
+    begin_admitted(connection, thd, 0, connection.packet.rest_after(event));
+}
+
+// RESULT, or a STATUS.
+void on_end(MYSQL_THD thd, const mysql_event_general &event) {
+  Connection *connection = connections::find(thd);
+  if (connection == nullptr) return;
+  const bool is_status = event.event_subclass == MYSQL_AUDIT_GENERAL_STATUS;
+  if (is_command(event, "Reset connection")) reset_session(*connection);
+  // A command that ended well is a client's: appliers and events run none. This shows clients that a pool of threads had before
+  // the plugin, since a pool waits for commands without a thread.
+  if (!is_status && !connection->account.is_client) connection->account.is_client = server::is_of_main_port(thd);
+  if (!connection->statement.is_active) {
+    if (!is_status) look_up_privileges(*connection, thd);
+    return;
+  }
+  const Text text(event.general_query, event.general_query_length);
+  // Also inside a statement: with another role the account may bypass, or no longer.
+  if (text.sets_role()) connection->account.is_known = false;
+  see_session_locks(*connection, text, event.general_error_code != 0);
+  if (is_status && !connection->packet.owns(event)) return keep_out(*connection, thd);
+  if (is_status && connection->packet.ends_executed_statement(event)) return;
+  on_own_end(*connection, thd, event, text);
+}
+
+void on_error(MYSQL_THD thd, const mysql_event_general &event) {
+  Connection *connection = connections::find(thd);
+  if (connection == nullptr || !connection->statement.is_active || !connection->packet.owns(event)) return;
+  if (!connection->packet.is_repeated_error(event))
+    see_session_locks(*connection, Text(event.general_query, event.general_query_length), true);
+  if (connection->packet.is_ended_by_error(thd, event)) end_unseen(*connection);
+}
+
+void on_connect(MYSQL_THD thd) {
+  if (!server::is_of_main_port(thd)) return;
+  Connection *connection = connections::get(thd);
+  if (connection == nullptr) return;
+  if (connection->statement.is_active) end_statement(*connection);
+  connection->account.is_client = connection->account.is_connecting = true;
+  look_up_privileges(*connection, thd);
+  connection->holdings.on_connect();
+}
+
+void on_change_user(MYSQL_THD thd, bool has_failed) {
+  Connection *connection = connections::find(thd);
+  if (connection == nullptr) return;
+  end_statement(*connection);
+  // The server has freed all locks before it checked the password.
+  reset_session(*connection);
+  // With a wrong password the account stays the same.
+  if (has_failed) return;
+  connection->account.is_known = connection->account.is_admin = false;
+  look_up_privileges(*connection, thd);
+}
+
+// The connection whose admitted statement is under way; null if there is none.
+Connection *find_admitted(MYSQL_THD thd) {
+  Connection *connection = connections::find(thd);
+  if (connection == nullptr || !connection->statement.is_active || connection->statement.bypasses) return nullptr;
+  return connection;
+}
+
+// A wait for the client. Only a client's thread reads commands, so an idle one shows what the connection is, and that the
+// statement is over if no event has shown its end. Inside a statement the wait may be for another server.
+void see_network_wait(Connection &connection, MYSQL_THD thd) {
+  server::saw_main_port(thd);
+  if (connection.statement.is_active && server::is_idle(thd)) end_unseen(connection);
+  if (!connection.statement.is_active) connection.account.is_client = true;
+}
+
+void on_work_done(MYSQL_THD thd) {
+  Connection *connection = find_admitted(thd);
+  if (connection == nullptr || connection->waits.depth != 0) return;
+  connection->holdings.on_work_done(outcome_of(*connection, thd, false));
+  flifo_exit(connection->session);
+}
+
+// Whether the commit that begins has changes, as far as is known. The commit of a statement in a transaction has none.
+bool has_changes(const Connection &connection, MYSQL_THD thd) {
+  const Command command(thd);
+  if (!LockScope(thd).has_transaction()) return !command.is_select();
+  // Statements inside a procedure are not known.
+  return command.is_commit() && (connection.holdings.holds_locks() || connection.packet.has_sub_statement());
+}
+
+void on_commit_begin(MYSQL_THD thd) {
+  Connection *connection = find_admitted(thd);
+  if (connection == nullptr) return;
+  waits::State &waits = connection->waits;
+  if (waits.is_commit)
+    waits.nested_commits++;
+  else if (waits.depth == 0 && server::logs_changes(thd) && has_changes(*connection, thd))
+    waits::begin_commit(*connection);
+}
+
+void on_commit_end(MYSQL_THD thd) {
+  Connection *connection = find_admitted(thd);
+  if (connection == nullptr || !waits::ends_commit(*connection)) return;
+  // With any wait inside it.
+  while (connection->waits.depth != 0) end_wait(*connection);
+  connection->statement.must_reacquire = connection->packet.has_sub_statement() &&
+                                         !connection->holdings.holds_session_locks() &&
+                                         !LockScope(thd).has_table_locks();
+}
+
+}  // namespace
+
+void on_general(MYSQL_THD thd, const mysql_event_general &event) {
+  // Errors outside of any connection have no THD.
+  if (thd == nullptr) return;
+  if (event.event_subclass == MYSQL_AUDIT_GENERAL_LOG) return on_begin(thd, event);
+  if (event.event_subclass == MYSQL_AUDIT_GENERAL_ERROR) return on_error(thd, event);
+  on_end(thd, event);
+}
+
+void on_connection(MYSQL_THD thd, const mysql_event_connection &event) {
+  const bool has_failed = event.status != 0;
+  if (event.event_subclass == MYSQL_AUDIT_CONNECTION_CONNECT && !has_failed) on_connect(thd);
+  if (event.event_subclass == MYSQL_AUDIT_CONNECTION_CHANGE_USER) on_change_user(thd, has_failed);
+  if (event.event_subclass == MYSQL_AUDIT_CONNECTION_DISCONNECT) connections::end(thd);
+}
+
+void on_release(MYSQL_THD thd) {
+  Connection *connection = connections::find(thd);
+  if (connection != nullptr && connection->statement.is_active) end_unseen(*connection);
+}
+
+void on_wait_begin(MYSQL_THD thd, int server_kind) {
+  server::wait_begin_before(thd, server_kind);
+  const flifo_wait_kind_t kind = waits::kind_of(server_kind);
+  if (kind == FLIFO_WAIT_NETWORK)
+    if (Connection *connection = connections::get(thd)) see_network_wait(*connection, thd);
+  if (Connection *connection = find_admitted(thd)) begin_wait(*connection, kind);
+}
+
+void on_wait_end(MYSQL_THD thd) {
+  server::wait_end_before(thd);
+  Connection *connection = connections::find(thd);
+  // The wait may have begun before the plugin was loaded, or before the statement.
+  if (connection != nullptr && connection->waits.depth != 0) end_wait(*connection);
+}
+
+void on_stage(MYSQL_THD thd, stages::Stage stage) {
+  switch (stage) {
+    case stages::Stage::WORK_DONE: return on_work_done(thd);
+    case stages::Stage::COMMIT: return on_commit_begin(thd);
+    case stages::Stage::COMMIT_END: return on_commit_end(thd);
+    case stages::Stage::OTHER:
+      return;
+  }
+}
+
+}  // namespace flifo::lifecycle
