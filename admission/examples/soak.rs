@@ -45,7 +45,7 @@ const CLIENTS: usize = THREADS + TASKS;
 const COUNT_EVERY: u64 = 64;
 /// The most sessions served from the queue during a wait: of the first class, and of others. See the head of the file.
 const SERVED_MAX: [u64; 2] = [3 * CLIENTS as u64, 5 * CLIENTS as u64];
-/// One counted wait in so many may be above [`SERVED_MAX`].
+/// The share of counted waits that may be above [`SERVED_MAX`]: one in this number.
 const DELAYED_ONE_IN: u64 = 200;
 /// At the end all clients have that long to finish.
 const GRACE: Duration = Duration::from_secs(60);
