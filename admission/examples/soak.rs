@@ -13,7 +13,8 @@
 //!   class waits, at most every fourth slot goes to others: **2 N** slots go before it.
 //! - Others get at least every fourth slot: **4 N** slots go before one of these.
 //! - At most that many sessions are served from the queue during a wait, and N more that were granted a slot before the wait began, and
-//!   run later. They are counted, for one wait in 64.
+//!   run later. They are counted, for one wait in 64. More may be served where the kernel keeps a thread from its CPU before it joins the
+//!   queue or after it was woken: that is allowed for one counted wait in 200.
 //!
 //! The bound on time follows, and is far looser, since it assumes that every slot is held for the longest time:
 //!
@@ -42,6 +43,10 @@ const TASKS: usize = 64;
 const CLIENTS: usize = THREADS + TASKS;
 /// During one wait in 64 the sessions served are counted.
 const COUNT_EVERY: u64 = 64;
+/// The most sessions served from the queue during a wait: of the first class, and of others. See the head of the file.
+const SERVED_MAX: [u64; 2] = [3 * CLIENTS as u64, 5 * CLIENTS as u64];
+/// The share of counted waits that may be above [`SERVED_MAX`]: one in this number.
+const DELAYED_ONE_IN: u64 = 200;
 /// At the end all clients have that long to finish.
 const GRACE: Duration = Duration::from_secs(60);
 
@@ -61,6 +66,9 @@ struct Soak {
     longest_wait_ns: [AtomicU64; 2],
     /// The most sessions served from the queue during such a wait, by class as above.
     most_served: [AtomicU64; 2],
+    /// Waits during which they were counted, and those above [`SERVED_MAX`]; by class.
+    counted: [AtomicU64; 2],
+    above_bound: [AtomicU64; 2],
     waits_that_count: AtomicU64,
 }
 
@@ -90,6 +98,14 @@ impl Wake for Broken {
 }
 
 impl Soak {
+    /// Begins a new epoch in which no wait counts, and returns its number. Called by one thread.
+    fn pause(&self) -> u64 {
+        let before = self.epoch.load(Relaxed);
+        let paused = before + 2 - before % 2;
+        self.epoch.store(paused, Relaxed);
+        paused
+    }
+
     /// Sessions served from the queue up to now.
     fn served(&self) -> u64 {
         self.admission.snapshot().admitted_from_queue
@@ -153,11 +169,15 @@ impl<'a> Client<'a> {
     /// It has entered or was refused.
     fn entered(&mut self, begun: &Begun, outcome: Result<(), Refused>) -> Result<(), Refused> {
         let (soak, ns) = (self.soak, begun.since.elapsed().as_nanos() as u64);
-        let served = begun.served.map_or(0, |before| soak.served() - before);
+        let served = begun.served.map(|before| soak.served() - before);
         if begun.epoch % 2 == 1 && begun.epoch == soak.epoch.load(Relaxed) {
             let class = usize::from(self.session.class() != Class::First);
             soak.longest_wait_ns[class].fetch_max(ns, Relaxed);
-            soak.most_served[class].fetch_max(served, Relaxed);
+            if let Some(served) = served {
+                soak.most_served[class].fetch_max(served, Relaxed);
+                soak.counted[class].fetch_add(1, Relaxed);
+                soak.above_bound[class].fetch_add(u64::from(served > SERVED_MAX[class]), Relaxed);
+            }
             soak.waits_that_count.fetch_add(1, Relaxed);
         }
         self.holds_since = Instant::now();
@@ -320,7 +340,12 @@ fn disturb(soak: &Soak) {
             canceller.iter().for_each(Canceller::cancel);
         }
         if random.one_in(20) {
-            soak.admission.set_thread_concurrency(random.below(9) as u32).expect("it is in range");
+            let limit = random.below(9) as u32;
+            if limit == 0 {
+                // All that queue try again, and may lose their order: no wait counts until the next change.
+                soak.pause();
+            }
+            soak.admission.set_thread_concurrency(limit).expect("it is in range");
         }
         if Instant::now() >= next_change {
             next_change = Instant::now() + Duration::from_millis(100 + random.below(900));
@@ -351,11 +376,9 @@ fn change(soak: &Soak, random: &mut Random) {
         ..Config::default()
     };
     // No wait counts between the two numbers.
-    let before = soak.epoch.load(Relaxed);
-    let pause = before + 2 - before % 2;
-    soak.epoch.store(pause, Relaxed);
+    let paused = soak.pause();
     soak.admission.reconfigure(config).expect("the configuration is possible");
-    soak.epoch.store(pause + u64::from(in_order), Relaxed);
+    soak.epoch.store(paused + u64::from(in_order), Relaxed);
 }
 
 fn longest_ns(histogram: &flifo_admission::histogram::Histogram) -> u64 {
@@ -385,7 +408,7 @@ fn progress(soak: &Soak, began: Instant) {
     );
 }
 
-/// Compares the longest waits with the bounds; returns how many are above theirs.
+/// Compares the longest waits with the bounds; returns how many classes are above theirs.
 fn compare(soak: &Soak, snapshot: &Snapshot) -> u32 {
     let hold_ns = soak.longest_hold_ns.load(Relaxed);
     let wake_ns = longest_ns(&snapshot.woken_to_running_ns);
@@ -396,19 +419,17 @@ fn compare(soak: &Soak, snapshot: &Snapshot) -> u32 {
         ms(wake_ns),
         ms(every_ns)
     );
-    let clients = CLIENTS as u64;
     let mut above = 0;
-    for (class, name, slots) in [(0, "the first class", 2 * clients), (1, "the normal class", 4 * clients)] {
-        let served_max = slots + clients;
-        let bound_ns = (served_max + 1) * every_ns;
-        let served = soak.most_served[class].load(Relaxed);
-        let longest_ns = soak.longest_wait_ns[class].load(Relaxed);
+    for (class, name) in [(0, "the first class"), (1, "the normal class")] {
+        let load = |values: &[AtomicU64; 2]| values[class].load(Relaxed);
+        let (served_max, most) = (SERVED_MAX[class], load(&soak.most_served));
+        let (counted, delayed) = (load(&soak.counted), load(&soak.above_bound));
         println!(
-            "soak: {name}: at most {served} were served during a wait, bound {served_max}; longest wait {:.1} ms, bound {:.0} ms",
-            ms(longest_ns),
-            ms(bound_ns)
+            "soak: {name}: at most {most} were served during a wait; in {delayed} of {counted} waits above the bound of {served_max}"
         );
-        above += u32::from(served > served_max || longest_ns > bound_ns);
+        let (longest_ns, bound_ns) = (load(&soak.longest_wait_ns), (served_max + 1) * every_ns);
+        println!("soak: {name}: longest wait {:.1} ms, bound {:.0} ms", ms(longest_ns), ms(bound_ns));
+        above += u32::from(delayed > counted.div_ceil(DELAYED_ONE_IN) || longest_ns > bound_ns);
     }
     above
 }
@@ -434,6 +455,8 @@ fn main() {
         longest_hold_ns: AtomicU64::new(0),
         longest_wait_ns: Default::default(),
         most_served: Default::default(),
+        counted: Default::default(),
+        above_bound: Default::default(),
         waits_that_count: AtomicU64::new(0),
     });
     println!("soak: {seconds} s, {THREADS} threads and {TASKS} tasks");

@@ -54,6 +54,7 @@ impl<T> UnsafeCell<T> {
 
 /// Loom orders no two sequentially consistent operations, only fences, so it is given one wherever a protocol rests upon that order;
 /// elsewhere the operations themselves suffice.
+#[cfg_attr(not(any(feature = "percpu", feature = "reservation")), allow(dead_code))]
 #[inline]
 pub(crate) fn fence_for_models() {
     #[cfg(loom)]

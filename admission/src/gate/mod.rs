@@ -167,6 +167,7 @@ impl Gate {
     }
 
     /// The word, ordered after the caller's sequentially consistent stores.
+    #[cfg_attr(not(feature = "percpu"), allow(dead_code))]
     #[inline]
     pub(crate) fn word_now(&self) -> Word {
         Word(self.word.0.load(Ordering::SeqCst))

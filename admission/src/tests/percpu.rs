@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::tasks::{QUEUEING, admission, admission_with, is_in, running};
+use super::tasks::{QUEUEING, admission, admission_with, congestible, is_in, running};
 use super::{LEAVES, assert_drained, until_queued};
 use crate::config::cpus;
 use crate::extra::percpu::Slots;
@@ -13,7 +13,7 @@ use crate::gate::queue::{Node, Request};
 use crate::gate::waiters::End;
 use crate::gate::word::{Caller, SET_ASIDE_MAX};
 use crate::gate::{Entered, Gate, Joined, Wake};
-use crate::{Admission, Class, Config, Policy, Session, WaitKind};
+use crate::{Admission, Config, Policy, Session, WaitKind};
 
 /// A gate all of whose slots are out, and kept by CPUs.
 fn kept(policy: Policy, limit: u32) -> (Gate, Slots) {
@@ -116,26 +116,24 @@ fn a_slot_is_not_kept_while_a_session_queues() {
     assert!(matches!(wake, Wake::Granted(_)));
 }
 
-/// In a queue all slots are given back, those of other CPUs too.
+/// Otherwise T counts the kept slot, and the exits of those that run release their slots instead of handing them off.
 #[test]
-fn kept_slots_are_given_to_a_session_that_queues() {
-    let holds = |admission: &Arc<Admission>| {
-        let mut holder = admission.session();
-        holder.set_class(Class::First);
-        let mut enters = Box::pin(holder.enter_async());
-        is_in(enters.as_mut())
-    };
-    for index in 0..cpus() as usize {
-        let admission = admission_with(Config { thread_concurrency: 1, ..Config::default() });
-        kept_by(&admission, index);
+fn a_session_that_queues_gives_all_kept_slots_back() {
+    for policy in QUEUEING {
+        let (admission, waits, others) = congestible(policy, 2);
+        let kept = running(&admission);
+        kept.exit();
+        assert_eq!(admission.extra.slots.count(), 1);
+        waits.wait_begin(WaitKind::RowLock);
         let mut session = admission.session();
-        // A session that may not pass, since it believes that others queue: it joins with the slot kept.
-        session.last_seen.set(admission.gate.word().joined());
-        let mut enters = Box::pin(session.enter_async());
-        assert!(is_in(enters.as_mut()), "CPU {index}");
-        drop(enters);
-        assert!(!holds(&admission), "the slot is out");
-        drop(session);
+        let mut entry = Box::pin(session.enter_async());
+        assert!(!is_in(entry.as_mut()), "{policy}: as many run as congestion admits");
+        assert_eq!(admission.extra.slots.count(), 0, "{policy}");
+        assert_eq!(admission.gate.word().slots(), others.len() as u32, "{policy}");
+        others.iter().for_each(Session::exit_ending_slice);
+        assert!(is_in(entry.as_mut()), "{policy}: no slot is idle");
+        drop(entry);
+        drop((waits, others, kept, session));
         assert_drained(&admission.snapshot());
     }
 }
@@ -145,7 +143,7 @@ fn kept_slots_are_within_a_lower_limit() {
     let admission = admission(Policy::Fifo, 4);
     let sessions: [Session; 4] = std::array::from_fn(|_| running(&admission));
     let slots = &admission.extra.slots;
-    (0..4).for_each(|_| assert!(admission.gate.word().slots() == 4));
+    assert_eq!(admission.gate.word().slots(), 4);
     sessions.iter().for_each(Session::exit);
     let kept = slots.count();
     assert!(kept >= 1);
