@@ -247,7 +247,7 @@ mod tests {
         queue.waiters.promote_after_ns = 50;
         (0..12).for_each(|n| queue.push(n, request(n >= 2, 0)));
         let mut order = |now_ns, count| (0..count).map(|_| queue.pop(now_ns).unwrap()).collect::<Vec<_>>();
-        assert_eq!(order(10, 5), [2, 3, 4, 5, 6], "nobody else is old");
+        assert_eq!(order(10, 5), [2, 3, 4, 5, 6], "the normal class is not old enough");
         assert_eq!(order(60, 7), [0, 7, 8, 9, 1, 10, 11], "every fourth at the latest");
         assert_eq!(queue.waiters.promoted, 2);
         queue.waiters.first_in_a_row = u32::MAX;

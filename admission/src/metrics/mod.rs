@@ -1,12 +1,4 @@
 //! What a scheduler counts and times, and how it is shown.
-//!
-//! | module | holds |
-//! |---|---|
-//! | `counters` | a session's own counters, and their sums |
-//! | `registry` | the sessions that are alive |
-//! | `histograms` | shared histograms of time |
-//! | `snapshot` | what the embedder sees |
-//! | `text` | a snapshot as a block and as a line |
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

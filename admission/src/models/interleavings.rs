@@ -29,7 +29,7 @@ pub(super) fn config(policy: Policy, limit: u32) -> Config {
     }
 }
 
-/// Every interleaving of `scenario` with at most so many preemptions: bugs of this kind need two or three, and all of them would take hours.
+/// Every interleaving of `scenario` within a bound on preemptions: bugs of this kind need two or three, and all interleavings would take hours.
 pub(super) fn explore(
     preemptions: usize,
     config: Config,

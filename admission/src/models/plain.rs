@@ -107,7 +107,7 @@ impl Plain {
         if self.limit > self.cpus { self.cpus } else { self.limit.saturating_sub(1).max(1) }
     }
 
-    /// What is wrong while nobody is between two steps.
+    /// What is wrong when no client is in the middle of a step.
     pub(super) fn wrong_at_rest(&self) -> Option<&'static str> {
         let limit = self.limit_for(self.has_first());
         let enough = if self.policy == Policy::Quantum { limit.min(self.enough()) } else { limit };

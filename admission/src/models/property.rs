@@ -434,11 +434,11 @@ impl World {
         Ok(())
     }
 
-    /// All running clients exit, and those that are woken run, but no exit ends a slice: everybody in the queue enters all the same.
+    /// All running clients exit and all woken clients run, but no exit ends a slice: every queued client enters all the same.
     fn drain(&mut self) -> Checked {
         for left in (0..10_000).rev() {
             prop_assert_ne!(left, 0, "they are woken again and again");
-            // Not always the same one: of those that are woken, each runs before long.
+            // Not always the same client: each woken client runs before long.
             if let Some(id) = self.find(left, |client| matches!(client.at, Where::Woken(_))) {
                 self.run(id)?;
             } else if let Some(id) = self.find_at(0, Where::Running) {

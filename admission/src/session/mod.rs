@@ -1,13 +1,6 @@
 //! A connection's handle: acquiring and releasing slots, on the fast path.
 //!
-//! | module | holds |
-//! |---|---|
-//! | here | the session's state, and entries and exits that need not queue |
-//! | [`queueing`] | a session that finds no slot: how it queues and is refused |
-//! | [`waits`] | declared waits: they release the slot, nest, and come back |
-//! | [`task`] | the same for async tasks |
-//! | [`reserved`] | a slot that waits for its session |
-//! | [`cancel`] | ending a session's queueing from another thread |
+//! ARCHITECTURE.md maps the other modules here.
 //!
 //! # State
 //!
