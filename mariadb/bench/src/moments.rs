@@ -244,7 +244,7 @@ pub fn markdown(results: &Results<Cell>) -> String {
     let _ = writeln!(
         text,
         "{}, {}; {}, {} cores, {}, {}. Each variant has a server and a load, which stand still but for its turns; {} ms of a \
-         turn count, after {} ms. {} rows, --rand-type={}{}. Throughput is what the server counts. Ratios are of the same round: \
+         turn count, after {} ms. {} rows, --rand-type={}{}{}. Throughput is what the server counts. Ratios are of the same round: \
          the median, its standard error within these servers, and where the middle eight of ten are.\n",
         results.mariadb_version,
         results.sysbench_version,
@@ -257,6 +257,7 @@ pub fn markdown(results: &Results<Cell>) -> String {
         settings.rows,
         settings.distribution,
         if settings.text { ", statements as text" } else { "" },
+        crate::report::thinking(settings.think_us),
     );
     for variant in &results.variants {
         let _ = writeln!(text, "- {}: {}", variant.name, variant.described());

@@ -136,6 +136,10 @@ pub struct Cli {
     #[arg(long)]
     pub text: bool,
 
+    /// Mean time a client thinks after each transaction, in microseconds; exponentially distributed
+    #[arg(long, value_name = "US", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
+    pub think: u32,
+
     /// Buffer pool of each server [default: 1G; small-pool a tenth of the table's file]
     #[arg(long, value_name = "SIZE", value_parser = Bytes::from_str)]
     pub buffer_pool: Option<Bytes>,
@@ -230,6 +234,7 @@ impl Plan {
                 transactions: cli.transactions,
                 pause_us: cli.pause,
                 text: cli.text,
+                think_us: cli.think,
                 server_options: cli.set.clone(),
             },
             pool_follows_data: cli.what == What::SmallPool && cli.buffer_pool.is_none(),

@@ -48,7 +48,7 @@ fn head(results: &Results) -> String {
         text,
         "{}, {}; {}, {} cores, {}, {}. Median of {rounds} interleaved rounds of {} s, of which the first {} do not count, \
          and the lowest and highest round. Ratios are of the same round. Throughput is what the server counts. \
-         {} rows, {}, --rand-type={}{}{}{}.{}\n",
+         {} rows, {}, --rand-type={}{}{}{}{}.{}\n",
         results.mariadb_version,
         results.sysbench_version,
         results.machine.cpu_model,
@@ -61,6 +61,7 @@ fn head(results: &Results) -> String {
         bytes(settings.buffer_pool_bytes) + " of buffer pool",
         settings.distribution,
         if settings.text { ", statements as text" } else { "" },
+        thinking(settings.think_us),
         if settings.reports > 0 {
             let of = settings.report_rows.map(|rows| format!(" of {rows} rows joined with as many"));
             format!(", {} reports{} beside the load", settings.reports, of.unwrap_or_default())
@@ -239,4 +240,9 @@ fn ratio(spread: Spread) -> String {
         return format!("{:.2}", spread.median);
     }
     format!("{:.2} ({:.2}..{:.2})", spread.median, spread.min, spread.max)
+}
+
+/// The clients' think time, where there is one.
+pub(crate) fn thinking(think_us: u32) -> String {
+    if think_us == 0 { String::new() } else { format!(", clients that think {think_us} us") }
 }

@@ -216,6 +216,7 @@ impl Running {
             distribution: &settings.distribution,
             options: workload.options(),
             text: settings.text,
+            think_us: settings.think_us,
         };
         Load::start(target, drive)
     }

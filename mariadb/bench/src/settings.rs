@@ -30,6 +30,8 @@ pub struct Settings {
     pub pause_us: u32,
     /// Statements as text, instead of prepared ones.
     pub text: bool,
+    /// Mean time between two transactions of a client, in microseconds.
+    pub think_us: u32,
     /// Besides these, in the order given: names and values without dashes.
     pub server_options: Vec<(String, String)>,
 }

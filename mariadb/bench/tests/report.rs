@@ -23,6 +23,7 @@ fn results(what: What) -> Results {
         transactions: 0,
         pause_us: 0,
         text: false,
+        think_us: 0,
         log_file_bytes: 2 << 30,
         server_options: Vec::new(),
     };

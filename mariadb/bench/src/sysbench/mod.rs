@@ -3,7 +3,8 @@
 mod output;
 
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
@@ -47,6 +48,8 @@ pub(crate) struct Drive<'a> {
     pub(crate) options: &'a [&'a str],
     /// Statements as text.
     pub(crate) text: bool,
+    /// Mean time between two transactions, in microseconds.
+    pub(crate) think_us: u32,
 }
 
 /// A running sysbench. Dropping it kills it.
@@ -74,7 +77,16 @@ pub(crate) fn prepare(target: Target<'_>) -> Result<()> {
 impl Load {
     /// Starts it and waits until all its connections are there and begin.
     pub(crate) fn start(target: Target<'_>, drive: Drive<'_>) -> Result<Load> {
-        let mut command = command(target);
+        let thinking = thinking_script(target.socket);
+        let mut command = if drive.think_us == 0 {
+            command(target)
+        } else {
+            fs::write(&thinking, THINKING).map_err(Error::file(&thinking))?;
+            let script = thinking.to_str().ok_or_else(|| Error::Usage("the data's path must be UTF-8".into()))?;
+            let mut command = command(Target { script, ..target });
+            command.env("FLIFO_SCRIPT", target.script).env("FLIFO_THINK_US", drive.think_us.to_string());
+            command
+        };
         command
             .arg(format!("--threads={}", drive.connections))
             .arg(format!("--time={}", drive.time_s))
@@ -176,6 +188,14 @@ impl Drop for Load {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A script whose clients think after each transaction of another script.
+const THINKING: &str = include_str!("thinking.lua");
+
+/// Where that script is put: beside the server's socket.
+fn thinking_script(socket: &Path) -> PathBuf {
+    socket.with_file_name("thinking.lua")
 }
 
 fn command(target: Target<'_>) -> Command {
