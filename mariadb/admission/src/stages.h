@@ -35,5 +35,7 @@ enum class Stage : unsigned char {
 bool hook(void (*listener)(MYSQL_THD, Stage));
 // A call may still run when this returns.
 void unhook();
+// Calls `then` once when this thread begins its next stage, which is never in the middle of an event. Without stages never.
+void at_next_stage(void (*then)(MYSQL_THD));
 
 }  // namespace flifo::stages
