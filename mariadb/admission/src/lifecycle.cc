@@ -247,10 +247,11 @@ bool is_client(MYSQL_THD thd) {
   return connection != nullptr && connection->account.is_client;
 }
 
-// A thread of the server (an applier, the receiver of a semi-synchronous replica's replies) keeps the plugin from its first event
-// to its end, and UNINSTALL would wait for it.
+// The server releases a plugin after a client's command, if UNINSTALL ran since the thread acquired it. Three kinds of threads would
+// keep it until they end: those of the server (appliers, the receiver of a semi-synchronous replica's replies), those that send the
+// binary log, and a client that connected before UNINSTALL and sends its first command after it, since then the server takes the
+// acquisition for a later one.
 void release_plugin(MYSQL_THD thd) {
-  if (is_client(thd)) return;
   releases_plugin = true;
   server::release_plugins(thd);
   releases_plugin = false;
@@ -320,7 +321,10 @@ void on_general(MYSQL_THD thd, const mysql_event_general &event) {
 
 void on_connection(MYSQL_THD thd, const mysql_event_connection &event) {
   const bool has_failed = event.status != 0;
-  if (event.event_subclass == MYSQL_AUDIT_CONNECTION_CONNECT && !has_failed) on_connect(thd);
+  if (event.event_subclass == MYSQL_AUDIT_CONNECTION_CONNECT && !has_failed) {
+    on_connect(thd);
+    stages::at_next_stage(release_plugin);
+  }
   if (event.event_subclass == MYSQL_AUDIT_CONNECTION_CHANGE_USER) on_change_user(thd, has_failed);
   if (event.event_subclass == MYSQL_AUDIT_CONNECTION_DISCONNECT) connections::end(thd);
 }
@@ -351,6 +355,7 @@ void on_stage(MYSQL_THD thd, stages::Stage stage) {
     case stages::Stage::WORK_DONE: return on_work_done(thd);
     case stages::Stage::COMMIT: return on_commit_begin(thd);
     case stages::Stage::COMMIT_END: return on_commit_end(thd);
+    case stages::Stage::SENDS_BINLOG: return release_plugin(thd);
     case stages::Stage::OTHER:
       return;
   }

@@ -3,7 +3,6 @@
 #include "server.h"
 
 #include <dlfcn.h>
-#include <mysql/service_thd_mdl.h>
 
 #include <atomic>
 #include <cstring>
@@ -39,6 +38,7 @@ bool (*check_global_access)(MYSQL_THD, unsigned long long, bool no_errors);
 void (*set_killed)(MYSQL_THD, int state, int error, const char *text);
 int (*current_command)(MYSQL_THD);
 int (*binlog_format)(MYSQL_THD);
+void *(*mdl_context)(MYSQL_THD);
 bool (*has_explicit_locks)(void *mdl_context);
 void (*audit_release)(MYSQL_THD);
 void (*enter_condition)(MYSQL_THD, Condition *, Mutex *, const void *stage, void *old_stage, const char *, const char *, int);
@@ -76,7 +76,9 @@ const char *find() {
   look_up(exit_condition, "_Z13thd_exit_condP3THDPK17PSI_stage_info_v1PKcS5_i");
   // A server built for debugging has other mutexes.
   if (dlsym(RTLD_DEFAULT, "safe_mutex_lock") != nullptr) enter_condition = nullptr;
+  look_up(mdl_context, "thd_mdl_context");
   look_up(has_explicit_locks, "_ZN11MDL_context18has_explicit_locksEv");
+  if (mdl_context == nullptr) has_explicit_locks = nullptr;
   Scheduler **exported;
   unsigned long *max_connections;
   look_up(exported, "thread_scheduler");
@@ -161,7 +163,7 @@ bool may_bypass(MYSQL_THD thd) {
 }
 
 bool is_idle(MYSQL_THD thd) { return current_command != nullptr && current_command(thd) == SLEEP; }
-bool has_session_locks(MYSQL_THD thd) { return has_explicit_locks != nullptr && has_explicit_locks(thd_mdl_context(thd)); }
+bool has_session_locks(MYSQL_THD thd) { return has_explicit_locks != nullptr && has_explicit_locks(mdl_context(thd)); }
 bool logs_changes(MYSQL_THD thd) { return binlog_format != nullptr && binlog_format(thd) != NO_BINLOG; }
 
 bool runs_init_connect(MYSQL_THD thd) {

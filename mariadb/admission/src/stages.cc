@@ -24,7 +24,7 @@ void (*get_stage)(MYSQL_THD, const PSI_stage_info_v1 *set, PSI_stage_info_v1 *ge
 // The sites in the server's source that name a stage, about a hundred, and which stage it is: a lookup by name costs more.
 // One word holds a site, so no lock is needed: the file's address, the line, and the stage in the lowest bits. Sites are
 // never removed, because all threads read these words at each stage.
-constexpr unsigned SITES = 1024, PROBES = 16, LINE_BITS = 14, STAGE_BITS = 2;
+constexpr unsigned SITES = 1024, PROBES = 16, LINE_BITS = 14, STAGE_BITS = 3;
 constexpr uint64_t STAGE_MASK = (1 << STAGE_BITS) - 1;
 std::atomic<uint64_t> sites[SITES];
 
@@ -36,6 +36,7 @@ bool ends_with(std::string_view text, std::string_view end) {
 // files restore names.
 Stage look_up(MYSQL_THD thd, const char *file) {
   const bool is_statement = ends_with(file, "sql_parse.cc"), is_commit = ends_with(file, "transaction.cc");
+  if (ends_with(file, "sql_repl.cc")) return Stage::SENDS_BINLOG;
   if (!is_statement && !is_commit) return Stage::OTHER;
   PSI_stage_info_v1 stage{};
   get_stage(thd, nullptr, &stage, "", "", 0);

@@ -29,6 +29,8 @@ enum class Stage : unsigned char {
   COMMIT,
   // A commit is over, if there was one.
   COMMIT_END,
+  // The thread sends the binary log to a replica. Its command does not end.
+  SENDS_BINLOG,
 };
 
 // Calls `listener` where a thread begins a stage except OTHER. False if this server does not export its stages.
