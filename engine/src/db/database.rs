@@ -442,11 +442,19 @@ fn open_transactions(
 }
 
 pub(super) fn open_directory(dir: &Path, config: &EngineConfig) -> Result<FileDisk> {
-    FileDisk::open(dir, config.direct_io).map_err(|source| match source.kind() {
+    FileDisk::open(dir, config.direct_io).map_err(|source| directory_error(dir, source))
+}
+
+pub(super) fn open_directory_to_read(dir: &Path, config: &EngineConfig) -> Result<FileDisk> {
+    FileDisk::open_to_read(dir, config.direct_io).map_err(|source| directory_error(dir, source))
+}
+
+fn directory_error(dir: &Path, source: io::Error) -> Error {
+    match source.kind() {
         io::ErrorKind::NotFound => Error::NoDatabase { path: dir.display().to_string() },
         io::ErrorKind::NotADirectory => not_a_directory(dir),
         _ => Error::from_io("cannot open", dir.display().to_string(), source),
-    })
+    }
 }
 
 fn not_a_directory(dir: &Path) -> Error {
