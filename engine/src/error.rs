@@ -242,6 +242,11 @@ pub enum Error {
         /// The table's name.
         name: String,
     },
+    /// A handle that was opened by the parent of this process, before the fork(2).
+    #[error(
+        "the database was opened before this process was forked; use it in the parent, or close it there and open it again in the child"
+    )]
+    Forked,
     /// The database was closed while this handle was still around.
     #[error("the database is closed; open it again")]
     Closed,
@@ -406,7 +411,7 @@ impl From<RowError> for Error {
 impl Error {
     /// Whether it says that nothing can be done with the database any more.
     pub(crate) fn ends_all(&self) -> bool {
-        matches!(self, Error::Closed | Error::Stopped { .. })
+        matches!(self, Error::Closed | Error::Forked | Error::Stopped { .. })
     }
 
     /// Whether the same transaction, begun anew, may well succeed: it came in the way of others. What there was of it is

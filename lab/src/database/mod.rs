@@ -74,7 +74,7 @@ fn look(dir: &Path) -> Result<AtRest, Error> {
 }
 
 /// How the tables are looked at. Without `--recover` nothing is changed by that.
-fn check_for_stat(next_open: &NextOpen, args: &StatArgs) -> Option<Check> {
+fn check_for_stat<'p>(next_open: &NextOpen, args: &StatArgs) -> Option<Check<'p>> {
     match next_open {
         _ if args.brief => None,
         NextOpen::AsItIs => Some(Database::check_in),
@@ -85,9 +85,9 @@ fn check_for_stat(next_open: &NextOpen, args: &StatArgs) -> Option<Check> {
 }
 
 /// A way to check a database.
-type Check = fn(&Path, EngineConfig, &mut dyn FnMut(CheckProgress)) -> flifo_engine::Result<CheckReport>;
+type Check<'p> = fn(&'p Path, EngineConfig, &mut dyn FnMut(CheckProgress)) -> flifo_engine::Result<CheckReport>;
 
-fn run(dir: &Path, buffer_pool: Bytes, check: Check) -> Result<Checked, Error> {
+fn run<'p>(dir: &'p Path, buffer_pool: Bytes, check: Check<'p>) -> Result<Checked, Error> {
     let config = EngineConfig { buffer_pool_bytes: buffer_pool.0, ..EngineConfig::default() };
     let progress = Progress::new();
     let mut bar: Option<(bool, ProgressBar)> = None;
