@@ -69,7 +69,8 @@ fn reads(command: &str, dir: &Path, how: impl Fn(&mut Command)) -> String {
     let mut process = flifo();
     how(&mut process);
     let output = process.arg(command).arg(dir).output().unwrap();
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{command}: {text}");
     text
 }
@@ -180,7 +181,8 @@ fn a_database_that_needs_recovery_is_described_and_not_checked_on_a_read_only_fi
     make_read_only(&dir);
     let text = reads("stat", &dir, |_| {});
     assert!(text.contains("was not closed") && !text.contains("words"), "{text}");
-    let why = &["needs recovery", dir.to_str().unwrap(), "the file system is read-only", "mount it read-write"];
+    let why =
+        &["needs recovery", dir.to_str().unwrap(), "the file system is read-only", "mount it read-write"];
     fails(flifo().arg("check").arg(&dir), 2, why);
     fails(flifo().args(["check", "--reclaim"]).arg(&dir), 2, why);
     fails(flifo().args(["stat", "--recover"]).arg(&dir), 2, why);
@@ -249,7 +251,11 @@ fn who_may_only_read_a_closed_database_reads_it() {
     };
     are_read(&dir, &nobody);
     assert!(reads("stat", &crashed, &nobody).contains("was not closed"));
-    fails(&mut as_user(&["check"], &crashed), 2, &["needs recovery", "Permission denied", "the owner's account"]);
+    fails(
+        &mut as_user(&["check"], &crashed),
+        2,
+        &["needs recovery", "Permission denied", "the owner's account"],
+    );
 
     // A writer's locks, those of the data files alone: the lock file may not be read.
     let db = Database::open(&dir, config()).unwrap();

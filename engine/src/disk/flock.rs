@@ -44,8 +44,5 @@ pub(super) fn release(file: &File) {
 }
 
 fn is_without_locks(error: &io::Error) -> bool {
-    matches!(
-        Errno::from_io_error(error),
-        Some(Errno::OPNOTSUPP | Errno::NOLCK | Errno::NOSYS | Errno::INVAL)
-    )
+    matches!(Errno::from_io_error(error), Some(Errno::OPNOTSUPP | Errno::NOLCK | Errno::NOSYS | Errno::INVAL))
 }

@@ -85,7 +85,8 @@ fn check_for_stat<'p>(next_open: &NextOpen, args: &StatArgs) -> Option<Check<'p>
 }
 
 /// A way to check a database.
-type Check<'p> = fn(&'p Path, EngineConfig, &mut dyn FnMut(CheckProgress)) -> flifo_engine::Result<CheckReport>;
+type Check<'p> =
+    fn(&'p Path, EngineConfig, &mut dyn FnMut(CheckProgress)) -> flifo_engine::Result<CheckReport>;
 
 fn run<'p>(dir: &'p Path, buffer_pool: Bytes, check: Check<'p>) -> Result<Checked, Error> {
     let config = EngineConfig { buffer_pool_bytes: buffer_pool.0, ..EngineConfig::default() };

@@ -33,7 +33,9 @@ pub(super) fn stat(dir: &Path, at_rest: &AtRest, checked: Option<&Checked>, styl
     match checked {
         None => {
             if at_rest.next_open == NextOpen::Recovers {
-                text.push_str("\nTables are shown after a recovery, which writes to the database: --recover\n");
+                text.push_str(
+                    "\nTables are shown after a recovery, which writes to the database: --recover\n",
+                );
             }
         }
         Some(Checked::Unreadable(error)) => text.push_str(&format!("\n{error}\n")),
