@@ -9,7 +9,7 @@ use std::io;
 use rustix::fs::FlockOperation;
 use rustix::io::{Errno, retry_on_intr};
 
-/// Who else may hold the lock.
+/// The other holders that a lock allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sharing {
     /// Nobody.

@@ -7,8 +7,8 @@
 //! # Locks
 //! Whoever has the database open holds the lock of `flifo.lock`, and under it that of each data file. The first ends with
 //! the process; but page writes that it had handed to the kernel (`many.rs`) may still be under way then, and would go over what
-//! a recovery writes. Each of them keeps its file open, and so that file's lock. Whoever only reads holds the same locks, shared
-//! with other readers; where the lock file is missing or may not be read, those of the data files alone.
+//! a recovery writes. Each of them keeps its file open, and so that file's lock. A process that only reads holds the same locks,
+//! shared with other readers; where the lock file is missing or may not be read, those of the data files alone.
 
 use std::collections::BTreeMap;
 use std::io;
