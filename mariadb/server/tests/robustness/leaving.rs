@@ -124,7 +124,10 @@ fn installed_while_it_leaves() {
     assert!(!text.contains("leaving"), "{text}");
     idle.query_drop("SELECT 1").unwrap();
     drop(idle);
-    until("it is installed", || code(root.query_drop("INSTALL SONAME 'flifo'")) == 0);
+    until("it is installed", || {
+        server.status_number("Uptime").unwrap();
+        code(root.query_drop("INSTALL SONAME 'flifo'")) == 0
+    });
     let status: Option<String> = root
         .query_first("SELECT plugin_status FROM information_schema.plugins WHERE plugin_name = 'flifo'")
         .unwrap();
