@@ -258,7 +258,7 @@ impl<'a> Run<'a> {
                 ended
             }
             (State::Running(call), Outcome::Error(error)) => {
-                if !self.counts.refusals.note(&self.job.window, now_ns, error.code) {
+                if !self.counts.refusals.note(&self.job.window, now_ns, &error) {
                     return Err(connection.refused(call.sql.text(), &error));
                 }
                 if self.has_transactions {
@@ -273,7 +273,7 @@ impl<'a> Run<'a> {
                 false
             }
             (State::RollingBack, Outcome::Error(error)) => {
-                if !self.counts.refusals.note(&self.job.window, now_ns, error.code) {
+                if !self.counts.refusals.note(&self.job.window, now_ns, &error) {
                     return Err(connection.refused("ROLLBACK", &error));
                 }
                 return Ok(connection.roll_back(request));
