@@ -48,7 +48,8 @@ struct Token {
 
 class Lexer {
  public:
-  Lexer(const char *text, const char *end) : at(text), end(end) {}
+  // `conditional`: the text begins in a conditional comment.
+  Lexer(const char *text, const char *end, bool conditional = false) : at(text), end(end), conditional(conditional) {}
   Token next();
   // Whether the token read last stands in a conditional comment.
   bool in_conditional() const { return conditional; }
@@ -61,7 +62,7 @@ class Lexer {
   bool follows(unsigned offset, char symbol) const { return end - at > offset && at[offset] == symbol; }
 
   const char *at, *end;
-  bool conditional = false;
+  bool conditional;
 };
 
 }  // namespace flifo

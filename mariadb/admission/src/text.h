@@ -55,7 +55,7 @@ class Text {
   }
   bool rolls_back_to_savepoint() const;
   bool frees_session_locks() const;
-  Lexer after_first() const { return {first.begin + first.length, end}; }
+  Lexer after_first() const { return {first.begin + first.length, end, may_not_run}; }
   Purpose purpose_of_select() const;
   Purpose purpose_of_set() const;
 

@@ -153,7 +153,7 @@ constexpr Answer COMMITS_IN_TWO_PHASES[] = {
 };
 
 constexpr Answer SETS_ROLE[] = {
-    {"SET ROLE admin", true}, {"SET STATEMENT a = 1 FOR SET ROLE admin", true}, {"SET DEFAULT ROLE admin", false}, {"SET @role = 1", false},
+    {"SET ROLE admin", true}, {"/*!SET*/ ROLE admin", true}, {"/*!100005 SET ROLE admin */", true}, {"SET/**/ROLE admin", true}, {"SET STATEMENT a = 1 FOR SET ROLE admin", true}, {"SET DEFAULT ROLE admin", false}, {"SET @role = 1", false},
 };
 
 constexpr Answer INSTALLS_FLIFO[] = {
