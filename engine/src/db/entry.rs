@@ -11,7 +11,7 @@ use crate::process::Process;
 use crate::wait::Waiter;
 
 impl Inner {
-    /// For an operation that is under no admission, which begins with it. [`Error::Forked`]: there is none in this process.
+    /// For an operation that is under no admission, which begins with it. In a forked child this is [`Error::Forked`].
     pub(super) fn waiter(&self) -> Result<Waiter> {
         self.check_process()?;
         Ok(self.background_waiter())
