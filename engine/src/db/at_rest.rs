@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::catalog::Catalog;
 use super::check::{Check, CheckProgress};
-use super::database::{open_directory, open_directory_to_read};
+use super::directory::{open_directory, open_directory_to_read};
 use super::{CheckReport, Database, EngineConfig, opening};
 use crate::disk::{Disk, FORMAT_VERSION, Tablespace};
 use crate::error::{Error, Result};

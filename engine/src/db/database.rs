@@ -12,6 +12,7 @@ use flifo_base::{lock, try_lock};
 use super::catalog::{Catalog, Kind};
 use super::check::{Check, CheckProgress};
 use super::config::FlushLog;
+use super::directory::{not_a_directory, open_directory};
 use super::opening::{self, ToReplay};
 use super::tree::OpenTree;
 use super::typed::{self, OpenTyped};
@@ -83,17 +84,17 @@ pub(super) type OpenTrees = HashMap<(Kind, String), Arc<OpenTree>>;
 pub(super) struct Inner {
     number: u64,
     /// That which opened it, and alone may use it.
-    process: Process,
+    pub(super) process: Process,
     pub(super) disk: Arc<dyn Disk>,
     data_files: u32,
     pub(super) running: Running,
-    waits: Arc<Waits>,
+    pub(super) waits: Arc<Waits>,
     pub(super) catalog: Arc<Catalog>,
     txns: Arc<TxnSystem>,
     /// Open trees by kind and name. Also serialises whatever makes or drops one.
     trees: Mutex<OpenTrees>,
     sessions: AtomicUsize,
-    closed: AtomicBool,
+    pub(super) closed: AtomicBool,
     /// Held while it is closed.
     closing: Mutex<()>,
     flush_log: FlushLog,
@@ -453,61 +454,7 @@ fn open_transactions(
     Ok(txns)
 }
 
-pub(super) fn open_directory(dir: &Path, config: &EngineConfig) -> Result<FileDisk> {
-    FileDisk::open(dir, config.direct_io).map_err(|source| directory_error(dir, source))
-}
-
-pub(super) fn open_directory_to_read(dir: &Path, config: &EngineConfig) -> Result<FileDisk> {
-    FileDisk::open_to_read(dir, config.direct_io).map_err(|source| directory_error(dir, source))
-}
-
-fn directory_error(dir: &Path, source: io::Error) -> Error {
-    match source.kind() {
-        io::ErrorKind::NotFound => Error::NoDatabase { path: dir.display().to_string() },
-        io::ErrorKind::NotADirectory => not_a_directory(dir),
-        _ => Error::from_io("cannot open", dir.display().to_string(), source),
-    }
-}
-
-fn not_a_directory(dir: &Path) -> Error {
-    Error::NotADatabase { path: dir.display().to_string(), what: "it is not a directory".to_owned() }
-}
-
 impl Inner {
-    /// For an operation that is under no admission, which begins with it. [`Error::Forked`]: there is none in this process.
-    pub(super) fn waiter(&self) -> Result<Waiter> {
-        self.check_process()?;
-        Ok(self.background_waiter())
-    }
-
-    fn background_waiter(&self) -> Waiter {
-        Waiter::background().recording(&self.waits)
-    }
-
-    /// Of a session. In a forked child it is under no admission, whose locks may be held forever: no operation gets so far.
-    pub(super) fn session_waiter(&self, admission: &Arc<Admission>) -> Waiter {
-        match self.process.is_current() {
-            true => Waiter::session(admission.session()).recording(&self.waits),
-            false => self.background_waiter(),
-        }
-    }
-
-    /// Refuses a child of the process that opened the database: it would wait for threads that it does not have.
-    #[inline]
-    pub(super) fn check_process(&self) -> Result<()> {
-        if self.process.is_current() { Ok(()) } else { Err(Error::Forked) }
-    }
-
-    /// The process that has it open.
-    pub(super) fn process(&self) -> Process {
-        self.process
-    }
-
-    pub(super) fn check_open(&self) -> Result<()> {
-        self.check_process()?;
-        if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
-    }
-
     /// The tree behind a handle of this database.
     pub(super) fn tree<'a>(&self, tree: &'a Tree) -> Result<&'a tree::Tree> {
         self.check_handle(&tree.open)

@@ -27,6 +27,8 @@ mod config;
 mod database;
 mod ddl;
 mod definition;
+mod directory;
+mod entry;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzz;
 mod opening;
