@@ -8,7 +8,6 @@ void Holdings::begin(flifo_session_t of) {
   session = of;
   may_hold = true;
   holds = in_transaction = false;
-  session_locks = 0;
   scheduler_class = FLIFO_CLASS_NORMAL;
   scheduler_in_transaction = false;
 }
@@ -16,26 +15,16 @@ void Holdings::begin(flifo_session_t of) {
 void Holdings::on_connect() { may_hold = false; }
 void Holdings::on_unseen_statement() { may_hold = true; }
 
-void Holdings::on_session_reset() {
-  session_locks = 0;
-  set_in_transaction(false);
-}
+void Holdings::on_session_reset() { set_in_transaction(false); }
 
 void Holdings::on_begin(const LockScope &scope) {
-  if (may_hold && session_locks == 0 && scope.is_statement()) set(false, false);
-}
-
-void Holdings::on_text(const Text &text, bool has_failed) {
-  const SessionLocks locks = text.session_locks();
-  const int freed = has_failed ? 0 : locks.freed;
-  const int taken = has_failed ? locks.taken & SessionLocks::NAMES : locks.taken;
-  session_locks = static_cast<unsigned char>((session_locks & ~freed) | taken);
+  if (may_hold && scope.is_statement()) set(false, false);
 }
 
 void Holdings::on_work_done(const Outcome &outcome) {
   see_transaction(outcome);
   // The class decides at the release: a holder keeps its time slice, others make room for holders.
-  if (outcome.scope.is_statement() && session_locks == 0)
+  if (outcome.scope.is_statement())
     set_class(FLIFO_CLASS_NORMAL);
   else if (!outcome.command.is_select() && !outcome.was_kept_out)
     set_class(FLIFO_CLASS_FIRST);
@@ -46,7 +35,7 @@ void Holdings::on_end(const Outcome &outcome, const Text &text) {
   const bool was_in_transaction = in_transaction;
   see_transaction(outcome);
   in_transaction = scope.has_transaction();
-  if (scope.has_table_locks() || session_locks != 0) return set(true, true);
+  if (scope.has_session_locks()) return set(true, true);
   // Without autocommit the next transaction is open at once.
   const bool has_ended = scope.is_implicit() && !outcome.has_failed && text.ends_transaction();
   const bool did_something = !outcome.was_kept_out && (was_in_transaction || !text.only_begins());

@@ -14,7 +14,8 @@
 // The scheduler is informed of two facts: the session's class, and whether it is in a transaction.
 #pragma once
 
-#include "classify.h"
+#include "command.h"
+#include "text.h"
 
 #include <flifo.h>
 
@@ -41,9 +42,6 @@ class Holdings {
   void on_session_reset();
   // A statement begins.
   void on_begin(const LockScope &scope);
-  // A statement, or one inside it, ended with these locks taken and freed. A name locked before an error stays locked; other
-  // locks are taken last.
-  void on_text(const Text &text, bool has_failed);
   // A statement's work is done; its last event is still to come.
   void on_work_done(const Outcome &outcome);
   // A statement ended.
@@ -54,7 +52,6 @@ class Holdings {
 
   bool may_hold_locks() const { return may_hold; }
   bool holds_locks() const { return holds; }
-  bool holds_session_locks() const { return session_locks != 0; }
   // It may hold locks between two statements of a transaction.
   bool owns_rows_idle() const { return in_transaction && holds; }
 
@@ -66,8 +63,6 @@ class Holdings {
 
   flifo_session_t session;
   bool may_hold, holds, in_transaction;
-  // Kinds of `SessionLocks`.
-  unsigned char session_locks;
   // What the scheduler was last informed of.
   flifo_class_t scheduler_class;
   bool scheduler_in_transaction;

@@ -2,10 +2,10 @@
 
 #include "lifecycle.h"
 
-#include "classify.h"
 #include "connection.h"
 #include "settings.h"
 #include "status.h"
+#include "text.h"
 
 #include <mysql/plugin_audit.h>
 #include <mysql/service_kill_statement.h>
@@ -13,11 +13,14 @@
 namespace flifo::lifecycle {
 namespace {
 
+// This thread is in `release_plugin`, so `on_release` is no end of a statement.
+thread_local bool releases_plugin;
+
 // Only where the client's own statement may be under way: inside a routine the server answers for its definer.
 void look_up_privileges(Connection &connection, MYSQL_THD thd) {
   Account &account = connection.account;
   if (!account.is_client || account.is_known) return;
-  account.is_admin = server::is_connection_admin(thd);
+  account.is_admin = server::may_bypass(thd);
   account.is_known = true;
 }
 
@@ -48,16 +51,19 @@ void acquire_first(Connection &connection, MYSQL_THD thd) {
 // `rest` begins with the statement, and goes on to the packet's end.
 void acquire(Connection &connection, MYSQL_THD thd, const Text &rest) {
   if (flifo_try_enter(connection.session) != FLIFO_NO_SLOT) return;
+  const Purpose purpose = rest.purpose();
   // The server closes the connection if `init_connect` is refused.
-  if (connection.account.is_connecting) {
+  if (purpose == Purpose::URGENT || connection.account.is_connecting) {
     flifo_enter_forced(connection.session);
     return;
   }
   if (connection.holdings.may_hold_locks()) return acquire_as_holder(connection, thd);
-  if (rest.locks_except_names().freed != 0 || rest.ends_prepared() || connection.packet.frees_names(rest))
-    return acquire_first(connection, thd);
   const flifo_status_t status = queue(connection, thd);
   if (!queueing::is_refusal(status)) return;
+  if (purpose == Purpose::MINOR) {
+    flifo_enter_forced(connection.session);
+    return;
+  }
   status::count_refusal();
   connection.statement.kept_out = status;
   queueing::fail(thd, status);
@@ -129,12 +135,6 @@ void end_unseen(Connection &connection) {
 
 Outcome outcome_of(const Connection &connection, MYSQL_THD thd, bool has_failed) {
   return {LockScope(thd), Command(thd), has_failed, connection.statement.kept_out != FLIFO_OK};
-}
-
-// A statement that was kept out took no locks: otherwise it could enter by force when the client tries again.
-void see_session_locks(Connection &connection, const Text &text, bool has_failed) {
-  if (has_failed && connection.statement.kept_out != FLIFO_OK) return;
-  connection.holdings.on_text(text, has_failed);
 }
 
 void reset_session(Connection &connection) {
@@ -209,7 +209,6 @@ void on_end(MYSQL_THD thd, const mysql_event_general &event) {
   const Text text(event.general_query, event.general_query_length);
   // Also inside a statement: with another role the account may bypass, or no longer.
   if (text.sets_role()) connection->account.is_known = false;
-  see_session_locks(*connection, text, event.general_error_code != 0);
   if (is_status && !connection->packet.owns(event)) return keep_out(*connection, thd);
   if (is_status && connection->packet.ends_executed_statement(event)) return;
   on_own_end(*connection, thd, event, text);
@@ -218,8 +217,6 @@ void on_end(MYSQL_THD thd, const mysql_event_general &event) {
 void on_error(MYSQL_THD thd, const mysql_event_general &event) {
   Connection *connection = connections::find(thd);
   if (connection == nullptr || !connection->statement.is_active || !connection->packet.owns(event)) return;
-  if (!connection->packet.is_repeated_error(event))
-    see_session_locks(*connection, Text(event.general_query, event.general_query_length), true);
   if (connection->packet.is_ended_by_error(thd, event)) end_unseen(*connection);
 }
 
@@ -243,6 +240,21 @@ void on_change_user(MYSQL_THD thd, bool has_failed) {
   if (has_failed) return;
   connection->account.is_known = connection->account.is_admin = false;
   look_up_privileges(*connection, thd);
+}
+
+bool is_client(MYSQL_THD thd) {
+  const Connection *connection = connections::find(thd);
+  return connection != nullptr && connection->account.is_client;
+}
+
+// The server releases a plugin after a client's command, if UNINSTALL ran since the thread acquired it. Three kinds of threads would
+// keep it until they end: those of the server (appliers, the receiver of a semi-synchronous replica's replies), those that send the
+// binary log, and a client that connected before UNINSTALL and sends its first command after it, since then the server takes the
+// acquisition for a later one.
+void release_plugin(MYSQL_THD thd) {
+  releases_plugin = true;
+  server::release_plugins(thd);
+  releases_plugin = false;
 }
 
 // The connection whose admitted statement is under way; null if there is none.
@@ -290,9 +302,7 @@ void on_commit_end(MYSQL_THD thd) {
   if (connection == nullptr || !waits::ends_commit(*connection)) return;
   // With any wait inside it.
   while (connection->waits.depth != 0) end_wait(*connection);
-  connection->statement.must_reacquire = connection->packet.has_sub_statement() &&
-                                         !connection->holdings.holds_session_locks() &&
-                                         !LockScope(thd).has_table_locks();
+  connection->statement.must_reacquire = connection->packet.has_sub_statement() && !LockScope(thd).has_session_locks();
 }
 
 }  // namespace
@@ -300,19 +310,27 @@ void on_commit_end(MYSQL_THD thd) {
 void on_general(MYSQL_THD thd, const mysql_event_general &event) {
   // Errors outside of any connection have no THD.
   if (thd == nullptr) return;
-  if (event.event_subclass == MYSQL_AUDIT_GENERAL_LOG) return on_begin(thd, event);
-  if (event.event_subclass == MYSQL_AUDIT_GENERAL_ERROR) return on_error(thd, event);
-  on_end(thd, event);
+  if (event.event_subclass == MYSQL_AUDIT_GENERAL_LOG)
+    on_begin(thd, event);
+  else if (event.event_subclass == MYSQL_AUDIT_GENERAL_ERROR)
+    on_error(thd, event);
+  else
+    on_end(thd, event);
+  if (!is_client(thd)) stages::at_next_stage(release_plugin);
 }
 
 void on_connection(MYSQL_THD thd, const mysql_event_connection &event) {
   const bool has_failed = event.status != 0;
-  if (event.event_subclass == MYSQL_AUDIT_CONNECTION_CONNECT && !has_failed) on_connect(thd);
+  if (event.event_subclass == MYSQL_AUDIT_CONNECTION_CONNECT && !has_failed) {
+    on_connect(thd);
+    stages::at_next_stage(release_plugin);
+  }
   if (event.event_subclass == MYSQL_AUDIT_CONNECTION_CHANGE_USER) on_change_user(thd, has_failed);
   if (event.event_subclass == MYSQL_AUDIT_CONNECTION_DISCONNECT) connections::end(thd);
 }
 
 void on_release(MYSQL_THD thd) {
+  if (releases_plugin) return;
   Connection *connection = connections::find(thd);
   if (connection != nullptr && connection->statement.is_active) end_unseen(*connection);
 }
@@ -337,6 +355,7 @@ void on_stage(MYSQL_THD thd, stages::Stage stage) {
     case stages::Stage::WORK_DONE: return on_work_done(thd);
     case stages::Stage::COMMIT: return on_commit_begin(thd);
     case stages::Stage::COMMIT_END: return on_commit_end(thd);
+    case stages::Stage::SENDS_BINLOG: return release_plugin(thd);
     case stages::Stage::OTHER:
       return;
   }

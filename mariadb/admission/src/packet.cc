@@ -17,13 +17,11 @@ bool runs_statements(const mysql_event_general &event) {
 void Packet::begin(const mysql_event_general *event) {
   text = event == nullptr ? nullptr : event->general_query;
   end = event == nullptr ? nullptr : text + event->general_query_length;
-  names_freed_at = nullptr;
 }
 
 void Packet::begin_statement(unsigned long long id) {
   query_id = id;
   executes = has_inner = false;
-  failed_text = nullptr;
 }
 
 void Packet::begin_sub_statement(const mysql_event_general &event) {
@@ -32,7 +30,6 @@ void Packet::begin_sub_statement(const mysql_event_general &event) {
   // The statement that a client's EXECUTE runs is announced so, and has the same id.
   query_id = event.query_id;
   executes = true;
-  failed_text = nullptr;
 }
 
 bool Packet::contains(const mysql_event_general &event) const {
@@ -63,21 +60,6 @@ Text Packet::rest_after(const mysql_event_general &event) const {
   const char *rest = event.general_query + event.general_query_length + 1;
   if (!contains(event) || rest >= end) return Text(nullptr, 0);
   return Text(rest, static_cast<unsigned>(end - rest));
-}
-
-bool Packet::frees_names(const Text &rest) {
-  if (rest.begin() == nullptr) return false;
-  if (names_freed_at == nullptr) {
-    const char *last = Text(text, static_cast<unsigned>(end - text)).last_release_of_names();
-    names_freed_at = last == nullptr ? end : last;
-  }
-  return names_freed_at != end && rest.begin() <= names_freed_at;
-}
-
-bool Packet::is_repeated_error(const mysql_event_general &event) {
-  if (failed_text == event.general_query) return true;
-  failed_text = event.general_query;
-  return false;
 }
 
 bool Packet::is_ended_by_error(MYSQL_THD thd, const mysql_event_general &event) const {

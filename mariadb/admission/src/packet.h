@@ -7,8 +7,8 @@
 // copy of a packet stays where it is while its statements run, and their texts point into it.
 #pragma once
 
-#include "classify.h"
-#include "server.h"
+#include "command.h"
+#include "text.h"
 
 #include <mysql/plugin_audit.h>
 
@@ -45,10 +45,6 @@ class Packet {
   bool has_statement_after(MYSQL_THD thd, const mysql_event_general &event) const;
   // The text after this statement; none after a text that an EXECUTE ran.
   Text rest_after(const mysql_event_general &event) const;
-  // Whether `rest`, a tail of the packet, frees names. The packet is scanned once: it may have thousands of statements.
-  bool frees_names(const Text &rest);
-  // Whether the event repeats an error of a text already seen: a handler may catch thousands.
-  bool is_repeated_error(const mysql_event_general &event);
   // Whether an error of the statement's own ends an EXECUTE before it ran anything: no event follows.
   bool is_ended_by_error(MYSQL_THD thd, const mysql_event_general &event) const;
 
@@ -57,12 +53,9 @@ class Packet {
 
   const char *text, *end;
   unsigned long long query_id;
-  // The packet's last release of names; `end` if there is none, null if not yet searched.
-  const char *names_freed_at;
   // The statement is an EXECUTE, and what it executes has begun and not ended.
   bool executes;
   bool has_inner;
-  const char *failed_text;
 };
 
 }  // namespace flifo

@@ -30,7 +30,7 @@ namespace {
 
 using namespace flifo;
 
-// A killed statement stays in the queue at most this long.
+// A killed statement stays in the queue at most this long; usually the server wakes the watcher at once.
 constexpr std::chrono::milliseconds WATCHED_EVERY{20};
 
 std::thread watcher;
@@ -38,7 +38,7 @@ std::atomic<bool> stopping;
 
 void watch() {
   while (!stopping.load(std::memory_order_relaxed)) {
-    std::this_thread::sleep_for(WATCHED_EVERY);
+    queueing::wait_for_kill(WATCHED_EVERY);
     rowlocks::measure();
     queueing::cancel_killed();
     status::warn_if_all_bypass();

@@ -12,12 +12,21 @@
 #include <sched.h>
 
 #include <cstdio>
+#include <mutex>
 
 namespace flifo::queueing {
 namespace {
 
+// The error of a refused statement: one that clients and frameworks repeat.
+constexpr unsigned REFUSED = ER_LOCK_WAIT_TIMEOUT;
+constexpr char RETRY[] = "nothing was executed, try again";
+
 // Threads in `enter`.
 std::atomic<unsigned> queued{0};
+
+// Signalled by the server when it kills a queued statement.
+server::Condition killed;
+std::mutex watcher_waits;
 
 // While this lives, the watcher may read the THD.
 class Shown {
@@ -29,9 +38,11 @@ class Shown {
     server::wait_begin_before(thd, THD_WAIT_USER_LOCK);
     connection.queue.phase.store(Phase::QUEUED, std::memory_order_release);
     queued.fetch_add(1, std::memory_order_relaxed);
+    server::begin_killable_wait(thd, killed, connection.queue.mutex);
   }
 
   ~Shown() {
+    server::end_killable_wait(thd, connection.queue.mutex);
     queued.fetch_sub(1, std::memory_order_relaxed);
     Phase phase = Phase::QUEUED;
     // The watcher inspects for a few instructions.
@@ -76,14 +87,17 @@ void fail(MYSQL_THD thd, flifo_status_t why) {
   flifo_admission_config(settings::admission(), &config, sizeof config);
   char text[200];
   if (why == FLIFO_QUEUE_FULL) {
-    snprintf(text, sizeof text, "flifo: the queue for admission is full (flifo_max_queue = %u); try again later",
-             config.queue_limit);
-    return server::refuse(thd, ER_TOO_MANY_CONCURRENT_TRXS, text);
+    snprintf(text, sizeof text, "flifo: the queue for admission is full (flifo_max_queue = %u); %s", config.queue_limit, RETRY);
+    return server::refuse(thd, REFUSED, text);
   }
-  snprintf(text, sizeof text,
-           "flifo: the statement was not admitted within %llu ms (flifo_queue_timeout); try again later",
-           static_cast<unsigned long long>(config.queue_timeout_ns / 1000000));
-  server::refuse(thd, ER_STATEMENT_TIMEOUT, text);
+  snprintf(text, sizeof text, "flifo: not admitted within %llu ms (flifo_queue_timeout); %s",
+           static_cast<unsigned long long>(config.queue_timeout_ns / 1000000), RETRY);
+  server::refuse(thd, REFUSED, text);
+}
+
+void wait_for_kill(std::chrono::milliseconds most) {
+  std::unique_lock<std::mutex> guard(watcher_waits);
+  killed.wait_for(guard, most);
 }
 
 // Relaxed: a statement that has just begun to queue is seen the next time.

@@ -2,7 +2,9 @@
 //
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// The watcher cancels what was killed. It may read a THD only while that THD's thread is in `enter`:
+// The watcher cancels what was killed. A queued statement waits, as far as the server knows, for a condition that all share: the
+// server signals it when it kills the statement, which wakes the watcher. The watcher may miss a signal, so it also looks at
+// intervals. It may read a THD only while that THD's thread is in `enter`:
 //
 //   OUT        not queued; the THD may be freed at any moment
 //   QUEUED     in `enter`; the THD stays
@@ -14,6 +16,7 @@
 #include <flifo.h>
 
 #include <atomic>
+#include <chrono>
 
 namespace flifo {
 
@@ -25,6 +28,8 @@ enum class Phase : int { OUT, QUEUED, INSPECTED };
 
 struct State {
   std::atomic<Phase> phase{Phase::OUT};
+  // The server asks for a mutex beside the condition.
+  server::Mutex mutex;
 };
 
 // Acquires a slot, and queues for it if it must. FLIFO_CANCELLED if the statement was killed in the queue.
@@ -33,6 +38,8 @@ flifo_status_t enter(Connection &connection, MYSQL_THD thd);
 bool is_refusal(flifo_status_t status);
 // Makes the server end the statement that was refused, or killed in the queue.
 void fail(MYSQL_THD thd, flifo_status_t why);
+// Waits until a queued statement is killed, or `most` has passed. For the watcher.
+void wait_for_kill(std::chrono::milliseconds most);
 // Cancels the queued statements that were killed. For the watcher.
 void cancel_killed();
 

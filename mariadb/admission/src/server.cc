@@ -27,9 +27,8 @@ static_assert(sizeof(std::atomic<WaitBegin>) == sizeof(WaitBegin));
 constexpr int KILL_QUERY = 4;
 // `COM_SLEEP`: no command is under way. Numbers of commands are the protocol's.
 constexpr int SLEEP = 0;
-// The bits of SUPER and CONNECTION ADMIN in an account's global privileges; neither implies the other. They are stored in
-// `mysql.global_priv`, so they cannot change.
-constexpr unsigned long long SUPER = 1ULL << 15, CONNECTION_ADMIN = 1ULL << 32;
+// Bits of an account's global privileges; none implies another. They are stored in `mysql.global_priv`, so they cannot change.
+constexpr unsigned long long SUPER = 1ULL << 15, REPLICATION_SLAVE = 1ULL << 19, CONNECTION_ADMIN = 1ULL << 32;
 // False in a build for test suites whose every statement is an administrator's: it admits them like everybody else.
 #ifdef FLIFO_ADMIT_ADMINISTRATORS
 constexpr bool HAS_ADMINISTRATORS = false;
@@ -45,6 +44,11 @@ bool (*check_global_access)(MYSQL_THD, unsigned long long, bool no_errors);
 void (*set_killed)(MYSQL_THD, int state, int error, const char *text);
 int (*current_command)(MYSQL_THD);
 int (*binlog_format)(MYSQL_THD);
+void *(*mdl_context)(MYSQL_THD);
+bool (*has_explicit_locks)(void *mdl_context);
+void (*audit_release)(MYSQL_THD);
+void (*enter_condition)(MYSQL_THD, Condition *, Mutex *, const void *stage, void *old_stage, const char *, const char *, int);
+void (*exit_condition)(MYSQL_THD, const void *stage, const char *, const char *, int);
 
 // `BINLOG_FORMAT_UNSPEC`: nothing goes to a binary log.
 constexpr int NO_BINLOG = 3;
@@ -73,6 +77,14 @@ const char *find() {
   look_up(set_killed, "_ZN3THD10set_killedE12killed_stateiPKc");
   look_up(current_command, "thd_current_command");
   look_up(binlog_format, "thd_binlog_format");
+  look_up(audit_release, "_Z19mysql_audit_releaseP3THD");
+  look_up(enter_condition, "_Z14thd_enter_condP3THDP13st_mysql_condP14st_mysql_mutexPK17PSI_stage_info_v1PS5_PKcSA_i");
+  look_up(exit_condition, "_Z13thd_exit_condP3THDPK17PSI_stage_info_v1PKcS5_i");
+  // A server built for debugging has other mutexes.
+  if (dlsym(RTLD_DEFAULT, "safe_mutex_lock") != nullptr) enter_condition = nullptr;
+  look_up(mdl_context, "thd_mdl_context");
+  look_up(has_explicit_locks, "_ZN11MDL_context18has_explicit_locksEv");
+  if (mdl_context == nullptr) has_explicit_locks = nullptr;
   Scheduler **exported;
   unsigned long *max_connections;
   look_up(exported, "thread_scheduler");
@@ -124,12 +136,40 @@ bool is_of_main_port(MYSQL_THD thd) {
   return at < SEARCHED && pointer_at(thd, at) == scheduler;
 }
 
-bool is_connection_admin(MYSQL_THD thd) {
-  // Either privilege is enough. It returns true for "access denied".
-  return check_global_access != nullptr && !check_global_access(thd, SUPER | CONNECTION_ADMIN, true) && HAS_ADMINISTRATORS;
+void Condition::wait_for(std::unique_lock<std::mutex> &guard, std::chrono::milliseconds most) {
+  timespec until;
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  const long long ns = until.tv_nsec + std::chrono::nanoseconds(most).count();
+  until.tv_sec += ns / 1000000000;
+  until.tv_nsec = ns % 1000000000;
+  pthread_cond_clockwait(&condition, guard.mutex()->native_handle(), CLOCK_MONOTONIC, &until);
+}
+
+void begin_killable_wait(MYSQL_THD thd, Condition &condition, Mutex &mutex) {
+  if (enter_condition == nullptr || exit_condition == nullptr) return;
+  pthread_mutex_lock(&mutex.mutex);
+  enter_condition(thd, &condition, &mutex, nullptr, nullptr, "", "", 0);
+  // A statement that waits for a condition unlocks the mutex for that time.
+  pthread_mutex_unlock(&mutex.mutex);
+}
+
+void end_killable_wait(MYSQL_THD thd, Mutex &mutex) {
+  if (enter_condition == nullptr || exit_condition == nullptr) return;
+  pthread_mutex_lock(&mutex.mutex);
+  // Unlocks it.
+  exit_condition(thd, nullptr, "", "", 0);
+}
+
+void release_plugins(MYSQL_THD thd) { if (audit_release != nullptr) audit_release(thd); }
+
+bool may_bypass(MYSQL_THD thd) {
+  // One of the privileges is enough. It returns true for "access denied".
+  constexpr unsigned long long ANY = SUPER | CONNECTION_ADMIN | REPLICATION_SLAVE;
+  return check_global_access != nullptr && !check_global_access(thd, ANY, true) && HAS_ADMINISTRATORS;
 }
 
 bool is_idle(MYSQL_THD thd) { return current_command != nullptr && current_command(thd) == SLEEP; }
+bool has_session_locks(MYSQL_THD thd) { return has_explicit_locks != nullptr && has_explicit_locks(mdl_context(thd)); }
 bool logs_changes(MYSQL_THD thd) { return binlog_format != nullptr && binlog_format(thd) != NO_BINLOG; }
 
 bool runs_init_connect(MYSQL_THD thd) {
@@ -139,7 +179,7 @@ bool runs_init_connect(MYSQL_THD thd) {
   return stage != nullptr && strcmp(stage, "Execution of init_command") == 0;
 }
 
-bool can_refuse() { return set_killed != nullptr; }
+bool can_refuse() { return set_killed != nullptr && has_explicit_locks != nullptr; }
 
 void refuse(MYSQL_THD thd, unsigned error, const char *text) {
   set_killed(thd, KILL_QUERY, static_cast<int>(error), text);

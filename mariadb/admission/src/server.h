@@ -12,6 +12,9 @@
 
 #include <mysql/plugin.h>
 
+#include <chrono>
+#include <mutex>
+
 namespace flifo::server {
 
 // Called before and after a thread of the server waits. `kind` is a `thd_wait_type`.
@@ -31,15 +34,37 @@ void wait_end_before(MYSQL_THD thd);
 void saw_main_port(MYSQL_THD thd);
 // Whether the connection is known to have come by the main port.
 bool is_of_main_port(MYSQL_THD thd);
-// Whether the account has CONNECTION ADMIN or SUPER. False if the server does not export the check.
-bool is_connection_admin(MYSQL_THD thd);
+// A mutex and a condition as the server lays them out, without instrumentation, unless it was built for
+// debugging.
+struct Mutex {
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  void *instrumentation = nullptr;
+};
+struct Condition {
+  pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+  void *instrumentation = nullptr;
+  // Until it is signalled, or this time has passed.
+  void wait_for(std::unique_lock<std::mutex> &guard, std::chrono::milliseconds most);
+};
+// Until `end_killable_wait` the server signals `condition` when it kills the connection's statement. Does nothing if the server
+// does not export that.
+void begin_killable_wait(MYSQL_THD thd, Condition &condition, Mutex &mutex);
+void end_killable_wait(MYSQL_THD thd, Mutex &mutex);
+// Releases the plugins that this thread keeps for its next event; the thread acquires them again. Not in the middle of an event.
+void release_plugins(MYSQL_THD thd);
+// Whether the account bypasses admission: it has CONNECTION ADMIN, SUPER or REPLICATION SLAVE. False if the server does not
+// export the check.
+bool may_bypass(MYSQL_THD thd);
 // Whether the client's last command is known to be over and the next has not come.
 bool is_idle(MYSQL_THD thd);
+// Whether the session holds locks that outlive its transactions: metadata locks of explicit duration. False if the server does
+// not export that; then `can_refuse` is false, too.
+bool has_session_locks(MYSQL_THD thd);
 // Whether its changes go to a binary log or to other nodes of a cluster. False if the server does not export that.
 bool logs_changes(MYSQL_THD thd);
 // Whether the text that begins to run is `init_connect`.
 bool runs_init_connect(MYSQL_THD thd);
-// Whether `refuse` works here.
+// Whether `refuse` works here, and it is known who must not be refused.
 bool can_refuse();
 // Kills the statement that this thread is about to run, as KILL QUERY does; with an error other than 0, the client gets that
 // error and a copy of `text`.

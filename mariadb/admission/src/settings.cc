@@ -185,7 +185,7 @@ int check_switch(MYSQL_THD, st_mysql_sys_var *, void *save, st_mysql_value *valu
 
 int check_bypass(MYSQL_THD thd, st_mysql_sys_var *variable, void *save, st_mysql_value *value) {
   if (check_switch<BYPASS>(thd, variable, save, value) != 0) return 1;
-  if (*static_cast<char *>(save) == 0 || server::is_connection_admin(thd)) return 0;
+  if (*static_cast<char *>(save) == 0 || server::may_bypass(thd)) return 0;
   my_error(ER_SPECIFIC_ACCESS_DENIED_ERROR, 0, "CONNECTION ADMIN, SUPER");
   return 1;
 }
@@ -208,10 +208,10 @@ MYSQL_SYSVAR_UINT(quantum, quantum_us, PLUGIN_VAR_RQCMDARG,
                   "Time slice of a connection in microseconds, before it queues behind the others (policy quantum)",
                   (check_number<QUANTUM, 1, QUANTUM_US_MAX>), update<unsigned>, 3000, 1, QUANTUM_US_MAX, 0);
 MYSQL_SYSVAR_UINT(queue_timeout, queue_timeout_ms, PLUGIN_VAR_RQCMDARG,
-                  "Longest time in the queue in milliseconds, after which a statement fails with error 1969. 0 = unlimited",
+                  "Longest time in the queue in milliseconds, after which a statement fails with error 1205. 0 = unlimited",
                   (check_bound<QUEUE_TIMEOUT, DAY_MS>), update<unsigned>, 0, 0, DAY_MS, 0);
 MYSQL_SYSVAR_UINT(max_queue, max_queue, PLUGIN_VAR_RQCMDARG,
-                  "Maximum number of queued statements; one more fails with error 1637. 0 = unlimited",
+                  "Maximum number of queued statements; one more fails with error 1205. 0 = unlimited",
                   (check_bound<MAX_QUEUE, COUNT_MAX>), update<unsigned>, 0, 0, COUNT_MAX, 0);
 MYSQL_SYSVAR_UINT(stall_limit, stall_limit_ms, PLUGIN_VAR_RQCMDARG,
                   "Milliseconds a statement may run while others queue, before its slot goes to the next one and it runs on "

@@ -24,7 +24,7 @@ void (*get_stage)(MYSQL_THD, const PSI_stage_info_v1 *set, PSI_stage_info_v1 *ge
 // The sites in the server's source that name a stage, about a hundred, and which stage it is: a lookup by name costs more.
 // One word holds a site, so no lock is needed: the file's address, the line, and the stage in the lowest bits. Sites are
 // never removed, because all threads read these words at each stage.
-constexpr unsigned SITES = 1024, PROBES = 16, LINE_BITS = 14, STAGE_BITS = 2;
+constexpr unsigned SITES = 1024, PROBES = 16, LINE_BITS = 14, STAGE_BITS = 3;
 constexpr uint64_t STAGE_MASK = (1 << STAGE_BITS) - 1;
 std::atomic<uint64_t> sites[SITES];
 
@@ -36,6 +36,7 @@ bool ends_with(std::string_view text, std::string_view end) {
 // files restore names.
 Stage look_up(MYSQL_THD thd, const char *file) {
   const bool is_statement = ends_with(file, "sql_parse.cc"), is_commit = ends_with(file, "transaction.cc");
+  if (ends_with(file, "sql_repl.cc")) return Stage::SENDS_BINLOG;
   if (!is_statement && !is_commit) return Stage::OTHER;
   PSI_stage_info_v1 stage{};
   get_stage(thd, nullptr, &stage, "", "", 0);
@@ -74,8 +75,29 @@ Stage stage_at(uint64_t site, const char *file) {
   return Stage::OTHER;
 }
 
-// `start_stage` for a site that may matter.
+// What a thread has to call at its next stage, and how many threads have something to call.
+std::atomic<unsigned> deferring{0};
+struct Deferred {
+  void (*call)(MYSQL_THD) = nullptr;
+
+  void set(void (*to)(MYSQL_THD)) {
+    if ((call != nullptr) != (to != nullptr)) deferring.fetch_add(to != nullptr ? 1 : -1U, std::memory_order_relaxed);
+    call = to;
+  }
+  ~Deferred() { set(nullptr); }
+};
+thread_local Deferred deferred;
+
+void call_deferred() {
+  void (*const call)(MYSQL_THD) = deferred.call;
+  deferred.set(nullptr);
+  MYSQL_THD thd = current_thd();
+  if (call != nullptr && thd != nullptr) call(thd);
+}
+
+// `start_stage` for a site that may matter, or for a thread that may have something to call.
 [[gnu::noinline]] PSI_stage_progress *start_unusual_stage(PSI_stage_key key, const char *file, int line, uint64_t site) {
+  if (deferring.load(std::memory_order_relaxed) != 0) call_deferred();
   PSI_stage_progress *progress = before->start_stage(key, file, line);
   const Stage stage = stage_at(site, file);
   if (stage != Stage::OTHER)
@@ -88,7 +110,8 @@ Stage stage_at(uint64_t site, const char *file) {
 PSI_stage_progress *start_stage(PSI_stage_key key, const char *file, int line) {
   static_assert(static_cast<uint64_t>(Stage::OTHER) == 0);
   const uint64_t site = word_of(file, line);
-  if (sites[first_of(site)].load(std::memory_order_relaxed) != site) return start_unusual_stage(key, file, line, site);
+  if (sites[first_of(site)].load(std::memory_order_relaxed) != site || deferring.load(std::memory_order_relaxed) != 0)
+    return start_unusual_stage(key, file, line, site);
   return before->start_stage(key, file, line);
 }
 
@@ -111,6 +134,10 @@ bool hook(void (*listener)(MYSQL_THD, Stage)) {
   table.start_stage = start_stage;
   __atomic_store_n(server_table, &table, __ATOMIC_RELEASE);
   return is_in_chain = true;
+}
+
+void at_next_stage(void (*then)(MYSQL_THD)) {
+  if (is_in_chain) deferred.set(then);
 }
 
 void unhook() {

@@ -29,11 +29,15 @@ enum class Stage : unsigned char {
   COMMIT,
   // A commit is over, if there was one.
   COMMIT_END,
+  // The thread sends the binary log to a replica. Its command does not end.
+  SENDS_BINLOG,
 };
 
 // Calls `listener` where a thread begins a stage except OTHER. False if this server does not export its stages.
 bool hook(void (*listener)(MYSQL_THD, Stage));
 // A call may still run when this returns.
 void unhook();
+// Calls `then` once when this thread begins its next stage, which is never in the middle of an event. Without stages never.
+void at_next_stage(void (*then)(MYSQL_THD));
 
 }  // namespace flifo::stages

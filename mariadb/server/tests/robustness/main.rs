@@ -12,6 +12,7 @@ mod binary_log;
 mod disk;
 mod install;
 mod kill;
+mod leaving;
 mod locks;
 mod pool;
 mod replica;
@@ -21,6 +22,7 @@ mod slices;
 mod statements;
 mod storm;
 mod unreported;
+mod urgent;
 
 use std::process::ExitCode;
 
@@ -44,8 +46,9 @@ fn main() -> ExitCode {
         install::subject(),
         install::pool(),
         admin::subject(),
+        urgent::subject(),
         admin::extra_port(),
         pool::subject(),
     ];
-    support::stage::play(&arguments, subjects, [shutdown::alone(), replica::alone()])
+    support::stage::play(&arguments, subjects, [shutdown::alone(), replica::alone(), leaving::alone()])
 }

@@ -11,7 +11,7 @@ use std::thread;
 use self::owners::idle_between_statements;
 use self::session::{
     a_name_is_freed_in_a_packet, a_name_is_locked, a_name_is_locked_while_admission_is_off,
-    locks_of_the_session,
+    locks_of_the_session, no_locks_of_the_session,
 };
 use self::waiters::killed_while_waiting;
 use super::support::random::Random;
@@ -39,6 +39,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ("prepared_and_left_behind", prepared_and_left_behind),
         ("a_name_is_locked", a_name_is_locked),
         ("locks_of_the_session", locks_of_the_session),
+        ("no_locks_of_the_session", no_locks_of_the_session),
         ("a_name_is_freed_in_a_packet", a_name_is_freed_in_a_packet),
         ("a_name_is_locked_while_admission_is_off", a_name_is_locked_while_admission_is_off),
         ("opposite_order", opposite_order),
@@ -218,13 +219,12 @@ fn holders_go_before_others(server: &PrivateServer) {
 
 /// A statement that was refused in a transaction has locked nothing, and is refused again.
 fn refused_in_a_transaction(server: &PrivateServer) {
-    const REFUSED: u16 = 1969;
     for begin in ["BEGIN", "SET autocommit = 0", "START TRANSACTION READ ONLY"] {
         let (mut client, other) = (app(server), app(server));
         run(&mut client, begin).unwrap();
         let holder = Holder::of_the_only_slot_on(server, other);
         set_number(server, "queue_timeout", 1);
-        for statement in ["SELECT COUNT(*) FROM t", "SELECT 1", UPDATE_1, "SELECT 1"] {
+        for statement in ["SELECT COUNT(*) FROM t", "SELECT 1 FROM t", UPDATE_1, "SELECT 1 FROM t"] {
             assert_eq!(code(run(&mut client, statement)), REFUSED, "{begin}: {statement}");
         }
         set_number(server, "queue_timeout", 0);

@@ -2,7 +2,6 @@
 
 use super::*;
 
-const REFUSED: u16 = 1969;
 const NEEDS_A_SLOT: &str = "SELECT COUNT(*) FROM t";
 
 /// A session has locked a name outside of a transaction. Another, which has locked a row, waits for the name, and has released
@@ -45,11 +44,25 @@ pub(super) fn a_name_is_locked(server: &PrivateServer) {
 /// A session with locks that no transaction frees is not refused, since others wait for them; once they are free it is.
 pub(super) fn locks_of_the_session(server: &PrivateServer) {
     type End = fn(&mut Conn) -> mysql::Result<()>;
+    admin(server)
+        .query_drop(
+            "CREATE OR REPLACE PROCEDURE test.locks_in_an_expression()
+             BEGIN DECLARE got INT; SET got = GET_LOCK('a', 0) + GET_LOCK('b', 0); END",
+        )
+        .unwrap();
     for (lock, end) in [
         ("LOCK TABLES t WRITE", (|client| run(client, "UNLOCK TABLES")) as End),
         ("FLUSH TABLES t WITH READ LOCK", |client| run(client, "UNLOCK TABLES")),
         ("FLUSH TABLES WITH READ LOCK", |client| run(client, "UNLOCK TABLES")),
         ("flush local tables with  read\nlock", |client| run(client, "unlock tables")),
+        ("SET STATEMENT lock_wait_timeout = 5 FOR FLUSH TABLES WITH READ LOCK", |client| run(client, "UNLOCK TABLES")),
+        (FOLLOWED, |client| run(client, "UNLOCK TABLES")),
+        ("FLUSH TABLES t WITH READ LOCK", |client| run(client, "BEGIN; COMMIT")),
+        ("SET STATEMENT max_statement_time = 0 FOR BACKUP STAGE START", |client| run(client, "BACKUP STAGE END")),
+        ("SET STATEMENT max_statement_time = 0 FOR HANDLER t OPEN", |client| run(client, "HANDLER t CLOSE")),
+        ("HANDLER t OPEN AS g; HANDLER t OPEN AS h; HANDLER g CLOSE", |client| run(client, "HANDLER h CLOSE")),
+        ("SELECT `get_lock`('a', 1)", |client| run(client, "SELECT RELEASE_LOCK('a')")),
+        ("CALL locks_in_an_expression()", |client| run(client, "SELECT RELEASE_ALL_LOCKS()")),
         (traced("FLUSH TABLES WITH READ LOCK").as_str(), |client| run(client, "UNLOCK TABLES")),
         ("BACKUP STAGE START", |client| run(client, "BACKUP STAGE END")),
         ("BACKUP LOCK t", |client| run(client, "BACKUP UNLOCK")),
@@ -66,16 +79,12 @@ pub(super) fn locks_of_the_session(server: &PrivateServer) {
         ("SELECT GET_LOCK('a', 0), GET_LOCK('b', 0)", |client| execute(client, "SELECT RELEASE_ALL_LOCKS()")),
         ("DO GET_LOCK('a', 0)", Conn::reset),
         ("DO GET_LOCK('a', 0)", |client| client.change_user(mysql::ChangeUserOpts::DEFAULT)),
-        // Not seen to be locked: what frees it is known.
-        ("DO 1", |client| run(client, "DO RELEASE_LOCK('a')")),
     ] {
         let (mut locker, holder) = (app(server), app(server));
         assert!(matches!(code(run(&mut locker, lock)), 0 | 1062), "{lock}");
         let holder = Holder::of_the_only_slot_on(server, holder);
         set_number(server, "queue_timeout", 1);
-        if lock != "DO 1" {
-            assert_eq!(code(run(&mut locker, NEEDS_A_SLOT)), 0, "{lock}");
-        }
+        assert_eq!(code(run(&mut locker, NEEDS_A_SLOT)), 0, "{lock}");
         assert_eq!(code(end(&mut locker)), 0, "the end of {lock}");
         assert_eq!(code(run(&mut locker, "SELECT COUNT(*) FROM test.t")), REFUSED, "{lock}");
         set_number(server, "queue_timeout", 0);
@@ -84,7 +93,34 @@ pub(super) fn locks_of_the_session(server: &PrivateServer) {
     }
 }
 
-/// A statement on whose way a name is freed is not refused, for those who wait for the name wait for it; one behind that is.
+/// Followed by a comment that is longer than any statement's last words.
+const FOLLOWED: &str = "FLUSH LOCAL TABLES WITH READ LOCK -- a comment that is longer than one hundred and twenty characters \
+     .......................................................................................................";
+
+/// A session that did not get the lock, or has freed it in another way, is refused like any other.
+pub(super) fn no_locks_of_the_session(server: &PrivateServer) {
+    let mut owner = app(server);
+    run(&mut owner, "DO GET_LOCK('taken', 0)").unwrap();
+    for statement in [
+        "DO GET_LOCK('taken', 0)",
+        "SELECT GET_LOCK('a', 0), RELEASE_LOCK('a')",
+        "SELECT 'get_lock(', \"GET_LOCK('a')\" -- get_lock('a', 1)",
+        "HANDLER t OPEN; HANDLER t CLOSE",
+        "FLUSH TABLES",
+        "LOCK TABLES t READ; BEGIN; COMMIT",
+    ] {
+        let mut client = app(server);
+        run(&mut client, statement).unwrap();
+        let holder = Holder::of_the_only_slot(server);
+        set_number(server, "queue_timeout", 1);
+        assert_eq!(code(run(&mut client, NEEDS_A_SLOT)), REFUSED, "{statement}");
+        set_number(server, "queue_timeout", 0);
+        drop(holder);
+        empty(server);
+    }
+}
+
+/// What frees a name is not refused, and needs no slot; what else is in the packet is.
 pub(super) fn a_name_is_freed_in_a_packet(server: &PrivateServer) {
     let done = |replies: &[Reply]| replies.iter().filter(|reply| **reply == Reply::Done).count();
     let holder = Holder::of_the_only_slot(server);
@@ -92,11 +128,11 @@ pub(super) fn a_name_is_freed_in_a_packet(server: &PrivateServer) {
     let mut client = Wire::connect(server).unwrap();
     for (packet, expected) in [
         ("DO RELEASE_LOCK('a')", 1),
-        ("DO 1; DO 2; DO RELEASE_LOCK('a')", 3),
-        ("DO 1; DO RELEASE_LOCK('a'); DO 3; DO 4", 2),
-        ("DO RELEASE_LOCK('a'); DO 2; DO 3; DO RELEASE_ALL_LOCKS(); DO 5", 4),
-        ("/* release_lock() */ DO 1; DO 2", 0),
-        ("DO 1", 0),
+        ("DO RELEASE_LOCK('a'); DO release_all_locks()", 2),
+        ("DO RELEASE_LOCK('a'); DO ABS(1); DO ABS(2)", 1),
+        ("/* release_lock() */ DO ABS(1); DO ABS(2)", 0),
+        ("DO 'release_lock(', ABS(1)", 0),
+        ("DO ABS(1)", 0),
     ] {
         let replies = client.query(packet).unwrap();
         assert_eq!(done(&replies), expected, "{packet}: {replies:?}");

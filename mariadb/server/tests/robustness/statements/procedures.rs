@@ -133,7 +133,7 @@ pub(super) fn procedures_are_refused_as_a_whole(server: &PrivateServer) {
     set_number(server, "max_queue", 2);
     let calls: Vec<Running> = (0..16).map(|_| Running::start(server, "CALL long_hundred(1)")).collect();
     let codes: Vec<u16> = calls.into_iter().map(|call| code(call.end())).collect();
-    assert!(codes.iter().all(|code| [0, 1637, 1969].contains(code)), "{codes:?}");
+    assert!(codes.iter().all(|code| [0, REFUSED].contains(code)), "{codes:?}");
     let done = codes.iter().filter(|&&code| code == 0).count();
     assert!(done > 0, "{codes:?}");
     let sum: usize = admin(server).query_first("SELECT k FROM test.t WHERE id = 1").unwrap().unwrap();
@@ -144,9 +144,9 @@ pub(super) fn procedures_are_refused_as_a_whole(server: &PrivateServer) {
     let mut client = app(server);
     let holder = Holder::of_the_only_slot(server);
     set_number(server, "queue_timeout", 1);
-    assert_eq!(code(execute(&mut client, "CALL touches_no_table_at_first()")), 1969);
+    assert_eq!(code(execute(&mut client, "CALL touches_no_table_at_first()")), REFUSED);
     // Nor what it evaluates between two statements.
-    assert_eq!(code(execute(&mut client, "CALL evaluates()")), 1969);
+    assert_eq!(code(execute(&mut client, "CALL evaluates()")), REFUSED);
     drop(holder);
     let done: usize = admin(server).query_first("SELECT k FROM test.t WHERE id = 8").unwrap().unwrap();
     assert_eq!(done, 0, "a procedure that was refused has run");
@@ -186,7 +186,7 @@ pub(super) fn procedures_within_packets(server: &PrivateServer) {
     set_number(server, "max_queue", 2);
     let packets: Vec<Running> = (0..16).map(|_| Running::start(server, "DO 1; CALL hundred(1)")).collect();
     let codes: Vec<u16> = packets.into_iter().map(|packet| code(packet.end())).collect();
-    assert!(codes.iter().all(|code| [0, 1637, 1969].contains(code)), "{codes:?}");
+    assert!(codes.iter().all(|code| [0, REFUSED].contains(code)), "{codes:?}");
     let sum: usize = admin(server).query_first("SELECT k FROM test.t WHERE id = 1").unwrap().unwrap();
     let done = codes.iter().filter(|&&code| code == 0).count();
     assert_eq!(sum, done * 100, "{codes:?}");

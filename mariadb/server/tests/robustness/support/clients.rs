@@ -10,6 +10,8 @@ use super::{Conn, Options, Plugin, PrivateServer, Queryable, mysql};
 
 /// Only against a hang.
 const ANSWER: Duration = Duration::from_secs(60);
+/// The error of a statement that was refused.
+pub(crate) const REFUSED: u16 = 1205;
 /// The error of a statement that was killed.
 pub(crate) const INTERRUPTED: u16 = 1317;
 pub(crate) const ROWS: usize = 1000;

@@ -1,0 +1,55 @@
+// Splits a statement's text into tokens: the only place that knows comments, quotes and words.
+//
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// White space and comments separate tokens and are skipped. A conditional comment (`/*! .. */`, `/*M! .. */`) is read as if
+// its edges were not there, since this server may run what is in it; `in_conditional` tells. The version in it is not compared
+// with the server's.
+//
+// Failure: an open comment or quote ends with the text. Two modes of `sql_mode` are not known here: a text in double quotes is
+// QUOTED, a name or a string, and a backslash always escapes.
+#pragma once
+
+namespace flifo {
+
+struct Token {
+  enum class Kind : unsigned char {
+    END,
+    WORD,    // a keyword, a name or a number without quotes
+    NAME,    // in backticks
+    QUOTED,  // in single or double quotes
+    SYMBOL,  // any other character
+  };
+
+  Kind kind;
+  // With its quotes.
+  const char *begin;
+  unsigned length;
+
+  bool is_end() const { return kind == Kind::END; }
+  // Whether it is this word, given in lower case.
+  bool is(const char *word) const;
+  bool is(char symbol) const { return kind == Kind::SYMBOL && *begin == symbol; }
+  // The text between its quotes, if it has any: compared in lower case.
+  bool is_named(const char *name) const;
+};
+
+class Lexer {
+ public:
+  Lexer(const char *text, const char *end) : at(text), end(end) {}
+  Token next();
+  // Whether the token read last stands in a conditional comment.
+  bool in_conditional() const { return conditional; }
+
+ private:
+  void skip_blanks();
+  bool skip_comment();
+  void skip_line();
+  unsigned quoted_length() const;
+  bool follows(unsigned offset, char symbol) const { return end - at > offset && at[offset] == symbol; }
+
+  const char *at, *end;
+  bool conditional = false;
+};
+
+}  // namespace flifo

@@ -1,0 +1,130 @@
+//! UNINSTALL ends on servers whose own threads have used the plugin, and a replica is served whatever is refused.
+
+use super::support::rest::until;
+use super::support::*;
+
+pub(crate) fn alone() -> Alone {
+    Alone {
+        name: "leaving",
+        tests: vec![
+            ("a_replica_that_applied_definitions", a_replica_that_applied_definitions),
+            ("a_primary_whose_semi_synchronous_replica_left", a_primary_whose_semi_synchronous_replica_left),
+            ("a_replica_reconnects_to_a_full_server", a_replica_reconnects_to_a_full_server),
+        ],
+    }
+}
+
+/// A primary and a replica that follows it.
+fn pair(semi_synchronous: bool) -> (PrivateServer, PrivateServer) {
+    let options = |id: u32| {
+        let options = sanitized(Options::new().plugin(Plugin::Loaded))
+            .loopback()
+            .set("server-id", id)
+            .set("log-bin", "binlog")
+            .set("binlog-format", "ROW")
+            .set("slave-net-timeout", 10);
+        match (semi_synchronous, id) {
+            (false, _) => options,
+            (true, 1) => options.set("rpl-semi-sync-master-enabled", "ON"),
+            (true, _) => options.set("rpl-semi-sync-slave-enabled", "ON"),
+        }
+    };
+    let (primary, replica) =
+        (PrivateServer::start(options(1)).unwrap(), PrivateServer::start(options(2)).unwrap());
+    let mut source = admin(&primary);
+    for statement in [
+        "CREATE USER repl@'127.0.0.1' IDENTIFIED BY 'secret'",
+        "GRANT REPLICATION SLAVE ON *.* TO repl@'127.0.0.1'",
+    ] {
+        source.query_drop(statement).unwrap();
+    }
+    admin(&replica)
+        .query_drop(format!(
+            "CHANGE MASTER TO master_host = '127.0.0.1', master_port = {}, master_user = 'repl',
+             master_password = 'secret', master_use_gtid = slave_pos, master_connect_retry = 1",
+            primary.port().unwrap()
+        ))
+        .unwrap();
+    admin(&replica).query_drop("START SLAVE").unwrap();
+    populate(&primary);
+    rest::is_current(&replica);
+    until_equal(&primary, &replica);
+    (primary, replica)
+}
+
+fn until_equal(primary: &PrivateServer, replica: &PrivateServer) {
+    let sum = |server: &PrivateServer| -> Option<i64> {
+        admin(server).query_first("SELECT IFNULL(SUM(k), 0) + COUNT(*) FROM test.t").ok().flatten()
+    };
+    until("the replica has all", || sum(primary) == sum(replica));
+}
+
+/// It is gone, and comes back.
+#[track_caller]
+fn leaves_and_returns(server: &PrivateServer) {
+    let mut root = admin(server);
+    let is_known = |root: &mut Conn| -> bool {
+        let text = "SELECT COUNT(*) FROM information_schema.plugins WHERE plugin_name = 'flifo'";
+        root.query_first::<u64, _>(text).unwrap() == Some(1)
+    };
+    root.query_drop("UNINSTALL SONAME 'flifo'").unwrap();
+    until("the plugin has left", || {
+        // Each client of before sends another command.
+        server.status_number("Uptime").unwrap();
+        !is_known(&mut root)
+    });
+    root.query_drop("INSTALL SONAME 'flifo'").unwrap();
+    assert!(is_known(&mut root));
+    until("it is active", || {
+        let text = "SELECT plugin_status FROM information_schema.plugins WHERE plugin_name = 'flifo'";
+        root.query_first::<String, _>(text).unwrap().as_deref() == Some("ACTIVE")
+    });
+}
+
+fn a_replica_that_applied_definitions() {
+    let (primary, replica) = pair(false);
+    for statement in [
+        "CREATE TABLE test.defined (id INT)",
+        "ALTER TABLE test.defined ADD COLUMN a INT",
+        "UPDATE test.t SET k = k + 1 WHERE id = 1",
+    ] {
+        admin(&primary).query_drop(statement).unwrap();
+    }
+    until_equal(&primary, &replica);
+    leaves_and_returns(&replica);
+    leaves_and_returns(&primary);
+}
+
+fn a_primary_whose_semi_synchronous_replica_left() {
+    let (primary, replica) = pair(true);
+    let waits = || primary.status_number("Rpl_semi_sync_master_clients").unwrap();
+    until("the replica is semi-synchronous", || waits() == 1);
+    run(&mut app(&primary), "UPDATE t SET k = k + 1 WHERE id = 1").unwrap();
+    until_equal(&primary, &replica);
+    drop(replica);
+    until("the primary has seen it leave", || waits() == 0);
+    rest::is_current(&primary);
+    leaves_and_returns(&primary);
+}
+
+/// Its account bypasses admission, so it is not refused when it connects, which it would take as final.
+fn a_replica_reconnects_to_a_full_server() {
+    let (primary, replica) = pair(false);
+    defaults(&primary);
+    let holder = Holder::of_the_only_slot(&primary);
+    let queued = Running::start(&primary, "SELECT COUNT(*) FROM t");
+    holder.until_queued(1);
+    set_number(&primary, "max_queue", 1);
+    set_number(&primary, "queue_timeout", 60_000);
+    admin(&primary).query_drop("UPDATE test.t SET k = k + 1 WHERE id = 1").unwrap();
+    let mut follower = admin(&replica);
+    for _ in 0..3 {
+        follower.query_drop("STOP SLAVE").unwrap();
+        follower.query_drop("START SLAVE").unwrap();
+        admin(&primary).query_drop("UPDATE test.t SET k = k + 1 WHERE id = 1").unwrap();
+        until_equal(&primary, &replica);
+    }
+    assert!(holder.still_holds());
+    drop(holder);
+    queued.end().unwrap();
+}
