@@ -29,13 +29,33 @@ pub enum Error {
     },
     /// The user of this process may not do that with the file.
     #[error(
-        "{action} {path}: permission denied; make it readable and writable for this user, or use another directory"
+        "{action} {path}: {source}; give this user permission (a check and a look need no more than reading), or use the owner's account"
     )]
     NotPermitted {
         /// What was tried, as in "cannot open".
         action: &'static str,
         /// The file.
         path: String,
+        /// Permission denied, or operation not permitted.
+        source: io::Error,
+    },
+    /// The file system of the file is mounted read-only, or is always so.
+    #[error(
+        "{action} {path}: the file system is read-only; mount it read-write, or use a directory, or a copy of the database, on another one"
+    )]
+    ReadOnlyFileSystem {
+        /// What was tried, as in "cannot write to".
+        action: &'static str,
+        /// The file, or the database's directory.
+        path: String,
+    },
+    /// A database that can only be read after a recovery, where nothing can be written.
+    #[error("the database in {path} was not closed and needs recovery, which writes to it: {source}")]
+    RecoveryNotPossible {
+        /// The database's directory.
+        path: String,
+        /// Why nothing can be written.
+        source: Box<Error>,
     },
     /// The process, or the whole machine, has too many files open.
     #[error("cannot open {path}: out of file descriptors; raise the limit (ulimit -n)")]
@@ -222,6 +242,11 @@ pub enum Error {
         /// The table's name.
         name: String,
     },
+    /// A handle that was opened by the parent of this process, before the fork(2).
+    #[error(
+        "the database was opened before this process was forked; use it in the parent, or close it there and open it again in the child"
+    )]
+    Forked,
     /// The database was closed while this handle was still around.
     #[error("the database is closed; open it again")]
     Closed,
@@ -386,7 +411,7 @@ impl From<RowError> for Error {
 impl Error {
     /// Whether it says that nothing can be done with the database any more.
     pub(crate) fn ends_all(&self) -> bool {
-        matches!(self, Error::Closed | Error::Stopped { .. })
+        matches!(self, Error::Closed | Error::Forked | Error::Stopped { .. })
     }
 
     /// Whether the same transaction, begun anew, may well succeed: it came in the way of others. What there was of it is
@@ -411,14 +436,18 @@ impl Error {
         )
     }
 
+    /// Whether the files can perhaps be read, and not be written.
+    pub(crate) fn forbids_writing(&self) -> bool {
+        matches!(self, Error::NotPermitted { .. } | Error::ReadOnlyFileSystem { .. })
+    }
+
     /// What the operating system said about a file, with what to do about it where that is known.
     pub(crate) fn from_io(action: &'static str, path: impl Into<String>, source: io::Error) -> Self {
         let path = path.into();
         let errno = rustix::io::Errno::from_io_error(&source);
         match source.kind() {
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                Error::NotPermitted { action, path }
-            }
+            io::ErrorKind::PermissionDenied => Error::NotPermitted { action, path, source },
+            io::ErrorKind::ReadOnlyFilesystem => Error::ReadOnlyFileSystem { action, path },
             _ if errno == Some(rustix::io::Errno::MFILE) || errno == Some(rustix::io::Errno::NFILE) => {
                 Error::OutOfFileDescriptors { path }
             }

@@ -59,6 +59,10 @@
 //! - **Admission's policy.** The default one is made for connections: its turn of 50 us is short for threads that call
 //!   the engine in a loop. They do more under `Policy::Flifo`, as above, or with
 //!   [`quantum`](flifo_admission::Config::quantum) of a millisecond.
+//! - **fork(2).** A child cannot use what its parent has open: each operation, close included, is [`Error::Forked`] there. What the
+//!   child drops is left as it is: no file, lock or thread is touched, and the parent goes on. A child may open databases of
+//!   its own, best after exec(2). Until the child ends or calls exec, it has the parent's files open. If the parent is killed
+//!   before that, the database stays in use.
 //! - **Bounds.** A value: 256 MiB, in a table less its key and 37 bytes. A key: 3,976 bytes, 1,928 on pages of 8 KiB and 904 on
 //!   those of 4 KiB, and up to 39 more beside the shortest values; of a typed table or an index 3,072 at most. A typed table: 16
 //!   columns in a key, 64 indexes, and a definition of 4,032 bytes (1,984; 960): 3 for each column, its name and its default; 12
@@ -94,6 +98,7 @@ pub mod fuzz;
 pub mod lock;
 pub mod metrics;
 pub mod page;
+mod process;
 pub mod redo;
 pub mod row;
 #[cfg(all(test, shuttle))]

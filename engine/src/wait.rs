@@ -11,10 +11,11 @@ use std::time::Instant;
 use flifo_admission::{Session, WaitKind};
 
 use crate::metrics::{WaitReason, Waits};
+use crate::process::{Process, ProcessOwned};
 
 /// A thread's means to wait: releases its slot in admission, if the reason says so, and records the time.
 pub struct Waiter {
-    admission: Option<Session>,
+    admission: Option<ProcessOwned<Session>>,
     waits: Option<Arc<Waits>>,
 }
 
@@ -26,7 +27,7 @@ impl Waiter {
 
     /// For a session under admission.
     pub fn session(admission: Session) -> Self {
-        Waiter { admission: Some(admission), waits: None }
+        Waiter { admission: Some(ProcessOwned::new(Process::current(), admission)), waits: None }
     }
 
     /// The same, with its times recorded in `waits`.
@@ -36,7 +37,7 @@ impl Waiter {
 
     /// The session whose slot the waits release.
     pub(crate) fn admission(&self) -> Option<&Session> {
-        self.admission.as_ref()
+        self.admission.as_deref()
     }
 
     /// Runs `f`, which waits. The caller holds no latch.
@@ -110,7 +111,7 @@ struct Waiting<'a> {
 impl<'a> Waiting<'a> {
     /// Releases the slot, if the reason says so.
     fn begin(waiter: &'a Waiter, reason: WaitReason) -> Self {
-        let left = waiter.admission.as_ref().zip(admission_kind(reason));
+        let left = waiter.admission().zip(admission_kind(reason));
         if let Some((session, kind)) = left {
             session.wait_begin(kind);
         }

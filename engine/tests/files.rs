@@ -260,7 +260,7 @@ fn a_database_in_use_is_not_opened_twice() {
 #[test]
 fn refused_files_are_named_whatever_refuses() {
     for (fault, expected) in
-        [(Fault::NotPermitted, "permission denied"), (Fault::OutOfFileDescriptors, "ulimit -n")]
+        [(Fault::NotPermitted, "Permission denied"), (Fault::OutOfFileDescriptors, "ulimit -n")]
     {
         let disk = MemoryDisk::default();
         Database::create_on(Arc::new(disk.clone()), config()).unwrap().close().unwrap();

@@ -15,7 +15,7 @@ use crate::experiment::args::ExperimentCommand;
 use crate::front::FrontKind;
 use crate::iobench::args::{EXAMPLES as IOBENCH_EXAMPLES, IobenchArgs};
 use crate::sweep::engine::EngineArgs;
-use crate::target::{Address, Protocol, without_addresses};
+use crate::target::{Address, Protocol, TlsArgs, without_addresses};
 use crate::workload::Workload;
 
 macro_rules! exit_codes {
@@ -259,6 +259,9 @@ pub struct SweepArgs {
     /// The account that changes the plugin's settings and reads the server's counters [default: --target's]
     #[arg(help_heading = "A live server", long, value_name = "ADDRESS", value_parser = Address::from_str)]
     pub admin_target: Option<Address>,
+
+    #[command(flatten)]
+    pub tls: TlsArgs,
 
     /// How statements are sent [default: prepared]
     #[arg(help_heading = "A live server", long, value_name = "P", value_enum)]

@@ -168,7 +168,7 @@ fn engine_exit_code(error: &flifo_engine::Error) -> u8 {
     use flifo_engine::Error as E;
     match error {
         E::OutOfFileDescriptors { .. } => EXIT_LIMITS,
-        E::Closed | E::Unsorted { .. } | E::TreeInUse { .. } => EXIT_FAILURE,
+        E::Closed | E::Forked | E::Unsorted { .. } | E::TreeInUse { .. } => EXIT_FAILURE,
         E::BadOption { .. } => EXIT_USAGE,
         _ => EXIT_DATA,
     }

@@ -87,6 +87,8 @@ pub struct Settings {
     pub quantum_us: u64,
     /// The server that was measured, without its password; empty for the embedded engine.
     pub server_address: String,
+    /// The version and the cipher of the connections' TLS; empty without.
+    pub server_tls: String,
     pub server_version: String,
     /// What of the server's settings bears on its speed, at the start.
     pub server_variables: Vec<Variable>,

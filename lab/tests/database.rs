@@ -213,7 +213,10 @@ fn stat_changes_nothing_of_data_files_that_are_older_than_their_log() {
         let before = contents(&dir);
         let (code, text) = run("stat", &dir, &[]);
         assert_eq!(code, Some(0), "{text}");
-        assert!(text.contains(told) && text.contains("--recover") && !text.contains("accounts"), "{text}");
+        // Tables are shown unless they need the log.
+        let recovers = next_open == "recovers";
+        assert!(text.contains(told), "{text}");
+        assert_eq!((text.contains("--recover"), text.contains("accounts")), (recovers, !recovers), "{text}");
         assert_eq!(json("stat", &dir, 0)["next_open"], next_open);
         assert!(contents(&dir) == before, "looking has changed something");
         let (_, text) = run("stat", &dir, &["--recover"]);

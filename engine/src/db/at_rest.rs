@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::catalog::Catalog;
 use super::check::{Check, CheckProgress};
-use super::database::open_directory;
+use super::database::{open_directory, open_directory_to_read};
 use super::{CheckReport, Database, EngineConfig, opening};
 use crate::disk::{Disk, FORMAT_VERSION, Tablespace};
 use crate::error::{Error, Result};
@@ -105,20 +105,43 @@ impl AtRest {
 }
 
 impl Database {
-    /// Checks the database in `dir`, which nobody has open: see [`Database::check`]. What is damaged so that the database
-    /// cannot be opened is checked as far as it goes; what keeps the check from beginning is an error, of which
+    /// Checks the database in `dir`, which nobody has open for writing: see [`Database::check`]. What is damaged so that the
+    /// database cannot be opened is checked as far as it goes; what keeps the check from beginning is an error, of which
     /// [`Error::is_damage`] says whether it is the files'.
     ///
-    /// A database that was closed is not changed, but for files of its redo log that are missing, damaged or of a later time
-    /// (nothing of them is needed, and they are made anew, as by any open), and for doublewrite areas that were not put back
-    /// together with it, whose pages are made void. One that was not, or whose data files are of an older copy than its log, is
+    /// A database that was closed is only read, with locks that are shared with other readers: permission to read is enough,
+    /// and the file system may be read-only. One that was not, or whose data files are of an older copy than its log, is
     /// recovered first, and closed afterwards; transactions that were cut off are rolled back by the next open.
+    ///
+    /// # Errors
+    /// [`Error::RecoveryNotPossible`] if it has to be recovered, and nothing can be written.
     pub fn check_in(
         dir: impl AsRef<Path>,
         config: EngineConfig,
         progress: &mut dyn FnMut(CheckProgress),
     ) -> Result<CheckReport> {
-        Self::check_on(Arc::new(open_directory(dir.as_ref(), &config)?), config, progress)
+        let dir = dir.as_ref();
+        match Self::check_closed(&open_directory_to_read(dir, &config)?, &config, progress)? {
+            Some(report) => Ok(report),
+            None => Self::recover_in(dir, config, progress),
+        }
+    }
+
+    /// Does what the next open of the database in `dir`, which nobody has open, does first: recovers it, or makes files of its
+    /// redo log anew ([`NextOpen`]). Then checks and closes it.
+    ///
+    /// # Errors
+    /// [`Error::RecoveryNotPossible`] if nothing can be written. Others as of [`Database::check_in`].
+    pub fn recover_in(
+        dir: impl AsRef<Path>,
+        config: EngineConfig,
+        progress: &mut dyn FnMut(CheckProgress),
+    ) -> Result<CheckReport> {
+        let disk = open_directory(dir.as_ref(), &config)?;
+        Self::look_over(&disk, &config, false, progress).map_err(|error| match error.forbids_writing() {
+            true => Error::RecoveryNotPossible { path: disk.path(""), source: Box::new(error) },
+            false => error,
+        })
     }
 
     /// Checks the database in `dir`, which nobody has open, as [`Database::check_in`] does, and frees the pages that are
@@ -130,7 +153,12 @@ impl Database {
         config: EngineConfig,
         progress: &mut dyn FnMut(CheckProgress),
     ) -> Result<CheckReport> {
-        Self::reclaim_on(Arc::new(open_directory(dir.as_ref(), &config)?), config, progress)
+        let dir = dir.as_ref();
+        let report = Self::check_in(dir, config.clone(), progress)?;
+        match has_leaks_to_free(&report) {
+            true => Self::look_over(&open_directory(dir, &config)?, &config, true, progress),
+            false => Ok(report),
+        }
     }
 
     /// As [`Database::reclaim_in`], on any [`Disk`].
@@ -140,10 +168,10 @@ impl Database {
         progress: &mut dyn FnMut(CheckProgress),
     ) -> Result<CheckReport> {
         let report = Self::check_on(Arc::clone(&disk), config.clone(), progress)?;
-        if !report.is_sound() || report.space.leaked_pages == 0 {
-            return Ok(report);
+        match has_leaks_to_free(&report) {
+            true => Self::look_over(&*disk, &config, true, progress),
+            false => Ok(report),
         }
-        Self::look_over(&*disk, &config, true, progress)
     }
 
     /// As [`Database::check_in`], on any [`Disk`].
@@ -152,7 +180,30 @@ impl Database {
         config: EngineConfig,
         progress: &mut dyn FnMut(CheckProgress),
     ) -> Result<CheckReport> {
-        Self::look_over(&*disk, &config, false, progress)
+        match Self::check_closed(&*disk, &config, progress)? {
+            Some(report) => Ok(report),
+            None => Self::look_over(&*disk, &config, false, progress),
+        }
+    }
+
+    /// Checks a database that was closed, and only reads it. `None` if it has to be recovered first.
+    fn check_closed(
+        disk: &dyn Disk,
+        config: &EngineConfig,
+        progress: &mut dyn FnMut(CheckProgress),
+    ) -> Result<Option<CheckReport>> {
+        config.check()?;
+        let space = Arc::new(Tablespace::open(disk)?);
+        if opening::needs_log(disk, &space)? {
+            return Ok(None);
+        }
+        let log = opening::log_of_reader(disk, &space, config);
+        // No areas are made for what writes no pages.
+        let config = EngineConfig { doublewrite: false, ..config.clone() };
+        let (running, waits) = Self::recover(disk, (log, None), &config, &mut |_| {})?;
+        let waiter = Waiter::background().recording(&waits);
+        let catalog = Catalog::open(&running.pool, PageNo(running.space.catalog_root()));
+        Check::run(&running.pool, &catalog, false, &waiter, progress).map(Some)
     }
 
     /// Recovers a database if it has to be, checks it, and closes it if it was changed: recovered, or with `reclaim`
@@ -189,9 +240,13 @@ impl Database {
         Ok(report)
     }
 
-    /// What is known of the database in `dir`, which nobody has open, without opening it: nothing is changed, and nothing
-    /// recovered.
+    /// What is known of the database in `dir`, which nobody has open for writing, without opening it: nothing is changed, and
+    /// nothing recovered. Permission to read is enough, and the file system may be read-only.
     pub fn at_rest(dir: impl AsRef<Path>) -> Result<AtRest> {
-        AtRest::look(&open_directory(dir.as_ref(), &EngineConfig::default())?)
+        AtRest::look(&open_directory_to_read(dir.as_ref(), &EngineConfig::default())?)
     }
+}
+
+fn has_leaks_to_free(report: &CheckReport) -> bool {
+    report.is_sound() && report.space.leaked_pages > 0
 }

@@ -19,9 +19,10 @@ use super::{CheckReport, EngineConfig, EngineStats, Session, Tree};
 use crate::buffer::{BufferPool, PoolConfig, RecoveryProgress, doublewrite};
 use crate::disk::{Disk, FileDisk, Tablespace};
 use crate::error::{Error, Result};
-use crate::lock::{Detector, TxnId};
+use crate::lock::{Detector, LockStats, TxnId};
 use crate::metrics::{WaitReason, Waits};
 use crate::page::{Lsn, PageNo};
+use crate::process::{Process, ProcessOwned};
 use crate::redo::{Durability, Log, LogBuffer, LogFiles};
 use crate::tree::{self, TreeStats};
 use crate::txn::{Purger, SystemConfig, TxnSystem};
@@ -64,8 +65,12 @@ use crate::wait::Waiter;
 /// ```
 #[derive(Clone)]
 pub struct Database {
-    pub(super) inner: Arc<Inner>,
+    pub(super) inner: SharedInner,
 }
+
+/// The handle of an open database in everything that keeps one. In a forked child it is dropped without effect, so
+/// [`Inner`] and all that it holds are left as they are there.
+pub(super) type SharedInner = ProcessOwned<Arc<Inner>>;
 
 /// The catalog's number: no transaction had this id yet, or a later one.
 pub(super) const NEXT_TXN: &str = "next_transaction";
@@ -77,6 +82,8 @@ pub(super) type OpenTrees = HashMap<(Kind, String), Arc<OpenTree>>;
 
 pub(super) struct Inner {
     number: u64,
+    /// That which opened it, and alone may use it.
+    process: Process,
     pub(super) disk: Arc<dyn Disk>,
     data_files: u32,
     pub(super) running: Running,
@@ -210,7 +217,7 @@ impl Database {
         (0..config.rollback_segments)
             .try_for_each(|index| catalog.create_tree(&waiter, Kind::Undo, &segment_name(index)).map(drop))?;
         let db = Self::assemble(disk, running, waits, catalog, config)?;
-        let made = db.inner.running.make_clean(&db.inner.waiter());
+        let made = db.inner.running.make_clean(&db.inner.background_waiter());
         made.inspect_err(|error| db.inner.running.pool.stop(error.to_string()))?;
         Ok(db)
     }
@@ -263,7 +270,9 @@ impl Database {
     ) -> Result<Self> {
         let catalog = Arc::new(catalog);
         let txns = open_transactions(&running, &catalog, &waits, config)?;
+        let process = Process::current();
         let inner = Inner {
+            process,
             number: DATABASES_OPENED.fetch_add(1, Ordering::Relaxed),
             disk,
             data_files: running.space.data_files(),
@@ -278,7 +287,7 @@ impl Database {
             flush_log: config.flush_log_at_trx_commit,
             sort_buffer_bytes: config.sort_buffer_bytes as usize,
         };
-        Ok(Database { inner: Arc::new(inner) })
+        Ok(Database { inner: ProcessOwned::new(process, Arc::new(inner)) })
     }
 
     /// Creates an empty tree: rows as they are, each operation a transaction of its own.
@@ -300,13 +309,13 @@ impl Database {
     /// The names of all trees, ascending.
     pub fn tree_names(&self) -> Result<Vec<String>> {
         self.inner.check_open()?;
-        self.inner.catalog.names(&self.inner.waiter(), Kind::Tree)
+        self.inner.catalog.names(&self.inner.waiter()?, Kind::Tree)
     }
 
     /// Reads the whole tree and checks the order of its rows, how its pages hang together, and every checksum. Nobody
     /// changes the tree meanwhile.
     pub fn check_tree(&self, tree: &Tree) -> Result<TreeStats> {
-        self.inner.tree(tree)?.check(&self.inner.waiter())
+        self.inner.tree(tree)?.check(&self.inner.waiter()?)
     }
 
     /// Reads all there is, and checks it: every page's checksum, that it is what refers to it says, order and shape of every
@@ -317,7 +326,7 @@ impl Database {
     pub fn check(&self, progress: &mut dyn FnMut(CheckProgress)) -> Result<CheckReport> {
         let inner = &*self.inner;
         inner.check_open()?;
-        let waiter = inner.waiter();
+        let waiter = inner.waiter()?;
         let _no_tree_comes_or_goes = inner.trees(&waiter);
         let _no_purge = inner.txns.pause_purge(&waiter);
         Check::run(&inner.running.pool, &inner.catalog, false, &waiter, progress)
@@ -326,12 +335,12 @@ impl Database {
     /// A small note kept with the database; `None` if it was never set.
     pub fn property(&self, name: &str) -> Result<Option<Vec<u8>>> {
         self.inner.check_open()?;
-        self.inner.catalog.property(&self.inner.waiter(), name)
+        self.inner.catalog.property(&self.inner.waiter()?, name)
     }
 
     /// Sets a small note. It is durable when this returns.
     pub fn set_property(&self, name: &str, value: impl AsRef<[u8]>) -> Result<()> {
-        let waiter = self.inner.waiter();
+        let waiter = self.inner.waiter()?;
         self.inner.change_durably(&waiter, || self.inner.catalog.set_property(&waiter, name, value.as_ref()))
     }
 
@@ -339,7 +348,7 @@ impl Database {
     pub fn session(&self, admission: &Arc<Admission>) -> Session {
         let waiter = self.inner.session_waiter(admission);
         let lane = self.inner.sessions.fetch_add(1, Ordering::Relaxed);
-        Session::new(Arc::clone(&self.inner), waiter, lane)
+        Session::new(self.inner.clone(), waiter, lane)
     }
 
     /// Fills an empty tree from rows in strictly ascending order of their keys, and returns their number.
@@ -352,7 +361,7 @@ impl Database {
         rows: impl IntoIterator<Item = (K, V)>,
         progress: impl FnMut(u64),
     ) -> Result<u64> {
-        let waiter = self.inner.waiter();
+        let waiter = self.inner.waiter()?;
         let tree = self.inner.tree(tree)?;
         self.inner.change_durably(&waiter, || tree.bulk_load(&waiter, rows, Self::BULK_LOAD_FILL, progress))
     }
@@ -361,7 +370,7 @@ impl Database {
     /// change may be written or not. After an error nothing more is written, neither pages nor redo; what was
     /// committed is recovered at the next open.
     pub fn checkpoint(&self) -> Result<()> {
-        let waiter = self.inner.waiter();
+        let waiter = self.inner.waiter()?;
         self.inner.check_open()?;
         let pool = &self.inner.running.pool;
         pool.flush_all(&waiter)?;
@@ -375,7 +384,7 @@ impl Database {
     /// After an error the database can still be read, and not be changed; after a failed sync of the data files no page is
     /// read any more that is not in memory ([`Error::Stopped`]). The last handle's drop lets go of the files.
     pub fn close(&self) -> Result<()> {
-        let waiter = self.inner.waiter();
+        let waiter = self.inner.waiter()?;
         // Who comes second waits for the first one's end, lest the files are closed while it writes.
         let _one_at_a_time = waiter.wait(WaitReason::Close, || lock(&self.inner.closing));
         if self.inner.closed.load(Ordering::Acquire) {
@@ -392,7 +401,7 @@ impl Database {
         &self.inner
     }
 
-    /// What was counted until now.
+    /// What was counted until now. In a forked child all is zero of the row locks, whose counters are under locks.
     pub fn stats(&self) -> EngineStats {
         let space = &self.inner.running.space;
         EngineStats {
@@ -400,7 +409,10 @@ impl Database {
             waits: self.inner.waits.snapshot(),
             redo: self.inner.running.log().stats(),
             txns: self.inner.txns.stats(),
-            locks: self.inner.txns.locks().stats(),
+            locks: match self.inner.process.is_current() {
+                true => self.inner.txns.locks().stats(),
+                false => LockStats::default(),
+            },
             direct_io: self.inner.disk.direct_io(),
             page_size: space.page_size() as u32,
             data_files: self.inner.data_files,
@@ -442,11 +454,19 @@ fn open_transactions(
 }
 
 pub(super) fn open_directory(dir: &Path, config: &EngineConfig) -> Result<FileDisk> {
-    FileDisk::open(dir, config.direct_io).map_err(|source| match source.kind() {
+    FileDisk::open(dir, config.direct_io).map_err(|source| directory_error(dir, source))
+}
+
+pub(super) fn open_directory_to_read(dir: &Path, config: &EngineConfig) -> Result<FileDisk> {
+    FileDisk::open_to_read(dir, config.direct_io).map_err(|source| directory_error(dir, source))
+}
+
+fn directory_error(dir: &Path, source: io::Error) -> Error {
+    match source.kind() {
         io::ErrorKind::NotFound => Error::NoDatabase { path: dir.display().to_string() },
         io::ErrorKind::NotADirectory => not_a_directory(dir),
         _ => Error::from_io("cannot open", dir.display().to_string(), source),
-    })
+    }
 }
 
 fn not_a_directory(dir: &Path) -> Error {
@@ -454,15 +474,37 @@ fn not_a_directory(dir: &Path) -> Error {
 }
 
 impl Inner {
-    pub(super) fn waiter(&self) -> Waiter {
+    /// For an operation that is under no admission, which begins with it. [`Error::Forked`]: there is none in this process.
+    pub(super) fn waiter(&self) -> Result<Waiter> {
+        self.check_process()?;
+        Ok(self.background_waiter())
+    }
+
+    fn background_waiter(&self) -> Waiter {
         Waiter::background().recording(&self.waits)
     }
 
+    /// Of a session. In a forked child it is under no admission, whose locks may be held forever: no operation gets so far.
     pub(super) fn session_waiter(&self, admission: &Arc<Admission>) -> Waiter {
-        Waiter::session(admission.session()).recording(&self.waits)
+        match self.process.is_current() {
+            true => Waiter::session(admission.session()).recording(&self.waits),
+            false => self.background_waiter(),
+        }
+    }
+
+    /// Refuses a child of the process that opened the database: it would wait for threads that it does not have.
+    #[inline]
+    pub(super) fn check_process(&self) -> Result<()> {
+        if self.process.is_current() { Ok(()) } else { Err(Error::Forked) }
+    }
+
+    /// The process that has it open.
+    pub(super) fn process(&self) -> Process {
+        self.process
     }
 
     pub(super) fn check_open(&self) -> Result<()> {
+        self.check_process()?;
         if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
     }
 
@@ -480,7 +522,7 @@ impl Inner {
     }
 
     fn create(&self, kind: Kind, name: &str) -> Result<Arc<OpenTree>> {
-        let waiter = self.waiter();
+        let waiter = self.waiter()?;
         let mut trees = self.trees(&waiter);
         let tree = self.change(&waiter, || self.catalog.create_tree(&waiter, kind, name))?;
         Ok(self.remember(&mut trees, kind, self.open_tree(name, tree, None)))
@@ -488,7 +530,7 @@ impl Inner {
 
     pub(super) fn open(&self, kind: Kind, name: &str) -> Result<Arc<OpenTree>> {
         self.check_open()?;
-        let waiter = self.waiter();
+        let waiter = self.waiter()?;
         let mut trees = self.trees(&waiter);
         if let Some(open) = trees.get(&(kind, name.to_owned())) {
             return Ok(Arc::clone(open));
@@ -520,7 +562,7 @@ impl Inner {
     }
 
     fn drop_tree(&self, name: &str) -> Result<()> {
-        let waiter = self.waiter();
+        let waiter = self.waiter()?;
         let mut trees = self.trees(&waiter);
         self.take_out(&mut trees, Kind::Tree, name)?;
         let root = self.catalog.tree(&waiter, Kind::Tree, name)?.root();
@@ -587,7 +629,7 @@ impl Drop for Inner {
     /// As [`Database::close`], for those who did not; errors have nobody to go to.
     fn drop(&mut self) {
         if !*self.closed.get_mut() {
-            let waiter = self.waiter();
+            let waiter = self.background_waiter();
             self.running.log().seal(&waiter);
             let _ = self.running.make_clean(&waiter);
         }

@@ -126,6 +126,18 @@ pub(super) fn next_open(disk: &dyn Disk, space: &Tablespace) -> Result<NextOpen>
     })
 }
 
+/// Whether the pages of a database do not fit together without its log.
+pub(super) fn needs_log(disk: &dyn Disk, space: &Tablespace) -> Result<bool> {
+    Ok(!space.was_clean() || Found::look(disk, space)?.is_some_and(|found| found.is_needed))
+}
+
+/// The log of a database that needs none and is only read: it has no files.
+pub(super) fn log_of_reader(disk: &dyn Disk, space: &Arc<Tablespace>, config: &EngineConfig) -> Arc<Log> {
+    let files = Arc::new(LogFiles::none(disk, config.redo_capacity_bytes));
+    let buffer = LogBuffer::in_memory(config.log_buffer_bytes);
+    Log::new(space, files, buffer, Lsn(space.checkpoint().lsn))
+}
+
 /// The log of an existing database, and what of it is to be replayed before the pages fit together.
 pub(super) fn open_log(
     disk: &dyn Disk,

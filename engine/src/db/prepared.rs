@@ -64,7 +64,7 @@ impl Session {
 
     /// Enters by force and runs `finish`: running sessions may wait for the rows that the prepared transaction holds.
     fn finish_prepared(&self, finish: impl FnOnce(&TxnSystem, &Waiter) -> Result<()>) -> Result<()> {
-        let _entered = self.enter_forced();
+        let _entered = self.enter_forced()?;
         let (database, waiter) = (self.database(), self.waiter());
         let finished = database.check_open().and_then(|()| finish(database.txns(), waiter));
         // Before the sync, which nobody waits for but this session.

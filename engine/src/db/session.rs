@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use flifo_admission::Class;
 
 use super::Tree;
-use super::database::Inner;
+use super::database::{Inner, SharedInner};
 use crate::error::Result;
 use crate::wait::Waiter;
 
 /// One connection's work on a database. It belongs to one thread at a time (`Send`, not `Sync`).
 pub struct Session {
-    database: Arc<Inner>,
+    database: SharedInner,
     waiter: Waiter,
     lane: usize,
     /// How many [`Entered`] exist: of a statement, of its operations, and of operations in their callbacks.
@@ -57,7 +57,8 @@ impl Drop for Entered<'_> {
     fn drop(&mut self) {
         let session = self.session;
         session.depth.set(session.depth.get() - 1);
-        if session.depth.get() == 0 {
+        // A child that was forked in an operation's callback has no slot.
+        if session.depth.get() == 0 && session.database.is_here() {
             session.slot_thread.0.store(0, Ordering::Relaxed);
             session.admission().exit();
         }
@@ -74,7 +75,7 @@ pub struct Statement<'a> {
 }
 
 impl Session {
-    pub(super) fn new(database: Arc<Inner>, waiter: Waiter, lane: usize) -> Self {
+    pub(super) fn new(database: SharedInner, waiter: Waiter, lane: usize) -> Self {
         Session {
             database,
             waiter,
@@ -85,7 +86,7 @@ impl Session {
         }
     }
 
-    pub(super) fn shared_database(&self) -> &Arc<Inner> {
+    pub(super) fn shared_database(&self) -> &SharedInner {
         &self.database
     }
 
@@ -120,10 +121,11 @@ impl Session {
 
     /// Enters by force, as a holder of locks that others wait for. Within a statement this keeps the statement's slot, also
     /// without a ticket, or acquires a slot if the statement has lost its own.
-    pub(super) fn enter_forced(&self) -> Entered<'_> {
+    pub(super) fn enter_forced(&self) -> Result<Entered<'_>> {
+        self.database.check_process()?;
         self.admission().set_class(Class::First);
         self.admission().enter_forced();
-        self.entered()
+        Ok(self.entered())
     }
 
     #[inline]
@@ -153,6 +155,7 @@ impl Session {
 
     /// Takes a ticket; without one left, acquires the slot anew.
     fn take_ticket(&self) -> Result<()> {
+        self.database.check_process()?;
         Ok(self.admission().enter()?)
     }
 

@@ -69,7 +69,7 @@ impl Database {
     /// The names of all tables, ascending.
     pub fn table_names(&self) -> Result<Vec<String>> {
         self.inner.check_open()?;
-        let waiter = self.inner.waiter();
+        let waiter = self.inner.waiter()?;
         // Held, so that no rename is half done meanwhile.
         let _trees = self.inner.trees(&waiter);
         self.inner.finish_renames(&waiter)?;
@@ -79,7 +79,7 @@ impl Database {
     /// As [`Database::check_tree`], of a table; purge is held up. Rows are counted with those that are deleted and not
     /// purged yet.
     pub fn check_table(&self, table: &Table) -> Result<TreeStats> {
-        let waiter = self.inner.waiter();
+        let waiter = self.inner.waiter()?;
         let _no_purge = self.inner.txns().pause_purge(&waiter);
         self.inner.check_handle(&table.open)?.check(&waiter)
     }
@@ -89,7 +89,7 @@ impl Database {
     /// all trees, which nobody changes meanwhile; purge is held up.
     pub fn lost_pages(&self) -> Result<u64> {
         self.inner.check_open()?;
-        let waiter = self.inner.waiter();
+        let waiter = self.inner.waiter()?;
         let _trees = self.inner.trees(&waiter);
         let _no_purge = self.inner.txns().pause_purge(&waiter);
         self.inner.catalog.lost_pages(&waiter)
@@ -105,7 +105,7 @@ impl Database {
         rows: impl IntoIterator<Item = (K, V)>,
         progress: impl FnMut(u64),
     ) -> Result<u64> {
-        let waiter = self.inner.waiter();
+        let waiter = self.inner.waiter()?;
         let tree = self.inner.check_handle(&table.open)?;
         let mut rows = rows.into_iter();
         let next = |key: &mut Vec<u8>, value: &mut Vec<u8>| {
@@ -121,7 +121,7 @@ impl Database {
 
 impl Inner {
     fn create_table(&self, name: &str, schema: Option<Schema>) -> Result<Arc<OpenTree>> {
-        let waiter = self.waiter();
+        let waiter = self.waiter()?;
         let mut trees = self.trees(&waiter);
         self.finish_renames(&waiter)?;
         let definition = self.change(&waiter, || self.catalog.create_table(&waiter, name, schema))?;
@@ -140,7 +140,7 @@ impl Inner {
         change: impl FnOnce(&Catalog, &Waiter) -> Result<()>,
     ) -> Result<()> {
         self.check_open()?;
-        let waiter = self.waiter();
+        let waiter = self.waiter()?;
         let mut trees = self.trees(&waiter);
         self.finish_renames(&waiter)?;
         self.take_out(&mut trees, Kind::Table, name)?;

@@ -89,7 +89,7 @@ fn rows(db: &Database, name: &str) -> Rows {
 
 /// Pages in use, and those that can be reached: page 0, the bitmap, the pending page, and all trees.
 fn pages(db: &Database) -> (u64, u64) {
-    let (inner, waiter) = (&db.inner, db.inner.waiter());
+    let (inner, waiter) = (&db.inner, db.inner.waiter().unwrap());
     let mut reached = 3;
     reached += inner.catalog.tree.check(&waiter).unwrap().pages();
     for root in inner.catalog.roots(&waiter).unwrap() {
@@ -235,7 +235,7 @@ fn stamps_do_not_come_again_after_a_reopening() {
             0 => Database::create_on(Arc::new(disk.clone()), config()).unwrap(),
             _ => Database::open_on(Arc::new(disk.clone()), config()).unwrap(),
         };
-        let (catalog, waiter) = (&db.inner.catalog, db.inner.waiter());
+        let (catalog, waiter) = (&db.inner.catalog, db.inner.waiter().unwrap());
         assert!(catalog.alloc().next_stamp() > last, "opening {round}");
         let tree = catalog.create_tree(&waiter, Kind::Tree, &round.to_string()).unwrap();
         let rows = (0..6000_u32).map(|id| (id.to_be_bytes(), [1; 1000]));

@@ -7,6 +7,7 @@ use super::tree::OpenTree;
 use super::{Session, Statement, Table};
 use crate::error::Result;
 use crate::lock::LockMode;
+use crate::process::ProcessOwned;
 use crate::txn::{Change, Isolation, Txn};
 
 /// A transaction: what it changes happens at its commit, for everybody, or not at all.
@@ -43,7 +44,7 @@ use crate::txn::{Change, Isolation, Txn};
 /// ```
 pub struct Transaction<'a> {
     session: &'a Session,
-    txn: Txn<'a>,
+    txn: ProcessOwned<Txn<'a>>,
     /// Its session counts it among those that hold locks.
     holds_locks: bool,
 }
@@ -56,6 +57,7 @@ impl Session {
     /// Begins a transaction. It costs nothing until its first operation.
     pub fn begin(&self, isolation: Isolation) -> Transaction<'_> {
         let txn = Txn::begin(self.database().txns(), isolation, self.lane());
+        let txn = ProcessOwned::new(self.database().process(), txn);
         Transaction { session: self, txn, holds_locks: false }
     }
 }
@@ -209,8 +211,9 @@ impl<'a> Transaction<'a> {
     }
 
     fn undo_all(&mut self) -> Result<()> {
+        self.session.database().check_process()?;
         // What has neither changed nor locked anything has nothing to undo.
-        let _entered = self.txn.has_written().then(|| self.session.enter_forced());
+        let _entered = self.txn.has_written().then(|| self.session.enter_forced()).transpose()?;
         let undone = self.txn.rollback(self.session.waiter());
         // Whether it could be done or not: what is left is not this session's.
         self.note_locks_as(false);
@@ -221,7 +224,7 @@ impl<'a> Transaction<'a> {
     /// for it, or are about to, and there is not much left for it to do.
     fn enter_to_end(&self) -> Result<Entered<'a>> {
         match self.txn.has_written() {
-            true => Ok(self.session.enter_forced()),
+            true => self.session.enter_forced(),
             false => self.session.enter(),
         }
     }
@@ -282,8 +285,11 @@ impl<'a> Transaction<'a> {
 
 impl Drop for Transaction<'_> {
     /// As [`Transaction::rollback`]. What cannot be undone now, since the disk failed, purge's thread tries again, and
-    /// recovery at last.
+    /// recovery at last. In a forked child nothing is done.
     fn drop(&mut self) {
+        if !self.txn.is_here() {
+            return;
+        }
         if !self.txn.has_ended() {
             let _ = self.undo_all();
         }

@@ -4,21 +4,27 @@
 //! first transfer; so each file is asked for its first block once, and a file whose file system has no such
 //! access is opened again without. [`Disk::direct_io`] says whether that happened. The files themselves are
 //! [`RealFile`]s.
+//!
+//! # Reading alone
+//! A disk from [`FileDisk::open_to_read`] opens every file for reading and takes shared locks, which read-only file systems
+//! allow. A lock file that is missing or may not be read is no obstacle: whoever writes holds the locks of the data files too.
+//! Where the file system has no locks there can be no writer, since a writer needs one.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::FlockOperation;
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::Errno;
 
+use super::flock::{self, Sharing};
 use super::real::{FileAccess, RealFile};
 use super::{Disk, DiskFile, DiskLock};
 
 /// A directory of real files.
 pub struct FileDisk {
     directory: PathBuf,
+    read_only: bool,
     /// Cleared by the first file that cannot.
     direct_io: AtomicBool,
 }
@@ -26,11 +32,20 @@ pub struct FileDisk {
 impl FileDisk {
     /// The directory `directory`, which is there.
     pub fn open(directory: impl AsRef<Path>, direct_io: bool) -> io::Result<Self> {
-        let directory = directory.as_ref().to_path_buf();
-        if !std::fs::metadata(&directory)?.is_dir() {
+        Self::open_as(directory.as_ref(), direct_io, false)
+    }
+
+    /// As [`FileDisk::open`], for reading: locks are shared with other readers, and every call that would change anything fails.
+    pub fn open_to_read(directory: impl AsRef<Path>, direct_io: bool) -> io::Result<Self> {
+        Self::open_as(directory.as_ref(), direct_io, true)
+    }
+
+    fn open_as(directory: &Path, direct_io: bool, read_only: bool) -> io::Result<Self> {
+        if !std::fs::metadata(directory)?.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
-        Ok(FileDisk { directory, direct_io: AtomicBool::new(direct_io) })
+        let directory = directory.to_path_buf();
+        Ok(FileDisk { directory, read_only, direct_io: AtomicBool::new(direct_io) })
     }
 
     /// The directory `directory`, made with its parents if it is not there.
@@ -50,18 +65,27 @@ impl FileDisk {
     fn open_file(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         let path = self.directory.join(name);
         if self.direct_io.load(Ordering::Relaxed) {
-            match RealFile::open(&path, FileAccess::default()) {
+            match RealFile::open(&path, self.access(true)) {
                 Ok(file) => return Ok(Box::new(file)),
                 Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => {}
                 Err(error) => return Err(error),
             }
             self.direct_io.store(false, Ordering::Relaxed);
         }
-        let cached = FileAccess { direct: false, ..FileAccess::default() };
-        Ok(Box::new(RealFile::open(&path, cached)?))
+        Ok(Box::new(RealFile::open(&path, self.access(false))?))
+    }
+
+    fn access(&self, direct: bool) -> FileAccess {
+        FileAccess { read_only: self.read_only, direct, ..FileAccess::default() }
+    }
+
+    /// As a write to a file that is open for reading.
+    fn check_writable(&self) -> io::Result<()> {
+        if self.read_only { Err(Errno::BADF.into()) } else { Ok(()) }
     }
 
     fn make(&self, name: &str) -> io::Result<()> {
+        self.check_writable()?;
         // Made here and opened afterwards, since the opening may take two attempts.
         OpenOptions::new().write(true).create_new(true).open(self.directory.join(name)).map(drop)
     }
@@ -78,7 +102,7 @@ impl Disk for FileDisk {
     }
 
     fn open_cached(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        let cached = FileAccess { direct: false, alignment_bytes: 1, ..FileAccess::default() };
+        let cached = FileAccess { alignment_bytes: 1, ..self.access(false) };
         Ok(Box::new(RealFile::open(&self.directory.join(name), cached)?))
     }
 
@@ -88,6 +112,7 @@ impl Disk for FileDisk {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
+        self.check_writable()?;
         std::fs::remove_file(self.directory.join(name))
     }
 
@@ -103,11 +128,7 @@ impl Disk for FileDisk {
 
     fn lock(&self, name: &str) -> io::Result<Box<dyn DiskLock>> {
         let path = self.directory.join(name);
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        // The lock belongs to this open file and goes with it, at the latest when the process ends. A program that
-        // is started does not inherit it, since the standard library opens every file with O_CLOEXEC.
-        retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive))?;
-        Ok(Box::new(FileLock { file }))
+        Ok(Box::new(if self.read_only { lock_to_read(&path)? } else { lock_to_write(&path)? }))
     }
 
     fn path(&self, name: &str) -> String {
@@ -128,17 +149,31 @@ fn missing(directory: &Path) -> impl Iterator<Item = &Path> {
     directory.ancestors().take_while(|directory| !directory.exists())
 }
 
-struct FileLock {
-    file: File,
+fn lock_to_write(path: &Path) -> io::Result<FileLock> {
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    flock::take(&file, Sharing::Exclusive)?;
+    Ok(FileLock(Some(file)))
 }
+
+/// Takes a shared lock if there is a file for it that this user may read, and its file system has locks.
+fn lock_to_read(path: &Path) -> io::Result<FileLock> {
+    let file = match File::open(path) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
+            return Ok(FileLock(None));
+        }
+        file => file?,
+    };
+    Ok(FileLock(flock::take_if_possible(&file, Sharing::Shared)?.then_some(file)))
+}
+
+/// The file whose lock is held; `None` where there is none to hold.
+struct FileLock(Option<File>);
 
 impl DiskLock for FileLock {}
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // Closing is not enough: a child that another thread has just forked holds the open file too, until it
-        // becomes another program. If this fails, closing has to do.
-        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+        self.0.iter().for_each(flock::release);
     }
 }
 
@@ -203,6 +238,45 @@ mod tests {
         assert_eq!(other.lock("lock").err().unwrap().kind(), io::ErrorKind::WouldBlock);
         drop(lock);
         other.lock("lock").unwrap();
+    }
+
+    #[test]
+    fn readers_share_a_lock_and_exclude_writers() {
+        let (directory, disk) = disk();
+        let reader = || FileDisk::open_to_read(directory.path(), true).unwrap();
+        let file = disk.create("data").unwrap();
+        // Without a lock file there is the data file's lock.
+        let (_none, first) = (reader().lock("lock").unwrap(), Disk::open(&reader(), "data").unwrap());
+        first.lock().unwrap();
+        assert_eq!(file.lock().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        drop(first);
+        file.lock().unwrap();
+        let second = Disk::open(&reader(), "data").unwrap();
+        assert_eq!(second.lock().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+
+        let writer = disk.lock("lock").unwrap();
+        assert_eq!(reader().lock("lock").err().unwrap().kind(), io::ErrorKind::WouldBlock);
+        drop(writer);
+        let readers = [reader(), reader()].map(|reader| reader.lock("lock").unwrap());
+        assert_eq!(disk.lock("lock").err().unwrap().kind(), io::ErrorKind::WouldBlock);
+        drop(readers);
+        disk.lock("lock").unwrap();
+    }
+
+    #[test]
+    fn a_disk_for_reading_changes_nothing() {
+        let (directory, disk) = disk();
+        disk.create("data").unwrap().allocate(4096).unwrap();
+        let reader = FileDisk::open_to_read(directory.path(), true).unwrap();
+        let file = Disk::open(&reader, "data").unwrap();
+        file.read_at(block_of(1).bytes_mut(), 0).unwrap();
+        let cached = reader.open_cached("data").unwrap();
+        assert!(file.write_at(block_of(1).bytes(), 0).is_err() && cached.write_at(&[1], 0).is_err());
+        assert_eq!(cached.map(0, 512).err().unwrap().kind(), io::ErrorKind::Unsupported);
+        assert!(reader.create("new").is_err() && reader.create_cached("new").is_err());
+        assert!(reader.remove("data").is_err());
+        let _lock = reader.lock("lock").unwrap();
+        assert_eq!(disk.names().unwrap(), ["data"]);
     }
 
     #[test]

@@ -16,6 +16,7 @@
 mod aligned;
 mod block;
 mod file;
+mod flock;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzz;
 mod header;
@@ -61,7 +62,7 @@ pub trait Disk: Send + Sync + 'static {
     /// Makes created and removed names durable.
     fn sync_directory(&self) -> io::Result<()>;
     /// Takes the exclusive lock `name`, a file made for it, until the result is dropped or the process ends in any
-    /// way. `WouldBlock` if another one has it.
+    /// way. `WouldBlock` if another one has it. A disk that was opened for reading takes a shared lock, if it can.
     fn lock(&self, name: &str) -> io::Result<Box<dyn DiskLock>>;
     /// Where the file `name` is, for people; the directory itself if `name` is empty.
     fn path(&self, name: &str) -> String;
@@ -85,10 +86,12 @@ pub trait DiskFile: Send + Sync {
     /// `words` of 8 bytes from `offset` on, a multiple of [`ALIGNMENT_BYTES`], as memory: what is stored there is in the file
     /// as if written at that moment, so it survives the end of the process, and a power cut only after [`DiskFile::sync`].
     /// The file was opened through the page cache, and nobody cuts it off while the memory is used. `UnexpectedEof`: it ends
-    /// before. `Unsupported`: its file system has no shared mappings, or may need space for a store.
+    /// before. `Unsupported`: its file system has no shared mappings, or may need space for a store, or the file was opened for
+    /// reading.
     fn map(&self, offset: u64, words: usize) -> io::Result<SharedWords>;
     /// Takes the exclusive lock of the file, until this and all that the system is still doing with it have ended: writes that a
-    /// process handed to the kernel may outlive it ([`DiskFile::descriptor`]). `WouldBlock`: another one has it.
+    /// process handed to the kernel may outlive it ([`DiskFile::descriptor`]). `WouldBlock`: another one has it. A file that was
+    /// opened for reading takes a shared lock.
     fn lock(&self) -> io::Result<()> {
         Ok(())
     }

@@ -7,7 +7,8 @@
 //! # Locks
 //! Whoever has the database open holds the lock of `flifo.lock`, and under it that of each data file. The first ends with
 //! the process; but page writes that it had handed to the kernel (`many.rs`) may still be under way then, and would go over what
-//! a recovery writes. Each of them keeps its file open, and so that file's lock.
+//! a recovery writes. Each of them keeps its file open, and so that file's lock. A process that only reads holds the same locks,
+//! shared with other readers; where the lock file is missing or may not be read, those of the data files alone.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -180,6 +181,8 @@ fn check_vacant(disk: &dyn Disk) -> Result<()> {
 fn take_lock(disk: &dyn Disk) -> Result<Box<dyn DiskLock>> {
     disk.lock(LOCK_NAME).map_err(|source| match source.kind() {
         io::ErrorKind::WouldBlock => Error::InUse { path: disk.path("") },
+        // All of it is, not the lock alone.
+        io::ErrorKind::ReadOnlyFilesystem => Error::from_io("cannot write to", disk.path(""), source),
         _ => Error::from_io("cannot lock", disk.path(LOCK_NAME), source),
     })
 }

@@ -7,10 +7,11 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
+use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::block::Block;
+use super::flock::{self, Sharing};
 use super::{ALIGNMENT_BYTES, DiskFile, SharedWords, assert_aligned};
 
 /// File systems that write elsewhere what is there already (btrfs, ZFS, bcachefs, nilfs2, UBIFS; `statfs(2)`), or may lie over one
@@ -42,17 +43,17 @@ impl Default for FileAccess {
 pub struct RealFile {
     file: File,
     alignment_bytes: usize,
+    read_only: bool,
     /// See [`DiskFile::lock`].
     is_locked: AtomicBool,
 }
 
 impl Drop for RealFile {
     fn drop(&mut self) {
-        // Closing is not enough, as with the lock of a directory: a child that was forked meanwhile holds the open file, too, and
-        // whoever opens the database again would wait for that one. Nothing is under way then: who hands writes to the kernel
-        // borrows the file until they have ended. If this fails, closing has to do.
+        // Or, while a forked child holds the open file too, whoever opens the database again would wait for that child. Nothing is
+        // under way then: who hands writes to the kernel borrows the file until they have ended.
         if *self.is_locked.get_mut() {
-            let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+            flock::release(&self.file);
         }
     }
 }
@@ -69,7 +70,8 @@ impl RealFile {
         if access.direct {
             probe(&file)?;
         }
-        Ok(RealFile { file, alignment_bytes: access.alignment_bytes, is_locked: AtomicBool::new(false) })
+        let FileAccess { alignment_bytes, read_only, .. } = access;
+        Ok(RealFile { file, alignment_bytes, read_only, is_locked: AtomicBool::new(false) })
     }
 
     /// Makes all earlier writes durable, and what the file system knows of the file besides what
@@ -170,7 +172,7 @@ impl DiskFile for RealFile {
         if self.bytes()? < offset + bytes {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        if COPY_ON_WRITE.contains(&(rustix::fs::fstatfs(&self.file)?.f_type as u32)) {
+        if self.read_only || COPY_ON_WRITE.contains(&(rustix::fs::fstatfs(&self.file)?.f_type as u32)) {
             return Err(io::ErrorKind::Unsupported.into());
         }
         self.unshare(offset, bytes)?;
@@ -181,15 +183,12 @@ impl DiskFile for RealFile {
     }
 
     fn lock(&self) -> io::Result<()> {
-        match retry_on_intr(|| rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive)) {
-            // A file system without locks, where a link may lead.
-            Err(Errno::OPNOTSUPP | Errno::NOLCK | Errno::NOSYS | Errno::INVAL) => Ok(()),
-            other => {
-                other?;
-                self.is_locked.store(true, Ordering::Relaxed);
-                Ok(())
-            }
+        let sharing = if self.read_only { Sharing::Shared } else { Sharing::Exclusive };
+        // None on a file system without locks, where a link may lead.
+        if flock::take_if_possible(&self.file, sharing)? {
+            self.is_locked.store(true, Ordering::Relaxed);
         }
+        Ok(())
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

@@ -70,6 +70,12 @@ impl LogBuffer {
         Self::map(disk, &*file, bytes)
     }
 
+    /// A buffer without a file, of a database that is only read.
+    pub(crate) fn in_memory(bytes: u64) -> LogBuffer {
+        let words = (0..ring_bytes(bytes) / ALIGNMENT_BYTES).map(|_| AtomicU64::new(0));
+        LogBuffer { words: SharedWords::in_memory(words.collect()), is_mapped: false }
+    }
+
     fn map(disk: &dyn Disk, file: &dyn DiskFile, bytes: u64) -> Result<LogBuffer> {
         let words = (bytes / ALIGNMENT_BYTES) as usize;
         match file.map(HEADER_BYTES, words) {

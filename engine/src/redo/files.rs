@@ -28,7 +28,7 @@ const ZEROS_BYTES: usize = 64 << 10;
 pub(crate) struct LogFiles {
     segment_bytes: u64,
     paths: Vec<String>,
-    /// `None` after the close.
+    /// `None` after the close, and of a log without files.
     segments: RwLock<Option<Vec<Box<dyn DiskFile>>>>,
 }
 
@@ -58,6 +58,12 @@ impl LogFiles {
     fn new(disk: &dyn Disk, segment_bytes: u64, segments: Vec<Box<dyn DiskFile>>) -> LogFiles {
         let paths = (0..SEGMENTS).map(|index| disk.path(&name(index))).collect();
         LogFiles { segment_bytes, paths, segments: RwLock::new(Some(segments)) }
+    }
+
+    /// A log without files, of a database that is only read: whoever reads or writes it gets [`Error::Closed`].
+    pub(crate) fn none(disk: &dyn Disk, capacity_bytes: u64) -> LogFiles {
+        let paths = (0..SEGMENTS).map(|index| disk.path(&name(index))).collect();
+        LogFiles { segment_bytes: segment_bytes(capacity_bytes), paths, segments: RwLock::new(None) }
     }
 
     /// Removes the segments, as far as it goes.

@@ -10,7 +10,8 @@ use crate::cli::Bytes;
 pub(crate) const EXIT_CODES: &str = "Exit codes:
   0  sound
   1  damage found; every finding is listed, up to a hundred
-  2  wrong usage, or nothing there that can be looked at (no database, in use, of another version, not permitted)
+  2  wrong usage, or nothing there that can be looked at (no database, in use, of another version, not permitted;
+     or it needs recovery, and nothing can be written)
   3  the file system said no meanwhile (disk full while it recovered, or where the output goes)
   4  a limit of the system is too low (descriptors)";
 
@@ -49,7 +50,7 @@ pub struct StatArgs {
 
     /// If the database was not closed, recover it, and close it afterwards; make anew a redo log that cannot be used
     ///
-    /// Without it such a database is left as it is, and its tables are not shown.
+    /// Without it nothing is written, and of a database that was not closed no tables are shown.
     #[arg(long)]
     pub recover: bool,
 

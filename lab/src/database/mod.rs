@@ -37,7 +37,8 @@ impl Checked {
 
 /// `flifo check DIR`.
 pub fn check(args: &CheckArgs) -> Result<Ended, Error> {
-    let checked = run(&args.dir, args.buffer_pool, args.reclaim)?;
+    let check = if args.reclaim { Database::reclaim_in } else { Database::check_in };
+    let checked = run(&args.dir, args.buffer_pool, check)?;
     let mut text = match args.json {
         true => json::check(&checked),
         false => text::check(&args.dir, &checked, Style::stdout()),
@@ -52,10 +53,9 @@ pub fn check(args: &CheckArgs) -> Result<Ended, Error> {
 /// `flifo stat DIR`.
 pub fn stat(args: &StatArgs) -> Result<Ended, Error> {
     let at_rest = look(&args.dir)?;
-    let checked = match looks_into(&at_rest, args) {
-        true => Some(run(&args.dir, args.buffer_pool, false)?),
-        false => None,
-    };
+    let checked = check_for_stat(&at_rest.next_open, args)
+        .map(|check| run(&args.dir, args.buffer_pool, check))
+        .transpose()?;
     // Opened, it may be another one: recovered, or with a redo log that was made anew.
     let at_rest = if checked.is_some() { look(&args.dir)? } else { at_rest };
     let text = match args.json {
@@ -73,16 +73,25 @@ fn look(dir: &Path) -> Result<AtRest, Error> {
     })
 }
 
-/// Whether its tables are looked at: only if nothing is changed by that, or if it was asked for.
-fn looks_into(at_rest: &AtRest, args: &StatArgs) -> bool {
-    !args.brief && (at_rest.next_open == NextOpen::AsItIs || args.recover)
+/// How the tables are looked at. Without `--recover` nothing is changed by that.
+fn check_for_stat<'p>(next_open: &NextOpen, args: &StatArgs) -> Option<Check<'p>> {
+    match next_open {
+        _ if args.brief => None,
+        NextOpen::AsItIs => Some(Database::check_in),
+        _ if args.recover => Some(Database::recover_in),
+        NextOpen::MakesAnew => Some(Database::check_in),
+        _ => None,
+    }
 }
 
-fn run(dir: &Path, buffer_pool: Bytes, reclaim: bool) -> Result<Checked, Error> {
+/// A way to check a database.
+type Check<'p> =
+    fn(&'p Path, EngineConfig, &mut dyn FnMut(CheckProgress)) -> flifo_engine::Result<CheckReport>;
+
+fn run<'p>(dir: &'p Path, buffer_pool: Bytes, check: Check<'p>) -> Result<Checked, Error> {
     let config = EngineConfig { buffer_pool_bytes: buffer_pool.0, ..EngineConfig::default() };
     let progress = Progress::new();
     let mut bar: Option<(bool, ProgressBar)> = None;
-    let check = if reclaim { Database::reclaim_in } else { Database::check_in };
     let checked = check(dir, config, &mut |step| {
         let (recovers, done, of) = match step {
             CheckProgress::Recovering(recovery) => (true, recovery.replayed_bytes, recovery.total_bytes),
@@ -118,7 +127,9 @@ fn cannot_look(error: EngineError) -> Error {
         | EngineError::HalfCreated { .. }
         | EngineError::FormatVersion { .. }
         | EngineError::InUse { .. }
-        | EngineError::NotPermitted { .. } => Error::Usage(error.to_string()),
+        | EngineError::NotPermitted { .. }
+        | EngineError::ReadOnlyFileSystem { .. }
+        | EngineError::RecoveryNotPossible { .. } => Error::Usage(error.to_string()),
         error => Error::Engine(error),
     }
 }

@@ -32,12 +32,10 @@ pub(super) fn stat(dir: &Path, at_rest: &AtRest, checked: Option<&Checked>, styl
     let mut text = format!("{}\n{}", bold(&dir.display().to_string(), style), files(at_rest));
     match checked {
         None => {
-            match &at_rest.next_open {
-                NextOpen::Recovers => text.push_str("\nTables are shown after a recovery: --recover\n"),
-                NextOpen::MakesAnew => {
-                    text.push_str("\nTables are shown once these files are made anew, as the next open does: --recover\n");
-                }
-                _ => {}
+            if at_rest.next_open == NextOpen::Recovers {
+                text.push_str(
+                    "\nTables are shown after a recovery, which writes to the database: --recover\n",
+                );
             }
         }
         Some(Checked::Unreadable(error)) => text.push_str(&format!("\n{error}\n")),

@@ -32,7 +32,16 @@ pub(super) fn described(results: &Results) -> Option<String> {
         .filter_map(|name| settings.server_variables.iter().find(|variable| variable.name == *name))
         .map(|variable| format!("{} {}", variable.name, variable.value))
         .collect();
-    Some(format!("{} at {} ({})", settings.server_version, settings.server_address, variables.join(", ")))
+    let tls = match settings.server_tls.as_str() {
+        "" => String::new(),
+        tls => format!(" with {tls}"),
+    };
+    Some(format!(
+        "{} at {}{tls} ({})",
+        settings.server_version,
+        settings.server_address,
+        variables.join(", ")
+    ))
 }
 
 /// What failed, a line each.

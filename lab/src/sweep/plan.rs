@@ -221,10 +221,9 @@ fn check_engine(args: &SweepArgs) -> Result<(), Error> {
         ("--client-threads", args.client_threads.is_some()),
         ("--allow-remote", args.allow_remote),
     ];
-    match of_servers.iter().find(|(_, is_given)| *is_given) {
-        Some((option, _)) => {
-            Err(Error::Usage(format!("{option} is for a server: add --target, or leave it out")))
-        }
+    let given = of_servers.iter().filter(|(_, is_given)| *is_given).map(|(option, _)| *option);
+    match given.chain(args.tls.given()).next() {
+        Some(option) => Err(Error::Usage(format!("{option} is for a server: add --target, or leave it out"))),
         None => Ok(()),
     }
 }
@@ -339,7 +338,17 @@ mod tests {
     fn what_only_a_server_can_do_needs_one() {
         assert!(plan("--concurrency auto").unwrap_err().to_string().contains("--target"));
         assert!(plan("--target unix:/s --concurrency auto").is_ok());
-        for option in ["--admin-target unix:/s", "--protocol text", "--client-threads 2", "--allow-remote"] {
+        for option in [
+            "--admin-target unix:/s",
+            "--protocol text",
+            "--client-threads 2",
+            "--allow-remote",
+            "--tls require",
+            "--ssl-ca f",
+            "--ssl-cert f",
+            "--ssl-key f",
+            "--ssl-verify-server-cert",
+        ] {
             for line in [option.to_owned(), format!("--data d --statement-work 0 {option}")] {
                 let refused = plan(&line).unwrap_err().to_string();
                 assert!(refused.contains("add --target"), "{line}: {refused}");

@@ -6,8 +6,8 @@
 
 use flifo_admission::Policy;
 
-use super::address::Address;
 use super::connect;
+use super::endpoint::Endpoint;
 use super::server::{self, Facts, Reading};
 use super::session::{Session, quoted};
 use super::wire::{ServerError, WireError};
@@ -24,7 +24,7 @@ const CONCURRENCY: &str = "flifo_thread_concurrency";
 
 /// Administration of one server.
 pub(super) struct Admin {
-    address: Address,
+    endpoint: Endpoint,
     session: Session,
     pub(super) facts: Facts,
     /// The plugin's settings as they were; empty without the plugin, or before the first change.
@@ -34,19 +34,19 @@ pub(super) struct Admin {
 
 impl Admin {
     /// Connects, asks the server what it is, and takes the lock.
-    pub(super) fn open(address: &Address) -> Result<Self, Error> {
-        let mut session = connect::log_in(address)?;
-        let explain = |error| connect::explain(address, error);
-        take_lock(&mut session, address)?;
-        let facts = server::facts(&mut session, &address.place).map_err(explain)?;
-        Ok(Admin { address: address.clone(), session, facts, before: Vec::new(), now: None })
+    pub(super) fn open(endpoint: &Endpoint) -> Result<Self, Error> {
+        let mut session = connect::administer(endpoint)?;
+        let explain = |error| connect::explain(endpoint, error);
+        take_lock(&mut session, endpoint)?;
+        let facts = server::facts(&mut session, &endpoint.address.place).map_err(explain)?;
+        Ok(Admin { endpoint: endpoint.clone(), session, facts, before: Vec::new(), now: None })
     }
 
     /// Whether it is the server of `other`.
     pub(super) fn is_server_of(&mut self, other: &mut Session) -> Result<bool, Error> {
         let identity = |session: &mut Session| session.query("SELECT @@hostname, @@port, @@datadir");
         let both = identity(&mut self.session).and_then(|own| Ok((own, identity(other)?)));
-        both.map(|(own, other)| own == other).map_err(|error| connect::explain(&self.address, error))
+        both.map(|(own, other)| own == other).map_err(|error| connect::explain(&self.endpoint, error))
     }
 
     /// Whether the plugin is installed.
@@ -122,10 +122,10 @@ impl Admin {
             Failed::Wire(WireError::Server(ServerError { code: ACCESS_DENIED, text })) => {
                 Error::Target(format!(
                     "user '{}' may not change the plugin's settings: {text} ({ACCESS_DENIED}); name an account that may with --admin-target",
-                    self.address.user
+                    self.endpoint.address.user
                 ))
             }
-            failed => failed.explain(&self.address),
+            failed => failed.explain(&self.endpoint),
         }
     }
 
@@ -133,7 +133,7 @@ impl Admin {
     pub(super) fn read(&mut self, client_tids: &[u32]) -> Result<Reading, Error> {
         let pid = self.facts.pid;
         let reading = self.patiently(|session| Reading::now(session, pid, client_tids));
-        reading.map_err(|error| error.explain(&self.address))
+        reading.map_err(|error| error.explain(&self.endpoint))
     }
 
     /// Asks again on a new connection if the old one is gone: a session may be killed, or outlive its
@@ -141,9 +141,9 @@ impl Admin {
     fn patiently<T>(&mut self, ask: impl Fn(&mut Session) -> Result<T, WireError>) -> Result<T, Failed> {
         match ask(&mut self.session) {
             Err(WireError::Closed | WireError::Io(_) | WireError::Silence(_)) => {
-                self.session = connect::log_in(&self.address).map_err(Failed::Told)?;
+                self.session = connect::administer(&self.endpoint).map_err(Failed::Told)?;
                 // The server may still hold it for the session that is gone; the settings matter more.
-                let _ = take_lock(&mut self.session, &self.address);
+                let _ = take_lock(&mut self.session, &self.endpoint);
                 ask(&mut self.session).map_err(Failed::Wire)
             }
             result => result.map_err(Failed::Wire),
@@ -184,17 +184,17 @@ enum Failed {
 }
 
 impl Failed {
-    fn explain(self, address: &Address) -> Error {
+    fn explain(self, endpoint: &Endpoint) -> Error {
         match self {
-            Failed::Wire(error) => connect::explain(address, error),
+            Failed::Wire(error) => connect::explain(endpoint, error),
             Failed::Told(error) => error,
         }
     }
 }
 
-fn take_lock(session: &mut Session, address: &Address) -> Result<(), Error> {
+fn take_lock(session: &mut Session, endpoint: &Endpoint) -> Result<(), Error> {
     let taken = session.value(&format!("SELECT GET_LOCK({}, 5)", quoted(LOCK)));
-    match taken.map_err(|error| connect::explain(address, error))?.as_deref() {
+    match taken.map_err(|error| connect::explain(endpoint, error))?.as_deref() {
         Some("1") => Ok(()),
         _ => Err(Error::Target(
             "another flifo sweep runs on this server: wait for it (its connection holds the lock 'flifo sweep')".into(),

@@ -2,7 +2,7 @@
 //!
 //! A connection has one request under way, as in the socket front, so a ready socket holds (a part of) one reply
 //! and edge-triggered events lose nothing. Per statement: a `recv`, a clock, a `send`, a share of an
-//! `epoll_wait`.
+//! `epoll_wait`. Under TLS a request is sealed before the `send`, and a reply opened after the `recv`.
 //!
 //! Statements go on until [`Job::stop`] is set, which is after the window closed and the server's counters were
 //! read: both ends of the window see the full load. Who is inside a transaction then rolls it back, so that no
@@ -26,10 +26,12 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
+use super::explain::not_executed;
 use super::refusals::Refusals;
 use super::script::{Script, Shape, has_transactions};
 use super::statement::{Call, Sql};
-use super::wire::{self, Outcome, Reply};
+use super::tls::Channel;
+use super::wire::{self, Outcome, Reply, WireError};
 use crate::clock;
 use crate::crew::Driver;
 use crate::error::Error;
@@ -44,6 +46,8 @@ const EVENTS_MAX: usize = 256;
 const HANG_S: u64 = 75;
 /// After Ctrl-C the replies under way are waited for so long: what they would have counted is not wanted.
 const FAREWELL_S: u64 = 3;
+/// Why most connections are lost.
+const CLOSED: &str = "the server closed it";
 /// How often a wait looks for a stop.
 const SLICE_NS: i64 = 100_000_000;
 
@@ -73,6 +77,8 @@ pub(super) struct Opened {
     /// Its number at the server.
     pub(super) id: u32,
     pub(super) socket: OwnedFd,
+    /// Its TLS; `None` without.
+    pub(super) channel: Option<Box<Channel>>,
     /// The prepared statements by their kind; those without one go as text.
     pub(super) prepared: [Option<u32>; Sql::COUNT],
 }
@@ -95,8 +101,15 @@ enum State {
 pub(super) struct EventLoop {
     epoll: OwnedFd,
     connections: Vec<Connection>,
-    scratch: Vec<u8>,
+    scratch: Scratch,
     request: Vec<u8>,
+}
+
+/// What all connections of a thread read into.
+struct Scratch {
+    received: Vec<u8>,
+    /// What records carry.
+    opened: Vec<u8>,
 }
 
 const NOTHING: Call = Call { sql: Sql::Begin, values: super::statement::Values::None };
@@ -112,7 +125,8 @@ impl EventLoop {
             let state = State::Running(NOTHING);
             connections.push(Connection { opened, reply: Reply::new(), state, begun_ns: 0 });
         }
-        Ok(EventLoop { epoll, connections, scratch: vec![0; SCRATCH_BYTES], request: Vec::new() })
+        let scratch = Scratch { received: vec![0; SCRATCH_BYTES], opened: Vec::new() };
+        Ok(EventLoop { epoll, connections, scratch, request: Vec::new() })
     }
 
     fn run(&mut self, job: &Job) -> Result<Counts, Error> {
@@ -182,8 +196,8 @@ impl Driver for EventLoop {
 impl Drop for EventLoop {
     fn drop(&mut self) {
         let goodbye = super::session::goodbye();
-        for connection in &self.connections {
-            let _ = send(&connection.opened.socket, &goodbye, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        for connection in &mut self.connections {
+            let _ = connection.send(&goodbye);
         }
     }
 }
@@ -244,7 +258,7 @@ impl<'a> Run<'a> {
                 ended
             }
             (State::Running(call), Outcome::Error(error)) => {
-                if !self.counts.refusals.note(&self.job.window, now_ns, error.code) {
+                if !self.counts.refusals.note(&self.job.window, now_ns, &error) {
                     return Err(connection.refused(call.sql.text(), &error));
                 }
                 if self.has_transactions {
@@ -259,7 +273,7 @@ impl<'a> Run<'a> {
                 false
             }
             (State::RollingBack, Outcome::Error(error)) => {
-                if !self.counts.refusals.note(&self.job.window, now_ns, error.code) {
+                if !self.counts.refusals.note(&self.job.window, now_ns, &error) {
                     return Err(connection.refused("ROLLBACK", &error));
                 }
                 return Ok(connection.roll_back(request));
@@ -291,51 +305,64 @@ impl Connection {
     }
 
     fn refused(&self, sql: &str, error: &wire::ServerError) -> Error {
-        Error::Cell(format!(
-            "the server refused '{sql}' on connection {}: {} ({})",
-            self.opened.id, error.text, error.code
-        ))
-    }
-
-    fn lost(&self, why: &str) -> Error {
-        Error::Cell(format!("connection {} was lost: {why}", self.opened.id))
+        not_executed(sql, self.opened.id, error)
     }
 
     #[inline]
     fn send(&mut self, request: &[u8]) -> Result<(), Error> {
+        let Opened { id, socket, channel, .. } = &mut self.opened;
+        let bytes = match channel {
+            Some(channel) => channel.seal(request).map_err(|error| lost(*id, &error.to_string()))?,
+            None => request,
+        };
         loop {
-            match send(&self.opened.socket, request, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
-                Ok(sent) if sent == request.len() => return Ok(()),
+            match send(&*socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(sent) if sent == bytes.len() => return Ok(()),
                 // One request is under way at a time, so the buffer was empty.
-                Ok(_) | Err(Errno::AGAIN) => return Err(self.lost("half a request was sent")),
+                Ok(_) | Err(Errno::AGAIN) => return Err(lost(*id, "half a request was sent")),
                 Err(Errno::INTR) => {}
-                Err(Errno::PIPE | Errno::CONNRESET) => return Err(self.lost("the server closed it")),
-                Err(errno) => return Err(self.lost(&errno.to_string())),
+                Err(Errno::PIPE | Errno::CONNRESET) => return Err(lost(*id, CLOSED)),
+                Err(errno) => return Err(lost(*id, &errno.to_string())),
             }
         }
     }
 
     /// Reads what there is; the outcome once the reply is complete.
     #[inline]
-    fn receive(&mut self, scratch: &mut [u8]) -> Result<Option<Outcome>, Error> {
+    fn receive(&mut self, scratch: &mut Scratch) -> Result<Option<Outcome>, Error> {
+        let id = self.opened.id;
         loop {
-            let bytes = match recv(&self.opened.socket, &mut *scratch, RecvFlags::DONTWAIT) {
-                Ok((0, _)) => return Err(self.lost("the server closed it")),
+            let bytes = match recv(&self.opened.socket, &mut scratch.received[..], RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return Err(lost(id, CLOSED)),
                 Ok((bytes, _)) => bytes,
                 Err(Errno::AGAIN) => return Ok(None),
                 Err(Errno::INTR) => continue,
-                Err(Errno::CONNRESET) => return Err(self.lost("the server closed it")),
-                Err(errno) => return Err(self.lost(&errno.to_string())),
+                Err(Errno::CONNRESET) => return Err(lost(id, CLOSED)),
+                Err(errno) => return Err(lost(id, &errno.to_string())),
             };
-            let outcome = self.reply.take(&scratch[..bytes]);
-            match outcome.map_err(|error| self.lost(&error.to_string()))? {
+            let outcome = self.take(&scratch.received[..bytes], &mut scratch.opened);
+            match outcome.map_err(|error| lost(id, &error.to_string()))? {
                 Some(outcome) => return Ok(Some(outcome)),
                 // A short read has emptied the socket: more comes with an event of its own.
-                None if bytes < scratch.len() => return Ok(None),
+                None if bytes < scratch.received.len() => return Ok(None),
                 None => {}
             }
         }
     }
+
+    /// Takes what was read; the outcome once the reply is complete.
+    #[inline]
+    fn take(&mut self, received: &[u8], opened: &mut Vec<u8>) -> Result<Option<Outcome>, WireError> {
+        let Some(channel) = &mut self.opened.channel else { return self.reply.take(received) };
+        opened.clear();
+        channel.open(received, opened)?;
+        // Records of TLS itself carry nothing.
+        if opened.is_empty() { Ok(None) } else { self.reply.take(opened) }
+    }
+}
+
+fn lost(id: u32, why: &str) -> Error {
+    Error::Cell(format!("connection {id} was lost: {why}"))
 }
 
 fn wrong_rows(sql: Sql, rows: u32) -> Error {

@@ -4,9 +4,9 @@ use std::thread;
 
 use flifo_base::cpu_count;
 
-use super::address::Address;
 use super::client::{Counts, EventLoop, Job, Opened};
 use super::connect;
+use super::endpoint::Endpoint;
 use super::statement::Sql;
 use crate::crew::Crew;
 use crate::error::Error;
@@ -41,14 +41,17 @@ pub(super) struct Clients {
 impl Clients {
     /// Opens `connections` connections, each with what it shall execute prepared.
     pub(super) fn open(
-        address: &Address,
+        endpoint: &Endpoint,
         connections: u32,
         wanted: &[Sql],
         threads: usize,
     ) -> Result<Self, Error> {
         let threads = threads.min(connections as usize);
         let share = |place: usize| -> Result<Vec<Opened>, Error> {
-            (place as u32..connections).step_by(threads).map(|number| open(address, number, wanted)).collect()
+            (place as u32..connections)
+                .step_by(threads)
+                .map(|number| open(endpoint, number, wanted))
+                .collect()
         };
         let share = &share;
         // The server makes a thread for each: with two at it, it takes half the time.
@@ -97,11 +100,13 @@ impl Drop for Clients {
     }
 }
 
-fn open(address: &Address, number: u32, wanted: &[Sql]) -> Result<Opened, Error> {
+fn open(endpoint: &Endpoint, number: u32, wanted: &[Sql]) -> Result<Opened, Error> {
     if interrupt::is_asked() {
         return Err(Error::Interrupted);
     }
-    let mut session = connect::open(address)?;
-    let prepared = connect::prepare(address, &mut session, wanted)?;
-    Ok(Opened { number, id: session.greeting.connection, socket: session.into_fd(), prepared })
+    let mut session = connect::open(endpoint)?;
+    let prepared = connect::prepare(endpoint, &mut session, wanted)?;
+    let id = session.greeting.connection;
+    let (socket, channel) = session.into_parts();
+    Ok(Opened { number, id, socket, channel, prepared })
 }

@@ -3,9 +3,10 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `address` | where the server is and as whom; passwords that nobody sees |
+//! | `address`, `endpoint` | where the server is and as whom; passwords that nobody sees |
+//! | `tls` | encrypted connections: options, certificates, records |
 //! | `wire` | the protocol: handshake, requests, replies |
-//! | `session`, `connect` | a blocking connection; what to do when there is none |
+//! | `session`, `connect`, `explain` | a blocking connection; what to do when there is none |
 //! | `statement`, `script` | SQL, and a connection's endless sequence of it |
 //! | `client`, `clients` | event loops that play all connections |
 //! | `refusals` | errors after which a statement is tried again |
@@ -37,6 +38,8 @@ mod cell;
 mod client;
 mod clients;
 mod connect;
+mod endpoint;
+mod explain;
 mod refusals;
 mod run;
 mod script;
@@ -44,11 +47,13 @@ mod server;
 mod session;
 mod statement;
 mod table;
+mod tls;
 mod wire;
 
 pub use address::Address;
 pub(crate) use address::{without_addresses, without_passwords};
 pub(crate) use run::sweep;
+pub use tls::{TlsArgs, TlsMode};
 
 /// How statements are sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, clap::ValueEnum)]

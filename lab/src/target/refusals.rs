@@ -3,12 +3,15 @@
 use crate::front::Window;
 use crate::results::RefusalFigures;
 
+use super::wire::ServerError;
+
 const LOCK_WAIT_TIMEOUT: u16 = 1205;
 const DEADLOCK: u16 = 1213;
-/// `ER_STATEMENT_TIMEOUT`, flifo's queue timeout and the server's `max_statement_time`.
+/// `ER_STATEMENT_TIMEOUT`, the server's `max_statement_time`.
 const STATEMENT_TIMEOUT: u16 = 1969;
-/// `ER_TOO_MANY_CONCURRENT_TRXS`, flifo's full queue.
-const QUEUE_FULL: u16 = 1637;
+/// The beginning of the plugin's own texts, which have the code of a lock wait timeout; and what a full queue's contains.
+const REFUSED: &str = "flifo:";
+const QUEUE_FULL: &str = "flifo_max_queue";
 /// Record changed since it was read; query interrupted; and MySQL's statement timeout.
 const OTHERS: [u16; 3] = [1020, 1317, 3024];
 
@@ -24,12 +27,14 @@ pub(super) struct Refusals {
 
 impl Refusals {
     /// Whether the error passes; counted if it came inside the window.
-    pub(super) fn note(&mut self, window: &Window, now_ns: u64, code: u16) -> bool {
-        let count = match code {
+    pub(super) fn note(&mut self, window: &Window, now_ns: u64, error: &ServerError) -> bool {
+        let is_refusal = error.text.starts_with(REFUSED);
+        let count = match error.code {
+            LOCK_WAIT_TIMEOUT if is_refusal && error.text.contains(QUEUE_FULL) => &mut self.queue_full,
+            LOCK_WAIT_TIMEOUT if is_refusal => &mut self.statement_timeouts,
             DEADLOCK => &mut self.deadlocks,
             LOCK_WAIT_TIMEOUT => &mut self.lock_wait_timeouts,
             STATEMENT_TIMEOUT => &mut self.statement_timeouts,
-            QUEUE_FULL => &mut self.queue_full,
             other if OTHERS.contains(&other) => &mut self.others,
             _ => return false,
         };
@@ -69,10 +74,12 @@ mod tests {
     fn errors_that_pass_are_counted_inside_the_window_only() {
         let window = Window::after(Duration::ZERO, Duration::from_secs(1));
         let mut refusals = Refusals::default();
-        assert!(refusals.note(&window, window.start_ns(), DEADLOCK));
-        assert!(refusals.note(&window, window.end_ns(), DEADLOCK));
-        assert!(refusals.note(&window, window.start_ns(), 1317));
-        assert!(!refusals.note(&window, window.start_ns(), 1146), "a missing table does not pass");
+        let error = |code: u16, text: &str| ServerError { code, text: text.into() };
+        assert!(refusals.note(&window, window.start_ns(), &error(DEADLOCK, "Deadlock found")));
+        assert!(refusals.note(&window, window.end_ns(), &error(DEADLOCK, "Deadlock found")));
+        assert!(refusals.note(&window, window.start_ns(), &error(1317, "")));
+        let missing = error(1146, "");
+        assert!(!refusals.note(&window, window.start_ns(), &missing), "a missing table does not pass");
         let mut sum = refusals;
         sum.add(&refusals);
         let figures = sum.figures();
@@ -81,5 +88,19 @@ mod tests {
             (Some(2), Some(2), Some(0))
         );
         assert_eq!(figures.retries, Some(4));
+        // The plugin's refusals have the code of a lock wait timeout.
+        let mut refusals = Refusals::default();
+        for text in [
+            "Lock wait timeout exceeded; try restarting transaction",
+            "flifo: not admitted within 1 ms (flifo_queue_timeout); nothing was executed, try again",
+            "flifo: the queue for admission is full (flifo_max_queue = 2); nothing was executed, try again",
+        ] {
+            assert!(refusals.note(&window, window.start_ns(), &error(LOCK_WAIT_TIMEOUT, text)));
+        }
+        let figures = refusals.figures();
+        assert_eq!(
+            (figures.lock_wait_timeouts, figures.statement_timeouts, figures.queue_full_refusals),
+            (Some(1), Some(1), Some(1))
+        );
     }
 }

@@ -9,6 +9,7 @@ use super::address::Address;
 use super::admin::{self, Admin};
 use super::clients::{self, Clients};
 use super::connect;
+use super::endpoint::Endpoint;
 use super::script;
 use super::statement::Sql;
 use super::table::{self, Wanted};
@@ -32,7 +33,7 @@ const SERVER_DESCRIPTORS_SPARE: u64 = 50;
 /// A server that is measured.
 struct Live<'a> {
     admin: Admin,
-    address: &'a Address,
+    endpoint: &'a Endpoint,
     plan: &'a Plan,
     protocol: Protocol,
     threads: usize,
@@ -48,11 +49,14 @@ pub(crate) fn sweep(args: &SweepArgs, address: &Address, plan: Plan, start: &Sta
     let threads = args.client_threads.map_or_else(clients::threads_default, |n| n as usize);
     let admin_address = args.admin_target.as_ref().unwrap_or(address);
     check_places([address, admin_address], args.allow_remote)?;
+    args.tls.check(&[&address.place, &admin_address.place])?;
+    let endpoint = Endpoint::new(address, &args.tls)?;
+    let admin_endpoint = Endpoint::new(admin_address, &args.tls)?;
     limits::descriptors(clients::descriptors(plan.threads_max(), threads), limits::FEWER_THREADS)?;
 
     let progress = Progress::new();
-    let mut admin = Admin::open(admin_address)?;
-    let mut session = connect::open(address)?;
+    let mut admin = Admin::open(&admin_endpoint)?;
+    let mut session = connect::open(&endpoint)?;
     if args.admin_target.is_some() && !admin.is_server_of(&mut session)? {
         return Err(Error::Usage("--target and --admin-target are two servers; name one".into()));
     }
@@ -60,25 +64,41 @@ pub(crate) fn sweep(args: &SweepArgs, address: &Address, plan: Plan, start: &Sta
     let protocol = args.protocol.unwrap_or_default();
     check_room(&mut admin, &plan, protocol)?;
     if plan.settings.iter().any(|setting| setting.policy != Policy::None)
-        && admin::bypasses_admission(&mut session).map_err(|error| connect::explain(address, error))?
+        && admin::bypasses_admission(&mut session).map_err(|error| connect::explain(&endpoint, error))?
     {
         progress.note(&format!(
             "user '{}' has CONNECTION ADMIN or SUPER, so the plugin lets its statements pass without asking: put load on it as an ordinary user (and name this one with --admin-target)",
             address.user
         ));
     }
+    let cipher = session.cipher().map_err(|error| connect::explain(&endpoint, error))?;
+    connect::set_own_mode(&mut session, &endpoint)?;
     session.take_time();
     let wanted = Wanted { rows: args.table_size, rows_default: TABLE_SIZE, seed: args.seed };
-    let rows = table::prepare(&mut session, address, &wanted, &progress)?;
+    let rows = table::prepare(&mut session, &endpoint, &wanted, &progress)?;
     session.say_goodbye();
     drop(session);
     let plan = plan.fitted(rows, args.range_size.is_some())?;
 
     let machine = Machine::detect(Path::new(admin.facts.variable("datadir").unwrap_or(".")));
-    let settings = settings(&admin, address, &plan, (rows, args.seed), threads);
+    let settings = Settings {
+        server_address: address.to_string(),
+        server_tls: cipher,
+        ..settings(&admin, &plan, (rows, args.seed), threads)
+    };
     let results = Results::new(machine, settings, command_line(), start.utc());
     let seed = args.seed;
-    let mut live = Live { admin, address, plan: &plan, protocol, threads, rows, seed, open: None, failed: 0 };
+    let mut live = Live {
+        admin,
+        endpoint: &endpoint,
+        plan: &plan,
+        protocol,
+        threads,
+        rows,
+        seed,
+        open: None,
+        failed: 0,
+    };
     let (measured, kept) = measure_and_keep(args, &plan, &mut live, &progress, results, start);
     drop(live.open.take());
     let restored = live.admin.restore();
@@ -148,13 +168,7 @@ fn prepared(plan: &Plan, protocol: Protocol) -> Vec<Sql> {
     wanted
 }
 
-fn settings(
-    admin: &Admin,
-    address: &Address,
-    plan: &Plan,
-    (rows, seed): (u32, u64),
-    threads: usize,
-) -> Settings {
+fn settings(admin: &Admin, plan: &Plan, (rows, seed): (u32, u64), threads: usize) -> Settings {
     let facts = &admin.facts;
     let number = |name: &str| facts.number(name).unwrap_or(0);
     Settings {
@@ -169,7 +183,6 @@ fn settings(
         buffer_pool_instances: number("innodb_buffer_pool_instances") as u32,
         page_size_bytes: number("innodb_page_size") as u32,
         direct_io: facts.variable("innodb_flush_method").is_some_and(|method| method.starts_with("O_DIRECT")),
-        server_address: address.to_string(),
         server_version: facts.version.clone(),
         server_variables: facts.variables.clone(),
         client_threads: threads as u32,
@@ -216,7 +229,7 @@ impl Live<'_> {
                 // The old connections first: room was checked for the most at a time.
                 drop(self.open.take());
                 let wanted = prepared(self.plan, self.protocol);
-                let clients = Clients::open(self.address, step.threads, &wanted, self.threads)?;
+                let clients = Clients::open(self.endpoint, step.threads, &wanted, self.threads)?;
                 &mut self.open.insert((step.threads, clients)).1
             }
         };

@@ -44,6 +44,7 @@ const VARIABLES: &[&str] = &[
     "open_files_limit",
     "performance_schema",
     "query_cache_type",
+    "sql_mode",
     "sync_binlog",
     "table_open_cache",
     "thread_cache_size",

@@ -6,7 +6,8 @@ use std::time::Duration;
 use mysql_common::io::ParseBuf;
 use mysql_common::packets::StmtPacket;
 
-use super::address::Address;
+use super::endpoint::Endpoint;
+use super::tls::Channel;
 use super::wire::{self, Greeting, Link, ServerError, WireError, length_encoded};
 
 const END: u8 = 0xfe;
@@ -14,6 +15,8 @@ const ERROR: u8 = 0xff;
 const OK: u8 = 0x00;
 const NULL: u8 = 0xfb;
 const QUIT: u8 = 0x01;
+/// The server does not know the account or its password, or the account asks for more, as for TLS.
+const DENIED: [u16; 2] = [1045, 1698];
 
 /// An overloaded server is slow to answer; one that takes longer than this hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -31,9 +34,14 @@ pub(super) struct Session {
 
 impl Session {
     /// Connects and logs in, without a database.
-    pub(super) fn open(address: &Address) -> Result<Self, WireError> {
-        let mut link = Link::open(&address.place)?;
-        let greeting = wire::log_in(&mut link, address)?;
+    pub(super) fn open(endpoint: &Endpoint) -> Result<Self, WireError> {
+        let mut link = Link::open(&endpoint.address.place)?;
+        let greeting = wire::log_in(&mut link, endpoint).map_err(|error| match error {
+            WireError::Server(error) if DENIED.contains(&error.code) => {
+                WireError::Denied { error, is_encrypted: link.is_encrypted() }
+            }
+            error => error,
+        })?;
         link.patience = Some(PATIENCE);
         Ok(Session { link, greeting, request: Vec::new() })
     }
@@ -119,9 +127,22 @@ impl Session {
         let _ = self.link.request(&goodbye());
     }
 
-    /// The descriptor, for a load.
-    pub(super) fn into_fd(self) -> OwnedFd {
-        self.link.into_fd()
+    /// The version and the cipher of its TLS as the server names them; empty without TLS.
+    pub(super) fn cipher(&mut self) -> Result<String, WireError> {
+        if !self.link.is_encrypted() {
+            return Ok(String::new());
+        }
+        let rows = self.query("SHOW SESSION STATUS WHERE Variable_name IN ('Ssl_version', 'Ssl_cipher')")?;
+        let value = |name: &str| {
+            let is_it = |row: &&Row| row.first().is_some_and(|found| found.as_deref() == Some(name));
+            rows.iter().find(is_it).and_then(|row| row.get(1)?.clone()).unwrap_or_default()
+        };
+        Ok(format!("{} {}", value("Ssl_version"), value("Ssl_cipher")).trim().to_owned())
+    }
+
+    /// The descriptor and its TLS, for a load.
+    pub(super) fn into_parts(self) -> (OwnedFd, Option<Box<Channel>>) {
+        self.link.into_parts()
     }
 }
 

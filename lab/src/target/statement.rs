@@ -41,7 +41,8 @@ impl Sql {
             Sql::UpdateNonIndex => "UPDATE sbtest1 SET c=? WHERE id=?",
             Sql::Delete => "DELETE FROM sbtest1 WHERE id=?",
             Sql::Insert => "INSERT INTO sbtest1 (id, k, c, pad) VALUES (?, ?, ?, ?)",
-            Sql::Begin => "BEGIN",
+            // BEGIN, as sysbench has it, begins a block in sql_mode=ORACLE.
+            Sql::Begin => "START TRANSACTION",
             Sql::Commit => "COMMIT",
         }
     }
@@ -163,7 +164,7 @@ mod tests {
     #[test]
     fn statements_as_text() {
         assert_eq!(text(Sql::Point, Values::Id(7)), "SELECT c FROM sbtest1 WHERE id=7");
-        assert_eq!(text(Sql::Begin, Values::None), "BEGIN");
+        assert_eq!(text(Sql::Begin, Values::None), "START TRANSACTION");
         assert_eq!(
             text(Sql::DistinctRange, Values::Range(5, 100)),
             "SELECT DISTINCT c FROM sbtest1 WHERE id BETWEEN 5 AND 104 ORDER BY c"

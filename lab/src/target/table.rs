@@ -4,8 +4,8 @@
 //! A load that was cut off goes on where it stopped: rows come in the order of their ids, and a statement inserts
 //! all of its rows or none.
 
-use super::address::Address;
 use super::connect::explain;
+use super::endpoint::Endpoint;
 use super::session::Session;
 use super::statement::TABLE;
 use super::wire::WireError;
@@ -35,11 +35,11 @@ pub(super) struct Wanted {
 /// Finds or makes the table in the session's database, and reads it once; the number of its rows.
 pub(super) fn prepare(
     session: &mut Session,
-    address: &Address,
+    endpoint: &Endpoint,
     wanted: &Wanted,
     progress: &Progress,
 ) -> Result<u32, Error> {
-    let mut table = Table { session, address };
+    let mut table = Table { session, endpoint };
     let rows_wanted = wanted.rows.unwrap_or(wanted.rows_default);
     if rows_wanted > ROWS_MAX {
         return Err(Error::Usage(format!("a table on a server has at most {ROWS_MAX} rows")));
@@ -82,7 +82,7 @@ enum Found {
 
 struct Table<'a> {
     session: &'a mut Session,
-    address: &'a Address,
+    endpoint: &'a Endpoint,
 }
 
 impl Table<'_> {
@@ -90,9 +90,9 @@ impl Table<'_> {
         self.session.query(sql).map_err(|error| match error {
             WireError::Server(error) => Error::Target(format!(
                 "cannot prepare {} in '{}': {} ({})",
-                TABLE, self.address.database, error.text, error.code
+                TABLE, self.endpoint.address.database, error.text, error.code
             )),
-            error => explain(self.address, error),
+            error => explain(self.endpoint, error),
         })
     }
 
@@ -100,7 +100,7 @@ impl Table<'_> {
     fn other(&self, why: &str, remedy: &str) -> Error {
         Error::Target(format!(
             "the table {TABLE} in '{}' is not the one to measure: {why}; {remedy}, or name another database",
-            self.address.database
+            self.endpoint.address.database
         ))
     }
 

@@ -1,4 +1,5 @@
 //! A private MariaDB for a test: its own directory, a socket and no port unless asked for, ended with the test.
+#![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -95,6 +96,8 @@ impl Server {
     fn client(&self, sql: &str) -> Command {
         let mut client = Command::new(program("mariadb").unwrap());
         client.args(["--no-defaults", "--user=root", "--batch", "--skip-column-names", "--execute", sql]);
+        // What the server counts of TLS is a sweep's.
+        client.arg("--skip-ssl");
         client.arg(format!("--socket={}", self.socket().display())).stdin(Stdio::null());
         client
     }
@@ -113,6 +116,11 @@ impl Server {
     /// The server's address for the user `app`.
     pub(crate) fn app(&self) -> String {
         format!("unix:{}?user=app&password=se%3acr%40t", self.socket().display())
+    }
+
+    /// The server's address for a user without a password.
+    pub(crate) fn by_socket(&self, user: &str) -> String {
+        format!("unix:{}?user={user}", self.socket().display())
     }
 
     /// The server's address for root.

@@ -12,25 +12,23 @@ bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_quote(char c) { return c == '\'' || c == '"' || c == '`'; }
 
-// Whether the character can be part of a word. Bytes from 0x80 on are letters of names.
-bool is_word_character(char c) {
-  const char small = lower(c);
-  return (small >= 'a' && small <= 'z') || is_digit(c) || c == '_' || c == '$' || static_cast<unsigned char>(c) >= 0x80;
-}
+// Whether a character can be part of a word. Bytes from 0x80 on are letters of names.
+constexpr struct WordCharacters {
+  bool are[256] = {};
+  constexpr WordCharacters() {
+    for (int c = 0; c < 256; c++)
+      are[c] = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$' || c >= 0x80;
+  }
+} WORD_CHARACTERS;
 
-bool equals(const char *text, unsigned length, const char *word) {
-  for (unsigned i = 0; i < length; i++)
-    if (word[i] == '\0' || lower(text[i]) != word[i]) return false;
-  return word[length] == '\0';
-}
+inline bool is_word_character(char c) { return WORD_CHARACTERS.are[static_cast<unsigned char>(c)]; }
 
 }  // namespace
 
-bool Token::is(const char *word) const { return kind == Kind::WORD && equals(begin, length, word); }
-
-bool Token::is_named(const char *name) const {
-  if (kind == Kind::WORD) return is(name);
-  return (kind == Kind::NAME || kind == Kind::QUOTED) && length >= 2 && equals(begin + 1, length - 2, name);
+bool Token::equals(const char *text, const char *word, size_t length) {
+  for (size_t i = 0; i < length; i++)
+    if (lower(text[i]) != word[i]) return false;
+  return true;
 }
 
 Token Lexer::next() {

@@ -10,6 +10,8 @@
 // QUOTED, a name or a string, and a backslash always escapes.
 #pragma once
 
+#include <cstddef>
+
 namespace flifo {
 
 struct Token {
@@ -27,11 +29,21 @@ struct Token {
   unsigned length;
 
   bool is_end() const { return kind == Kind::END; }
-  // Whether it is this word, given in lower case.
-  bool is(const char *word) const;
+  // Whether it is this word, given in lower case. Asked about twenty times a statement: the length decides most of them.
+  template <size_t SIZE>
+  bool is(const char (&word)[SIZE]) const {
+    return kind == Kind::WORD && length == SIZE - 1 && equals(begin, word, SIZE - 1);
+  }
   bool is(char symbol) const { return kind == Kind::SYMBOL && *begin == symbol; }
-  // The text between its quotes, if it has any: compared in lower case.
-  bool is_named(const char *name) const;
+  // Whether it is this name, given in lower case, with quotes or without.
+  template <size_t SIZE>
+  bool is_named(const char (&name)[SIZE]) const {
+    const bool has_quotes = kind == Kind::NAME || kind == Kind::QUOTED;
+    return is(name) || (has_quotes && length == SIZE + 1 && equals(begin + 1, name, SIZE - 1));
+  }
+
+ private:
+  static bool equals(const char *text, const char *word, size_t length);
 };
 
 class Lexer {

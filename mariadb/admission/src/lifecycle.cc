@@ -9,12 +9,17 @@
 
 #include <mysql/plugin_audit.h>
 #include <mysql/service_kill_statement.h>
+#include <mysqld_error.h>
+
+#include <atomic>
 
 namespace flifo::lifecycle {
 namespace {
 
 // This thread is in `release_plugin`, so `on_release` is no end of a statement.
 thread_local bool releases_plugin;
+// The connection whose statement is loading the plugin.
+std::atomic<MYSQL_THD> installing{nullptr};
 
 // Only where the client's own statement may be under way: inside a routine the server answers for its definer.
 void look_up_privileges(Connection &connection, MYSQL_THD thd) {
@@ -272,7 +277,20 @@ void see_network_wait(Connection &connection, MYSQL_THD thd) {
   if (!connection.statement.is_active) connection.account.is_client = true;
 }
 
+// No event has shown the statement's begin. So the plugin is leaving; INSTALL has then no effect, which the server does not report.
+void see_install(MYSQL_THD thd) {
+  char text[200];
+  const unsigned length = server::query_text(thd, text, sizeof text);
+  if (!Text(text, length).installs_flifo()) return;
+  if (installing.exchange(nullptr) == thd) return;
+  my_printf_error(ER_UNKNOWN_ERROR,
+                  "flifo: not installed, since the plugin is still leaving: clients that have been idle since UNINSTALL keep it "
+                  "until their next command; try again later",
+                  0);
+}
+
 void on_work_done(MYSQL_THD thd) {
+  if (const Connection *any = connections::find(thd); any == nullptr || !any->statement.is_active) return see_install(thd);
   Connection *connection = find_admitted(thd);
   if (connection == nullptr || connection->waits.depth != 0) return;
   connection->holdings.on_work_done(outcome_of(*connection, thd, false));
@@ -306,6 +324,8 @@ void on_commit_end(MYSQL_THD thd) {
 }
 
 }  // namespace
+
+void open() { installing = server::current(); }
 
 void on_general(MYSQL_THD thd, const mysql_event_general &event) {
   // Errors outside of any connection have no THD.

@@ -47,6 +47,8 @@ struct Statement {
   flifo_status_t kept_out;
 };
 
+// The plugin is loaded, at the server's start or by a statement of this thread.
+void open();
 // Events of the audit interface: of statements, and of connections.
 void on_general(MYSQL_THD thd, const mysql_event_general &event);
 void on_connection(MYSQL_THD thd, const mysql_event_connection &event);

@@ -69,6 +69,7 @@ int init(void *) {
   flifo_admission_t admission;
   if (const char *wrong = settings::open(admission)) return refuse_to_load(wrong);
   status::open();
+  lifecycle::open();
   if (!start_watcher()) {
     settings::close();
     return refuse_to_load("the system has no thread left");

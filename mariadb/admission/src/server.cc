@@ -47,6 +47,8 @@ int (*binlog_format)(MYSQL_THD);
 void *(*mdl_context)(MYSQL_THD);
 bool (*has_explicit_locks)(void *mdl_context);
 void (*audit_release)(MYSQL_THD);
+MYSQL_THD (*current_thd)();
+size_t (*query_safe)(MYSQL_THD, char *, size_t);
 void (*enter_condition)(MYSQL_THD, Condition *, Mutex *, const void *stage, void *old_stage, const char *, const char *, int);
 void (*exit_condition)(MYSQL_THD, const void *stage, const char *, const char *, int);
 
@@ -77,6 +79,8 @@ const char *find() {
   look_up(set_killed, "_ZN3THD10set_killedE12killed_stateiPKc");
   look_up(current_command, "thd_current_command");
   look_up(binlog_format, "thd_binlog_format");
+  look_up(current_thd, "_current_thd");
+  look_up(query_safe, "thd_query_safe");
   look_up(audit_release, "_Z19mysql_audit_releaseP3THD");
   look_up(enter_condition, "_Z14thd_enter_condP3THDP13st_mysql_condP14st_mysql_mutexPK17PSI_stage_info_v1PS5_PKcSA_i");
   look_up(exit_condition, "_Z13thd_exit_condP3THDPK17PSI_stage_info_v1PKcS5_i");
@@ -158,6 +162,12 @@ void end_killable_wait(MYSQL_THD thd, Mutex &mutex) {
   pthread_mutex_lock(&mutex.mutex);
   // Unlocks it.
   exit_condition(thd, nullptr, "", "", 0);
+}
+
+MYSQL_THD current() { return current_thd == nullptr ? nullptr : current_thd(); }
+
+unsigned query_text(MYSQL_THD thd, char *text, size_t size) {
+  return query_safe == nullptr ? 0 : static_cast<unsigned>(query_safe(thd, text, size));
 }
 
 void release_plugins(MYSQL_THD thd) { if (audit_release != nullptr) audit_release(thd); }

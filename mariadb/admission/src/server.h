@@ -50,6 +50,10 @@ struct Condition {
 // does not export that.
 void begin_killable_wait(MYSQL_THD thd, Condition &condition, Mutex &mutex);
 void end_killable_wait(MYSQL_THD thd, Mutex &mutex);
+// The thread's connection; null if it serves none, or the server does not export that.
+MYSQL_THD current();
+// Copies the connection's statement, cut off if it is long; returns its length.
+unsigned query_text(MYSQL_THD thd, char *text, size_t size);
 // Releases the plugins that this thread keeps for its next event; the thread acquires them again. Not in the middle of an event.
 void release_plugins(MYSQL_THD thd);
 // Whether the account bypasses admission: it has CONNECTION ADMIN, SUPER or REPLICATION SLAVE. False if the server does not

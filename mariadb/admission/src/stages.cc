@@ -17,7 +17,6 @@ namespace {
 void (*on_stage)(MYSQL_THD, Stage);
 PSI *before;
 PSI **server_table;
-MYSQL_THD (*current_thd)();
 void (*get_stage)(MYSQL_THD, const PSI_stage_info_v1 *set, PSI_stage_info_v1 *get, const char *function, const char *file,
                   unsigned line);
 
@@ -65,7 +64,7 @@ Stage stage_at(uint64_t site, const char *file) {
     uint64_t met = sites[at].load(std::memory_order_relaxed);
     if (met != 0 && (met & ~STAGE_MASK) == site) return static_cast<Stage>(met & STAGE_MASK);
     if (met != 0) continue;
-    MYSQL_THD thd = current_thd();
+    MYSQL_THD thd = server::current();
     if (thd == nullptr) return Stage::OTHER;
     const Stage stage = look_up(thd, file);
     // Another thread may have taken the word for another site.
@@ -91,7 +90,7 @@ thread_local Deferred deferred;
 void call_deferred() {
   void (*const call)(MYSQL_THD) = deferred.call;
   deferred.set(nullptr);
-  MYSQL_THD thd = current_thd();
+  MYSQL_THD thd = server::current();
   if (call != nullptr && thd != nullptr) call(thd);
 }
 
@@ -101,12 +100,12 @@ void call_deferred() {
   PSI_stage_progress *progress = before->start_stage(key, file, line);
   const Stage stage = stage_at(site, file);
   if (stage != Stage::OTHER)
-    if (MYSQL_THD thd = current_thd()) on_stage(thd, stage);
+    if (MYSQL_THD thd = server::current()) on_stage(thd, stage);
   return progress;
 }
 
 // A thread begins a stage. A statement has 25 stages or more, so the common case, a known site of no interest at its first
-// index, costs a few instructions.
+// index, costs a dozen instructions.
 PSI_stage_progress *start_stage(PSI_stage_key key, const char *file, int line) {
   static_assert(static_cast<uint64_t>(Stage::OTHER) == 0);
   const uint64_t site = word_of(file, line);
@@ -124,9 +123,8 @@ bool is_in_chain;
 
 bool hook(void (*listener)(MYSQL_THD, Stage)) {
   server_table = reinterpret_cast<PSI **>(dlsym(RTLD_DEFAULT, "PSI_server"));
-  current_thd = reinterpret_cast<MYSQL_THD (*)()>(dlsym(RTLD_DEFAULT, "_current_thd"));
   get_stage = reinterpret_cast<decltype(get_stage)>(dlsym(RTLD_DEFAULT, "set_thd_stage_info"));
-  if (server_table == nullptr || *server_table == nullptr || current_thd == nullptr || get_stage == nullptr) return false;
+  if (server_table == nullptr || *server_table == nullptr || get_stage == nullptr) return false;
   on_stage = listener;
   if (is_in_chain) return true;
   before = *server_table;

@@ -2,8 +2,6 @@
 
 #include "text.h"
 
-#include <initializer_list>
-
 namespace flifo {
 namespace {
 
@@ -51,13 +49,11 @@ Text::Text(const char *text, unsigned length) : end(text + length) {
   may_not_run = lexer.in_conditional();
 }
 
-bool Text::begins_with(const char *word, const char *second) const { return first.is(word) && after_first().next().is(second); }
-
-bool Text::has_word_in_statement(const char *word) const {
+bool Text::rolls_back_to_savepoint() const {
   Lexer lexer = after_first();
   Token token = lexer.next();
-  while (!ends_statement(token) && !token.is(word)) token = lexer.next();
-  return token.is(word);
+  while (!ends_statement(token) && !token.is("to")) token = lexer.next();
+  return token.is("to");
 }
 
 Purpose Text::purpose() const {
@@ -65,15 +61,13 @@ Purpose Text::purpose() const {
   if (begins_with("set")) return purpose_of_set();
   if (begins_with("insert") || begins_with("update") || begins_with("delete") || begins_with("call")) return Purpose::WORK;
   if (frees_session_locks()) return Purpose::URGENT;
-  for (const char *word : {"kill", "shutdown", "show", "use", "commit", "rollback", "stop", "reset", "change"})
-    if (begins_with(word)) return Purpose::URGENT;
+  if (begins_with_any_of("kill", "shutdown", "show", "use", "commit", "rollback", "stop", "reset", "change"))
+    return Purpose::URGENT;
   const Token second = after_first().next();
   if (begins_with("xa")) return second.is("start") || second.is("begin") ? Purpose::WORK : Purpose::URGENT;
   // Replicas. Not START TRANSACTION.
   if (begins_with("start")) return second.is("transaction") ? Purpose::WORK : Purpose::URGENT;
-  for (const char *word : {"explain", "describe", "desc", "help", "flush", "backup"})
-    if (begins_with(word)) return Purpose::MINOR;
-  return Purpose::WORK;
+  return begins_with_any_of("explain", "describe", "desc", "help", "flush", "backup") ? Purpose::MINOR : Purpose::WORK;
 }
 
 // Also of DO.
@@ -124,7 +118,7 @@ bool Text::locks_rows_read() const {
 
 bool Text::ends_transaction() const {
   if (may_not_run) return false;
-  return begins_with("commit") || (begins_with("rollback") && !has_word_in_statement("to"));
+  return begins_with("commit") || (begins_with("rollback") && !rolls_back_to_savepoint());
 }
 
 // UNLOCK TABLES, BACKUP STAGE END, BACKUP UNLOCK, HANDLER .. CLOSE.
@@ -145,6 +139,14 @@ bool Text::frees_session_locks() const {
 
 bool Text::commits_in_two_phases() const {
   return !may_not_run && (begins_with("xa", "prepare") || begins_with("xa", "commit"));
+}
+
+bool Text::installs_flifo() const {
+  if (!begins_with("install")) return false;
+  Lexer lexer = after_first();
+  Token token = lexer.next();
+  while (!ends_statement(token) && !token.is_named("flifo") && !token.is_named("flifo.so")) token = lexer.next();
+  return !ends_statement(token);
 }
 
 bool Text::only_begins() const {

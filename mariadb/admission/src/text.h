@@ -35,13 +35,25 @@ class Text {
   bool ends_transaction() const;
   // Whether it prepares a transaction or commits a prepared one. No for text in a conditional comment.
   bool commits_in_two_phases() const;
+  // Whether it is INSTALL of this plugin.
+  bool installs_flifo() const;
   // Whether it only begins a transaction. A compound statement may do more.
   bool only_begins() const;
 
  private:
-  bool begins_with(const char *word) const { return first.is(word); }
-  bool begins_with(const char *word, const char *second) const;
-  bool has_word_in_statement(const char *word) const;
+  template <size_t SIZE>
+  bool begins_with(const char (&word)[SIZE]) const {
+    return first.is(word);
+  }
+  template <size_t SIZE, size_t SECOND_SIZE>
+  bool begins_with(const char (&word)[SIZE], const char (&second)[SECOND_SIZE]) const {
+    return first.is(word) && after_first().next().is(second);
+  }
+  template <class... Words>
+  bool begins_with_any_of(const Words &...words) const {
+    return (first.is(words) || ...);
+  }
+  bool rolls_back_to_savepoint() const;
   bool frees_session_locks() const;
   Lexer after_first() const { return {first.begin + first.length, end}; }
   Purpose purpose_of_select() const;

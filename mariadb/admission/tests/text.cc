@@ -156,6 +156,14 @@ constexpr Answer SETS_ROLE[] = {
     {"SET ROLE admin", true}, {"SET STATEMENT a = 1 FOR SET ROLE admin", true}, {"SET DEFAULT ROLE admin", false}, {"SET @role = 1", false},
 };
 
+constexpr Answer INSTALLS_FLIFO[] = {
+    {"INSTALL SONAME 'flifo'", true},
+    {"INSTALL SONAME \"flifo.so\"", true},
+    {"install plugin flifo soname 'flifo'", true},
+    {"INSTALL SONAME 'other'", false},
+    {"UNINSTALL SONAME 'flifo'", false},
+};
+
 template <size_t SIZE>
 void answers(const char *what, bool (Text::*question)() const, const Answer (&rows)[SIZE]) {
   for (const Answer &row : rows) {
@@ -188,6 +196,7 @@ int main() {
   answers("ends_transaction", &Text::ends_transaction, ENDS_TRANSACTION);
   answers("only_begins", &Text::only_begins, ONLY_BEGINS);
   answers("commits_in_two_phases", &Text::commits_in_two_phases, COMMITS_IN_TWO_PHASES);
+  answers("installs_flifo", &Text::installs_flifo, INSTALLS_FLIFO);
   answers("sets_role", &Text::sets_role, SETS_ROLE);
   prefixes();
   return wrong == 0 ? 0 : 1;

@@ -16,7 +16,7 @@ impl Database {
     /// in every index, that every entry has its row, and that no unique index has a duplicate; how many rows there are.
     /// Nobody changes the table meanwhile; purge is held up while the trees are checked.
     pub fn check_typed_table(&self, table: &TypedTable, txn: &mut Transaction<'_>) -> Result<u64> {
-        let waiter = self.inner.waiter();
+        let waiter = self.inner.waiter()?;
         let no_purge = self.inner.txns().pause_purge(&waiter);
         self.inner.check_handle(&table.open)?.check(&waiter)?;
         table.typed.indexes.iter().try_for_each(|tree| tree.check(&waiter).map(drop))?;

@@ -1,15 +1,15 @@
 //! Iterators that hold what they need.
 
 use std::ops::{Bound, ControlFlow};
-use std::sync::Arc;
 
 use super::read::{LookedUp, borrowed};
 use super::write::corrupt;
 use super::{Scratch, TypedTable, with_scratch};
 use crate::db::Transaction;
-use crate::db::database::Inner;
+use crate::db::database::SharedInner;
 use crate::db::session::SlotThread;
 use crate::error::Result;
+use crate::process::ProcessOwned;
 use crate::row::{KeyBounds, KeyRange, Row, RowView};
 use crate::tree::Tree;
 use crate::txn::{KeptMoment, Moment, Txn};
@@ -34,11 +34,11 @@ const BATCH_BYTES: usize = 1 << 20;
 /// Rows are read in batches, each under admission. In a statement of the session it comes from, or in the callback of one of its
 /// operations, a batch enters by force: it would wait for the slot that its own thread holds. An error is the last item.
 pub struct Rows {
-    database: Arc<Inner>,
+    database: SharedInner,
     table: TypedTable,
     /// The index that is followed, by its place; `None` for the primary key.
     index: Option<usize>,
-    moment: KeptMoment,
+    moment: ProcessOwned<KeptMoment>,
     /// See [`KeptMoment::read`].
     undos: Option<u64>,
     waiter: Waiter,
@@ -72,13 +72,14 @@ impl TypedTable {
     fn rows(&self, txn: &mut Transaction<'_>, index: Option<usize>, range: KeyRange) -> Result<Rows> {
         self.check_loaded()?;
         let session = txn.session();
-        let database = Arc::clone(session.shared_database());
+        let database = session.shared_database().clone();
         let moment = txn.read_in(&self.open, |txn, tree, waiter| {
             if txn.reads_lock() {
                 self.lock_range(txn, tree, index, &range, waiter)?;
             }
             txn.keep_moment(database.txns())
         })?;
+        let moment = ProcessOwned::new(database.process(), moment);
         Ok(Rows {
             database,
             table: self.clone(),
@@ -123,6 +124,7 @@ impl TypedTable {
 impl Rows {
     fn read_batch(&mut self) -> Result<()> {
         let Some(range) = self.rest.take() else { return Ok(()) };
+        self.database.check_process()?;
         let admission = self.waiter.admission();
         // It would wait for the slot of its own thread.
         let _slot = match self.slot_thread.is_this_thread() {

@@ -60,7 +60,7 @@ impl Database {
         rows: impl IntoIterator<Item = R>,
         progress: impl FnMut(u64),
     ) -> Result<u64> {
-        let waiter = self.inner.waiter();
+        let waiter = self.inner.waiter()?;
         let tree = self.inner.check_handle(&table.open)?;
         let loading = Loading::begin(table)?;
         let indexed = !table.typed.indexes.is_empty();

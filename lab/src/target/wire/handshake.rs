@@ -1,14 +1,18 @@
-//! The handshake: the server greets, the client answers with an account and a proof, the server may ask on.
+//! The handshake: the server greets, the client may begin TLS, then answers with an account and a proof, the server
+//! may ask on.
 
 use std::fmt::Display;
 
 use mysql_common::auth::plugins::{AuthProc, ChallengeResponsePlugin, Context};
+use mysql_common::constants::CapabilityFlags;
 use mysql_common::io::ParseBuf;
-use mysql_common::packets::{AuthPlugin, AuthSwitchRequest, HandshakePacket, HandshakeResponse};
+use mysql_common::packets::{AuthPlugin, AuthSwitchRequest, HandshakePacket, HandshakeResponse, SslRequest};
 use mysql_common::proto::{MyDeserialize, MySerialize};
 
 use super::{CAPABILITIES, Link, ServerError, WireError};
-use crate::target::address::{Address, Place};
+use crate::target::address::Place;
+use crate::target::endpoint::Endpoint;
+use crate::target::tls::TlsMode;
 
 const OK: u8 = 0x00;
 const MORE: u8 = 0x01;
@@ -17,6 +21,8 @@ const ERROR: u8 = 0xff;
 /// What a MariaDB says in front of its version, so that old replicas accept it.
 const MARIADB_PREFIX: &str = "5.5.5-";
 const PACKET_BYTES_MAX: u32 = 1 << 24;
+/// utf8mb4_general_ci: of the request for TLS, which the account's answer repeats.
+const COLLATION: u8 = 45;
 
 /// What the server says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,15 +34,18 @@ pub(in crate::target) struct Greeting {
 
 /// Logs in on a new connection. The account's database is chosen later, so that its absence is an error of its
 /// own.
-pub(in crate::target) fn log_in(link: &mut Link, address: &Address) -> Result<Greeting, WireError> {
+pub(in crate::target) fn log_in(link: &mut Link, endpoint: &Endpoint) -> Result<Greeting, WireError> {
     let greeting = link.receive()?;
     if greeting.first() == Some(&ERROR) {
         return Err(WireError::Server(ServerError::parse(greeting)?));
     }
     let greeting: HandshakePacket<'static> = parse::<HandshakePacket<'_>>(greeting)?.into_owned();
+    let capabilities = begin_tls(link, endpoint, greeting.capabilities())?;
+    let address = &endpoint.address;
     let mut exchange = Exchange {
         password: address.password.0.as_bytes(),
         is_socket: matches!(address.place, Place::Unix(_)),
+        is_encrypted: link.is_encrypted(),
         scramble: greeting.nonce(),
     };
     let plugin = greeting.auth_plugin().filter(|plugin| method(plugin).is_ok());
@@ -49,7 +58,7 @@ pub(in crate::target) fn log_in(link: &mut Link, address: &Address) -> Result<Gr
         Some(address.user.as_bytes()),
         None::<&[u8]>,
         Some(plugin),
-        CAPABILITIES,
+        capabilities,
         None,
         PACKET_BYTES_MAX,
     );
@@ -58,6 +67,26 @@ pub(in crate::target) fn log_in(link: &mut Link, address: &Address) -> Result<Gr
     let version = greeting.server_version_str();
     let version = version.strip_prefix(MARIADB_PREFIX).unwrap_or(&version).to_owned();
     Ok(Greeting { version, connection: greeting.connection_id() })
+}
+
+/// Begins TLS if it shall be; what the client can do, as it says from here on.
+fn begin_tls(
+    link: &mut Link,
+    endpoint: &Endpoint,
+    offered: CapabilityFlags,
+) -> Result<CapabilityFlags, WireError> {
+    let is_offered = offered.contains(CapabilityFlags::CLIENT_SSL);
+    match endpoint.tls.mode {
+        TlsMode::Off => return Ok(CAPABILITIES),
+        TlsMode::Prefer if !is_offered => return Ok(CAPABILITIES),
+        TlsMode::Require if !is_offered => return Err(WireError::NoTls),
+        TlsMode::Prefer | TlsMode::Require => {}
+    }
+    let capabilities = CAPABILITIES | CapabilityFlags::CLIENT_SSL;
+    let request = SslRequest::new(capabilities, PACKET_BYTES_MAX, COLLATION);
+    link.send(|body| request.serialize(body))?;
+    link.encrypt(&endpoint.tls, &endpoint.address.place)?;
+    Ok(capabilities)
 }
 
 /// The ways to log in that send no password which others could read.
@@ -85,6 +114,7 @@ fn parse<'b, T: MyDeserialize<'b, Ctx = ()>>(body: &'b [u8]) -> Result<T, WireEr
 struct Exchange<'a> {
     password: &'a [u8],
     is_socket: bool,
+    is_encrypted: bool,
     scramble: Vec<u8>,
 }
 
@@ -125,7 +155,7 @@ impl Context for &Exchange<'_> {
         self.is_socket
     }
     fn is_tls_transport(&self) -> bool {
-        false
+        self.is_encrypted
     }
     fn scramble(&self) -> &[u8] {
         &self.scramble

@@ -1,4 +1,5 @@
-//! A blocking connection: for the handshake, for administration, and for preparing what a load then executes.
+//! A blocking connection, plain or under TLS: for the handshake, for administration, and for preparing what a load
+//! then executes.
 //!
 //! A wait that may be long looks for Ctrl-C a few times a second.
 
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 use super::{BODY_BYTES_MAX, HEADER_BYTES, ServerError, packet};
 use crate::interrupt;
 use crate::target::address::Place;
+use crate::target::tls::{Channel, Tls};
 
 /// How often a wait looks for Ctrl-C.
 const SLICE: Duration = Duration::from_millis(200);
@@ -38,6 +40,19 @@ pub(in crate::target) enum WireError {
     /// The server says no.
     #[error("{} ({})", .0.text, .0.code)]
     Server(ServerError),
+    /// The server does not let the account in.
+    #[error("{} ({})", .error.text, .error.code)]
+    Denied {
+        error: ServerError,
+        /// Whether it was asked under TLS.
+        is_encrypted: bool,
+    },
+    /// TLS must be, and the server offers none.
+    #[error("the server offers no TLS")]
+    NoTls,
+    /// TLS failed.
+    #[error("{0}")]
+    Tls(#[from] rustls::Error),
 }
 
 #[derive(Debug)]
@@ -50,6 +65,7 @@ enum Stream {
 #[derive(Debug)]
 pub(in crate::target) struct Link {
     stream: Stream,
+    channel: Option<Box<Channel>>,
     received: Vec<u8>,
     /// How many of `received` were taken.
     taken: usize,
@@ -77,6 +93,7 @@ impl Link {
         }
         Ok(Link {
             stream,
+            channel: None,
             received: Vec::new(),
             taken: 0,
             number: 0,
@@ -99,7 +116,37 @@ impl Link {
         self.write(&bytes)
     }
 
+    /// Begins TLS with the server at `place`, which awaits it.
+    pub(in crate::target) fn encrypt(&mut self, tls: &Tls, place: &Place) -> Result<(), WireError> {
+        // What came unencrypted must not pass for a reply that came encrypted.
+        if self.received.len() > self.taken {
+            return Err(WireError::Protocol("more than its greeting before TLS began"));
+        }
+        self.channel = Some(Box::new(tls.channel(place)?));
+        let begun = Instant::now();
+        loop {
+            self.write(&[])?;
+            if !self.channel.as_ref().is_some_and(|channel| channel.is_handshaking()) {
+                return Ok(());
+            }
+            if let Err(error) = self.read_some(begun) {
+                // The server's log then says why, too.
+                let _ = self.write(&[]);
+                return Err(error);
+            }
+        }
+    }
+
+    /// Whether TLS has begun.
+    pub(in crate::target) fn is_encrypted(&self) -> bool {
+        self.channel.is_some()
+    }
+
     fn write(&mut self, bytes: &[u8]) -> Result<(), WireError> {
+        let bytes = match &mut self.channel {
+            Some(channel) => channel.seal(bytes)?,
+            None => bytes,
+        };
         let written = match &mut self.stream {
             Stream::Tcp(tcp) => tcp.write_all(bytes),
             Stream::Unix(unix) => unix.write_all(bytes),
@@ -139,7 +186,10 @@ impl Link {
         };
         match read {
             Ok(0) => return Err(WireError::Closed),
-            Ok(bytes) => self.received.extend_from_slice(&piece[..bytes]),
+            Ok(bytes) => match &mut self.channel {
+                Some(channel) => channel.open(&piece[..bytes], &mut self.received)?,
+                None => self.received.extend_from_slice(&piece[..bytes]),
+            },
             Err(error) => match error.kind() {
                 ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {}
                 ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => return Err(WireError::Closed),
@@ -155,13 +205,14 @@ impl Link {
         }
     }
 
-    /// The descriptor, for who waits in another way; nothing may be under way.
-    pub(in crate::target) fn into_fd(self) -> OwnedFd {
+    /// The descriptor and its TLS, for who waits in another way; nothing may be under way.
+    pub(in crate::target) fn into_parts(self) -> (OwnedFd, Option<Box<Channel>>) {
         debug_assert_eq!(self.received.len(), self.taken, "a reply was not read");
-        match self.stream {
+        let socket = match self.stream {
             Stream::Tcp(tcp) => tcp.into(),
             Stream::Unix(unix) => unix.into(),
-        }
+        };
+        (socket, self.channel)
     }
 }
 

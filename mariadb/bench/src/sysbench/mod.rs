@@ -2,9 +2,9 @@
 
 mod output;
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
@@ -82,7 +82,8 @@ impl Load {
             command(target)
         } else {
             fs::write(&thinking, THINKING).map_err(Error::file(&thinking))?;
-            let script = thinking.to_str().ok_or_else(|| Error::Usage("the data's path must be UTF-8".into()))?;
+            let script =
+                thinking.to_str().ok_or_else(|| Error::Usage("the data's path must be UTF-8".into()))?;
             let mut command = command(Target { script, ..target });
             command.env("FLIFO_SCRIPT", target.script).env("FLIFO_THINK_US", drive.think_us.to_string());
             command

@@ -9,6 +9,7 @@ pub(crate) fn alone() -> Alone {
         tests: vec![
             ("a_replica_that_applied_definitions", a_replica_that_applied_definitions),
             ("a_primary_whose_semi_synchronous_replica_left", a_primary_whose_semi_synchronous_replica_left),
+            ("installed_while_it_leaves", installed_while_it_leaves),
             ("a_replica_reconnects_to_a_full_server", a_replica_reconnects_to_a_full_server),
         ],
     }
@@ -105,6 +106,32 @@ fn a_primary_whose_semi_synchronous_replica_left() {
     until("the primary has seen it leave", || waits() == 0);
     rest::is_current(&primary);
     leaves_and_returns(&primary);
+}
+
+/// Who installs it while an idle client keeps it is told so.
+fn installed_while_it_leaves() {
+    let server = PrivateServer::start(sanitized(Options::new().plugin(Plugin::Loaded))).unwrap();
+    rest::is_current(&server);
+    let (mut root, mut idle) = (admin(&server), admin(&server));
+    idle.query_drop("SELECT 1").unwrap();
+    root.query_drop("UNINSTALL SONAME 'flifo'").unwrap();
+    for statement in ["INSTALL SONAME 'flifo'", "install /* again */ soname 'flifo.so'"] {
+        let (code, text) = error_of(root.query_drop(statement));
+        assert!(code != 0 && text.contains("still leaving"), "{statement}: {code} {text}");
+    }
+    // Another plugin is not concerned: this one is not there.
+    let (_, text) = error_of(root.query_drop("INSTALL SONAME 'other'"));
+    assert!(!text.contains("leaving"), "{text}");
+    idle.query_drop("SELECT 1").unwrap();
+    drop(idle);
+    until("it is installed", || {
+        server.status_number("Uptime").unwrap();
+        code(root.query_drop("INSTALL SONAME 'flifo'")) == 0
+    });
+    let status: Option<String> = root
+        .query_first("SELECT plugin_status FROM information_schema.plugins WHERE plugin_name = 'flifo'")
+        .unwrap();
+    assert_eq!(status.as_deref(), Some("ACTIVE"));
 }
 
 /// Its account bypasses admission, so it is not refused when it connects, which it would take as final.

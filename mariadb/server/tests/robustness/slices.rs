@@ -32,7 +32,7 @@ fn a_transaction_keeps_its_slice(server: &PrivateServer) {
         ("DO 1", "DO 1", "other"),
         ("DO 1", "BEGIN", "own"),
         ("SET autocommit = 0", "SELECT 1", "own"),
-        ("SET autocommit = 0", "ROLLBACK", "other"),
+        ("SET autocommit = 0", "SELECT 1; ROLLBACK", "other"),
     ] {
         let mut root = admin(server);
         run(&mut root, "CREATE TABLE test.came (id INT AUTO_INCREMENT PRIMARY KEY, who CHAR(8))").unwrap();

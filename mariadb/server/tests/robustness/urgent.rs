@@ -95,8 +95,7 @@ fn kill_of_every_kind(server: &PrivateServer) {
     root.query_drop("GRANT ALL ON test.* TO other@localhost").unwrap();
     let holder = Holder::of_the_only_slot(server);
     let connect = || Conn::new(server.connection("other").db_name(Some("test"))).unwrap();
-    let victims: Vec<Running> =
-        (0..5).map(|_| Running::on(connect(), "SELECT COUNT(*) FROM t")).collect();
+    let victims: Vec<Running> = (0..5).map(|_| Running::on(connect(), "SELECT COUNT(*) FROM t")).collect();
     holder.until_queued(5);
     let _ = run(&mut connect(), "KILL USER other");
     for victim in victims {
@@ -108,7 +107,10 @@ fn kill_of_every_kind(server: &PrivateServer) {
 /// The victim has the only slot, and loses it to the next.
 fn kill_of_what_has_the_slot(server: &PrivateServer) {
     set(server, "thread_concurrency", "1");
-    let victim = Running::start(server, "SELECT COUNT(*) FROM seq_1_to_1000000 a, seq_1_to_1000000 b WHERE a.seq % 7 = b.seq");
+    let victim = Running::start(
+        server,
+        "SELECT COUNT(*) FROM seq_1_to_1000000 a, seq_1_to_1000000 b WHERE a.seq % 7 = b.seq",
+    );
     until("it runs", || server.status_number("Flifo_running").unwrap() == 1);
     let next = Running::start(server, "SELECT COUNT(*) FROM t");
     until("the next queues", || server.status_number("Flifo_queued").unwrap() == 1);

@@ -202,7 +202,7 @@ fn holders_go_before_others(server: &PrivateServer) {
             let holder = Holder::of_the_only_slot(server);
             let other = Blocked::start(server);
             holder.until_queued(1);
-            let locker = Running::on(locker, "COMMIT");
+            let locker = Running::on(locker, UPDATE_1);
             holder.until_queued(2);
             drop(holder);
             let deadline = std::time::Instant::now() + PATIENCE;

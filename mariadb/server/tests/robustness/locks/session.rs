@@ -55,12 +55,18 @@ pub(super) fn locks_of_the_session(server: &PrivateServer) {
         ("FLUSH TABLES t WITH READ LOCK", |client| run(client, "UNLOCK TABLES")),
         ("FLUSH TABLES WITH READ LOCK", |client| run(client, "UNLOCK TABLES")),
         ("flush local tables with  read\nlock", |client| run(client, "unlock tables")),
-        ("SET STATEMENT lock_wait_timeout = 5 FOR FLUSH TABLES WITH READ LOCK", |client| run(client, "UNLOCK TABLES")),
+        ("SET STATEMENT lock_wait_timeout = 5 FOR FLUSH TABLES WITH READ LOCK", |client| {
+            run(client, "UNLOCK TABLES")
+        }),
         (FOLLOWED, |client| run(client, "UNLOCK TABLES")),
         ("FLUSH TABLES t WITH READ LOCK", |client| run(client, "BEGIN; COMMIT")),
-        ("SET STATEMENT max_statement_time = 0 FOR BACKUP STAGE START", |client| run(client, "BACKUP STAGE END")),
+        ("SET STATEMENT max_statement_time = 0 FOR BACKUP STAGE START", |client| {
+            run(client, "BACKUP STAGE END")
+        }),
         ("SET STATEMENT max_statement_time = 0 FOR HANDLER t OPEN", |client| run(client, "HANDLER t CLOSE")),
-        ("HANDLER t OPEN AS g; HANDLER t OPEN AS h; HANDLER g CLOSE", |client| run(client, "HANDLER h CLOSE")),
+        ("HANDLER t OPEN AS g; HANDLER t OPEN AS h; HANDLER g CLOSE", |client| {
+            run(client, "HANDLER h CLOSE")
+        }),
         ("SELECT `get_lock`('a', 1)", |client| run(client, "SELECT RELEASE_LOCK('a')")),
         ("CALL locks_in_an_expression()", |client| run(client, "SELECT RELEASE_ALL_LOCKS()")),
         (traced("FLUSH TABLES WITH READ LOCK").as_str(), |client| run(client, "UNLOCK TABLES")),

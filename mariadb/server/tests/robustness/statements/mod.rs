@@ -18,7 +18,7 @@ use self::procedures::{
 };
 use self::waits::{
     load_data_local, load_data_with_caught_errors, locks_of_tables_and_names, sleepers_give_way, slow_reader,
-    slow_reader_of_caught_errors, unreported_waits,
+    slow_reader_of_caught_errors, waits_for_all_tables,
 };
 
 use super::support::rest::{empty, statements_admitted, until};
@@ -60,7 +60,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ("transactions", transactions),
         ("definitions_and_upkeep", definitions_and_upkeep),
         ("locks_of_tables_and_names", locks_of_tables_and_names),
-        ("unreported_waits", unreported_waits),
+        ("waits_for_all_tables", waits_for_all_tables),
         ("sleepers_give_way", sleepers_give_way),
         ("all_of_it_at_once", all_of_it_at_once),
     ]
