@@ -37,6 +37,8 @@ constexpr bool HAS_ADMINISTRATORS = true;
 #endif
 
 Scheduler *scheduler;
+// That of `extra_port`; null if the server does not export it.
+const void *extra_scheduler;
 WaitBegin begin_before;
 WaitEnd end_before;
 const unsigned *extra_port;
@@ -55,8 +57,8 @@ void (*exit_condition)(MYSQL_THD, const void *stage, const char *, const char *,
 // `BINLOG_FORMAT_UNSPEC`: nothing goes to a binary log.
 constexpr int NO_BINLOG = 3;
 
-// The offset of a THD's pointer to its scheduler, one per port. It is searched in a THD of the main port, and used only if it
-// occurs once. A THD is several times as large as the part that is searched.
+// The offset of a THD's pointer to its scheduler, one per port. It is searched in the first THD, and used only if it occurs once.
+// A THD is several times as large as the part that is searched.
 constexpr size_t SEARCHED = 4096, NOWHERE = SEARCHED, UNKNOWN = SEARCHED + 1;
 std::atomic<size_t> scheduler_at{UNKNOWN};
 
@@ -64,6 +66,22 @@ const void *pointer_at(MYSQL_THD thd, size_t at) {
   const void *pointer;
   memcpy(&pointer, reinterpret_cast<const char *>(thd) + at, sizeof pointer);
   return pointer;
+}
+
+bool is_scheduler(const void *pointer) {
+  return pointer == scheduler || (extra_scheduler != nullptr && pointer == extra_scheduler);
+}
+
+// Finds `scheduler_at` in this THD, unless it is known.
+void find_scheduler(MYSQL_THD thd) {
+  if (scheduler_at.load(std::memory_order_relaxed) != UNKNOWN) return;
+  size_t found = NOWHERE;
+  for (size_t at = 0; at < SEARCHED; at += sizeof(void *)) {
+    if (!is_scheduler(pointer_at(thd, at))) continue;
+    if (found != NOWHERE) return scheduler_at.store(NOWHERE, std::memory_order_relaxed);
+    found = at;
+  }
+  scheduler_at.store(found, std::memory_order_relaxed);
 }
 
 template <class T>
@@ -90,8 +108,10 @@ const char *find() {
   look_up(has_explicit_locks, "_ZN11MDL_context18has_explicit_locksEv");
   if (mdl_context == nullptr) has_explicit_locks = nullptr;
   Scheduler **exported;
+  const void **exported_extra;
   unsigned long *max_connections;
   look_up(exported, "thread_scheduler");
+  look_up(exported_extra, "extra_thread_scheduler");
   look_up(max_connections, "max_connections");
   scheduler = nullptr;
   if (exported == nullptr || max_connections == nullptr)
@@ -100,6 +120,7 @@ const char *find() {
   if (*exported == nullptr || (*exported)->max_connections != max_connections)
     return "this server's thread scheduler is not laid out as expected: slots are kept during waits";
   scheduler = *exported;
+  extra_scheduler = exported_extra == nullptr ? nullptr : *exported_extra;
   return nullptr;
 }
 
@@ -122,20 +143,13 @@ void unhook_waits() {
 void wait_begin_before(MYSQL_THD thd, int kind) { if (begin_before != nullptr) begin_before(thd, kind); }
 void wait_end_before(MYSQL_THD thd) { if (end_before != nullptr) end_before(thd); }
 
-void saw_main_port(MYSQL_THD thd) {
-  if (scheduler_at.load(std::memory_order_relaxed) != UNKNOWN) return;
-  size_t found = NOWHERE;
-  for (size_t at = 0; at < SEARCHED; at += sizeof(void *)) {
-    if (pointer_at(thd, at) != scheduler) continue;
-    if (found != NOWHERE) return scheduler_at.store(NOWHERE, std::memory_order_relaxed);
-    found = at;
-  }
-  scheduler_at.store(found, std::memory_order_relaxed);
-}
+void saw_main_port(MYSQL_THD thd) { find_scheduler(thd); }
 
 bool is_of_main_port(MYSQL_THD thd) {
   // Without the administrator's port there is one port.
   if (extra_port == nullptr || *extra_port == 0 || scheduler == nullptr) return true;
+  // A pool of threads may serve many statements before a wait shows a connection of the main port.
+  if (extra_scheduler != nullptr) find_scheduler(thd);
   const size_t at = scheduler_at.load(std::memory_order_relaxed);
   return at < SEARCHED && pointer_at(thd, at) == scheduler;
 }
