@@ -21,7 +21,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 DOCDIR     ?= $(PREFIX)/share/doc/flifo
 DOCS       = docs/c-api.md LICENSE-MIT LICENSE-APACHE $(CAPI)/examples/pool.c $(CAPI)/examples/guard.cc
 
-.PHONY: help run test unit models lint deny bench docs fuzz setup capi header install uninstall tsan miri soak mariadb mariadb-try mariadb-test mariadb-asan mariadb-debian13 bench-mariadb bench-target bench-iobench peers test-peers bench-peers deb
+.PHONY: help run test unit models lint deny bench docs fuzz setup capi header install uninstall tsan miri soak mariadb mariadb-try mariadb-test mariadb-asan mariadb-debian13 mariadb-mtr bench-mariadb bench-target bench-iobench peers test-peers bench-peers deb
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -159,6 +159,9 @@ mariadb-asan: ## the plugin on real servers with AddressSanitizer (FLIFO_SHORT=1
 
 mariadb-debian13: ## the plugin on MariaDB 11.8, the server of Debian 13, in a system of its own (needs root; a fifth of what is repeated, or with FLIFO_SHORT=0 all)
 	FLIFO_SHORT=$(or $(FLIFO_SHORT),1) tools/mariadb-debian13
+
+mariadb-mtr: ## MariaDB's own test suite with the plugin: what fails only with it, in an hour or two (ARGS="--suites=handler", ARGS=--help)
+	tools/mariadb-mtr $(ARGS)
 
 bench-mariadb: mariadb ## a stock MariaDB beside one with the plugin and a pool of threads (ARGS="--quick", ARGS=--help)
 	$(CARGO) run --quiet -p flifo-mariadb-bench -- $(ARGS)

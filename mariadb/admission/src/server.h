@@ -30,7 +30,8 @@ void unhook_waits();
 // The server's own callbacks; they do nothing under thread-per-connection.
 void wait_begin_before(MYSQL_THD thd, int kind);
 void wait_end_before(MYSQL_THD thd);
-// A wait callback came for this connection, so it is of the main port. `is_of_main_port` works from the first call on.
+// A wait callback came for this connection, so it is of the main port. `is_of_main_port` works from the first call on, and without
+// it where the server exports the scheduler of `extra_port`.
 void saw_main_port(MYSQL_THD thd);
 // Whether the connection is known to have come by the main port.
 bool is_of_main_port(MYSQL_THD thd);
