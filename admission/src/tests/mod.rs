@@ -2,6 +2,7 @@
 
 mod defects;
 mod deficits;
+mod lend;
 #[cfg(feature = "percpu")]
 mod percpu;
 mod regressions;
