@@ -98,6 +98,7 @@ pub mod redo;
 pub mod row;
 #[cfg(all(test, shuttle))]
 mod schedules;
+mod slot;
 pub mod space;
 mod spare;
 mod sync;

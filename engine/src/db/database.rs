@@ -398,6 +398,7 @@ impl Database {
         EngineStats {
             pool: self.inner.running.pool.stats(),
             waits: self.inner.waits.snapshot(),
+            stalled_callbacks: self.inner.waits.stalled_callbacks(),
             redo: self.inner.running.log().stats(),
             txns: self.inner.txns.stats(),
             locks: self.inner.txns.locks().stats(),
