@@ -68,7 +68,7 @@
 //!   the files do not fit together.
 //!
 //! # Callbacks
-//! A scan calls a closure for each row. No latch is held meanwhile, but the scan's slot is. What the closure may do:
+//! A scan calls a closure for each row. During the call no latch is held, but the scan's slot is. What the closure may do:
 //!
 //! | in a callback | what happens |
 //! |---|---|
@@ -83,7 +83,7 @@
 //!   for a [`Statement`] beside another session.
 //! - Many statements of another session use up the slot's tickets. Then the thread queues, as in a long scan.
 //! - A callback that lost its slot to the stall rule counts in [`EngineStats::stalled_callbacks`], and the first one is a warning in
-//!   the `log` facade. The session's next 64 callbacks run without a slot, so that not each of them has others wait so long.
+//!   the `log` facade. The session's next 64 callbacks run without a slot, so that others do not wait for the stall limit again and again.
 //! - Without a stall limit nothing bounds an undeclared wait, and another session's operations enter by force.
 //!
 //! In `engine/examples`: `bank` (typed tables, many writers of the same rows), `queue` (jobs done once each, by

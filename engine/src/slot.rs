@@ -5,21 +5,21 @@
 //!
 //! | event | what happens to the slot |
 //! |---|---|
-//! | a session enters, and another of the thread has the slot | it is lent to the session that enters |
-//! | the same, and it was lent as often as it had tickets | it is released; the session that enters queues |
-//! | the session exits | it goes back to its lender |
-//! | the session exits after a wait that released the slot | it is released; the lender acquires one at its next ticket |
+//! | a session enters, and another of the thread has the slot | it goes to the session that enters |
+//! | the same, and its tickets are used up by such entries | it is released; the session that enters queues |
+//! | the session exits | it goes back |
+//! | the session exits after a wait that released the slot | it is released; the other session acquires one at its next ticket |
 //! | a session enters, and no other of the thread has a slot | it acquires a slot |
-//! | the scheduler has no stall limit, so that no slot can be lent | the session that enters does so by force |
+//! | the scheduler has no stall limit, so that no slot can be taken | the session that enters does so by force |
 //!
 //! Each thread lists its sessions that have entered. Only the thread itself uses the list, and a slot changes hands by the atomic
-//! steps of [`Lender`]. A guard that is leaked leaves its session in the list, which does no harm: what has no slot lends none.
+//! steps of [`SharedSlot`]. A guard that is leaked leaves its session in the list. That does no harm: without a slot it has none to share.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-use flifo_admission::{Lender, Session};
+use flifo_admission::{Session, SharedSlot};
 use smallvec::SmallVec;
 
 use crate::error::Result;
@@ -29,31 +29,31 @@ const CALLBACKS_OUTSIDE: u32 = 64;
 
 thread_local! {
     /// The sessions of this thread that have entered and not exited.
-    static ENTERED: RefCell<Vec<Arc<Shared>>> = const { RefCell::new(Vec::new()) };
+    static ENTERED: RefCell<Vec<Arc<Peer>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A session as the other sessions of its thread see it.
 ///
 /// The atomics are relaxed: one thread uses them. They are atomics because the list of a thread keeps a session whose guard was
 /// leaked, wherever that session goes.
-struct Shared {
-    lender: Lender,
+struct Peer {
+    slot: SharedSlot,
     /// The scheduler's address.
     scheduler: usize,
-    /// How often the slot may still be lent.
-    loans: AtomicU32,
-    /// [`OWN`], [`LENT`] or [`LOST`].
+    /// How many sessions may still enter on the slot.
+    tickets: AtomicU32,
+    /// [`OWN`], [`SHARED`] or [`LOST`].
     state: AtomicU8,
 }
 
 /// The session has its slot, or lost it to the stall rule.
 const OWN: u8 = 0;
 /// Another session of the thread has it.
-const LENT: u8 = 1;
-/// The session it was lent to has released it: it is acquired anew at the next ticket.
+const SHARED: u8 = 1;
+/// The session that ran on it has released it: it is acquired anew at the next ticket.
 const LOST: u8 = 2;
 
-impl Shared {
+impl Peer {
     fn is(&self, state: u8) -> bool {
         self.state.load(Ordering::Relaxed) == state
     }
@@ -62,10 +62,10 @@ impl Shared {
         self.state.store(state, Ordering::Relaxed);
     }
 
-    /// Takes one of the loans. Returns whether there was one.
-    fn take_loan(&self) -> bool {
-        let left = self.loans.load(Ordering::Relaxed);
-        self.loans.store(left.saturating_sub(1), Ordering::Relaxed);
+    /// Takes one of the tickets. Returns whether there was one.
+    fn take_ticket(&self) -> bool {
+        let left = self.tickets.load(Ordering::Relaxed);
+        self.tickets.store(left.saturating_sub(1), Ordering::Relaxed);
         left != 0
     }
 }
@@ -73,11 +73,11 @@ impl Shared {
 /// A session under admission, and its entries: of a statement, of its operations, and of operations in their callbacks.
 pub(crate) struct Entries {
     session: Session,
-    shared: Arc<Shared>,
+    peer: Arc<Peer>,
     /// The list's reference, while the session is not in the list: so an entry counts no reference.
-    unlisted: Cell<Option<Arc<Shared>>>,
+    unlisted: Cell<Option<Arc<Peer>>>,
     /// Whose slot it runs on.
-    host: Cell<Option<Arc<Shared>>>,
+    host: Cell<Option<Arc<Peer>>>,
     /// How many [`Entered`] exist.
     depth: Cell<u32>,
     /// A wait has released the slot since it entered.
@@ -103,16 +103,16 @@ impl Drop for Entered<'_> {
 
 impl Entries {
     pub(crate) fn new(session: Session) -> Self {
-        let shared = Arc::new(Shared {
-            lender: session.lender(),
+        let peer = Arc::new(Peer {
+            slot: session.shared_slot(),
             scheduler: Arc::as_ptr(session.admission()).addr(),
-            loans: AtomicU32::new(0),
+            tickets: AtomicU32::new(0),
             state: AtomicU8::new(OWN),
         });
         Entries {
             session,
-            unlisted: Cell::new(Some(Arc::clone(&shared))),
-            shared,
+            unlisted: Cell::new(Some(Arc::clone(&peer))),
+            peer,
             host: Cell::default(),
             depth: Cell::default(),
             has_waited: Cell::default(),
@@ -154,10 +154,10 @@ impl Entries {
 
     #[inline]
     fn begin(&self) {
-        self.shared.set(OWN);
-        self.shared.loans.store(self.session.tickets(), Ordering::Relaxed);
+        self.peer.set(OWN);
+        self.peer.tickets.store(self.session.tickets(), Ordering::Relaxed);
         self.has_waited.set(false);
-        let reference = self.unlisted.take().unwrap_or_else(|| Arc::clone(&self.shared));
+        let reference = self.unlisted.take().unwrap_or_else(|| Arc::clone(&self.peer));
         // A thread that is ending has no list any more; its sessions do without.
         let _ = ENTERED.try_with(|list| list.borrow_mut().push(reference));
     }
@@ -165,11 +165,11 @@ impl Entries {
     fn end(&self) {
         let _ = ENTERED.try_with(|list| {
             let mut list = list.borrow_mut();
-            let at = list.iter().rposition(|entered| Arc::ptr_eq(entered, &self.shared));
+            let at = list.iter().rposition(|entered| Arc::ptr_eq(entered, &self.peer));
             self.unlisted.set(at.map(|at| list.remove(at)));
         });
         let Some(host) = self.host.take() else { return self.session.exit() };
-        if !self.has_waited.get() && self.session.exit_to(&host.lender) {
+        if !self.has_waited.get() && self.session.exit_to(&host.slot) {
             host.set(OWN);
         } else {
             self.session.exit();
@@ -180,7 +180,7 @@ impl Entries {
     /// Takes a ticket. Without one left, or if its slot is lost, it enters anew.
     #[inline]
     pub(crate) fn take_ticket(&self) -> Result<()> {
-        match self.session.tickets() == 0 || self.shared.is(LOST) {
+        match self.session.tickets() == 0 || self.peer.is(LOST) {
             true => self.enter_anew(),
             false => Ok(self.session.enter()?),
         }
@@ -192,15 +192,15 @@ impl Entries {
         if !self.enter_beside(false) {
             self.session.enter()?;
         }
-        self.shared.loans.store(self.session.tickets(), Ordering::Relaxed);
+        self.peer.tickets.store(self.session.tickets(), Ordering::Relaxed);
         Ok(())
     }
 
     /// Leaves, if its slot is lost: what it enters next is a slot. Returns whether it was.
     fn forget_loss(&self) -> bool {
-        let is_lost = self.shared.is(LOST);
+        let is_lost = self.peer.is(LOST);
         if is_lost {
-            self.shared.set(OWN);
+            self.peer.set(OWN);
             self.session.exit();
         }
         is_lost
@@ -213,34 +213,34 @@ impl Entries {
     }
 
     #[cold]
-    fn enter_beside_any(&self, others: &[Arc<Shared>], by_force: bool) -> bool {
-        let Some(host) = others.iter().find(|other| self.session.enter_on(&other.lender)) else {
-            // Without a stall limit, others may have slots that cannot be lent.
+    fn enter_beside_any(&self, others: &[Arc<Peer>], by_force: bool) -> bool {
+        let Some(host) = others.iter().find(|other| self.session.enter_on(&other.slot)) else {
+            // Without a stall limit, others may have slots that cannot be taken.
             let forces = self.session.admission().config().stall_limit.is_none();
             if forces {
                 self.session.enter_forced();
             }
             return forces;
         };
-        if !(host.take_loan() || by_force) {
+        if !(host.take_ticket() || by_force) {
             self.session.exit();
             host.set(LOST);
             return false;
         }
-        host.set(LENT);
+        host.set(SHARED);
         self.host.set(Some(Arc::clone(host)));
         true
     }
 
     /// The other sessions of this scheduler in the thread's list, the last one first.
     #[inline]
-    fn others(&self) -> SmallVec<[Arc<Shared>; 2]> {
-        let others = |list: &RefCell<Vec<Arc<Shared>>>| {
+    fn others(&self) -> SmallVec<[Arc<Peer>; 2]> {
+        let others = |list: &RefCell<Vec<Arc<Peer>>>| {
             let mut list = list.borrow_mut();
             // Those whose sessions are gone, and guards were leaked.
             list.retain(|entered| Arc::strong_count(entered) > 1);
-            let is_other = |entered: &&Arc<Shared>| {
-                entered.scheduler == self.shared.scheduler && !Arc::ptr_eq(entered, &self.shared)
+            let is_other = |entered: &&Arc<Peer>| {
+                entered.scheduler == self.peer.scheduler && !Arc::ptr_eq(entered, &self.peer)
             };
             list.iter().rev().filter(is_other).cloned().collect()
         };
@@ -262,7 +262,7 @@ impl Entries {
         }
         let had_slot = !self.session.is_reclaimed();
         let done = callback();
-        if had_slot && self.session.is_reclaimed() && self.shared.is(OWN) {
+        if had_slot && self.session.is_reclaimed() && self.peer.is(OWN) {
             self.callbacks_outside.set(CALLBACKS_OUTSIDE);
             stalled();
         }

@@ -256,7 +256,7 @@ fn a_callback_that_declares_its_wait_has_no_slot_meanwhile() {
 }
 
 /// One that does not loses its slot after the stall limit, is counted, and noted in the log once. The callbacks after it run
-/// without a slot, so that not each of them has the others wait for so long.
+/// without a slot, so that not each of them costs the others a stall limit.
 #[test]
 fn a_callback_that_waits_without_saying_so_is_bounded() {
     within(|| {

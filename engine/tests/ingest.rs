@@ -92,7 +92,8 @@ fn a_full_redo_log_and_a_pool_without_a_free_frame_at_once() {
                     let row = if thread < 8 { thread } else { random.next_u64() % ROWS };
                     let mut txn = session.begin(ReadCommitted);
                     // Others may have locked it: not a matter of this test.
-                    let change = txn.upsert(table, &key(row), &[thread as u8; 900]).and_then(|_| txn.commit());
+                    let change =
+                        txn.upsert(table, &key(row), &[thread as u8; 900]).and_then(|_| txn.commit());
                     commits.fetch_add(u64::from(change.is_ok()), Ordering::Relaxed);
                 }
             });
@@ -143,7 +144,8 @@ impl Ingest<'_> {
 
 #[test]
 fn constant_ingest_goes_on_in_bounded_room() {
-    let seconds = std::env::var("FLIFO_INGEST_SECONDS").map_or(10, |seconds| seconds.parse().expect("a number"));
+    let seconds =
+        std::env::var("FLIFO_INGEST_SECONDS").map_or(10, |seconds| seconds.parse().expect("a number"));
     let dir = tempfile::tempdir().unwrap();
     let config = EngineConfig {
         buffer_pool_bytes: 4 << 20,

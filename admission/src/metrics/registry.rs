@@ -23,7 +23,7 @@ struct Sessions {
 struct Live {
     counters: Arc<Counters>,
     node: Arc<Node>,
-    /// The stay that the watchdog saw last, and since when, ns. It goes on while its slot is lent.
+    /// The stay that the watchdog saw last, and since when, ns. It goes on while another session runs on its slot.
     seen: Option<(Stay, u64)>,
 }
 

@@ -1,4 +1,4 @@
-//! Every interleaving of a session with another thread that takes its slot: a reclaimed one, a lent one, or a reserved one (loom).
+//! Every interleaving of a session with another thread that takes its slot: a reclaimed one, a shared one, or a reserved one (loom).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,13 +69,13 @@ fn a_slot_that_is_reclaimed_against_a_wait() {
 
 /// Another session of the thread runs on the slot and gives it back, while that is reclaimed from the one or the other.
 #[test]
-fn a_slot_that_is_reclaimed_against_lending_it() {
+fn a_slot_that_is_reclaimed_against_sharing_it() {
     explore(2, reclaims(Policy::Fifo, 1), |admission| {
         let (host, guest) = (running(admission), admission.session());
         let watched = Arc::clone(admission);
         let watchdog = thread::spawn(move || reclaim(&watched));
-        if guest.enter_on(&host.lender()) {
-            guest.exit_to(&host.lender());
+        if guest.enter_on(&host.shared_slot()) {
+            guest.exit_to(&host.shared_slot());
         }
         assert!(admission.gate.word().slots() <= 1);
         host.exit();

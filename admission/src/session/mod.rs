@@ -18,9 +18,9 @@
 //! too. So the state is written before anybody is woken, and an entry within `Acquiring` or `Waiting` does nothing.
 
 pub(crate) mod cancel;
-pub(crate) mod lend;
 pub(crate) mod queueing;
 pub(crate) mod reserved;
+pub(crate) mod share;
 pub(crate) mod task;
 pub(crate) mod waits;
 

@@ -2,12 +2,12 @@
 
 mod defects;
 mod deficits;
-mod lend;
 #[cfg(feature = "percpu")]
 mod percpu;
 mod regressions;
 #[cfg(feature = "reservation")]
 mod reservation;
+mod share;
 mod slices;
 mod stalls;
 mod state;
