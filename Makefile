@@ -65,10 +65,11 @@ fuzz: ## the engine's parsers of what comes from a disk under libFuzzer, FUZZ_SE
 	  $(FUZZ) $$target -- -max_total_time=$(or $(FUZZ_SECONDS),60) -max_len=6000 -timeout=10 -verbosity=0 -print_final_stats=1; done; \
 	else echo "fuzz: skipped, it needs nightly and cargo-fuzz (rustup toolchain install nightly; cargo install cargo-fuzz)"; fi
 
-soak: ## ten minutes of the scheduler, or SOAK_SECONDS; kills and power cuts of the engine, many of them; as long 1,024 connections to it, and a check
+soak: ## ten minutes of the scheduler, or SOAK_SECONDS; kills and power cuts of the engine, many of them, and as long constant ingest; as long 1,024 connections to it, and a check
 	$(CARGO) run --release -p flifo-admission --example soak
 	FLIFO_KILLS=200 $(CARGO) test --release -p flifo-engine --test kill
 	FLIFO_SEEDS=$(or $(SEEDS),2000) $(CARGO) test --release -p flifo-engine --test power
+	FLIFO_INGEST_SECONDS=$(or $(SOAK_SECONDS),600) $(CARGO) test --release -p flifo-engine --test ingest
 	$(CARGO) run --release -- sweep --policy flifo --threads 1024 --workload read-write,hot-rows-100,update-index,ycsb-f \
 	  --buffer-pool 300M --rounds 1 --time $$(($(or $(SOAK_SECONDS),600) / 4)) --data $(TARGET_DIR)/soak --html $(TARGET_DIR)/soak.html
 	$(CARGO) run --release -- check $(TARGET_DIR)/soak/sbtest

@@ -12,7 +12,7 @@ use crate::sync::{AtomicBool, Ordering};
 pub(crate) struct Alarm {
     /// The thread sleeps until it is roused. Set by the thread, before it looks whether anybody queues and sleeps; cleared by
     /// whoever rouses it, after it joined the queue. Sequentially consistent on both sides, so one of the two sees the other.
-    asleep: AtomicBool,
+    pub(crate) asleep: AtomicBool,
     thread: Mutex<Option<Thread>>,
 }
 
@@ -34,12 +34,6 @@ impl Alarm {
     pub(crate) fn fall_asleep(&self, gate: &Gate) -> bool {
         self.asleep.store(true, Ordering::SeqCst);
         gate.word_after_all().queued() == 0
-    }
-
-    /// Whether the thread would have to be roused.
-    #[cfg(all(test, loom))]
-    pub(crate) fn is_asleep(&self) -> bool {
-        self.asleep.load(Ordering::SeqCst)
     }
 
     /// Rouses the thread: a session has joined the queue.

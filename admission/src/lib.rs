@@ -22,6 +22,7 @@ pub use crate::config::{AutoLimit, Config, ConfigError, Policy, WaitKind, WaitMa
 pub use crate::metrics::{Snapshot, Times};
 pub use crate::refused::Refused;
 pub use crate::session::cancel::Canceller;
+pub use crate::session::share::SharedSlot;
 pub use crate::session::task::{Enter, TaskSlot};
 pub use crate::session::{Class, Session, Slot};
 pub use crate::shared::Admission;

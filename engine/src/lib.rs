@@ -71,6 +71,25 @@
 //! - **A copy of a database** is one of all its files while it is closed. One that was made while it was open is none:
 //!   the files do not fit together.
 //!
+//! # Callbacks
+//! A scan calls a closure for each row. During the call no latch is held, but the scan's slot is. What the closure may do:
+//!
+//! | in a callback | what happens |
+//! |---|---|
+//! | operations of the same session | they take tickets of the scan's slot |
+//! | operations of another session, under the same admission | they run on the scan's slot; their waits release it |
+//! | [`Rows`] of any session | batches are read on the scan's slot |
+//! | a wait for another thread: a channel, a pool, a lock | declare it with [`Session::wait`], which releases the slot |
+//! | the same, undeclared | after [`stall_limit`](flifo_admission::Config::stall_limit), the next in the queue gets the slot |
+//! | a wait for a row that this thread's own transaction has locked | [`Error::LockWaitTimeout`] |
+//!
+//! - A thread holds one slot of an admission at most, however many sessions it uses, and never waits for its own. The same holds
+//!   for a [`Statement`] beside another session.
+//! - Many statements of another session use up the slot's tickets. Then the thread queues, as in a long scan.
+//! - A callback that lost its slot to the stall rule counts in [`EngineStats::stalled_callbacks`], and the first one is a warning in
+//!   the `log` facade. The session's next 64 callbacks run without a slot, so that others do not wait for the stall limit again and again.
+//! - Without a stall limit nothing bounds an undeclared wait, and another session's operations enter by force.
+//!
 //! In `engine/examples`: `bank` (typed tables, many writers of the same rows), `queue` (jobs done once each, by
 //! transactions that fail), `time_series` (measurements that come in order, old ones that go).
 //!
@@ -103,6 +122,7 @@ pub mod redo;
 pub mod row;
 #[cfg(all(test, shuttle))]
 mod schedules;
+mod slot;
 pub mod space;
 mod spare;
 mod sync;

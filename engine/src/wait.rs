@@ -10,24 +10,27 @@ use std::time::Instant;
 
 use flifo_admission::{Session, WaitKind};
 
+use crate::error::Result;
 use crate::metrics::{WaitReason, Waits};
 use crate::process::{Process, ProcessOwned};
+use crate::slot::{Entered, Entries};
 
 /// A thread's means to wait: releases its slot in admission, if the reason says so, and records the time.
 pub struct Waiter {
-    admission: Option<ProcessOwned<Session>>,
+    entries: Option<ProcessOwned<Entries>>,
     waits: Option<Arc<Waits>>,
 }
 
 impl Waiter {
     /// For a background thread, which holds no slot.
     pub fn background() -> Self {
-        Waiter { admission: None, waits: None }
+        Waiter { entries: None, waits: None }
     }
 
     /// For a session under admission.
     pub fn session(admission: Session) -> Self {
-        Waiter { admission: Some(ProcessOwned::new(Process::current(), admission)), waits: None }
+        let process = Process::current();
+        Waiter { entries: Some(ProcessOwned::new(process, Entries::new(process, admission))), waits: None }
     }
 
     /// The same, with its times recorded in `waits`.
@@ -37,7 +40,34 @@ impl Waiter {
 
     /// The session whose slot the waits release.
     pub(crate) fn admission(&self) -> Option<&Session> {
-        self.admission.as_deref()
+        self.entries.as_deref().map(Entries::session)
+    }
+
+    /// Enters admission; `None` for a background thread. See [`Entries::enter`].
+    pub(crate) fn enter(&self) -> Result<Option<Entered<'_>>> {
+        self.entries.as_deref().map(Entries::enter).transpose()
+    }
+
+    /// See [`Entries::enter_forced`].
+    pub(crate) fn enter_forced(&self) -> Option<Entered<'_>> {
+        self.entries.as_deref().map(Entries::enter_forced)
+    }
+
+    /// Takes a ticket, for a row. Without one left, acquires the slot anew. The caller holds no latch.
+    #[inline]
+    pub(crate) fn take_ticket(&self) -> Result<()> {
+        self.entries.as_deref().map_or(Ok(()), Entries::take_ticket)
+    }
+
+    /// Runs a callback of the embedder's. The caller holds no latch. See [`Entries::call_back`].
+    #[inline]
+    pub(crate) fn call_back<T>(&self, callback: impl FnOnce() -> T) -> Result<T> {
+        let Some(entries) = self.entries.as_deref() else { return Ok(callback()) };
+        entries.call_back(callback, || {
+            if let Some(waits) = &self.waits {
+                waits.note_stalled_callback();
+            }
+        })
     }
 
     /// Runs `f`, which waits. The caller holds no latch.
@@ -91,9 +121,11 @@ fn admission_kind(reason: WaitReason) -> Option<WaitKind> {
             Some(WaitKind::Disk)
         }
         WaitReason::DiskSync | WaitReason::LogSync | WaitReason::RedoBuffer => Some(WaitKind::LogSync),
-        WaitReason::RedoSpace | WaitReason::Close | WaitReason::Catalog | WaitReason::PendingSlot => {
-            Some(WaitKind::User)
-        }
+        WaitReason::RedoSpace
+        | WaitReason::Close
+        | WaitReason::Catalog
+        | WaitReason::PendingSlot
+        | WaitReason::Embedder => Some(WaitKind::User),
         WaitReason::RowLock => Some(WaitKind::RowLock),
         // As short as a context switch, and the holder is running: releasing the slot would cost more than it gains.
         WaitReason::PageLatch | WaitReason::LogWrite => None,
@@ -111,10 +143,11 @@ struct Waiting<'a> {
 impl<'a> Waiting<'a> {
     /// Releases the slot, if the reason says so.
     fn begin(waiter: &'a Waiter, reason: WaitReason) -> Self {
-        let left = waiter.admission().zip(admission_kind(reason));
-        if let Some((session, kind)) = left {
-            session.wait_begin(kind);
-        }
+        let left = waiter.entries.as_deref().zip(admission_kind(reason)).map(|(entries, kind)| {
+            entries.session().wait_begin(kind);
+            entries.note_wait();
+            (entries.session(), kind)
+        });
         Waiting { waiter, reason, left, begun: Instant::now() }
     }
 }

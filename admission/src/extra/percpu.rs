@@ -21,7 +21,7 @@ use crate::gate::{Entered, Gate};
 use crate::sync::{AtomicBool, CacheAligned, Ordering, fence_for_models};
 
 /// A slot for each CPU; CPUs with higher numbers share them.
-pub(crate) struct Slots(Box<[CacheAligned<AtomicBool>]>);
+pub(crate) struct Slots(pub(crate) Box<[CacheAligned<AtomicBool>]>);
 
 impl Slots {
     pub(crate) fn new(cpus: u32) -> Self {
@@ -30,12 +30,6 @@ impl Slots {
         // All slots are looked at by every joiner, so there are not any number of them.
         let slots = (cpus as usize).min(SET_ASIDE_MAX as usize);
         Slots((0..slots).map(|_| CacheAligned(AtomicBool::new(false))).collect())
-    }
-
-    /// Keeps nothing: every slot multiplies the interleavings, so most models do without.
-    #[cfg(all(test, loom))]
-    pub(crate) fn none() -> Self {
-        Slots(Box::new([]))
     }
 
     /// The index of a CPU's slot.

@@ -1,10 +1,10 @@
-//! A session's slot as other threads see it, so that one of them can take it away.
+//! A session's slot as others see it, so that one of them can take it away.
 //!
 //! | state | meaning | T counts the slot | who leaves the state |
 //! |---|---|---|---|
 //! | `FREE` | no slot that can be taken | no, or not published | the session: publishes its slot |
 //! | `HELD` | the session runs on a slot | yes | the session: releases it; the watchdog: reclaims it |
-//! | `RECLAIMED` | the session runs on, its slot went to another | no | the session: has nothing to release |
+//! | `RECLAIMED` | the session runs on, its slot went to another | no | the session: has nothing to release, or may get one back |
 //! | `RESERVED` | the session is outside, its slot waits for it | yes | the session: takes it back; the watchdog: releases it |
 //!
 //! The session publishes a slot after T counts it, and takes it out with a swap before it releases it; another thread takes it with
@@ -63,6 +63,14 @@ impl Hold {
     pub(crate) fn reclaim(&self, stay: Stay) -> bool {
         let reclaimed = stay.0 & !STATE | RECLAIMED;
         self.0.compare_exchange(stay.0, reclaimed, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Gives a slot that T counts to the session, if it runs on without one. Returns whether it does.
+    pub(crate) fn give_back(&self) -> bool {
+        let seen = self.0.load(Ordering::Relaxed);
+        let held = seen & !STATE | HELD;
+        seen & STATE == RECLAIMED
+            && self.0.compare_exchange(seen, held, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// Leaves the slot to wait for the session until then, ns since the scheduler was made. T counts it.

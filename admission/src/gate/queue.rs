@@ -49,13 +49,6 @@ pub(crate) struct Request {
 impl Request {
     /// No deadline.
     pub(crate) const NEVER: u64 = u64::MAX;
-
-    /// Of the normal class, and without anything special.
-    #[cfg(test)]
-    pub(crate) const fn plain() -> Self {
-        let charge = Charge { slice_ns: 0, deficit_ns: 0, passed_until_ns: 0 };
-        Request { first: false, queued_at_ns: 0, deadline_ns: Self::NEVER, charge }
-    }
 }
 
 struct Links {

@@ -72,12 +72,6 @@ pub(crate) struct Caller {
     pub(crate) first: bool,
 }
 
-impl Caller {
-    /// A newcomer of the normal class.
-    #[cfg(test)]
-    pub(crate) const NEWCOMER: Caller = Caller { may_barge: true, first: false };
-}
-
 /// A value of the state word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Word(pub(crate) u64);

@@ -23,7 +23,7 @@ struct Sessions {
 struct Live {
     counters: Arc<Counters>,
     node: Arc<Node>,
-    /// The stay that the watchdog saw last, and since when, ns.
+    /// The stay that the watchdog saw last, and since when, ns. It goes on while another session runs on its slot.
     seen: Option<(Stay, u64)>,
 }
 
@@ -74,7 +74,7 @@ impl Registry {
                     let is_long = now_ns.saturating_sub(since_ns) >= limit_ns;
                     reclaimed += u32::from(is_long && live.node.hold.reclaim(stay));
                 }
-                _ => live.seen = stay.map(|stay| (stay, now_ns)),
+                _ => live.seen = stay.map(|stay| (stay, now_ns)).or(live.seen),
             }
         }
         reclaimed

@@ -1,4 +1,4 @@
-//! Every interleaving of a session with another thread that takes its slot: a reclaimed one, or a reserved one (loom).
+//! Every interleaving of a session with another thread that takes its slot: a reclaimed one, a shared one, or a reserved one (loom).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +63,22 @@ fn a_slot_that_is_reclaimed_against_a_wait() {
         session.wait_begin(crate::WaitKind::Disk);
         session.wait_end(crate::WaitKind::Disk);
         session.exit();
+        watchdog.join().unwrap();
+    });
+}
+
+/// Another session of the thread runs on the slot and gives it back, while that is reclaimed from the one or the other.
+#[test]
+fn a_slot_that_is_reclaimed_against_sharing_it() {
+    explore(2, reclaims(Policy::Fifo, 1), |admission| {
+        let (host, guest) = (running(admission), admission.session());
+        let watched = Arc::clone(admission);
+        let watchdog = thread::spawn(move || reclaim(&watched));
+        if guest.enter_on(&host.shared_slot()) {
+            guest.exit_to(&host.shared_slot());
+        }
+        assert!(admission.gate.word().slots() <= 1);
+        host.exit();
         watchdog.join().unwrap();
     });
 }

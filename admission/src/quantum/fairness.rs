@@ -63,9 +63,9 @@ pub(crate) struct Deficit {
     /// The thread's clock at the beginning of the slice, or at its last reading, while the slice is timed.
     began: Cell<Option<CpuTime>>,
     /// CPU time of the slice up to `began`, ns; 0 if it is unknown, or the queue has learnt it.
-    slice_ns: Cell<u64>,
+    pub(crate) slice_ns: Cell<u64>,
     /// CPU time used up to `began`, less absences and payments, ns.
-    deficit_ns: Cell<u64>,
+    pub(crate) deficit_ns: Cell<u64>,
     /// The absence before this visit is taken off already.
     absence_settled: Cell<bool>,
     /// The thread whose clock was read last.
@@ -166,13 +166,6 @@ impl Deficit {
     pub(crate) fn deficit_ns(&self) -> u64 {
         self.deficit_ns.get()
     }
-
-    /// As if the last slice had taken this time.
-    #[cfg(test)]
-    pub(crate) fn set_used(&self, ns: u64) {
-        self.slice_ns.set(ns);
-        self.deficit_ns.set(ns);
-    }
 }
 
 /// What a waiter brings to the queue, and how long others may pass it.
@@ -197,9 +190,9 @@ impl Charge {
 #[derive(Debug)]
 pub(crate) struct Averages {
     /// One slice in four is shorter, ns; 0 until a slice is known.
-    usual_ns: f64,
+    pub(crate) usual_ns: f64,
     /// The average slice, ns. Long ones count as the shortest for which a deficit counts.
-    round_ns: f64,
+    pub(crate) round_ns: f64,
     /// Waiters that joined with a deficit so far.
     pub(crate) with_deficit: u64,
 }
@@ -207,11 +200,6 @@ pub(crate) struct Averages {
 impl Averages {
     pub(crate) fn new() -> Self {
         Averages { usual_ns: 0.0, round_ns: 0.0, with_deficit: 0 }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn of(usual_ns: f64, round_ns: f64) -> Self {
-        Averages { usual_ns, round_ns, with_deficit: 0 }
     }
 
     /// A waiter joins: learns its slice, and decides whether it is passed over and until when.

@@ -43,7 +43,7 @@ enum Phase {
 pub(crate) struct Slice {
     phase: Cell<Phase>,
     /// The session came back sooner than a quantum after its last slice.
-    back_to_back: Cell<bool>,
+    pub(crate) back_to_back: Cell<bool>,
     in_transaction: Cell<bool>,
     /// The slice was queued for in order.
     in_order: Cell<bool>,
@@ -157,13 +157,6 @@ impl Slice {
     #[inline]
     pub(crate) fn returns(&self) -> bool {
         self.back_to_back.get() || self.in_transaction.get() && self.in_order.get() && self.has_begun()
-    }
-
-    /// As if the session were known to come back at once, and had come in through the queue.
-    #[cfg(test)]
-    pub(crate) fn begin_back_to_back(&self, now_ns: u64) {
-        self.back_to_back.set(true);
-        self.begin(now_ns, true);
     }
 
     /// The session is about to queue: its last slice, if the queue has not learnt it, and its deficit, ns.

@@ -20,6 +20,7 @@
 pub(crate) mod cancel;
 pub(crate) mod queueing;
 pub(crate) mod reserved;
+pub(crate) mod share;
 pub(crate) mod task;
 pub(crate) mod waits;
 
@@ -555,8 +556,7 @@ impl Session {
     #[inline]
     pub(crate) fn check(&self) {
         let (state, published) = (self.state.get(), self.is_published.get());
-        let has_tickets = self.tickets.get() != 0;
-        debug_assert!(!has_tickets || self.is_running(), "{state:?} with tickets");
+        debug_assert!(self.tickets.get() == 0 || self.is_running(), "{state:?} with tickets");
         debug_assert!(!published || state == State::Running, "{state:?} with a published slot");
         debug_assert!(state != State::Waiting || self.waits.released.get().is_some(), "it waits for nothing");
     }

@@ -92,9 +92,9 @@ impl Session {
         }
     }
 
-    /// Whether the slot was reclaimed. The session then goes through its waits without one, or their ends would bring it a slot again.
-    fn is_reclaimed(&self) -> bool {
-        self.is_published.get() && self.node.hold.is_reclaimed()
+    /// Whether its slot was taken while it runs. It goes through its waits without one, or their ends would bring it a slot again.
+    pub fn is_reclaimed(&self) -> bool {
+        self.node.hold.is_reclaimed()
     }
 
     /// Whether one more wait of this kind may release its slot.

@@ -7,6 +7,7 @@ mod percpu;
 mod regressions;
 #[cfg(feature = "reservation")]
 mod reservation;
+mod share;
 mod slices;
 mod stalls;
 mod state;

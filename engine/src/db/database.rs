@@ -408,6 +408,7 @@ impl Database {
         EngineStats {
             pool: self.inner.running.pool.stats(),
             waits: self.inner.waits.snapshot(),
+            stalled_callbacks: self.inner.waits.stalled_callbacks(),
             redo: self.inner.running.log().stats(),
             txns: self.inner.txns.stats(),
             locks: match self.inner.process.is_current() {

@@ -2,14 +2,14 @@
 
 use std::cell::Cell;
 use std::ops::{Bound, ControlFlow};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use flifo_admission::Class;
 
 use super::Tree;
 use super::database::{Inner, SharedInner};
 use crate::error::Result;
+use crate::metrics::WaitReason;
+use crate::slot::Entered;
 use crate::wait::Waiter;
 
 /// One connection's work on a database. It belongs to one thread at a time (`Send`, not `Sync`).
@@ -17,52 +17,8 @@ pub struct Session {
     database: SharedInner,
     waiter: Waiter,
     lane: usize,
-    /// How many [`Entered`] exist: of a statement, of its operations, and of operations in their callbacks.
-    depth: Cell<u32>,
-    slot_thread: SlotThread,
     /// How many of its transactions hold locks that others may wait for.
     holders: Cell<u32>,
-}
-
-/// The thread that holds a session's slot, for an operation or a statement; 0 while no thread does.
-///
-/// Relaxed: only the thread itself compares this with its own number, so it orders nothing.
-#[derive(Clone, Default)]
-pub(super) struct SlotThread(Arc<AtomicUsize>);
-
-impl SlotThread {
-    /// Whether this thread holds the slot.
-    pub(super) fn is_this_thread(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == this_thread()
-    }
-}
-
-/// A number that no other running thread has; not 0.
-#[inline]
-fn this_thread() -> usize {
-    thread_local!(static HERE: u8 = const { 0 });
-    HERE.with(|here| std::ptr::from_ref(here).addr())
-}
-
-/// An entry of a session. Dropping the last one releases the slot.
-///
-/// An operation in another one's callback shares its slot.
-#[must_use = "the session may release its slot when this is dropped"]
-pub(super) struct Entered<'a> {
-    session: &'a Session,
-}
-
-impl Drop for Entered<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        let session = self.session;
-        session.depth.set(session.depth.get() - 1);
-        // A child that was forked in an operation's callback has no slot.
-        if session.depth.get() == 0 && session.database.is_here() {
-            session.slot_thread.0.store(0, Ordering::Relaxed);
-            session.admission().exit();
-        }
-    }
 }
 
 /// A statement: holds a slot in admission until it is dropped, except during waits.
@@ -71,28 +27,16 @@ impl Drop for Entered<'_> {
 /// may be refused there.
 pub struct Statement<'a> {
     session: &'a Session,
-    _entered: Entered<'a>,
+    _entered: Option<Entered<'a>>,
 }
 
 impl Session {
     pub(super) fn new(database: SharedInner, waiter: Waiter, lane: usize) -> Self {
-        Session {
-            database,
-            waiter,
-            lane,
-            depth: Cell::default(),
-            slot_thread: SlotThread::default(),
-            holders: Cell::default(),
-        }
+        Session { database, waiter, lane, holders: Cell::default() }
     }
 
     pub(super) fn shared_database(&self) -> &SharedInner {
         &self.database
-    }
-
-    /// The thread that holds the session's slot.
-    pub(super) fn slot_thread(&self) -> SlotThread {
-        self.slot_thread.clone()
     }
 
     /// A waiter of its own, under the same admission.
@@ -114,27 +58,16 @@ impl Session {
 
     /// Enters admission. Within a statement, or in the callback of another operation, this takes a ticket of the slot held
     /// there, which is released when the outer one ends.
-    pub(super) fn enter(&self) -> Result<Entered<'_>> {
-        self.take_ticket()?;
-        Ok(self.entered())
+    pub(super) fn enter(&self) -> Result<Option<Entered<'_>>> {
+        self.waiter.enter()
     }
 
     /// Enters by force, as a holder of locks that others wait for. Within a statement this keeps the statement's slot, also
     /// without a ticket, or acquires a slot if the statement has lost its own.
-    pub(super) fn enter_forced(&self) -> Result<Entered<'_>> {
+    pub(super) fn enter_forced(&self) -> Result<Option<Entered<'_>>> {
         self.database.check_process()?;
         self.admission().set_class(Class::First);
-        self.admission().enter_forced();
-        Ok(self.entered())
-    }
-
-    #[inline]
-    fn entered(&self) -> Entered<'_> {
-        if self.depth.get() == 0 {
-            self.slot_thread.0.store(this_thread(), Ordering::Relaxed);
-        }
-        self.depth.set(self.depth.get() + 1);
-        Entered { session: self }
+        Ok(self.waiter.enter_forced())
     }
 
     /// Notes that one of its transactions, which held locks if `held`, now `holds` locks that others may wait for, or none.
@@ -153,12 +86,6 @@ impl Session {
         self.admission().set_class(if self.holders.get() > 0 { Class::First } else { Class::Normal });
     }
 
-    /// Takes a ticket; without one left, acquires the slot anew.
-    fn take_ticket(&self) -> Result<()> {
-        self.database.check_process()?;
-        Ok(self.admission().enter()?)
-    }
-
     fn admission(&self) -> &flifo_admission::Session {
         self.waiter.admission().expect("a session is under admission")
     }
@@ -173,13 +100,39 @@ impl Session {
     pub fn statement(&self) -> Result<Statement<'_>> {
         Ok(Statement { session: self, _entered: self.enter()? })
     }
+
+    /// Runs `wait`, which waits for something outside of the engine: in a callback, or within a statement. The slot is released
+    /// for that time, and [`WaitReason::Embedder`] has the time.
+    ///
+    /// Use it where a callback waits for the work of another thread, such as room in a bounded channel: that thread may need
+    /// the slot. `wait` does not use this session. If several sessions of the thread have a statement open, call it on the one
+    /// that was used last, which has the slot.
+    ///
+    /// ```
+    /// # use std::ops::{Bound, ControlFlow};
+    /// # use std::sync::mpsc::SyncSender;
+    /// # use flifo_engine::{Isolation, Result, Session, Table};
+    /// /// Sends all keys to another thread.
+    /// fn send_keys(session: &Session, table: &Table, to: &SyncSender<Vec<u8>>) -> Result<()> {
+    ///     let mut txn = session.begin(Isolation::ReadCommitted);
+    ///     txn.scan(table, Bound::Unbounded, Bound::Unbounded, |key, _value| {
+    ///         match session.wait(|| to.send(key.to_vec())) {
+    ///             Ok(()) => ControlFlow::Continue(()),
+    ///             Err(_hung_up) => ControlFlow::Break(()),
+    ///         }
+    ///     })
+    /// }
+    /// ```
+    pub fn wait<T>(&self, wait: impl FnOnce() -> T) -> T {
+        self.waiter.wait(WaitReason::Embedder, wait)
+    }
 }
 
 impl Statement<'_> {
     /// Puts the value of `key` into `value`; false (and `value` empty) if there is no such row.
     pub fn get(&self, tree: &Tree, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let tree = self.session.database.tree(tree)?;
-        self.session.take_ticket()?;
+        self.session.waiter.take_ticket()?;
         tree.get(&self.session.waiter, key, value)
     }
 
@@ -211,12 +164,13 @@ impl Statement<'_> {
     ) -> Result<()> {
         let tree = self.session.database.tree(tree)?;
         let mut refused = None;
-        tree.scan(&self.session.waiter, from, to, |key, value| match self.session.take_ticket() {
-            Ok(()) => each(key, value),
-            Err(error) => {
+        let waiter = &self.session.waiter;
+        tree.scan(waiter, from, to, |key, value| {
+            let called = waiter.take_ticket().and_then(|()| waiter.call_back(|| each(key, value)));
+            called.unwrap_or_else(|error| {
                 refused = Some(error);
                 ControlFlow::Break(())
-            }
+            })
         })?;
         refused.map_or(Ok(()), Err)
     }
@@ -248,7 +202,7 @@ impl Statement<'_> {
     ) -> Result<bool> {
         let session = self.session;
         let tree = session.database.tree(tree)?;
-        session.take_ticket()?;
+        session.waiter.take_ticket()?;
         session.database.change(&session.waiter, || change(tree, &session.waiter))
     }
 }

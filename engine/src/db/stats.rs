@@ -20,6 +20,9 @@ pub struct EngineStats {
     pub locks: LockStats,
     /// Time waited, per reason.
     pub waits: WaitsSnapshot,
+    /// Callbacks that held their slot for the scheduler's [`stall_limit`](flifo_admission::Config::stall_limit) while others queued,
+    /// and so lost it: they wait without saying so ([`Session::wait`](crate::Session::wait)), or take long.
+    pub stalled_callbacks: u64,
     /// Whether files are read and written past the operating system's page cache. False with
     /// [`direct_io`](crate::EngineConfig::direct_io) asked for: the file system has no such access.
     pub direct_io: bool,

@@ -2,12 +2,12 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use super::session::Entered;
 use super::tree::OpenTree;
 use super::{Session, Statement, Table};
 use crate::error::Result;
 use crate::lock::LockMode;
 use crate::process::ProcessOwned;
+use crate::slot::Entered;
 use crate::txn::{Change, Isolation, Txn};
 
 /// A transaction: what it changes happens at its commit, for everybody, or not at all.
@@ -222,7 +222,7 @@ impl<'a> Transaction<'a> {
 
     /// Enters to end it, or to undo a part of it. If it holds locks it does not queue for that, nor is it refused: others wait
     /// for it, or are about to, and there is not much left for it to do.
-    fn enter_to_end(&self) -> Result<Entered<'a>> {
+    fn enter_to_end(&self) -> Result<Option<Entered<'a>>> {
         match self.txn.has_written() {
             true => self.session.enter_forced(),
             false => self.session.enter(),

@@ -42,11 +42,13 @@ pub enum WaitReason {
     RowLock,
     /// A slot of the pending page, all of which are in the hands of others who write or free large values.
     PendingSlot,
+    /// What the embedder waits for ([`Session::wait`](crate::Session::wait)).
+    Embedder,
 }
 
 impl WaitReason {
     /// All reasons, in the order in which they are documented.
-    pub const ALL: [WaitReason; 14] = [
+    pub const ALL: [WaitReason; 15] = [
         WaitReason::DiskRead,
         WaitReason::PageLoad,
         WaitReason::PageLatch,
@@ -61,6 +63,7 @@ impl WaitReason {
         WaitReason::Catalog,
         WaitReason::RowLock,
         WaitReason::PendingSlot,
+        WaitReason::Embedder,
     ];
 
     /// The name as reports print it.
@@ -80,6 +83,7 @@ impl WaitReason {
             WaitReason::Catalog => "catalog",
             WaitReason::RowLock => "row_lock",
             WaitReason::PendingSlot => "pending_slot",
+            WaitReason::Embedder => "embedder",
         }
     }
 }
@@ -93,6 +97,7 @@ const WAIT_NS_MAX: u64 = (1 << MAX_VALUE_POWER) - 1;
 /// The time waited in one database since it was opened, per [`WaitReason`].
 pub struct Waits {
     reasons: [Reason; WaitReason::ALL.len()],
+    stalled_callbacks: AtomicU64,
 }
 
 struct Reason {
@@ -108,6 +113,7 @@ impl Waits {
                 waits_ns: AtomicHistogram::with_config(&histogram_config()),
                 total_ns: AtomicU64::new(0),
             }),
+            stalled_callbacks: AtomicU64::new(0),
         })
     }
 
@@ -118,6 +124,22 @@ impl Waits {
         let recorded = of_reason.waits_ns.increment(waited_ns.min(WAIT_NS_MAX));
         debug_assert!(recorded.is_ok());
         of_reason.total_ns.fetch_add(waited_ns, Ordering::Relaxed);
+    }
+
+    /// Counts a callback that has lost its slot to the stall rule. The first one of a database is noted in the log.
+    #[cold]
+    pub(crate) fn note_stalled_callback(&self) {
+        if self.stalled_callbacks.fetch_add(1, Ordering::Relaxed) == 0 {
+            log::warn!(
+                "a callback held its slot for the stall limit while others queued, and lost it; if it waits for other \
+                 threads, let it wait in Session::wait (EngineStats::stalled_callbacks counts them)"
+            );
+        }
+    }
+
+    /// Callbacks that have lost their slot to the stall rule.
+    pub(crate) fn stalled_callbacks(&self) -> u64 {
+        self.stalled_callbacks.load(Ordering::Relaxed)
     }
 
     /// What was recorded until now. Waits that end during the call may be in it or not.

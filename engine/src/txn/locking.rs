@@ -241,12 +241,13 @@ impl<'s> Txn<'s> {
             if let Some(session) = waiter.admission().filter(|_| found) {
                 // A ticket a row, with nothing latched, and as one that holds locks by now.
                 session.set_class(Class::First);
-                session.enter()?;
+                waiter.take_ticket()?;
             }
             if found && row.large && !row.deleted {
                 read_locked(tree, &row.key, &mut row.value, waiter)?;
             }
-            if !found || !row.deleted && each(self, &row.key, &row.value)?.is_break() {
+            let mut call = || waiter.call_back(|| each(self, &row.key, &row.value))?;
+            if !found || !row.deleted && call()?.is_break() {
                 return Ok(());
             }
             last.get_or_insert_default().clone_from(&row.key);

@@ -158,21 +158,20 @@ impl<'s> Txn<'s> {
         mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         let (mut failed, mut again) = (None, Vec::new());
+        let mut call = |key: &[u8], value: &[u8]| waiter.call_back(|| each(key, value));
         tree.scan(waiter, from, to, |key, newest| {
             let mut give = || -> Result<ControlFlow<()>> {
                 // A ticket a row, outside of latches; out of tickets it queues again.
-                if let Some(session) = waiter.admission() {
-                    session.enter()?;
-                }
+                waiter.take_ticket()?;
                 let (header, value) = Header::decode(newest).map_err(|_| bad_version(tree))?;
                 if self.sees(view, &header) {
-                    return Ok(if header.deleted { ControlFlow::Continue(()) } else { each(key, value) });
+                    return Ok(if header.deleted { ControlFlow::Continue(()) } else { call(key, value)? });
                 }
                 match self.search(view, tree, key, newest, waiter)? {
-                    Found::Value(value) => Ok(each(key, &value)),
+                    Found::Value(value) => call(key, &value),
                     Found::Nothing => Ok(ControlFlow::Continue(())),
                     Found::Changed => match self.get_in(view, tree, key, &mut again, waiter)? {
-                        true => Ok(each(key, &again)),
+                        true => call(key, &again),
                         false => Ok(ControlFlow::Continue(())),
                     },
                 }

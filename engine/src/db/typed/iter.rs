@@ -7,7 +7,6 @@ use super::write::corrupt;
 use super::{Scratch, TypedTable, with_scratch};
 use crate::db::Transaction;
 use crate::db::database::SharedInner;
-use crate::db::session::SlotThread;
 use crate::error::Result;
 use crate::process::ProcessOwned;
 use crate::row::{KeyBounds, KeyRange, Row, RowView};
@@ -31,8 +30,8 @@ const BATCH_BYTES: usize = 1 << 20;
 ///
 /// Under [`Serializable`](crate::Isolation) all rows of the range are locked when it is made.
 ///
-/// Rows are read in batches, each under admission. In a statement of the session it comes from, or in the callback of one of its
-/// operations, a batch enters by force: it would wait for the slot that its own thread holds. An error is the last item.
+/// Rows are read in batches, each under admission. In a statement, or in the callback of an operation, a batch is read on the slot
+/// that its thread holds there. An error is the last item.
 pub struct Rows {
     database: SharedInner,
     table: TypedTable,
@@ -42,8 +41,6 @@ pub struct Rows {
     /// See [`KeptMoment::read`].
     undos: Option<u64>,
     waiter: Waiter,
-    /// Of the session that it comes from.
-    slot_thread: SlotThread,
     /// What is still to be read; `None` if nothing is.
     rest: Option<KeyRange>,
     batch: std::vec::IntoIter<Row>,
@@ -87,7 +84,6 @@ impl TypedTable {
             moment,
             undos: None,
             waiter: session.another_waiter(),
-            slot_thread: session.slot_thread(),
             rest: Some(range),
             batch: Vec::new().into_iter(),
         })
@@ -125,12 +121,7 @@ impl Rows {
     fn read_batch(&mut self) -> Result<()> {
         let Some(range) = self.rest.take() else { return Ok(()) };
         self.database.check_process()?;
-        let admission = self.waiter.admission();
-        // It would wait for the slot of its own thread.
-        let _slot = match self.slot_thread.is_this_thread() {
-            true => admission.map(flifo_admission::Session::slot_forced),
-            false => admission.map(flifo_admission::Session::slot).transpose()?,
-        };
+        let _entered = self.waiter.enter()?;
         let tree = self.database.check_handle(&self.table.open)?;
         // When it is its turn: a load may have begun while it queued.
         let loads = self.table.check_loaded()?;
