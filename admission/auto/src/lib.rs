@@ -46,6 +46,7 @@
 
 mod meter;
 mod search;
+mod stays;
 mod trial;
 mod walsh;
 mod watch;
@@ -58,6 +59,8 @@ mod tests;
 pub use self::meter::Sample;
 use self::meter::{Block, Meter, Reading};
 use self::search::Search;
+use self::stays::Recent;
+pub use self::stays::Stays;
 use self::trial::{Next, Terms, Trial, Verdict};
 use self::watch::Watch;
 use rand_xoshiro::SplitMix64;
@@ -187,6 +190,8 @@ pub struct Controller {
     watch: Watch,
     /// The last valid block at the held limit.
     block: Option<Block>,
+    /// How long threads stayed of late.
+    stays: Recent,
     /// Time held with a queue since the last comparison.
     rested_ns: u64,
     probe_after_ns: u64,
@@ -211,6 +216,7 @@ impl Controller {
             search: Search::new(),
             watch: Watch::default(),
             block: None,
+            stays: Recent::default(),
             rested_ns: 0,
             probe_after_ns,
             config,
@@ -246,6 +252,7 @@ impl Controller {
             self.measure(sample, true);
             return None;
         }
+        self.stays.add(&sample.stays, &last.stays, sample.now_ns - last.now_ns);
         let next = match self.meter.observe(sample, last) {
             Reading::Running => return None,
             Reading::Void => self.freeze(),
@@ -364,7 +371,8 @@ impl Controller {
     /// for `running / slots taken per time` (Little's law).
     fn settle_ns(&self) -> u64 {
         let stay_ns = self.block.map_or(0.0, |block| block.running / block.slots_rate());
-        ((stay_ns * SETTLE_STAYS) as u64).clamp(SETTLE_NS_MIN, SETTLE_NS_MAX)
+        let settle_ns = (stay_ns * SETTLE_STAYS).max(self.stays.long_ns().unwrap_or(0.0));
+        (settle_ns as u64).clamp(SETTLE_NS_MIN, SETTLE_NS_MAX)
     }
 
     /// The first length of a comparison's blocks: enough to count, and not shorter than the settle time.

@@ -3,6 +3,8 @@
 //! block says nothing about the limit and is void. (Not so under a larger limit on trial: if it lets in all
 //! who queue under the held one, that is its merit.)
 
+use super::stays::Stays;
+
 /// What a block says when it is over.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block {
@@ -52,6 +54,8 @@ pub struct Sample {
     pub queued: u32,
     /// Threads running now.
     pub running: u32,
+    /// Stays on a slot that ended since the start, or a sample of them.
+    pub stays: Stays,
 }
 
 /// Measures one block after another.

@@ -1,7 +1,7 @@
 //! The controller against simulated servers: 200 seeds of each, many of them minutes long. The horizon is in
 //! simulated time; regret counts the search.
 
-use super::simulator::{Curve, Noise, Outcome, Phase, Scenario, run};
+use super::simulator::{Curve, Mix, Noise, Outcome, Phase, Scenario, run};
 use super::*;
 
 const SEEDS: u64 = 200;
@@ -15,7 +15,7 @@ const ROUGH: Noise = Noise { swing: 0.1, swing_s: 1.0, steal_time: 0.15, steal: 
 
 /// Of a scheduler that counts slots.
 fn sample(now_ns: u64, work: u64, queued: u32, running: u32) -> Sample {
-    Sample { now_ns, work, slots: work, queued, running }
+    Sample { now_ns, work, slots: work, queued, running, stays: Stays::default() }
 }
 
 fn phase(from_s: f64, curve: Curve) -> Phase {
@@ -24,7 +24,7 @@ fn phase(from_s: f64, curve: Curve) -> Phase {
 
 fn scenario(name: &'static str, start: u32, length_s: f64, curve: Curve) -> Scenario {
     let phases = vec![phase(0.0, curve)];
-    Scenario { name, start, phases, noise: NOISY, length_s, tick_s: 0.01, tickets: 1 }
+    Scenario { name, start, phases, noise: NOISY, length_s, tick_s: 0.01, tickets: 1, mix: Mix::NONE }
 }
 
 /// A USL curve with its top of `rate` near `n`.
@@ -342,5 +342,23 @@ fn table() {
             pair(&|o| o.found_s.last().unwrap().unwrap_or(f64::INFINITY), 1),
             quantile(&outcomes, 0.5, |o| f64::from(o.changes)) * 60.0 / scenario.length_s,
         );
+    }
+}
+
+#[test]
+#[ignore = "explore"]
+fn explore() {
+    for (name, curve, start) in [("peak16", peak(4000.0, 16.0, 0.05), 8), ("flat", Curve::Flat(4000.0), 16), ("sat", Curve::Usl { lambda: 400.0, sigma: 0.1, kappa: 0.0 }, 16), ("peak64", peak(20000.0, 64.0, 0.0), 16)] {
+        let rate = match curve { Curve::Flat(r) => r, _ => curve.best(1, 1000).1 };
+        for mix in [Mix::NONE, Mix { share: 0.1, times: 10.0 }, Mix { share: 0.02, times: 50.0 }, Mix { share: 0.01, times: 300.0 }] {
+            let phases = vec![Phase { offered: 1.1 * rate, ..phase(0.0, curve) }];
+            let s = Scenario { phases, mix, tick_s: 0.02, ..scenario("x", start, 3600.0, curve) };
+            let outcomes = run_all(&s, 8);
+            let q = |share, of: &dyn Fn(&Outcome) -> f64| quantile(&outcomes, share, of);
+            println!("{name} {mix:?}: regret {:.2} / {:.2} settled {:.2} / {:.2} held {} {} {} moves {} {} stay ms {:.1}", q(0.5, &|o| 100.0*o.regret), q(0.95, &|o| 100.0*o.regret),
+              q(0.5, &|o| 100.0*o.settled_regret), q(0.95, &|o| 100.0*o.settled_regret),
+              q(0.0, &|o| o.held.last().unwrap().1.into()), q(0.5, &|o| o.held.last().unwrap().1.into()), q(1.0, &|o| o.held.last().unwrap().1.into()),
+              q(0.5, &|o| o.held.len() as f64), q(1.0, &|o| o.held.len() as f64), 16.0/rate*1e3);
+        }
     }
 }
