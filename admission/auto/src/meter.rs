@@ -30,6 +30,11 @@ impl Block {
     pub(super) fn slots_rate(&self) -> f64 {
         (self.slots as f64 + 0.5) / self.span_ns as f64
     }
+
+    /// How long a thread stays, ns: Little's law.
+    pub(super) fn stay_ns(&self) -> f64 {
+        self.running / self.slots_rate()
+    }
 }
 
 pub(super) enum Reading {
@@ -54,7 +59,8 @@ pub struct Sample {
     pub queued: u32,
     /// Threads running now.
     pub running: u32,
-    /// Stays on a slot that ended since the start, or a sample of them.
+    /// How long threads stayed on their slots, of the stays that ended since the start; a sample of them suffices. Without any, all are taken
+    /// to be alike.
     pub stays: Stays,
 }
 

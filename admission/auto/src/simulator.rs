@@ -132,12 +132,12 @@ impl Running {
         Running { mix, long: 0.0, until_noted: 0, noted: Vec::new(), random }
     }
 
-    /// Statements that end in a tick in which `threads` do the work of `ends` of mean length. `joins`: so many more threads run than
-    /// before.
-    fn tick(&mut self, (threads, joins): (f64, f64), ends: f64, tick_s: f64, random: &mut Random) -> u64 {
+    /// Statements that end in a tick in which `threads` do the work of `ends` of mean length, each of which stays for `stay_ns`. `joins`:
+    /// so many more threads run than before.
+    fn tick(&mut self, (threads, joins): (f64, f64), ends: f64, stay_ns: f64, random: &mut Random) -> u64 {
         let Mix { share, times } = self.mix;
         let each = ends * self.mix.mean() / threads;
-        let stay_ns = 1e9 * tick_s / each;
+        let stay_ns = stay_ns / self.mix.mean();
         if share == 0.0 {
             let ended = random.poisson(ends);
             self.note(ended, stay_ns);
@@ -233,6 +233,7 @@ pub(super) fn run(scenario: &Scenario, config: &AutoConfig, seed: u64) -> Outcom
 
         let most = f64::from(limit.min(phase.clients));
         let able = phase.curve.rate(running.max(1.0)) * weather;
+        let stay_ns = 1e9 * tickets * running.max(1.0) / able;
         let joins = (most - running) * (1.0 - (-tick_s * able / tickets / running.max(1.0)).exp());
         running = (running + joins).max(statements.long);
         let mut rate = phase.curve.rate(running.max(1.0)) * weather;
@@ -253,7 +254,7 @@ pub(super) fn run(scenario: &Scenario, config: &AutoConfig, seed: u64) -> Outcom
         } else {
             phase.clients.saturating_sub(running_now)
         };
-        slots += statements.tick((running.max(1.0), joins), rate * tick_s / tickets, tick_s, &mut random);
+        slots += statements.tick((running.max(1.0), joins), rate * tick_s / tickets, stay_ns, &mut random);
         stays.add(statements.noted.drain(..));
 
         let (did, could) = (rate * tick_s, best);
@@ -286,7 +287,9 @@ pub(super) fn run(scenario: &Scenario, config: &AutoConfig, seed: u64) -> Outcom
         without_queue_s = if idle { without_queue_s + tick_s } else { 0.0 };
         let now_ns = (now_s * 1e9) as u64;
         let work = slots * scenario.tickets;
-        if let Some(next) = controller.observe(Sample { now_ns, work, slots, queued, running: running_now, stays }) {
+        if let Some(next) =
+            controller.observe(Sample { now_ns, work, slots, queued, running: running_now, stays })
+        {
             assert!((config.floor..=config.ceiling).contains(&next), "{} seed {seed}: {next}", scenario.name);
             let leaves = next != controller.held;
             outcome.left_without_queue += u32::from(was_without_queue && idle && leaves);

@@ -8,9 +8,9 @@
 const CLASSES: usize = 32;
 /// The share of the time on slots that may be in longer stays than those waited for.
 const LONGER: f64 = 0.05;
-/// Stays this many times as long as the mean are long ones. Stays that are all of one kind, of exponential length, spend a twentieth of
-/// their time in stays of five times the mean.
-const LONG: f64 = 8.0;
+/// Stays that are this many times as long as the mean are long. Stays of one kind, of exponential length, spend a twentieth of their time
+/// in stays of five times the mean.
+const LONG: f64 = 6.0;
 /// Stays that must have been seen.
 const SEEN_MIN: f64 = 32.0;
 /// Time after which a stay counts for a third, ns.
@@ -43,34 +43,38 @@ fn class(ns: u64) -> usize {
     (bits as usize).min(CLASSES - 1)
 }
 
-/// About the length of the stays of a class, ns: the middle of its bounds.
-fn length_ns(class: usize) -> f64 {
-    768.0 * f64::from(1u32 << class)
-}
-
-/// The stays of the last minute or so.
-#[derive(Debug, Default)]
-pub(super) struct Recent([f64; CLASSES]);
+/// The stays of the last minute or so, by length relative to what was the mean then: all stays are longer under a larger limit. A class is
+/// a power of two, and the middle one is that of the mean.
+#[derive(Debug)]
+pub(super) struct Recent([f64; 2 * CLASSES]);
 
 impl Recent {
-    /// Takes what has ended in `passed_ns`.
-    pub(super) fn add(&mut self, now: &Stays, before: &Stays, passed_ns: u64) {
+    pub(super) fn new() -> Self {
+        Recent([0.0; 2 * CLASSES])
+    }
+
+    /// Takes what has ended in `passed_ns`, while a stay took `mean_ns`.
+    pub(super) fn add(&mut self, now: &Stays, before: &Stays, passed_ns: u64, mean_ns: f64) {
         let keep = (-(passed_ns as f64) / MEMORY_NS).exp();
-        for (recent, (now, before)) in self.0.iter_mut().zip(now.0.iter().zip(&before.0)) {
-            *recent = *recent * keep + now.saturating_sub(*before) as f64;
+        self.0.iter_mut().for_each(|count| *count *= keep);
+        let first = CLASSES - class(mean_ns as u64);
+        for (count, (now, before)) in self.0[first..].iter_mut().zip(now.0.iter().zip(&before.0)) {
+            *count += now.saturating_sub(*before) as f64;
         }
     }
 
-    /// The length of the long stays, ns, if some are long.
-    pub(super) fn long_ns(&self) -> Option<f64> {
-        let seen: f64 = self.0.iter().sum();
-        let times = self.0.iter().enumerate().map(|(class, count)| (length_ns(class), count * length_ns(class)));
-        let all_ns: f64 = times.clone().map(|(_, ns)| ns).sum();
-        let mut longer_ns = 0.0;
-        let (long_ns, _) = times.rev().find(|(_, ns)| {
-            longer_ns += ns;
-            longer_ns > LONGER * all_ns
+    /// The length of the long stays, in means, if some are long.
+    pub(super) fn long(&self) -> Option<f64> {
+        let length = |class: usize| 2f64.powi(class as i32 - CLASSES as i32);
+        let times = self.0.iter().enumerate().map(|(class, count)| (length(class), count * length(class)));
+        let all: f64 = times.clone().map(|(_, time)| time).sum();
+        let mut longer = 0.0;
+        let (long, _) = times.rev().find(|(_, time)| {
+            longer += time;
+            longer > LONGER * all
         })?;
-        (seen >= SEEN_MIN && long_ns >= LONG * all_ns / seen).then_some(long_ns)
+        let seen: f64 = self.0.iter().sum();
+        let long = long / (all / seen);
+        (seen >= SEEN_MIN && long >= LONG).then_some(long)
     }
 }
