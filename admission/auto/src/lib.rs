@@ -253,9 +253,7 @@ impl Controller {
             self.measure(sample, true);
             return None;
         }
-        if let Some(block) = self.block {
-            self.stays.add(&sample.stays, &last.stays, sample.now_ns - last.now_ns, block.stay_ns());
-        }
+        self.stays.add(&sample, &last);
         let next = match self.meter.observe(sample, last) {
             Reading::Running => return None,
             Reading::Void => self.freeze(),

@@ -4,6 +4,8 @@
 //! leave them first; long ones follow only as they end and begin. Until then a larger limit does more statements than it will, and a
 //! smaller one fewer. So a block is counted only after the long stays of before have left.
 
+use super::Sample;
+
 /// Classes of length: up to a microsecond, up to two, up to four and so on.
 const CLASSES: usize = 32;
 /// The share of the time on slots that may be in longer stays than those waited for.
@@ -13,6 +15,8 @@ const LONGER: f64 = 0.05;
 const LONG: f64 = 6.0;
 /// Stays that must have been seen.
 const SEEN_MIN: f64 = 32.0;
+/// Slots taken, after which the mean of the stays is known.
+const CLASSED_MIN: u64 = 64;
 /// Time after which a stay counts for a third, ns.
 const MEMORY_NS: f64 = 60e9;
 
@@ -46,34 +50,47 @@ fn class(ns: u64) -> usize {
 /// The stays of the last minute or so, by length relative to what was the mean then: all stays are longer under a larger limit. A class is
 /// a power of two, and the middle one is that of the mean.
 #[derive(Debug)]
-pub(super) struct Recent([f64; 2 * CLASSES]);
+pub(super) struct Recent {
+    classes: [f64; 2 * CLASSES],
+    /// What was seen when stays were classed last, and the time on slots since, ns.
+    from: Sample,
+    on_slots_ns: f64,
+}
 
 impl Recent {
     pub(super) fn new() -> Self {
-        Recent([0.0; 2 * CLASSES])
+        Recent { classes: [0.0; 2 * CLASSES], from: Sample::default(), on_slots_ns: 0.0 }
     }
 
-    /// Takes what has ended in `passed_ns`, while a stay took `mean_ns`.
-    pub(super) fn add(&mut self, now: &Stays, before: &Stays, passed_ns: u64, mean_ns: f64) {
-        let keep = (-(passed_ns as f64) / MEMORY_NS).exp();
-        self.0.iter_mut().for_each(|count| *count *= keep);
-        let first = CLASSES - class(mean_ns as u64);
-        for (count, (now, before)) in self.0[first..].iter_mut().zip(now.0.iter().zip(&before.0)) {
+    /// Takes what is seen; `last` is what was seen before.
+    pub(super) fn add(&mut self, sample: &Sample, last: &Sample) {
+        let passed_ns = sample.now_ns.saturating_sub(last.now_ns) as f64;
+        self.on_slots_ns += passed_ns * f64::from(last.running);
+        self.classes.iter_mut().for_each(|count| *count *= (-passed_ns / MEMORY_NS).exp());
+        let slots = sample.slots.saturating_sub(self.from.slots);
+        if slots < CLASSED_MIN {
+            return;
+        }
+        let first = CLASSES - class((self.on_slots_ns / slots as f64) as u64);
+        let (now, before) = (&sample.stays.0, &self.from.stays.0);
+        for (count, (now, before)) in self.classes[first..].iter_mut().zip(now.iter().zip(before)) {
             *count += now.saturating_sub(*before) as f64;
         }
+        (self.from, self.on_slots_ns) = (*sample, 0.0);
     }
 
     /// The length of the long stays, in means, if some are long.
     pub(super) fn long(&self) -> Option<f64> {
         let length = |class: usize| 2f64.powi(class as i32 - CLASSES as i32);
-        let times = self.0.iter().enumerate().map(|(class, count)| (length(class), count * length(class)));
+        let times =
+            self.classes.iter().enumerate().map(|(class, count)| (length(class), count * length(class)));
         let all: f64 = times.clone().map(|(_, time)| time).sum();
         let mut longer = 0.0;
         let (long, _) = times.rev().find(|(_, time)| {
             longer += time;
             longer > LONGER * all
         })?;
-        let seen: f64 = self.0.iter().sum();
+        let seen: f64 = self.classes.iter().sum();
         let long = long / (all / seen);
         (seen >= SEEN_MIN && long >= LONG).then_some(long)
     }
