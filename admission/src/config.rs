@@ -51,15 +51,7 @@ impl WaitKind {
 
     /// The name as it is printed.
     pub fn name(self) -> &'static str {
-        match self {
-            WaitKind::RowLock => "row lock",
-            WaitKind::TableLock => "table lock",
-            WaitKind::Disk => "disk",
-            WaitKind::Network => "network",
-            WaitKind::LogSync => "log sync",
-            WaitKind::Sleep => "sleep",
-            WaitKind::User => "user",
-        }
+        ["row lock", "table lock", "disk", "network", "log sync", "sleep", "user"][self as usize]
     }
 }
 

@@ -12,13 +12,13 @@ const CLASSES: usize = 32;
 const LONGER: f64 = 0.05;
 /// Stays that are this many times as long as the mean are long. Stays of one kind, of exponential length, spend a twentieth of their time
 /// in stays of five times the mean.
-const LONG: f64 = 6.0;
+const LONG: f64 = 7.0;
 /// Stays that must have been seen.
-const SEEN_MIN: f64 = 32.0;
+const SEEN_MIN: f64 = 128.0;
+/// Stays after which those seen so far count for half.
+const SEEN_MAX: f64 = 4096.0;
 /// Slots taken, after which the mean of the stays is known.
 const CLASSED_MIN: u64 = 64;
-/// Time after which a stay counts for a third, ns.
-const MEMORY_NS: f64 = 60e9;
 
 /// Stays that ended since the start, by length; a sample of them suffices. Collected from pairs of a length in ns and the number of stays
 /// of about that length.
@@ -47,7 +47,7 @@ fn class(ns: u64) -> usize {
     (bits as usize).min(CLASSES - 1)
 }
 
-/// The stays of the last minute or so, by length relative to what was the mean then: all stays are longer under a larger limit. A class is
+/// The last stays, by length relative to what was the mean then: all stays are longer under a larger limit. A class is
 /// a power of two, and the middle one is that of the mean.
 #[derive(Debug)]
 pub(super) struct Recent {
@@ -66,7 +66,6 @@ impl Recent {
     pub(super) fn add(&mut self, sample: &Sample, last: &Sample) {
         let passed_ns = sample.now_ns.saturating_sub(last.now_ns) as f64;
         self.on_slots_ns += passed_ns * f64::from(last.running);
-        self.classes.iter_mut().for_each(|count| *count *= (-passed_ns / MEMORY_NS).exp());
         let slots = sample.slots.saturating_sub(self.from.slots);
         if slots < CLASSED_MIN {
             return;
@@ -76,22 +75,32 @@ impl Recent {
         for (count, (now, before)) in self.classes[first..].iter_mut().zip(now.iter().zip(before)) {
             *count += now.saturating_sub(*before) as f64;
         }
+        if self.seen() > SEEN_MAX {
+            self.classes.iter_mut().for_each(|count| *count /= 2.0);
+        }
         (self.from, self.on_slots_ns) = (*sample, 0.0);
+    }
+
+    fn seen(&self) -> f64 {
+        self.classes.iter().sum()
     }
 
     /// The length of the long stays, in means, if some are long.
     pub(super) fn long(&self) -> Option<f64> {
-        let length = |class: usize| 2f64.powi(class as i32 - CLASSES as i32);
-        let times =
-            self.classes.iter().enumerate().map(|(class, count)| (length(class), count * length(class)));
+        // The middle of a class is three quarters of its upper bound.
+        let times = self.classes.iter().enumerate().map(|(class, count)| {
+            let length_max = 2f64.powi(class as i32 - CLASSES as i32);
+            (length_max, 0.75 * length_max * count)
+        });
         let all: f64 = times.clone().map(|(_, time)| time).sum();
-        let mut longer = 0.0;
-        let (long, _) = times.rev().find(|(_, time)| {
-            longer += time;
-            longer > LONGER * all
+        let mut longer = LONGER * all;
+        let (length_max, time) = times.rev().find(|(_, time)| {
+            let is_it = longer < *time;
+            longer -= if is_it { 0.0 } else { *time };
+            is_it
         })?;
-        let seen: f64 = self.classes.iter().sum();
-        let long = long / (all / seen);
-        (seen >= SEEN_MIN && long >= LONG).then_some(long)
+        // Within a class, as if the time were spread evenly over its lengths.
+        let long = length_max * (1.0 - 0.5 * longer / time) / (all / self.seen());
+        (self.seen() >= SEEN_MIN && long >= LONG).then_some(long)
     }
 }
