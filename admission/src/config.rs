@@ -130,9 +130,10 @@ pub struct Config {
     /// deadlocks grows with the queue. Waits marked long ([`crate::Session::mark_wait_long`]) do not count. 0 = unlimited. Default:
     /// half the CPUs.
     pub lock_waiters_max: u32,
-    /// Maximum number of sessions in the queue; a further one is refused with [`crate::Refused::QueueFull`]. 0 = unlimited.
+    /// Maximum number of sessions in the queue; a further one is refused with [`crate::Refused::QueueFull`], unless it is out of tickets.
+    /// 0 = unlimited.
     pub queue_limit: u32,
-    /// Maximum time in the queue; then the session is refused with [`crate::Refused::Timeout`].
+    /// Maximum time in the queue, twice as long for a session out of tickets; then it is refused with [`crate::Refused::Timeout`].
     pub queue_timeout: Option<Duration>,
     /// A session that has run for this time while others queue loses its slot to the next and goes on without one. When nobody has entered
     /// or left for this time, one more waiter is admitted. For waits that nobody declares, and for long statements.

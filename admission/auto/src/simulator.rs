@@ -133,7 +133,7 @@ impl Running {
     }
 
     /// Statements that end in a tick in which `threads` do the work of `ends` of mean length, each of which stays for `stay_ns`. `joins`:
-    /// so many more threads run than before.
+    /// by that more threads run than before.
     fn tick(&mut self, (threads, joins): (f64, f64), ends: f64, stay_ns: f64, random: &mut Random) -> u64 {
         let Mix { share, times } = self.mix;
         let each = ends * self.mix.mean() / threads;

@@ -6,10 +6,10 @@ use std::sync::Mutex;
 use std::thread;
 
 use super::tasks::QUEUEING;
-use super::virtual_time::{Lock, MS, SECOND, US, World};
+use super::virtual_time::{Lock, SECOND, US, World};
 use super::{admission, assert_drained};
 use crate::sync::lock;
-use crate::{Config, Session, WaitKind, WaitMask};
+use crate::{Class, Config, Policy, Session, WaitKind, WaitMask};
 
 const SESSIONS: usize = 1_000;
 
@@ -24,8 +24,15 @@ enum Waits {
     Undeclared,
 }
 
-/// The holder acquires a second slot before it releases the lock, behind all who want the lock.
-async fn client(world: Rc<World>, (global, done): (Rc<Lock>, Rc<Cell<u64>>), waits: Waits, session: Session) {
+/// The worst case: the holder acquires a second slot before it releases the lock, and queues behind all who want the lock. `holds`: the
+/// class of a session while it has the lock.
+async fn client(
+    world: Rc<World>,
+    (global, done): (Rc<Lock>, Rc<Cell<usize>>),
+    waits: Waits,
+    holds: Class,
+    session: Session,
+) {
     let mut session = session;
     loop {
         session.enter_async().await.unwrap();
@@ -33,49 +40,67 @@ async fn client(world: Rc<World>, (global, done): (Rc<Lock>, Rc<Cell<u64>>), wai
             session.wait_begin(WaitKind::RowLock);
         }
         global.acquire(&world).await;
+        session.set_class(holds);
         if waits != Waits::Undeclared {
             session.wait_end(WaitKind::RowLock);
         }
+        session.exit();
         world.pass(20 * US).await;
-        session.enter_async().await.unwrap();
         session.enter_async().await.unwrap();
         world.pass(20 * US).await;
         global.release(&world);
+        session.set_class(Class::Normal);
         session.exit();
         done.set(done.get() + 1);
     }
 }
 
+/// Statements done in that time.
+fn done_in(seconds: u64, (policy, limit): (Policy, u32), waits: Waits, holds: Class) -> usize {
+    let wait_mask = if waits == Waits::Keeping { WaitMask::NONE } else { WaitMask::ALL };
+    let config = Config { policy, thread_concurrency: limit, wait_mask, ..Config::default() };
+    let (world, global, done) = (World::new(config), Rc::default(), Rc::new(Cell::new(0)));
+    let shared = || (Rc::clone(&global), Rc::clone(&done));
+    world.run(SESSIONS, |world, _, session| client(world, shared(), waits, holds, session), seconds * SECOND);
+    done.get()
+}
+
+fn policies_and_limits() -> impl Iterator<Item = (Policy, u32)> {
+    QUEUEING.into_iter().flat_map(|policy| [(policy, 1), (policy, 2)])
+}
+
 #[test]
-fn explore() {
-    for policy in QUEUEING {
-        for limit in [1, 2] {
-            for waits in [Waits::Releasing, Waits::Keeping, Waits::Undeclared] {
-                let wait_mask = if waits == Waits::Keeping { WaitMask::NONE } else { WaitMask::ALL };
-                let config = Config { policy, thread_concurrency: limit, wait_mask, ..Config::default() };
-                let (world, global, done) =
-                    (World::new(config), Rc::new(Lock::default()), Rc::new(Cell::new(0)));
-                for end in [1, 10, 100, 200, 400] {
-                    let client = |world, _, session| {
-                        client(world, (Rc::clone(&global), Rc::clone(&done)), waits, session)
-                    };
-                    if end == 1 {
-                        world.run(SESSIONS, client, 400 * SECOND);
-                    }
-                    println!(
-                        "{policy} {limit} {waits:?}: {} {} {}",
-                        done.get(),
-                        world.admission.snapshot().line(),
-                        MS
-                    );
-                    break;
-                }
-            }
+fn where_the_wait_releases_its_slot_all_are_served_at_once() {
+    for of in policies_and_limits() {
+        let done = done_in(1, of, Waits::Releasing, Class::Normal);
+        assert!(done > SESSIONS, "{of:?}: {done}");
+    }
+}
+
+/// Each of those before the holder has the slot for the stall limit, and a step or two. Then all wait for the lock, and nobody for a slot.
+#[test]
+fn where_the_wait_keeps_its_slot_the_stall_rule_serves_all() {
+    for waits in [Waits::Keeping, Waits::Undeclared] {
+        for (policy, limit) in policies_and_limits() {
+            let seconds = SESSIONS as u64 / 8 / u64::from(limit);
+            let done = done_in(seconds, (policy, limit), waits, Class::Normal);
+            assert!(done > SESSIONS / 2, "{policy}, limit {limit}, {waits:?}: {done}");
         }
     }
 }
 
-/// With threads, and a mutex that the scheduler knows nothing of.
+/// It waits for one stall limit, however many queue.
+#[test]
+fn a_holder_of_the_first_class_goes_before_those_that_want_its_lock() {
+    for waits in [Waits::Keeping, Waits::Undeclared] {
+        for of in policies_and_limits() {
+            let done = done_in(5, of, waits, Class::First);
+            assert!(done > 30, "{of:?}, {waits:?}: {done}");
+        }
+    }
+}
+
+/// With threads, and a mutex that is not declared.
 #[test]
 #[cfg_attr(miri, ignore = "a thousand threads take minutes there")]
 fn a_thousand_threads_that_need_one_mutex_are_all_served() {

@@ -13,13 +13,13 @@ use crate::{Config, Policy, Session};
 
 const SESSIONS: usize = 50;
 
+/// What came before a session while it waited, at most.
 #[derive(Default)]
 struct Longest {
-    /// Statements that others completed meanwhile.
+    /// Statements that others completed.
     statements: Cell<u64>,
-    /// Sessions that were served from the queue meanwhile.
+    /// Sessions that were served from the queue.
     served: Cell<u64>,
-    ns: Cell<u64>,
 }
 
 fn raise(longest: &Cell<u64>, to: u64) {
@@ -29,32 +29,39 @@ fn raise(longest: &Cell<u64>, to: u64) {
 async fn client(world: Rc<World>, (longest, done): (Rc<Longest>, Rc<Cell<u64>>), mut session: Session) {
     let served = || world.admission.gate.served();
     loop {
-        let before = (done.get(), served(), world.now_ns());
+        let before = (done.get(), served());
         session.enter_async().await.unwrap();
         raise(&longest.statements, done.get() - before.0);
         raise(&longest.served, served() - before.1);
-        raise(&longest.ns, world.now_ns() - before.2);
         world.pass(20 * US).await;
         session.exit();
         done.set(done.get() + 1);
     }
 }
 
+/// The most statements of others during a wait, for each session: one in strict order, a quantum's in time slices. Under `flifo` the one that
+/// was served, and those that run on every slot until a woken session does.
+fn statements_max(policy: Policy, limit: u32) -> u64 {
+    match policy {
+        Policy::None => 0,
+        Policy::Fifo => 1,
+        Policy::Flifo => 1 + 2 * u64::from(limit),
+        Policy::Quantum => 3,
+    }
+}
+
 #[test]
-fn explore() {
+fn while_a_session_waits_the_queue_turns_over_once() {
     for policy in QUEUEING {
         for limit in [1, 2, 4] {
             let config = Config { policy, thread_concurrency: limit, stall_limit: None, ..Config::default() };
             let (world, longest, done) = (World::new(config), Rc::new(Longest::default()), Rc::default());
             let client = |world, _, session| client(world, (Rc::clone(&longest), Rc::clone(&done)), session);
             world.run(SESSIONS, client, SECOND);
-            println!(
-                "{policy} {limit}: {} {} {} of {}",
-                longest.statements.get(),
-                longest.served.get(),
-                longest.ns.get(),
-                done.get()
-            );
+            let (statements, served) = (longest.statements.get(), longest.served.get());
+            assert!(served < SESSIONS as u64, "{policy}, limit {limit}: {served} served");
+            let most = SESSIONS as u64 * statements_max(policy, limit);
+            assert!(statements <= most, "{policy}, limit {limit}: {statements} statements");
         }
     }
 }

@@ -69,7 +69,6 @@ fn a_timeout_shorter_than_the_queue_costs_few_statements_of_many_slots() {
             let all = overload(policy, None, slots);
             for timeout_ms in [5, 20] {
                 let some = overload(policy, Some(Duration::from_millis(timeout_ms)), slots);
-                println!("{policy} {slots} {timeout_ms} {some:?} {all:?}");
                 assert!(some.refused.get() > 0, "{policy}: {some:?}");
                 assert!(10 * some.completed.get() >= 8 * all.completed.get(), "{policy}: {some:?}, {all:?}");
             }

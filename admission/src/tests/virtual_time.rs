@@ -138,13 +138,9 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    pub(super) fn is_free(&self) -> bool {
-        self.owner.get().is_none()
-    }
-
     pub(super) async fn acquire(&self, world: &World) {
         let id = world.current.get();
-        if self.is_free() {
+        if self.owner.get().is_none() {
             return self.owner.set(Some(id));
         }
         self.waiters.borrow_mut().push_back(id);

@@ -113,8 +113,8 @@ fn service(panel: &Panel<'_>, last: u32, style: Style) -> Table {
     let mut table = table(style);
     let names = ["contender", "peak/s", "at"].map(str::to_owned).into_iter();
     let flat_names = flat.iter().map(|threads| format!("at {threads}"));
-    let more =
-        ["longest ms", "longest / fifo", "fewest / mean", "most / mean", "variation"].map(str::to_owned);
+    let more = ["longest ms", "rotations", "longest / fifo", "fewest / mean", "most / mean", "variation"]
+        .map(str::to_owned);
     table.set_header(names.chain(flat_names).chain(more));
     for curve in &panel.curves {
         let peak = curve.peak();
@@ -131,6 +131,7 @@ fn service(panel: &Panel<'_>, last: u32, style: Style) -> Table {
         row.extend(flat.iter().map(|&threads| Field::new(format::ratio(curve.flatness_at(threads)))));
         row.extend([
             Field::new(format::maybe(longest)),
+            Field::new(format::maybe(at_last.and_then(|cell| cell.summary.enter_longest_rotations))),
             Field::new(format::ratio(longest_against_fifo(panel, curve, last))),
             Field::new(figure(|r| r.fairness.connection_fewest_share)),
             Field::new(figure(|r| r.fairness.connection_most_share)),
@@ -218,6 +219,7 @@ mod tests {
             "at 1024",
             "at 4096",
             "longest ms",
+            "rotations",
             "variation",
             "p99.9 us",
             "1 + W/S",
