@@ -371,6 +371,10 @@ fn table() {
     all.extend([flat(600.0), falling(600.0), steps(200.0), pauses(100.0)]);
     all.extend([slow("20/s, peak at 12, from 2", 2), slow("20/s, peak at 12, from 8", 8)]);
     all.push(slow("20/s, peak at 12, from 64", 64));
+    for (mix, name) in MIXES.into_iter().zip(["10 times", "50 times", "300 times"]) {
+        let name = format!("110 % of the peak at 16 offered, some {name} as long, from 8").leak();
+        all.push(overloaded(name, mix, vec![phase(0.0, peak(4_000.0, 16.0, 0.05))]));
+    }
     println!("| scenario | regret % | settled % | best limit | held at the end | found, s | changes/min |");
     println!("|---|---|---|---|---|---|---|");
     for scenario in all {
