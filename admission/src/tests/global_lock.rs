@@ -70,7 +70,7 @@ fn policies_and_limits() -> impl Iterator<Item = (Policy, u32)> {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "so many steps take minutes there")]
+#[cfg_attr(miri, ignore = "its steps take minutes there")]
 fn where_the_wait_releases_its_slot_all_are_served_at_once() {
     for of in policies_and_limits() {
         let done = done_in(1, of, Waits::Releasing, Class::Normal);
@@ -81,7 +81,7 @@ fn where_the_wait_releases_its_slot_all_are_served_at_once() {
 /// Each of those before the holder has the slot for the stall limit, and a step or two. Then all wait for the lock, and a statement takes as
 /// long as one of them.
 #[test]
-#[cfg_attr(miri, ignore = "so many steps take minutes there")]
+#[cfg_attr(miri, ignore = "its steps take minutes there")]
 fn where_the_wait_keeps_its_slot_the_stall_rule_makes_progress() {
     for waits in [Waits::Keeping, Waits::Undeclared] {
         for (policy, limit) in policies_and_limits() {
@@ -94,7 +94,7 @@ fn where_the_wait_keeps_its_slot_the_stall_rule_makes_progress() {
 
 /// It waits for one stall limit, however many queue.
 #[test]
-#[cfg_attr(miri, ignore = "so many steps take minutes there")]
+#[cfg_attr(miri, ignore = "its steps take minutes there")]
 fn a_holder_of_the_first_class_goes_before_those_that_want_its_lock() {
     for waits in [Waits::Keeping, Waits::Undeclared] {
         for of in policies_and_limits() {

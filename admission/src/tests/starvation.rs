@@ -51,7 +51,7 @@ fn statements_max(policy: Policy, limit: u32) -> u64 {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "so many steps take minutes there")]
+#[cfg_attr(miri, ignore = "its steps take minutes there")]
 fn while_a_session_waits_the_queue_turns_over_once() {
     for policy in QUEUEING {
         for limit in [1, 2, 4] {

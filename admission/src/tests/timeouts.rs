@@ -49,7 +49,7 @@ fn overload(policy: Policy, queue_timeout: Option<Duration>, slots: u64) -> Rc<C
 
 /// A session that was served before its deadline runs, however late it wakes, and one that gives up has taken no slot.
 #[test]
-#[cfg_attr(miri, ignore = "so many steps take minutes there")]
+#[cfg_attr(miri, ignore = "its steps take minutes there")]
 fn a_timeout_shorter_than_the_queue_costs_no_statement_of_one_slot() {
     for policy in QUEUEING {
         let all = overload(policy, None, 1);
@@ -63,7 +63,7 @@ fn a_timeout_shorter_than_the_queue_costs_no_statement_of_one_slot() {
 
 /// A session that were refused as soon as a newcomer would have worked for nothing.
 #[test]
-#[cfg_attr(miri, ignore = "so many steps take minutes there")]
+#[cfg_attr(miri, ignore = "its steps take minutes there")]
 fn a_timeout_shorter_than_the_queue_costs_few_statements_of_many_slots() {
     for policy in QUEUEING {
         for slots in [2, 5] {
