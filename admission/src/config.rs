@@ -51,15 +51,7 @@ impl WaitKind {
 
     /// The name as it is printed.
     pub fn name(self) -> &'static str {
-        match self {
-            WaitKind::RowLock => "row lock",
-            WaitKind::TableLock => "table lock",
-            WaitKind::Disk => "disk",
-            WaitKind::Network => "network",
-            WaitKind::LogSync => "log sync",
-            WaitKind::Sleep => "sleep",
-            WaitKind::User => "user",
-        }
+        ["row lock", "table lock", "disk", "network", "log sync", "sleep", "user"][self as usize]
     }
 }
 
@@ -138,9 +130,10 @@ pub struct Config {
     /// deadlocks grows with the queue. Waits marked long ([`crate::Session::mark_wait_long`]) do not count. 0 = unlimited. Default:
     /// half the CPUs.
     pub lock_waiters_max: u32,
-    /// Maximum number of sessions in the queue; a further one is refused with [`crate::Refused::QueueFull`]. 0 = unlimited.
+    /// Maximum number of sessions in the queue; a further one is refused with [`crate::Refused::QueueFull`], unless it is out of tickets.
+    /// 0 = unlimited.
     pub queue_limit: u32,
-    /// Maximum time in the queue; then the session is refused with [`crate::Refused::Timeout`].
+    /// Maximum time in the queue, twice as long for a session out of tickets; then it is refused with [`crate::Refused::Timeout`].
     pub queue_timeout: Option<Duration>,
     /// A session that has run for this time while others queue loses its slot to the next and goes on without one. When nobody has entered
     /// or left for this time, one more waiter is admitted. For waits that nobody declares, and for long statements.

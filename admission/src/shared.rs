@@ -122,13 +122,8 @@ pub(crate) struct Settings {
 
 /// One setting. Each stands for itself, so relaxed accesses suffice: a session that sees a new value late does what it did the moment
 /// before.
+#[derive(Default)]
 pub(crate) struct Setting(AtomicU64);
-
-impl Default for Setting {
-    fn default() -> Self {
-        Setting(AtomicU64::new(0))
-    }
-}
 
 impl Setting {
     #[inline]

@@ -66,9 +66,12 @@ impl Tuner {
         // caller's, and may be old.
         let began_ns = metrics.now_ns();
         let (work, slots) = metrics.work_done();
+        let stays = metrics.histograms.running_ns.load();
+        let stays = stays.iter().map(|stay| (stay.end(), stay.count())).collect();
         let took_ns = metrics.now_ns().saturating_sub(began_ns);
         self.sample_at_ns = now_ns.saturating_add((100 * took_ns).clamp(SAMPLE_NS, PAUSE_NS_MAX));
-        controller.observe(Sample { now_ns, work, slots, queued: word.queued(), running: word.slots() })
+        let (queued, running) = (word.queued(), word.slots());
+        controller.observe(Sample { now_ns, work, slots, queued, running, stays })
     }
 }
 

@@ -177,6 +177,8 @@ pub struct Summary {
     pub enter_p99_median_us: Option<f64>,
     /// The longest of all rounds.
     pub enter_longest_us: Option<f64>,
+    /// Of all rounds: the longest wait, in rotations of the queue.
+    pub enter_longest_rotations: Option<f64>,
     pub server_statements_median_per_s: Option<f64>,
     pub server_cpu_median_us_per_statement: Option<f64>,
     pub server_context_switches_median_per_statement: Option<f64>,
@@ -293,6 +295,8 @@ pub struct EntryFigures {
     pub enter_p99_us: Option<f64>,
     pub enter_p999_us: Option<f64>,
     pub enter_max_us: Option<f64>,
+    /// The same in rotations of the queue, of our policies: a rotation serves as many from the queue as there are threads.
+    pub enter_max_rotations: Option<f64>,
     /// The limit at the end of the round, of our policies; with `auto` it is the one that was found.
     pub limit: Option<u32>,
     /// Most threads running at once, if they were counted.
@@ -514,6 +518,7 @@ impl Cell {
             enter_p50_median_us: median(|r| r.entry.enter_p50_us),
             enter_p99_median_us: median(|r| r.entry.enter_p99_us),
             enter_longest_us: self.spread(|r| r.entry.enter_max_us).map(|spread| spread.max),
+            enter_longest_rotations: self.spread(|r| r.entry.enter_max_rotations).map(|spread| spread.max),
             server_statements_median_per_s: median(|r| r.server.server_statements_per_s),
             server_cpu_median_us_per_statement: median(|r| r.server.server_cpu_us_per_statement),
             server_context_switches_median_per_statement: median(|r| {

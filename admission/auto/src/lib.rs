@@ -10,7 +10,7 @@
 //!
 //! let mut controller = Controller::new(AutoConfig { start: 4, ..AutoConfig::default() }, 1)?;
 //! // On every turn of a watchdog.
-//! if let Some(limit) = controller.observe(Sample { now_ns: 0, work: 0, slots: 0, queued: 100, running: 4 }) {
+//! if let Some(limit) = controller.observe(Sample { queued: 100, running: 4, ..Sample::default() }) {
 //!     assert_eq!(limit, 4); // tell the scheduler
 //! }
 //! # Ok::<(), flifo_auto::AutoError>(())
@@ -23,6 +23,7 @@
 //! | `meter` | one block: let the limit settle, count the work, void when there was no queue |
 //! | `trial` | a comparison of two limits in randomised A B B A blocks, and its verdict |
 //! | `walsh` | the median of paired log ratios and its confidence interval |
+//! | `stays` | how long threads stay on their slots, and for which stays a block waits |
 //! | `search` | which limit to compare next: steps that grow while gains repeat and shrink near the top |
 //! | `watch` | the change detector that opens the search again |
 //!
@@ -46,6 +47,7 @@
 
 mod meter;
 mod search;
+mod stays;
 mod trial;
 mod walsh;
 mod watch;
@@ -58,6 +60,8 @@ mod tests;
 pub use self::meter::Sample;
 use self::meter::{Block, Meter, Reading};
 use self::search::Search;
+use self::stays::Recent;
+pub use self::stays::Stays;
 use self::trial::{Next, Terms, Trial, Verdict};
 use self::watch::Watch;
 use rand_xoshiro::SplitMix64;
@@ -70,7 +74,7 @@ pub const LIMIT_MAX: u32 = 1023;
 /// The shortest settle time after a change of the limit, and the longest.
 const SETTLE_NS_MIN: u64 = 5_000_000;
 const SETTLE_NS_MAX: u64 = 10_000_000_000;
-/// Settling time, as a multiple of the time that a thread stays running.
+/// Settling time, as a multiple of the time that a thread stays running, if all stay for about as long.
 const SETTLE_STAYS: f64 = 1.5;
 /// Slots taken that a first block should hold.
 const BLOCK_SLOTS: f64 = 64.0;
@@ -187,6 +191,8 @@ pub struct Controller {
     watch: Watch,
     /// The last valid block at the held limit.
     block: Option<Block>,
+    /// How long threads stayed of late.
+    stays: Recent,
     /// Time held with a queue since the last comparison.
     rested_ns: u64,
     probe_after_ns: u64,
@@ -211,6 +217,7 @@ impl Controller {
             search: Search::new(),
             watch: Watch::default(),
             block: None,
+            stays: Recent::new(),
             rested_ns: 0,
             probe_after_ns,
             config,
@@ -246,6 +253,7 @@ impl Controller {
             self.measure(sample, true);
             return None;
         }
+        self.stays.add(&sample, &last);
         let next = match self.meter.observe(sample, last) {
             Reading::Running => return None,
             Reading::Void => self.freeze(),
@@ -360,11 +368,12 @@ impl Controller {
         self.meter = Meter::new(now, settle_ns, length_ns, self.limit <= self.held);
     }
 
-    /// How long the effect of a change takes: threads running at the old limit must have left. A thread stays
-    /// for `running / slots taken per time` (Little's law).
+    /// How long the effect of a change takes: threads running at the old limit must have left, those that
+    /// stay for long, too.
     fn settle_ns(&self) -> u64 {
-        let stay_ns = self.block.map_or(0.0, |block| block.running / block.slots_rate());
-        ((stay_ns * SETTLE_STAYS) as u64).clamp(SETTLE_NS_MIN, SETTLE_NS_MAX)
+        let stay_ns = self.block.map_or(0.0, |block| block.stay_ns());
+        let stays = self.stays.long().unwrap_or(SETTLE_STAYS);
+        ((stay_ns * stays) as u64).clamp(SETTLE_NS_MIN, SETTLE_NS_MAX)
     }
 
     /// The first length of a comparison's blocks: enough to count, and not shorter than the settle time.

@@ -3,6 +3,8 @@
 //! block says nothing about the limit and is void. (Not so under a larger limit on trial: if it lets in all
 //! who queue under the held one, that is its merit.)
 
+use super::stays::Stays;
+
 /// What a block says when it is over.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block {
@@ -28,6 +30,11 @@ impl Block {
     pub(super) fn slots_rate(&self) -> f64 {
         (self.slots as f64 + 0.5) / self.span_ns as f64
     }
+
+    /// How long a thread stays, ns: Little's law.
+    pub(super) fn stay_ns(&self) -> f64 {
+        self.running / self.slots_rate()
+    }
 }
 
 pub(super) enum Reading {
@@ -52,6 +59,9 @@ pub struct Sample {
     pub queued: u32,
     /// Threads running now.
     pub running: u32,
+    /// How long threads stayed on their slots, of the stays that ended since the start; a sample of them suffices. Without any, all are taken
+    /// to be alike.
+    pub stays: Stays,
 }
 
 /// Measures one block after another.

@@ -4,7 +4,7 @@
 //! limit with the lag of a statement's stay; the rate swings with autocorrelated noise and with bursts of
 //! stolen CPU time; statements are counted as they end, by Poisson's law, each with all its tickets. All of it is seeded.
 
-use super::{AutoConfig, Controller, Sample};
+use super::{AutoConfig, Controller, Sample, Stays};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
 
@@ -37,6 +37,25 @@ impl Curve {
         (floor..=ceiling)
             .map(|n| (n, self.rate(f64::from(n))))
             .fold((floor, 0.0), |best, at| if at.1 > best.1 { at } else { best })
+    }
+}
+
+/// Statements of two lengths. A long one stays for its work among the others, so how many run follows a change of the limit late.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mix {
+    /// Share of the statements that are long.
+    pub(super) share: f64,
+    /// Work of a long one, in short ones.
+    pub(super) times: f64,
+}
+
+impl Mix {
+    /// All are alike.
+    pub(super) const NONE: Mix = Mix { share: 0.0, times: 1.0 };
+
+    /// The mean work of a statement, in short ones.
+    fn mean(&self) -> f64 {
+        1.0 + self.share * (self.times - 1.0)
     }
 }
 
@@ -75,6 +94,7 @@ pub(super) struct Scenario {
     pub(super) tick_s: f64,
     /// Work on each slot, which is counted when the slot is left.
     pub(super) tickets: u64,
+    pub(super) mix: Mix,
 }
 
 #[derive(Debug, Default)]
@@ -91,6 +111,56 @@ pub(super) struct Outcome {
     pub(super) found_s: Vec<Option<f64>>,
     /// Times the limit left the held one although the queue had been empty for 0.1 s.
     pub(super) left_without_queue: u32,
+}
+
+/// The statements that run, by length.
+struct Running {
+    mix: Mix,
+    /// Long ones.
+    long: f64,
+    /// Every 64th stay is noted, as a scheduler does.
+    until_noted: u64,
+    noted: Vec<u64>,
+    random: Random,
+}
+
+impl Running {
+    const NOTED_EVERY: u64 = 64;
+
+    fn new(mix: Mix, seed: u64) -> Self {
+        let random = Random(SplitMix64::seed_from_u64(!seed));
+        Running { mix, long: 0.0, until_noted: 0, noted: Vec::new(), random }
+    }
+
+    /// Statements that end in a tick in which `threads` do the work of `ends` of mean length, each of which stays for `stay_ns`. `joins`:
+    /// by that more threads run than before.
+    fn tick(&mut self, (threads, joins): (f64, f64), ends: f64, stay_ns: f64, random: &mut Random) -> u64 {
+        let Mix { share, times } = self.mix;
+        let each = ends * self.mix.mean() / threads;
+        let stay_ns = stay_ns / self.mix.mean();
+        if share == 0.0 {
+            let ended = random.poisson(ends);
+            self.note(ended, stay_ns);
+            return ended;
+        }
+        let short = random.poisson((threads - self.long).max(0.0) * each);
+        let long = random.poisson(self.long * each / times).min(self.long as u64);
+        let begin = random.poisson(((short + long) as f64 + joins.max(0.0)) * share);
+        self.long = (self.long - long as f64 + begin as f64).min(threads.floor());
+        self.note(short, stay_ns);
+        self.note(long, stay_ns * times);
+        short + long
+    }
+
+    /// Of exponential length.
+    fn note(&mut self, ended: u64, mean_ns: f64) {
+        let mut at = self.until_noted;
+        while at < ended {
+            self.noted.push((-self.random.uniform().ln() * mean_ns) as u64);
+            at += Self::NOTED_EVERY;
+        }
+        self.until_noted = at - ended;
+    }
 }
 
 struct Random(SplitMix64);
@@ -127,6 +197,8 @@ pub(super) fn run(scenario: &Scenario, config: &AutoConfig, seed: u64) -> Outcom
     let Noise { swing, swing_s, steal_time, steal, steal_s } = scenario.noise;
     let mut outcome = Outcome { found_s: vec![None; scenario.phases.len()], ..Outcome::default() };
     let (mut now_s, mut slots, mut running) = (0.0, 0u64, 1.0f64);
+    let mut statements = Running::new(scenario.mix, seed);
+    let mut stays = Stays::default();
     let tickets = scenario.tickets as f64;
     let (mut backlog, mut best_backlog) = (0.0, 0.0);
     let (mut noise, mut stealing, mut without_queue_s) = (0.0, false, 0.0);
@@ -161,7 +233,9 @@ pub(super) fn run(scenario: &Scenario, config: &AutoConfig, seed: u64) -> Outcom
 
         let most = f64::from(limit.min(phase.clients));
         let able = phase.curve.rate(running.max(1.0)) * weather;
-        running += (most - running) * (1.0 - (-tick_s * able / tickets / running.max(1.0)).exp());
+        let stay_ns = 1e9 * tickets * running.max(1.0) / able;
+        let joins = (most - running) * (1.0 - (-tick_s * able / tickets / running.max(1.0)).exp());
+        running = (running + joins).max(statements.long);
         let mut rate = phase.curve.rate(running.max(1.0)) * weather;
         // What the best limit does, with a backlog of its own.
         best_backlog += if phase.offered.is_finite() { phase.offered * tick_s } else { f64::INFINITY };
@@ -180,7 +254,8 @@ pub(super) fn run(scenario: &Scenario, config: &AutoConfig, seed: u64) -> Outcom
         } else {
             phase.clients.saturating_sub(running_now)
         };
-        slots += random.poisson(rate * tick_s / tickets);
+        slots += statements.tick((running.max(1.0), joins), rate * tick_s / tickets, stay_ns, &mut random);
+        stays.add(statements.noted.drain(..));
 
         let (did, could) = (rate * tick_s, best);
         done += did;
@@ -212,7 +287,9 @@ pub(super) fn run(scenario: &Scenario, config: &AutoConfig, seed: u64) -> Outcom
         without_queue_s = if idle { without_queue_s + tick_s } else { 0.0 };
         let now_ns = (now_s * 1e9) as u64;
         let work = slots * scenario.tickets;
-        if let Some(next) = controller.observe(Sample { now_ns, work, slots, queued, running: running_now }) {
+        if let Some(next) =
+            controller.observe(Sample { now_ns, work, slots, queued, running: running_now, stays })
+        {
             assert!((config.floor..=config.ceiling).contains(&next), "{} seed {seed}: {next}", scenario.name);
             let leaves = next != controller.held;
             outcome.left_without_queue += u32::from(was_without_queue && idle && leaves);

@@ -1,7 +1,7 @@
 //! The controller against simulated servers: 200 seeds of each, many of them minutes long. The horizon is in
 //! simulated time; regret counts the search.
 
-use super::simulator::{Curve, Noise, Outcome, Phase, Scenario, run};
+use super::simulator::{Curve, Mix, Noise, Outcome, Phase, Scenario, run};
 use super::*;
 
 const SEEDS: u64 = 200;
@@ -15,7 +15,7 @@ const ROUGH: Noise = Noise { swing: 0.1, swing_s: 1.0, steal_time: 0.15, steal: 
 
 /// Of a scheduler that counts slots.
 fn sample(now_ns: u64, work: u64, queued: u32, running: u32) -> Sample {
-    Sample { now_ns, work, slots: work, queued, running }
+    Sample { now_ns, work, slots: work, queued, running, ..Sample::default() }
 }
 
 fn phase(from_s: f64, curve: Curve) -> Phase {
@@ -24,7 +24,7 @@ fn phase(from_s: f64, curve: Curve) -> Phase {
 
 fn scenario(name: &'static str, start: u32, length_s: f64, curve: Curve) -> Scenario {
     let phases = vec![phase(0.0, curve)];
-    Scenario { name, start, phases, noise: NOISY, length_s, tick_s: 0.01, tickets: 1 }
+    Scenario { name, start, phases, noise: NOISY, length_s, tick_s: 0.01, tickets: 1, mix: Mix::NONE }
 }
 
 /// A USL curve with its top of `rate` near `n`.
@@ -106,6 +106,17 @@ fn pauses(each_s: f64) -> Scenario {
 /// Twenty statements a second at best: little to tell by.
 fn slow(name: &'static str, start: u32) -> Scenario {
     Scenario { tick_s: 0.1, ..scenario(name, start, 3600.0, peak(20.0, 12.0, 0.05)) }
+}
+
+/// Short statements among long ones: of ten times the length, of fifty, of three hundred. The long ones have half of the time, or more.
+const MIXES: [Mix; 3] =
+    [Mix { share: 0.1, times: 10.0 }, Mix { share: 0.02, times: 50.0 }, Mix { share: 0.01, times: 300.0 }];
+
+/// An hour in which a tenth more is asked for than the best limit can do.
+fn overloaded(name: &'static str, mix: Mix, phases: Vec<Phase>) -> Scenario {
+    let overload = |phase: Phase| Phase { offered: 1.1 * phase.curve.best(1, phase.clients).1, ..phase };
+    let phases = phases.into_iter().map(overload).collect();
+    Scenario { phases, mix, tick_s: 0.02, ..scenario(name, 8, 3600.0, sharp()) }
 }
 
 fn run_all(scenario: &Scenario, seeds: u64) -> Vec<Outcome> {
@@ -190,6 +201,46 @@ fn a_step_of_the_load_is_followed_within_fifteen_seconds() {
     for at in 0..3 {
         let found_s = quantile(&outcomes, 0.95, |o| o.found_s[at].unwrap_or(f64::INFINITY));
         assert!(found_s < 15.0, "phase {at}: {found_s} s");
+    }
+}
+
+/// The limit held at a time.
+fn held_at(outcome: &Outcome, at_s: f64) -> u32 {
+    outcome.held.iter().take_while(|held| held.0 <= at_s).last().unwrap().1
+}
+
+/// When the limit goes up, short statements take the new slots before long ones do. That is no gain, and must not raise the limit again
+/// and again.
+#[test]
+fn in_an_hour_of_overload_with_mixed_lengths_the_limit_does_not_drift() {
+    let curve = peak(4_000.0, 16.0, 0.05);
+    for mix in MIXES {
+        let outcomes = run_all(&overloaded("steady", mix, vec![phase(0.0, curve)]), 20);
+        for (seed, Outcome { held, .. }) in outcomes.iter().enumerate() {
+            let late = |held: &&(f64, u32)| held.0 > 900.0;
+            assert!(
+                held.iter().filter(late).all(|held| (8..=32).contains(&held.1)),
+                "{mix:?} {seed}: {held:?}"
+            );
+            assert!(held.len() <= 8, "{mix:?} {seed}: {held:?}");
+        }
+        let regret = quantile(&outcomes, 0.5, |o| 100.0 * o.regret);
+        assert!(regret < 6.0, "{mix:?}: regret {regret:.2} %");
+    }
+}
+
+#[test]
+fn in_an_hour_of_overload_with_mixed_lengths_the_limit_is_not_pinned_to_the_first_best() {
+    let (low, high) = (peak(4_000.0, 16.0, 0.05), peak(8_000.0, 64.0, 0.05));
+    for mix in MIXES {
+        let phases = vec![phase(0.0, low), phase(1200.0, high), phase(2400.0, low)];
+        let outcomes = run_all(&overloaded("moves", mix, phases), 20);
+        for (seed, outcome) in outcomes.iter().enumerate() {
+            for (curve, end_s) in [(low, 1200.0), (high, 2400.0), (low, 3600.0)] {
+                let does = curve.rate(f64::from(held_at(outcome, end_s))) / curve.best(1, 1000).1;
+                assert!(does > 0.75, "{mix:?} {seed}: {does:.2} of the best at {end_s}: {:?}", outcome.held);
+            }
+        }
     }
 }
 
@@ -320,6 +371,10 @@ fn table() {
     all.extend([flat(600.0), falling(600.0), steps(200.0), pauses(100.0)]);
     all.extend([slow("20/s, peak at 12, from 2", 2), slow("20/s, peak at 12, from 8", 8)]);
     all.push(slow("20/s, peak at 12, from 64", 64));
+    for (mix, name) in MIXES.into_iter().zip(["10 times", "50 times", "300 times"]) {
+        let name = format!("110 % of the peak at 16 offered, some {name} as long, from 8").leak();
+        all.push(overloaded(name, mix, vec![phase(0.0, peak(4_000.0, 16.0, 0.05))]));
+    }
     println!("| scenario | regret % | settled % | best limit | held at the end | found, s | changes/min |");
     println!("|---|---|---|---|---|---|---|");
     for scenario in all {
@@ -343,4 +398,57 @@ fn table() {
             quantile(&outcomes, 0.5, |o| f64::from(o.changes)) * 60.0 / scenario.length_s,
         );
     }
+}
+
+/// Shows `recent` an age of `age_ns` with `threads` running, in which stays of these lengths, ns, ended.
+fn show(recent: &mut Recent, seen: &mut Sample, (age_ns, threads): (u64, u32), lengths_ns: &[(u64, usize)]) {
+    let last = Sample { running: threads, ..*seen };
+    for &(ns, count) in lengths_ns {
+        seen.stays.add(std::iter::repeat_n(ns, count));
+        seen.slots += count as u64;
+    }
+    seen.now_ns += age_ns;
+    recent.add(seen, &last);
+}
+
+#[test]
+fn long_stays_are_known_where_lengths_are_mixed() {
+    const MS: u64 = 1_000_000;
+    let long = |stays: &[(u64, usize)]| {
+        let mut recent = Recent::new();
+        let on_slots_ns = stays.iter().map(|(ns, count)| ns.saturating_mul(*count as u64)).sum();
+        show(&mut recent, &mut Sample::default(), (on_slots_ns, 1), stays);
+        recent.long()
+    };
+    let is_near = |stays: &[(u64, usize)], means: f64| {
+        let found = long(stays);
+        assert!(found.is_some_and(|found| (means / 2.0..=2.0 * means).contains(&found)), "{found:?} {means}");
+    };
+    is_near(&[(MS, 198), (300 * MS, 2)], 75.0);
+    is_near(&[(MS, 180), (30 * MS, 20)], 7.7);
+    assert_eq!(long(&[(MS, 500), (2 * MS, 500)]), None, "alike");
+    assert_eq!(long(&[(MS, 10_000), (200 * MS, 1)]), None, "little of the time");
+    assert_eq!(long(&[(MS, 126), (300 * MS, 1)]), None, "too few to tell");
+    assert!(long(&[(0, 200), (u64::MAX, 1)]).is_some(), "any length has a class");
+}
+
+/// A larger limit makes all stays longer, and none of them long.
+#[test]
+fn stays_under_another_limit_are_no_long_ones() {
+    let (mut recent, mut seen) = (Recent::new(), Sample::default());
+    for (threads, ns, count) in [(4, 1_000_000, 4_000), (200, 50_000_000, 4_000)] {
+        show(&mut recent, &mut seen, (1_000_000_000, threads), &[(ns, count)]);
+    }
+    assert_eq!(recent.long(), None);
+}
+
+#[test]
+fn old_stays_are_forgotten() {
+    let (mut recent, mut seen) = (Recent::new(), Sample::default());
+    let mut still = |long| {
+        show(&mut recent, &mut seen, (1_000_000_000, 1), &[(600_000, 1000), (600_000_000, long)]);
+        recent.long().is_some()
+    };
+    assert!(still(2));
+    assert!((0..100).any(|_| !still(0)));
 }

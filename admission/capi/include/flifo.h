@@ -302,8 +302,8 @@ typedef struct {
    */
   uint32_t lock_waiters_max;
   /**
-   * Maximum number of sessions in the queue; a further one is refused with `FLIFO_QUEUE_FULL`. 0 = unlimited.
-   * Default: 0.
+   * Maximum number of sessions in the queue; a further one is refused with `FLIFO_QUEUE_FULL`, unless it is out of tickets.
+   * 0 = unlimited. Default: 0.
    */
   uint32_t queue_limit;
   /**
@@ -325,7 +325,8 @@ typedef struct {
    */
   uint32_t unused;
   /**
-   * Maximum time in the queue; then the session is refused with `FLIFO_TIMEOUT`. 0 = no timeout. Default: 0.
+   * Maximum time in the queue, twice as long for a session out of tickets; then it is refused with `FLIFO_TIMEOUT`.
+   * 0 = no timeout. Default: 0.
    */
   uint64_t queue_timeout_ns;
   /**

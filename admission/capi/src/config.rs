@@ -39,8 +39,8 @@ pub struct flifo_config_t {
     ///
     /// Waits marked with `flifo_mark_wait_long` do not count.
     pub lock_waiters_max: u32,
-    /// Maximum number of sessions in the queue; a further one is refused with `FLIFO_QUEUE_FULL`. 0 = unlimited.
-    /// Default: 0.
+    /// Maximum number of sessions in the queue; a further one is refused with `FLIFO_QUEUE_FULL`, unless it is out of tickets.
+    /// 0 = unlimited. Default: 0.
     pub queue_limit: u32,
     /// 1 reserves a free slot for a session that is expected back at once, while at least eight sessions queue for each
     /// slot (`FLIFO_POLICY_QUANTUM`). Default: 0.
@@ -54,7 +54,8 @@ pub struct flifo_config_t {
     pub watchdog: u32,
     /// Must be 0.
     pub unused: u32,
-    /// Maximum time in the queue; then the session is refused with `FLIFO_TIMEOUT`. 0 = no timeout. Default: 0.
+    /// Maximum time in the queue, twice as long for a session out of tickets; then it is refused with `FLIFO_TIMEOUT`.
+    /// 0 = no timeout. Default: 0.
     pub queue_timeout_ns: u64,
     /// Time that a session may run while others queue; then its slot is reclaimed. 0 = no limit. Default: 100 ms.
     ///

@@ -23,8 +23,8 @@ pub use snapshot::Snapshot;
 
 pub(crate) struct Metrics {
     epoch: Instant,
-    /// Time passes for a model checker only when the model says so, or it could not repeat a schedule.
-    #[cfg(any(loom, shuttle))]
+    /// The time, if a test sets it. For a model checker time passes only so, or it could not repeat a schedule.
+    #[cfg(test)]
     pub(crate) clock_ns: AtomicU64,
     pub(crate) registry: Registry,
     pub(crate) histograms: Histograms,
@@ -47,7 +47,7 @@ impl Metrics {
     pub(crate) fn new() -> Self {
         Metrics {
             epoch: Instant::now(),
-            #[cfg(any(loom, shuttle))]
+            #[cfg(test)]
             clock_ns: AtomicU64::new(0),
             registry: Registry::default(),
             histograms: Histograms::new(),
@@ -60,10 +60,11 @@ impl Metrics {
 
     /// Time since the scheduler was made, ns.
     pub(crate) fn now_ns(&self) -> u64 {
-        #[cfg(not(any(loom, shuttle)))]
-        return self.epoch.elapsed().as_nanos() as u64;
-        #[cfg(any(loom, shuttle))]
-        return self.clock_ns.load(Ordering::Relaxed);
+        #[cfg(test)]
+        if cfg!(any(loom, shuttle)) || self.clock_ns.load(Ordering::Relaxed) != 0 {
+            return self.clock_ns.load(Ordering::Relaxed);
+        }
+        self.epoch.elapsed().as_nanos() as u64
     }
 
     /// When that was, in this scheduler's time; 0 if it was before the scheduler was made.

@@ -100,6 +100,8 @@ pub struct Session {
     pub(crate) state: Cell<State>,
     /// The slot is published in the node, and the watchdog may reclaim it.
     is_published: Cell<bool>,
+    /// It has lost its slot within a statement, since its tickets had run out.
+    pub(crate) is_cut_off: Cell<bool>,
     /// Stays on a slot so far.
     stays: Cell<u64>,
     pub(crate) waits: Waits,
@@ -129,6 +131,7 @@ impl Session {
             tickets_given: Cell::new(0),
             state: Cell::new(State::Outside),
             is_published: Cell::new(false),
+            is_cut_off: Cell::new(false),
             stays: Cell::new(0),
             waits: Waits::default(),
             last_seen: Cell::new(admission.gate.word()),
@@ -145,8 +148,8 @@ impl Session {
     /// Enters: takes a ticket if there is one left, else acquires a slot, and queues until it has one.
     ///
     /// Call it for every engine entry: at the beginning of a statement and for each row. It is refused only when it is cancelled, or if
-    /// the configuration has a queue timeout or a queue limit. A session that is refused when its tickets have run out has lost its slot:
-    /// its statement cannot go on.
+    /// the configuration has a queue timeout or a queue limit. When its tickets have run out, no queue limit refuses it and it waits for up
+    /// to twice the timeout; if it is refused then, it has lost its slot and its statement cannot go on.
     #[inline]
     pub fn enter(&self) -> Result<(), Refused> {
         if self.take_ticket() { Ok(()) } else { self.enter_without_ticket(None) }
@@ -340,7 +343,8 @@ impl Session {
         }
         self.slice.forfeit();
         self.state.set(State::Outside);
-        self.try_acquire()
+        self.is_cut_off.set(!self.try_acquire());
+        !self.is_cut_off.get()
     }
 
     #[cold]

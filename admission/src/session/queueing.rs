@@ -17,6 +17,8 @@ use crate::sync::Ordering;
 
 /// The queue limit for a session that was let into the queue before.
 const ANY_LENGTH: u32 = 0;
+/// How many queue timeouts a session waits that was cut off within a statement. After one, all that queued before it have left.
+const CUT_OFF_TIMEOUTS: u64 = 2;
 
 /// What comes next.
 pub(crate) enum Next {
@@ -33,7 +35,12 @@ impl Queueing {
         let admission = &*session.admission;
         let queued_at_ns = admission.metrics.now_ns();
         let own_ns = deadline.map_or(Request::NEVER, |deadline| admission.metrics.ns_of(deadline));
-        let deadline_ns = queued_at_ns.saturating_add(admission.settings.queue_timeout_ns.get()).min(own_ns);
+        let (timeouts, limit) = match session.is_cut_off.take() {
+            true => (CUT_OFF_TIMEOUTS, ANY_LENGTH),
+            false => (1, admission.settings.queue_limit.get() as u32),
+        };
+        let timeout_ns = admission.settings.queue_timeout_ns.get().saturating_mul(timeouts);
+        let deadline_ns = queued_at_ns.saturating_add(timeout_ns).min(own_ns);
         let word = admission.gate.word();
         // With one slot, slices that are cut short would come back in front of each other.
         let resumes = !(session.class() == Class::First || word.limit() == 1)
@@ -41,34 +48,29 @@ impl Queueing {
             && session.slice.resumes(queued_at_ns, admission.settings.quantum_ns.get());
         let queueing = Queueing { queued_at_ns, deadline_ns, resumes };
         let end = if resumes { End::Front } else { End::Back };
-        let next = queueing.join(session, end, admission.settings.queue_limit.get() as u32);
-        (queueing, next)
+        (queueing, queueing.join(session, end, limit))
     }
 
     fn join(&self, session: &Session, end: End, queue_limit: u32) -> Next {
         let admission = &*session.admission;
         let caller = session.caller();
+        let Queueing { queued_at_ns, deadline_ns, resumes } = *self;
         // Lock holders and resumed slices neither pay off a deficit nor update the averages.
-        let is_charged = !(caller.first || self.resumes);
+        let is_charged = !(caller.first || resumes);
         let charge = if is_charged {
-            let (slice_ns, deficit_ns) =
-                session.slice.charge(self.queued_at_ns, admission.settings.quantum_ns.get());
+            let quantum_ns = admission.settings.quantum_ns.get();
+            let (slice_ns, deficit_ns) = session.slice.charge(queued_at_ns, quantum_ns);
             Charge { slice_ns, deficit_ns, passed_until_ns: 0 }
         } else {
             Charge::default()
         };
-        let request = Request {
-            first: caller.first,
-            queued_at_ns: self.queued_at_ns,
-            deadline_ns: self.deadline_ns,
-            charge,
-        };
+        let request = Request { first: caller.first, queued_at_ns, deadline_ns, charge };
         session.node.parker.prepare();
         let (joined, wake) = admission.gate.join(&session.node, request, (caller, end), queue_limit);
         admission.wake(wake);
         if let Joined::Queued(word) = joined {
             if admission.extra.on_queued(&admission.gate) {
-                admission.wake(admission.gate.serve(self.queued_at_ns));
+                admission.wake(admission.gate.serve(queued_at_ns));
             }
             if is_charged {
                 // The deficit stays until the session is served: it may leave the queue before.

@@ -2,6 +2,7 @@
 
 mod defects;
 mod deficits;
+mod global_lock;
 #[cfg(feature = "percpu")]
 mod percpu;
 mod regressions;
@@ -10,8 +11,11 @@ mod reservation;
 mod share;
 mod slices;
 mod stalls;
+mod starvation;
 mod state;
 mod tasks;
+mod timeouts;
+mod virtual_time;
 mod wakers;
 
 use std::sync::Arc;

@@ -303,8 +303,26 @@ fn an_entry_refused_by_a_full_queue_hands_off_within_the_slice_too() {
     let mut third = Box::pin(third.enter_async());
     assert!(!is_in(third.as_mut()));
     admission.reconfigure(Config { queue_limit: 1, ..admission.config() }).unwrap();
-    assert_eq!(session.enter(), Err(Refused::QueueFull));
+    session.exit();
+    assert!(!is_in(third.as_mut()), "the slot waits for the session");
+    assert_eq!(admission.session().enter(), Err(Refused::QueueFull));
     assert!(is_in(third.as_mut()));
+}
+
+/// Otherwise what its statement has done would be lost.
+#[test]
+fn a_session_out_of_tickets_queues_also_if_the_queue_is_full() {
+    let (admission, _others, second, mut session) = in_its_slice(LONG);
+    let mut third = admission.session();
+    let mut third = Box::pin(third.enter_async());
+    assert!(!is_in(third.as_mut()));
+    admission.reconfigure(Config { queue_limit: 1, ..admission.config() }).unwrap();
+    let mut goes_on = Box::pin(session.enter_async());
+    assert_eq!(poll(goes_on.as_mut()), Poll::Pending);
+    assert_eq!(admission.snapshot().queued, 1, "and lets the others go first");
+    assert!(is_in(third.as_mut()));
+    second.exit_ending_slice();
+    assert!(is_in(goes_on.as_mut()));
 }
 
 /// No session comes back to the slot that it left for its next entry.

@@ -154,12 +154,15 @@ pub(super) fn run(plan: &Plan, step: &Step, rig: &mut Rig) -> Result<Option<Roun
     let elapsed = Duration::from_nanos(after.0.at_ns - before.0.at_ns);
     let round = Round::new(step.round, elapsed.as_secs_f64(), statements, statements, samples);
     let counted = before.1.zip(after.1).map(|(before, after)| figures::admission(&after.since(&before)));
+    let admission = counted.unwrap_or_default();
+    let longest = Duration::from_nanos(longest_ns);
     Ok(Some(Round {
         entry: EntryFigures {
             limit: gate.limit(),
+            enter_max_rotations: rotations(longest, elapsed, admission.admitted_from_queue, rig.threads),
             ..entry_figures(&control, &before.0, &after.0, longest_ns)
         },
-        admission: counted.unwrap_or_default(),
+        admission,
         fairness: Fairness::of(&per_thread),
         ..round
     }))
@@ -187,6 +190,12 @@ fn per_thread(before: &Reading, after: &Reading) -> Vec<u64> {
     after.statements.iter().zip(&before.statements).map(|(after, before)| after - before).collect()
 }
 
+/// A wait in rotations of the queue: in one, as many are served as there are threads. `served`: from the queue, in `elapsed`.
+fn rotations(wait: Duration, elapsed: Duration, served: Option<u64>, threads: u32) -> Option<f64> {
+    let served = served.filter(|served| *served > 0)?;
+    Some(wait.as_secs_f64() / elapsed.as_secs_f64() * served as f64 / f64::from(threads))
+}
+
 fn entry_figures(control: &Control, before: &Reading, after: &Reading, longest_ns: u64) -> EntryFigures {
     let difference = after.entered_ns.wrapping_sub(&before.entered_ns).expect("all have one shape");
     let enter = |quantile| quantile_us(&difference, quantile);
@@ -196,6 +205,7 @@ fn entry_figures(control: &Control, before: &Reading, after: &Reading, longest_n
         enter_p99_us: enter(0.99),
         enter_p999_us: enter(0.999),
         enter_max_us: (longest_ns > 0).then_some(longest_ns as f64 / 1e3),
+        enter_max_rotations: None,
         limit: None,
         running_max: control.running.as_ref().map(|running| running.most()),
     }
@@ -204,6 +214,15 @@ fn entry_figures(control: &Control, before: &Reading, after: &Reading, longest_n
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wait_as_long_as_all_threads_take_is_one_rotation() {
+        let second = Duration::from_secs(1);
+        assert_eq!(rotations(second / 4, second, Some(4_000), 1_000), Some(1.0));
+        assert_eq!(rotations(second, second, Some(4_000), 1_000), Some(4.0));
+        // Nobody queued, or nobody counted.
+        assert_eq!((rotations(second, second, Some(0), 8), rotations(second, second, None, 8)), (None, None));
+    }
 
     #[test]
     fn who_does_not_come_to_the_start_is_noticed() {

@@ -387,6 +387,7 @@ fn bench_round(policy: &str, target: &str, threads: u32, round: u32) -> Round {
         enter_p99_us: Some(wait_us * 3.0),
         enter_p999_us: Some(wait_us * 4.0),
         enter_max_us: Some(wait_us * if policy == "fifo" { 5.0 } else { 10.0 }),
+        enter_max_rotations: (target == "admission").then_some(if policy == "fifo" { 1.25 } else { 2.5 }),
         limit: None,
         running_max: None,
     };

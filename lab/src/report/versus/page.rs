@@ -5,7 +5,7 @@ use crate::report::format;
 use crate::results::{Cell, Round};
 
 /// The columns after the number of threads and the contender.
-pub(in crate::report) const HEAD: [&str; 19] = [
+pub(in crate::report) const HEAD: [&str; 20] = [
     "limit",
     "statements/s",
     "wait p50 µs",
@@ -13,6 +13,7 @@ pub(in crate::report) const HEAD: [&str; 19] = [
     "p99 µs",
     "p99.9 µs",
     "longest µs",
+    "in rotations",
     "fewest/mean",
     "most/mean",
     "variation",
@@ -39,6 +40,7 @@ pub(in crate::report) fn cell_fields(cell: &Cell) -> Vec<String> {
         summary.enter_p99_median_us,
         median(|r| r.entry.enter_p999_us),
         summary.enter_longest_us,
+        summary.enter_longest_rotations,
         summary.connection_fewest_share_median,
         median(|r| r.fairness.connection_most_share),
         summary.connection_variation_median,

@@ -69,6 +69,10 @@ pub(crate) fn report(results: &Results, style: Style) -> String {
                 format!("Share of its own peak that each keeps, and how evenly {last} threads are served"),
                 service(panel, last, style),
             ),
+            (
+                format!("Longest wait with {last} threads, also in rotations of the queue"),
+                waits(panel, last, style),
+            ),
             (format!("From asking to running, and why, with {last} threads"), causes(panel, last, style)),
         ];
         for (title, table) in sections {
@@ -113,8 +117,7 @@ fn service(panel: &Panel<'_>, last: u32, style: Style) -> Table {
     let mut table = table(style);
     let names = ["contender", "peak/s", "at"].map(str::to_owned).into_iter();
     let flat_names = flat.iter().map(|threads| format!("at {threads}"));
-    let more =
-        ["longest ms", "longest / fifo", "fewest / mean", "most / mean", "variation"].map(str::to_owned);
+    let more = ["fewest / mean", "most / mean", "variation"].map(str::to_owned);
     table.set_header(names.chain(flat_names).chain(more));
     for curve in &panel.curves {
         let peak = curve.peak();
@@ -122,7 +125,6 @@ fn service(panel: &Panel<'_>, last: u32, style: Style) -> Table {
         let figure = |figure: fn(&Round) -> Option<f64>| {
             format::maybe(at_last.and_then(|cell| cell.spread(figure)).map(|spread| spread.median))
         };
-        let longest = at_last.and_then(|cell| cell.summary.enter_longest_us).map(|us| us / 1e3);
         let mut row = vec![
             label(curve, &curve.label, style),
             Field::new(format::maybe(peak.summary.throughput_median_per_s)),
@@ -130,13 +132,26 @@ fn service(panel: &Panel<'_>, last: u32, style: Style) -> Table {
         ];
         row.extend(flat.iter().map(|&threads| Field::new(format::ratio(curve.flatness_at(threads)))));
         row.extend([
-            Field::new(format::maybe(longest)),
-            Field::new(format::ratio(longest_against_fifo(panel, curve, last))),
             Field::new(figure(|r| r.fairness.connection_fewest_share)),
             Field::new(figure(|r| r.fairness.connection_most_share)),
             Field::new(figure(|r| r.fairness.connection_variation)),
         ]);
         table.add_row(row);
+    }
+    named(table)
+}
+
+fn waits(panel: &Panel<'_>, last: u32, style: Style) -> Table {
+    let mut table = table(style);
+    table.set_header(["contender", "longest ms", "rotations", "longest / fifo"]);
+    for curve in &panel.curves {
+        let Some(Cell { summary, .. }) = curve.at(last) else { continue };
+        table.add_row([
+            label(curve, &curve.label, style),
+            Field::new(format::maybe(summary.enter_longest_us.map(|us| us / 1e3))),
+            Field::new(format::maybe(summary.enter_longest_rotations)),
+            Field::new(format::ratio(longest_against_fifo(panel, curve, last))),
+        ]);
     }
     named(table)
 }
@@ -218,6 +233,7 @@ mod tests {
             "at 1024",
             "at 4096",
             "longest ms",
+            "rotations",
             "variation",
             "p99.9 us",
             "1 + W/S",
