@@ -24,7 +24,7 @@ pub use snapshot::Snapshot;
 pub(crate) struct Metrics {
     epoch: Instant,
     /// The time, if a test sets it. For a model checker time passes only so, or it could not repeat a schedule.
-    #[cfg(test)]
+    #[cfg(any(test, loom, shuttle))]
     pub(crate) clock_ns: AtomicU64,
     pub(crate) registry: Registry,
     pub(crate) histograms: Histograms,
@@ -47,7 +47,7 @@ impl Metrics {
     pub(crate) fn new() -> Self {
         Metrics {
             epoch: Instant::now(),
-            #[cfg(test)]
+            #[cfg(any(test, loom, shuttle))]
             clock_ns: AtomicU64::new(0),
             registry: Registry::default(),
             histograms: Histograms::new(),
@@ -60,7 +60,7 @@ impl Metrics {
 
     /// Time since the scheduler was made, ns.
     pub(crate) fn now_ns(&self) -> u64 {
-        #[cfg(test)]
+        #[cfg(any(test, loom, shuttle))]
         if cfg!(any(loom, shuttle)) || self.clock_ns.load(Ordering::Relaxed) != 0 {
             return self.clock_ns.load(Ordering::Relaxed);
         }

@@ -108,7 +108,7 @@ fn a_primary_whose_semi_synchronous_replica_left() {
     leaves_and_returns(&primary);
 }
 
-/// Who installs it while an idle client keeps it is told so.
+/// INSTALL reports that an idle client keeps the plugin.
 fn installed_while_it_leaves() {
     let server = PrivateServer::start(sanitized(Options::new().plugin(Plugin::Loaded))).unwrap();
     rest::is_current(&server);

@@ -214,7 +214,7 @@ fn locks_are_freed(server: &PrivateServer) {
 }
 
 /// An open transaction has read a table, a definition waits for it, and readers wait for the definition. They hold no slots:
-/// other tables are served. Who ends the transaction gets in, and then all go on.
+/// other tables are served. The KILL that ends the transaction enters, and then all go on.
 fn an_idle_transaction_before_a_definition(server: &PrivateServer) {
     let readers = times(1000);
     let mut root = admin(server);
