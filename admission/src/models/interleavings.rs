@@ -502,7 +502,10 @@ fn the_watchdog_does_not_oversleep() {
         let mut entry = Box::pin(session.enter_async());
         assert!(entry.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         let sleeps = dog.join().unwrap();
-        assert!(!sleeps || !admission.alarm.asleep.load(Ordering::SeqCst), "it sleeps while somebody queues");
+        assert!(
+            !sleeps || !admission.alarm.asleep.load(crate::sync::Ordering::SeqCst),
+            "it sleeps while somebody queues"
+        );
         drop(entry);
         holder.exit();
     });
