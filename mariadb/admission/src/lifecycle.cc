@@ -283,10 +283,7 @@ void see_install(MYSQL_THD thd) {
   const unsigned length = server::query_text(thd, text, sizeof text);
   if (!Text(text, length).installs_flifo()) return;
   if (installing.exchange(nullptr) == thd) return;
-  my_printf_error(ER_UNKNOWN_ERROR,
-                  "flifo: not installed, since the plugin is still leaving: clients that have been idle since UNINSTALL keep it "
-                  "until their next command; try again later",
-                  0);
+  my_printf_error(ER_UNKNOWN_ERROR, "flifo: not installed: clients that have been idle since UNINSTALL keep the plugin; try again later", 0);
 }
 
 void on_work_done(MYSQL_THD thd) {

@@ -19,7 +19,6 @@ namespace {
 
 // The error of a refused statement: one that clients and frameworks repeat.
 constexpr unsigned REFUSED = ER_LOCK_WAIT_TIMEOUT;
-constexpr char RETRY[] = "nothing was executed, try again";
 
 // Threads in `enter`.
 std::atomic<unsigned> queued{0};
@@ -87,11 +86,12 @@ void fail(MYSQL_THD thd, flifo_status_t why) {
   flifo_admission_config(settings::admission(), &config, sizeof config);
   char text[200];
   if (why == FLIFO_QUEUE_FULL) {
-    snprintf(text, sizeof text, "flifo: the queue for admission is full (flifo_max_queue = %u); %s", config.queue_limit, RETRY);
+    snprintf(text, sizeof text, "flifo: the queue for admission is full (flifo_max_queue = %u); nothing was executed, try again",
+             config.queue_limit);
     return server::refuse(thd, REFUSED, text);
   }
-  snprintf(text, sizeof text, "flifo: not admitted within %llu ms (flifo_queue_timeout); %s",
-           static_cast<unsigned long long>(config.queue_timeout_ns / 1000000), RETRY);
+  snprintf(text, sizeof text, "flifo: not admitted within %llu ms (flifo_queue_timeout); nothing was executed, try again",
+           static_cast<unsigned long long>(config.queue_timeout_ns / 1000000));
   server::refuse(thd, REFUSED, text);
 }
 

@@ -117,11 +117,11 @@ fn installed_while_it_leaves() {
     root.query_drop("UNINSTALL SONAME 'flifo'").unwrap();
     for statement in ["INSTALL SONAME 'flifo'", "install /* again */ soname 'flifo.so'"] {
         let (code, text) = error_of(root.query_drop(statement));
-        assert!(code != 0 && text.contains("still leaving"), "{statement}: {code} {text}");
+        assert!(code != 0 && text.contains("idle since UNINSTALL"), "{statement}: {code} {text}");
     }
     // Another plugin is not concerned: this one is not there.
     let (_, text) = error_of(root.query_drop("INSTALL SONAME 'other'"));
-    assert!(!text.contains("leaving"), "{text}");
+    assert!(!text.contains("idle since"), "{text}");
     idle.query_drop("SELECT 1").unwrap();
     drop(idle);
     until("it is installed", || {
