@@ -51,7 +51,15 @@ impl WaitKind {
 
     /// The name as it is printed.
     pub fn name(self) -> &'static str {
-        ["row lock", "table lock", "disk", "network", "log sync", "sleep", "user"][self as usize]
+        match self {
+            WaitKind::RowLock => "row lock",
+            WaitKind::TableLock => "table lock",
+            WaitKind::Disk => "disk",
+            WaitKind::Network => "network",
+            WaitKind::LogSync => "log sync",
+            WaitKind::Sleep => "sleep",
+            WaitKind::User => "user",
+        }
     }
 }
 

@@ -23,7 +23,7 @@ use flifo_admission::{Session, SharedSlot};
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
-use crate::process::Process;
+use crate::process::{Process, ProcessOwned};
 
 /// A callback that has lost its slot to the stall rule waits for others, it seems. So many callbacks after it run without a slot.
 const CALLBACKS_OUTSIDE: u32 = 64;
@@ -73,8 +73,7 @@ impl Peer {
 
 /// A session under admission, and its entries: of a statement, of its operations, and of operations in their callbacks.
 pub(crate) struct Entries {
-    process: Process,
-    session: Session,
+    session: ProcessOwned<Session>,
     peer: Arc<Peer>,
     /// The list's reference, while the session is not in the list: so an entry counts no reference.
     unlisted: Cell<Option<Arc<Peer>>>,
@@ -98,14 +97,14 @@ impl Drop for Entered<'_> {
         let entries = self.0;
         entries.depth.set(entries.depth.get() - 1);
         // A child that was forked in a callback has no slot.
-        if entries.depth.get() == 0 && entries.process.is_current() {
+        if entries.depth.get() == 0 && entries.session.is_here() {
             entries.end();
         }
     }
 }
 
 impl Entries {
-    pub(crate) fn new(process: Process, session: Session) -> Self {
+    pub(crate) fn new(session: Session) -> Self {
         let peer = Arc::new(Peer {
             slot: session.shared_slot(),
             scheduler: Arc::as_ptr(session.admission()).addr(),
@@ -113,8 +112,7 @@ impl Entries {
             state: AtomicU8::new(OWN),
         });
         Entries {
-            process,
-            session,
+            session: ProcessOwned::new(Process::current(), session),
             unlisted: Cell::new(Some(Arc::clone(&peer))),
             peer,
             host: Cell::default(),
@@ -151,7 +149,7 @@ impl Entries {
     /// A child of fork(2) would wait for threads that it does not have.
     #[inline]
     fn check_process(&self) -> Result<()> {
-        if self.process.is_current() { Ok(()) } else { Err(Error::Forked) }
+        if self.session.is_here() { Ok(()) } else { Err(Error::Forked) }
     }
 
     #[inline]

@@ -12,12 +12,11 @@ use flifo_admission::{Session, WaitKind};
 
 use crate::error::Result;
 use crate::metrics::{WaitReason, Waits};
-use crate::process::{Process, ProcessOwned};
 use crate::slot::{Entered, Entries};
 
 /// A thread's means to wait: releases its slot in admission, if the reason says so, and records the time.
 pub struct Waiter {
-    entries: Option<ProcessOwned<Entries>>,
+    entries: Option<Entries>,
     waits: Option<Arc<Waits>>,
 }
 
@@ -29,8 +28,7 @@ impl Waiter {
 
     /// For a session under admission.
     pub fn session(admission: Session) -> Self {
-        let process = Process::current();
-        Waiter { entries: Some(ProcessOwned::new(process, Entries::new(process, admission))), waits: None }
+        Waiter { entries: Some(Entries::new(admission)), waits: None }
     }
 
     /// The same, with its times recorded in `waits`.
@@ -40,29 +38,29 @@ impl Waiter {
 
     /// The session whose slot the waits release.
     pub(crate) fn admission(&self) -> Option<&Session> {
-        self.entries.as_deref().map(Entries::session)
+        self.entries.as_ref().map(Entries::session)
     }
 
     /// Enters admission; `None` for a background thread. See [`Entries::enter`].
     pub(crate) fn enter(&self) -> Result<Option<Entered<'_>>> {
-        self.entries.as_deref().map(Entries::enter).transpose()
+        self.entries.as_ref().map(Entries::enter).transpose()
     }
 
     /// See [`Entries::enter_forced`].
     pub(crate) fn enter_forced(&self) -> Option<Entered<'_>> {
-        self.entries.as_deref().map(Entries::enter_forced)
+        self.entries.as_ref().map(Entries::enter_forced)
     }
 
     /// Takes a ticket, for a row. Without one left, acquires the slot anew. The caller holds no latch.
     #[inline]
     pub(crate) fn take_ticket(&self) -> Result<()> {
-        self.entries.as_deref().map_or(Ok(()), Entries::take_ticket)
+        self.entries.as_ref().map_or(Ok(()), Entries::take_ticket)
     }
 
     /// Runs a callback of the embedder's. The caller holds no latch. See [`Entries::call_back`].
     #[inline]
     pub(crate) fn call_back<T>(&self, callback: impl FnOnce() -> T) -> Result<T> {
-        let Some(entries) = self.entries.as_deref() else { return Ok(callback()) };
+        let Some(entries) = self.entries.as_ref() else { return Ok(callback()) };
         entries.call_back(callback, || {
             if let Some(waits) = &self.waits {
                 waits.note_stalled_callback();
@@ -143,7 +141,7 @@ struct Waiting<'a> {
 impl<'a> Waiting<'a> {
     /// Releases the slot, if the reason says so.
     fn begin(waiter: &'a Waiter, reason: WaitReason) -> Self {
-        let left = waiter.entries.as_deref().zip(admission_kind(reason)).map(|(entries, kind)| {
+        let left = waiter.entries.as_ref().zip(admission_kind(reason)).map(|(entries, kind)| {
             entries.session().wait_begin(kind);
             entries.note_wait();
             (entries.session(), kind)

@@ -179,6 +179,7 @@ impl Session {
             self.renew_tickets();
         } else if !self.enter_at_once() {
             add(&self.counters.forced_begins, 1);
+            self.is_cut_off.set(false);
             self.force(self.admission.settings.tickets());
         }
     }

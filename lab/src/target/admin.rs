@@ -206,11 +206,11 @@ fn take_lock(session: &mut Session, endpoint: &Endpoint) -> Result<(), Error> {
 pub(super) fn bypasses_admission(session: &mut Session) -> Result<bool, WireError> {
     let grants = session.query("SHOW GRANTS")?;
     let all = |grant: &String| {
+        const ALL: [&str; 5] =
+            ["ALL PRIVILEGES", "CONNECTION ADMIN", "CONNECTION_ADMIN", "SUPER", "REPLICATION SLAVE"];
         let grant = grant.to_ascii_uppercase();
         let privileges = grant.split_once(" ON *.*").map_or("", |(privileges, _)| privileges);
-        ["ALL PRIVILEGES", "CONNECTION ADMIN", "CONNECTION_ADMIN", "SUPER"]
-            .iter()
-            .any(|name| privileges.contains(name))
+        privileges.trim_start_matches("GRANT ").split(',').any(|name| ALL.contains(&name.trim()))
     };
     Ok(grants.iter().flatten().flatten().any(all))
 }

@@ -67,7 +67,7 @@ pub(crate) fn sweep(args: &SweepArgs, address: &Address, plan: Plan, start: &Sta
         && admin::bypasses_admission(&mut session).map_err(|error| connect::explain(&endpoint, error))?
     {
         progress.note(&format!(
-            "user '{}' has CONNECTION ADMIN or SUPER, so the plugin lets its statements pass without asking: put load on it as an ordinary user (and name this one with --admin-target)",
+            "user '{}' has CONNECTION ADMIN, SUPER or REPLICATION SLAVE, so the plugin lets its statements pass without asking: put load on it as an ordinary user (and name this one with --admin-target)",
             address.user
         ));
     }

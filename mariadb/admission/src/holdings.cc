@@ -18,7 +18,7 @@ void Holdings::on_unseen_statement() { may_hold = true; }
 void Holdings::on_session_reset() { set_in_transaction(false); }
 
 void Holdings::on_begin(const LockScope &scope) {
-  if (may_hold && scope.is_statement()) set(false, false);
+  if (scope.is_statement()) set(false, false);
 }
 
 void Holdings::on_work_done(const Outcome &outcome) {

@@ -40,7 +40,7 @@ class Holdings {
   void on_unseen_statement();
   // The server has freed everything, at a change of user or a reset of the connection.
   void on_session_reset();
-  // A statement begins.
+  // A statement begins in a session that may hold locks.
   void on_begin(const LockScope &scope);
   // A statement's work is done; its last event is still to come.
   void on_work_done(const Outcome &outcome);

@@ -46,13 +46,6 @@ void acquire_as_holder(Connection &connection, MYSQL_THD thd) {
   flifo_enter_forced(connection.session);
 }
 
-// For a statement that may hold locks nobody has seen.
-void acquire_first(Connection &connection, MYSQL_THD thd) {
-  connection.holdings.queue_first();
-  acquire_as_holder(connection, thd);
-  connection.holdings.queue_as_usual();
-}
-
 // `rest` begins with the statement, and goes on to the packet's end.
 void acquire(Connection &connection, MYSQL_THD thd, const Text &rest) {
   if (flifo_try_enter(connection.session) != FLIFO_NO_SLOT) return;
@@ -80,7 +73,10 @@ void acquire_sub_statement(Connection &connection, MYSQL_THD thd) {
   // A commit ends with a forced entry and a new ticket: without this a procedure never queues.
   if (connection.statement.must_reacquire) flifo_exit(connection.session);
   connection.statement.must_reacquire = false;
-  if (flifo_try_enter(connection.session) == FLIFO_NO_SLOT) acquire_first(connection, thd);
+  if (flifo_try_enter(connection.session) != FLIFO_NO_SLOT) return;
+  connection.holdings.queue_first();
+  acquire_as_holder(connection, thd);
+  connection.holdings.queue_as_usual();
 }
 
 // A statement that touches no table, as SET does, is finished by the server although it was killed, and the kill is
@@ -272,6 +268,8 @@ Connection *find_admitted(MYSQL_THD thd) {
 // A wait for the client. Only a client's thread reads commands, so an idle one shows what the connection is, and that the
 // statement is over if no event has shown its end. Inside a statement the wait may be for another server.
 void see_network_wait(Connection &connection, MYSQL_THD thd) {
+  // A client that has just connected may be silent for ever.
+  stages::run_deferred();
   server::saw_main_port(thd);
   if (connection.statement.is_active && server::is_idle(thd)) end_unseen(connection);
   if (!connection.statement.is_active) connection.account.is_client = true;

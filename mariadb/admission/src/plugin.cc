@@ -83,12 +83,13 @@ int init(void *) {
 
 // Called when no statement uses the plugin any more. A wait may end later: it finds no connection.
 int deinit(void *) {
-  stages::unhook();
   server::unhook_waits();
   stopping = true;
   watcher.join();
   connections::close();
   settings::close();
+  // Last, so that INSTALL fails, instead of having no effect, for as long as possible.
+  stages::unhook();
   return 0;
 }
 

@@ -186,7 +186,7 @@ int check_switch(MYSQL_THD, st_mysql_sys_var *, void *save, st_mysql_value *valu
 int check_bypass(MYSQL_THD thd, st_mysql_sys_var *variable, void *save, st_mysql_value *value) {
   if (check_switch<BYPASS>(thd, variable, save, value) != 0) return 1;
   if (*static_cast<char *>(save) == 0 || server::may_bypass(thd)) return 0;
-  my_error(ER_SPECIFIC_ACCESS_DENIED_ERROR, 0, "CONNECTION ADMIN, SUPER");
+  my_error(ER_SPECIFIC_ACCESS_DENIED_ERROR, 0, "CONNECTION ADMIN, SUPER, REPLICATION SLAVE");
   return 1;
 }
 
@@ -225,7 +225,7 @@ MYSQL_SYSVAR_BOOL(reserve_slots, reserve_slots, PLUGIN_VAR_OPCMDARG,
                   "server's own machine; costs clients that think 10 to 20%",
                   check_switch<RESERVE_SLOTS>, update<char>, 0);
 MYSQL_THDVAR_BOOL(bypass, PLUGIN_VAR_NOCMDOPT,
-                  "Run the session's statements without admission; needs CONNECTION ADMIN or SUPER", check_bypass, nullptr, 0);
+                  "Run the session's statements without admission; needs CONNECTION ADMIN, SUPER or REPLICATION SLAVE", check_bypass, nullptr, 0);
 
 }  // namespace
 

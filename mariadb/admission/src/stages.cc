@@ -96,7 +96,7 @@ void call_deferred() {
 
 // `start_stage` for a site that may matter, or for a thread that may have something to call.
 [[gnu::noinline]] PSI_stage_progress *start_unusual_stage(PSI_stage_key key, const char *file, int line, uint64_t site) {
-  if (deferring.load(std::memory_order_relaxed) != 0) call_deferred();
+  run_deferred();
   PSI_stage_progress *progress = before->start_stage(key, file, line);
   const Stage stage = stage_at(site, file);
   if (stage != Stage::OTHER)
@@ -136,6 +136,10 @@ bool hook(void (*listener)(MYSQL_THD, Stage)) {
 
 void at_next_stage(void (*then)(MYSQL_THD)) {
   if (is_in_chain) deferred.set(then);
+}
+
+void run_deferred() {
+  if (deferring.load(std::memory_order_relaxed) != 0) call_deferred();
 }
 
 void unhook() {

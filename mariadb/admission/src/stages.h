@@ -37,7 +37,10 @@ enum class Stage : unsigned char {
 bool hook(void (*listener)(MYSQL_THD, Stage));
 // A call may still run when this returns.
 void unhook();
-// Calls `then` once when this thread begins its next stage, which is never in the middle of an event. Without stages never.
+// Calls `then` once when this thread begins its next stage, or in `run_deferred`: never in the middle of an event. Without stages
+// never. Until then every stage of every thread costs more.
 void at_next_stage(void (*then)(MYSQL_THD));
+// Calls what this thread has deferred, if anything.
+void run_deferred();
 
 }  // namespace flifo::stages

@@ -14,7 +14,7 @@ namespace flifo::status {
 namespace {
 
 constexpr char ALL_BYPASS[] =
-    "all statements so far came from accounts with SUPER or CONNECTION ADMIN, which bypass admission; test as an ordinary account";
+    "all statements so far came from accounts with SUPER, CONNECTION ADMIN or REPLICATION SLAVE, which bypass admission; test as an ordinary account";
 // The warning needs this many statements: a few are an administrator's at work.
 constexpr unsigned long long WARN_FROM = 1000;
 

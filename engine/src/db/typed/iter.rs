@@ -120,7 +120,6 @@ impl TypedTable {
 impl Rows {
     fn read_batch(&mut self) -> Result<()> {
         let Some(range) = self.rest.take() else { return Ok(()) };
-        self.database.check_process()?;
         let _entered = self.waiter.enter()?;
         let tree = self.database.check_handle(&self.table.open)?;
         // When it is its turn: a load may have begun while it queued.

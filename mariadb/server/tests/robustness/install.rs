@@ -377,7 +377,8 @@ fn settings_change_under_load(server: &PrivateServer) {
 
 /// Where only administrators have run statements, the plugin says so: in a status variable, and once in the error log.
 fn a_note_if_all_bypass(server: &PrivateServer) {
-    const SAYS: &str = "all statements so far came from accounts with SUPER or CONNECTION ADMIN";
+    const SAYS: &str =
+        "all statements so far came from accounts with SUPER, CONNECTION ADMIN or REPLICATION SLAVE";
     let mut root = admin(server);
     // All counts are 0 again.
     uninstall(&mut root);

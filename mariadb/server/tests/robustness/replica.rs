@@ -1,6 +1,7 @@
 //! A replica applies what it gets while its only slot is in use: appliers bypass admission.
 
-use super::support::rest::{empty, until};
+use super::support::replication::{self, until_equal};
+use super::support::rest::empty;
 use super::support::*;
 
 pub(crate) fn alone() -> Alone {
@@ -26,30 +27,8 @@ fn applies(parallel: u32) {
             .set("slave-net-timeout", 10)
             .set("init-slave", "DO 1; DO 2")
     };
-    let (primary, replica) =
-        (PrivateServer::start(with_log(1)).unwrap(), PrivateServer::start(with_log(2)).unwrap());
-    let mut source = admin(&primary);
-    for statement in [
-        "CREATE USER repl@'127.0.0.1' IDENTIFIED BY 'secret'",
-        "GRANT REPLICATION SLAVE ON *.* TO repl@'127.0.0.1'",
-    ] {
-        source.query_drop(statement).unwrap();
-    }
+    let (primary, replica) = replication::pair(with_log);
     let mut applier = admin(&replica);
-    applier
-        .query_drop(format!(
-            "CHANGE MASTER TO master_host = '127.0.0.1', master_port = {}, master_user = 'repl',
-             master_password = 'secret', master_use_gtid = slave_pos",
-            primary.port().unwrap()
-        ))
-        .unwrap();
-    applier.query_drop("START SLAVE").unwrap();
-    populate(&primary);
-    let sum = |server: &PrivateServer| -> Option<i64> {
-        admin(server).query_first("SELECT IFNULL(SUM(k), 0) + COUNT(*) FROM test.t").ok().flatten()
-    };
-    rest::is_current(&replica);
-    until("the replica has the table", || sum(&replica) == sum(&primary));
 
     defaults(&primary);
     defaults(&replica);
@@ -75,7 +54,7 @@ fn applies(parallel: u32) {
         },
         || (),
     );
-    until("the replica has caught up", || sum(&replica) == sum(&primary));
+    until_equal(&primary, &replica);
     assert!(holder.still_holds());
     drop(holder);
     for statement in queued {
@@ -88,7 +67,7 @@ fn applies(parallel: u32) {
         applier.query_drop("START SLAVE").unwrap();
         run(&mut app(&replica), "SELECT COUNT(*) FROM t").unwrap();
     }
-    until("the replica has caught up again", || sum(&replica) == sum(&primary));
+    until_equal(&primary, &replica);
     for server in [&primary, &replica] {
         empty(server);
         rest::check(server);

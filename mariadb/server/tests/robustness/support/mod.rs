@@ -3,6 +3,7 @@
 pub(crate) mod blocked;
 pub(crate) mod clients;
 pub(crate) mod random;
+pub(crate) mod replication;
 pub(crate) mod rest;
 pub(crate) mod stage;
 pub(crate) mod syncs;
