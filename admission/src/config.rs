@@ -99,21 +99,6 @@ impl WaitMask {
     }
 }
 
-/// Bounds for an adaptive limit. `AutoLimit::default()` allows every limit there can be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AutoLimit {
-    /// The lowest limit tried; at least 1.
-    pub floor: u32,
-    /// The highest limit tried; at most [`Config::THREAD_CONCURRENCY_MAX`].
-    pub ceiling: u32,
-}
-
-impl Default for AutoLimit {
-    fn default() -> Self {
-        AutoLimit { floor: 1, ceiling: Config::THREAD_CONCURRENCY_MAX }
-    }
-}
-
 /// How a scheduler behaves. Everything can be changed at run time with [`crate::Admission::reconfigure`].
 ///
 /// `Config::default()` is the policy [`Policy::Quantum`] with a limit of twice the CPUs.
@@ -121,11 +106,12 @@ impl Default for AutoLimit {
 pub struct Config {
     /// Which thread enters when the limit is reached.
     pub policy: Policy,
-    /// Maximum number of threads running at once, at most [`Config::THREAD_CONCURRENCY_MAX`]; 0 = unlimited. With [`Config::auto`] the
-    /// limit to begin with, brought between its bounds.
+    /// Maximum number of threads running at once, at most [`Config::THREAD_CONCURRENCY_MAX`]; 0 = unlimited, not with
+    /// [`Config::auto`].
     pub thread_concurrency: u32,
-    /// Adapts the limit between these bounds; `None`: the limit stays as it is set.
-    pub auto: Option<AutoLimit>,
+    /// Applies the limit only while it pays: where many threads want to run, and a comparison with no limit shows a gain ([`flifo_auto`]).
+    /// The scheduler's thread wakes up twenty times a second for that, even if nothing happens.
+    pub auto: bool,
     /// Engine entries on one slot before the session must acquire it anew; at least 1.
     pub concurrency_tickets: u32,
     /// The waits that release the slot.
@@ -174,10 +160,8 @@ impl Config {
         if self.concurrency_tickets == 0 {
             return Err(ConfigError::Tickets);
         }
-        if let Some(AutoLimit { floor, ceiling }) = self.auto
-            && !(1 <= floor && floor <= ceiling && ceiling <= Self::THREAD_CONCURRENCY_MAX)
-        {
-            return Err(ConfigError::Auto { floor, ceiling });
+        if self.auto && self.thread_concurrency == 0 {
+            return Err(ConfigError::Auto);
         }
         let positive = [("stall_limit", self.stall_limit), ("quantum", Some(self.quantum))];
         match positive.into_iter().find(|(_, time)| *time == Some(Duration::ZERO)) {
@@ -186,12 +170,9 @@ impl Config {
         }
     }
 
-    /// The limit to begin with. An adaptive one is never 0: nobody would queue, and where nobody queues nothing can be found out.
+    /// The limit to begin with.
     pub(crate) fn first_limit(&self) -> u32 {
-        match self.auto {
-            Some(AutoLimit { floor, ceiling }) => self.thread_concurrency.clamp(floor, ceiling),
-            None => self.thread_concurrency,
-        }
+        if self.auto { 0 } else { self.thread_concurrency }
     }
 }
 
@@ -206,7 +187,7 @@ impl Default for Config {
         Config {
             policy: Policy::Quantum,
             thread_concurrency: (2 * cpus()).min(Self::THREAD_CONCURRENCY_MAX),
-            auto: None,
+            auto: false,
             concurrency_tickets: 5000,
             wait_mask: WaitMask::ALL,
             io_depth: 64,
@@ -235,14 +216,9 @@ pub enum ConfigError {
     /// A slot without a ticket lets nobody in.
     #[error("concurrency_tickets must be at least 1")]
     Tickets,
-    /// The bounds of an adaptive limit.
-    #[error("auto needs 1 <= floor <= ceiling <= {max}, not {floor} and {ceiling}", max = Config::THREAD_CONCURRENCY_MAX)]
-    Auto {
-        /// The lower bound given.
-        floor: u32,
-        /// The upper bound given.
-        ceiling: u32,
-    },
+    /// An adaptive limit that is no limit.
+    #[error("auto needs a thread_concurrency of at least 1, the limit to apply while it pays")]
+    Auto,
     /// A time that must be longer than 0.
     #[error("{0} must be longer than 0")]
     Zero(&'static str),

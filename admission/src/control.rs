@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use flifo_auto::State as AutoState;
+
 use crate::config::{Config, ConfigError};
 use crate::gate::word::SESSIONS_MAX;
 use crate::metrics::Snapshot;
@@ -30,14 +32,14 @@ impl Admission {
     /// Changes the configuration at run time. A higher limit admits as many as now fit; a lower one takes effect as threads exit. When the
     /// policy changes, or there is no limit any more, everybody in the queue tries again. A change that is refused changes nothing.
     ///
-    /// With `auto`, [`Config::thread_concurrency`] and the bounds are taken anew only when one of them differs from before.
+    /// With `auto`, the controller begins again only if [`Config::thread_concurrency`] differs from before.
     pub fn reconfigure(self: &Arc<Self>, config: Config) -> Result<(), ConfigError> {
         self.change(|_| config, false)
     }
 
     /// Changes the limit alone; see [`Admission::reconfigure`]. 0 = unlimited.
     ///
-    /// With [`Config::auto`] the search begins again from this limit, brought between the bounds, also if it is the limit set last.
+    /// With [`Config::auto`] the controller begins again with this limit, also if it is the limit set last.
     pub fn set_thread_concurrency(self: &Arc<Self>, limit: u32) -> Result<(), ConfigError> {
         self.change(|config| Config { thread_concurrency: limit, ..config }, true)
     }
@@ -79,6 +81,17 @@ impl Admission {
             self.release_expired(now_ns);
         }
         Ok(())
+    }
+
+    /// What an adaptive limit does now; `None` without [`Config::auto`].
+    pub fn auto_state(&self) -> Option<AutoState> {
+        lock(&self.tuner).state()
+    }
+
+    /// Whether an adaptive limit is not in force, and about to stay so: entries need no more than to be counted
+    /// ([`Session::enter_uncounted`]).
+    pub fn is_dormant(&self) -> bool {
+        lock(&self.tuner).is_dormant()
     }
 
     /// The limit now; 0 = unlimited.

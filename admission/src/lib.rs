@@ -18,7 +18,9 @@ mod sync;
 mod tuner;
 mod watchdog;
 
-pub use crate::config::{AutoLimit, Config, ConfigError, Policy, WaitKind, WaitMask};
+pub use flifo_auto::State as AutoState;
+
+pub use crate::config::{Config, ConfigError, Policy, WaitKind, WaitMask};
 pub use crate::metrics::{Snapshot, Times};
 pub use crate::refused::Refused;
 pub use crate::session::cancel::Canceller;

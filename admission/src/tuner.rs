@@ -1,48 +1,44 @@
 //! The adaptive limit: reports the work done to the controller of [`flifo_auto`], no more often than that is worth.
 
-use flifo_auto::{AutoConfig, Controller, Sample};
+use std::time::Duration;
 
-use crate::config::{AutoLimit, Config};
+use flifo_auto::{Controller, Sample, State};
+
+use crate::config::Config;
 use crate::gate::word::Word;
 use crate::metrics::Metrics;
 
 const _: () = assert!(flifo_auto::LIMIT_MAX == Config::THREAD_CONCURRENCY_MAX);
 
-/// Time between two samples, ns.
+/// Time between two samples, ns, and the same while few threads want to run.
 const SAMPLE_NS: u64 = 10_000_000;
+const CALM_SAMPLE_NS: u64 = 50_000_000;
 /// The longest time between two samples, ns: if counting took longer than a hundredth of it, the thread did not run all the time.
 const PAUSE_NS_MAX: u64 = 1_000_000_000;
-/// Chooses the order of the limits that are compared; any will do.
-const SEED: u64 = 0x5EED;
 
-/// Finds the limit, if it is adaptive.
+/// Decides whether the limit is in force, if it is adaptive.
 #[derive(Default)]
 pub(crate) struct Tuner {
-    /// What the controller was made for: the bounds, and the limit it began with.
-    made_for: Option<(AutoLimit, u32)>,
+    /// The limit that the controller was made for.
+    made_for: Option<u32>,
     controller: Option<Controller>,
     /// When to take the next sample, ns.
     sample_at_ns: u64,
 }
 
 impl Tuner {
-    /// Does as the configuration says. `anew`: begins at the configured limit also if it is the one configured before.
+    /// Does as the configuration says. `anew`: begins again also if the limit is the one configured before.
     pub(crate) fn configure(&mut self, config: &Config, anew: bool) {
-        let made_for = config.auto.map(|bounds| (bounds, config.thread_concurrency));
+        let made_for = config.auto.then_some(config.thread_concurrency);
         if !anew && made_for == self.made_for {
             return;
         }
-        let controller = |AutoLimit { floor, ceiling }| {
-            let config = AutoConfig { floor, ceiling, start: config.first_limit(), ..AutoConfig::default() };
-            Controller::new(config, SEED).expect("the bounds were checked")
-        };
-        *self = Tuner { made_for, controller: config.auto.map(controller), sample_at_ns: 0 };
+        *self = Tuner { made_for, controller: made_for.map(Controller::new), sample_at_ns: 0 };
     }
 
     /// Whether a change to `config` leaves the limit to the controller.
     pub(crate) fn keeps_limit(&self, config: &Config) -> bool {
-        self.made_for.is_some()
-            && self.made_for == config.auto.map(|bounds| (bounds, config.thread_concurrency))
+        self.made_for.is_some() && self.made_for == config.auto.then_some(config.thread_concurrency)
     }
 
     /// Whether this limit is still the one to set.
@@ -50,9 +46,20 @@ impl Tuner {
         self.controller.as_ref().is_some_and(|controller| controller.limit() == limit)
     }
 
-    /// Whether it needs no samples until somebody queues.
-    pub(crate) fn may_rest(&self) -> bool {
-        self.controller.as_ref().is_none_or(Controller::may_rest)
+    /// What the controller does now; `None` if the limit is not adaptive.
+    pub(crate) fn state(&self) -> Option<State> {
+        self.controller.as_ref().map(Controller::state)
+    }
+
+    /// See [`Controller::is_dormant`].
+    pub(crate) fn is_dormant(&self) -> bool {
+        self.controller.as_ref().is_some_and(Controller::is_dormant)
+    }
+
+    /// The longest time until the next sample while nobody queues; `None` if there is none.
+    pub(crate) fn pause(&self) -> Option<Duration> {
+        let state = self.state()?;
+        Some(Duration::from_nanos(if state == State::Calm { CALM_SAMPLE_NS } else { SAMPLE_NS }))
     }
 
     /// Takes a sample, if it is time to: the limit to set, if that is another than before. The configuration may change before
@@ -65,50 +72,26 @@ impl Tuner {
         // Counting reads the counters of all sessions: no more than a hundredth of a CPU for that. By the clock: `now_ns` is the
         // caller's, and may be old.
         let began_ns = metrics.now_ns();
-        let (work, slots) = metrics.work_done();
-        let stays = metrics.histograms.running_ns.load();
-        let stays = stays.iter().map(|stay| (stay.end(), stay.count())).collect();
+        let (work, uncounted) = metrics.work_done();
         let took_ns = metrics.now_ns().saturating_sub(began_ns);
-        self.sample_at_ns = now_ns.saturating_add((100 * took_ns).clamp(SAMPLE_NS, PAUSE_NS_MAX));
-        let (queued, running) = (word.queued(), word.slots());
-        controller.observe(Sample { now_ns, work, slots, queued, running, stays })
+        let (queued, running) = (word.queued(), word.slots() + uncounted);
+        let limit = controller.observe(Sample { now_ns, work, running, queued });
+        self.sample_at_ns = now_ns.saturating_add((100 * took_ns).clamp(SAMPLE_NS / 2, PAUSE_NS_MAX));
+        limit
     }
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::gate::policy::Policy;
 
-    fn tuner() -> Tuner {
-        let mut tuner = Tuner::default();
-        let auto = Some(AutoLimit { floor: 1, ceiling: 4 });
-        tuner.configure(&Config { auto, ..Config::default() }, false);
-        tuner
-    }
-
     #[test]
     fn an_old_time_is_followed_by_no_long_pause() {
-        let (mut tuner, metrics) = (tuner(), Metrics::new());
+        let (mut tuner, metrics) = (Tuner::default(), Metrics::new());
+        tuner.configure(&Config { auto: true, ..Config::default() }, false);
         std::thread::sleep(Duration::from_nanos(PAUSE_NS_MAX / 100 * 2));
         tuner.sample(&metrics, Word::idle(Policy::Fifo, 4), 0);
         assert!(tuner.sample_at_ns < PAUSE_NS_MAX);
-    }
-
-    /// Otherwise its next sample would count the hours asleep as if the queue had stood.
-    #[test]
-    fn the_controller_rests_once_it_knows_of_the_empty_queue() {
-        let (mut tuner, metrics) = (tuner(), Metrics::new());
-        assert!(Tuner::default().may_rest() && !tuner.may_rest());
-        let idle = Word::idle(Policy::Fifo, 4);
-        let mut rests_after = |word, seconds: u64| {
-            tuner.sample(&metrics, word, 1_000_000_000 * seconds);
-            tuner.may_rest()
-        };
-        assert!(!rests_after(idle.joined(), 1));
-        assert!(rests_after(idle, 2));
-        assert!(!rests_after(idle.joined(), 3));
     }
 }

@@ -95,10 +95,14 @@ fn watch(admission: &Weak<Admission>) {
         let queued = admission.gate.word().queued();
         hooks::on_watch(queued);
         idle_steps = if queued != 0 { 0 } else { (idle_steps + 1).min(IDLE_STEPS) };
-        let may_rest = lock(&admission.tuner).may_rest() && !admission.extra.reserves();
-        if idle_steps < IDLE_STEPS || !may_rest {
+        let pause = if idle_steps < IDLE_STEPS || admission.extra.reserves() {
+            Some(PERIOD)
+        } else {
+            lock(&admission.tuner).pause()
+        };
+        if let Some(pause) = pause {
             drop(admission);
-            std::thread::park_timeout(PERIOD);
+            std::thread::park_timeout(pause);
             continue;
         }
         idle_steps = 0;

@@ -1,394 +1,245 @@
-//! `thread_concurrency = auto`: the adaptive limit.
+//! `thread_concurrency = auto`: the limit applies only while it pays.
 //!
-//! A [`Controller`] receives, every ten milliseconds or so, how much work was done so far on how many slots, how many threads
-//! are queued and how many are running, and answers now and then with another limit. It maximises *work done per
-//! second* (statements, or rows where the embedder counts them), not admissions. It is free of I/O, of threads
-//! and of clocks: the time comes with every call, so a simulator drives it as well as a server does.
+//! A [`Controller`] receives a [`Sample`] every ten milliseconds or so: the work done since the start, and how many threads run and queue
+//! now. It answers with the limit to set: the configured one, or 0 for no limit. It maximises *work done per second* (statements, or rows
+//! where the embedder counts them). It is free of I/O, of threads and of clocks: the time comes with every sample, so a simulator drives it
+//! as well as a server does.
 //!
 //! ```
-//! use flifo_auto::{AutoConfig, Controller, Sample};
+//! use flifo_auto::{Controller, Sample};
 //!
-//! let mut controller = Controller::new(AutoConfig { start: 4, ..AutoConfig::default() }, 1)?;
-//! // On every turn of a watchdog.
-//! if let Some(limit) = controller.observe(Sample { queued: 100, running: 4, ..Sample::default() }) {
-//!     assert_eq!(limit, 4); // tell the scheduler
+//! let mut controller = Controller::new(4);
+//! // At each tick of a watchdog.
+//! if let Some(limit) = controller.observe(Sample { now_ns: 0, work: 0, running: 16, queued: 0 }) {
+//!     assert_eq!(limit, 0); // set it
 //! }
-//! # Ok::<(), flifo_auto::AutoError>(())
 //! ```
 //!
-//! # How
+//! # The rule
 //!
-//! | module | holds |
-//! |---|---|
-//! | `meter` | one block: let the limit settle, count the work, void when there was no queue |
-//! | `trial` | a comparison of two limits in randomised A B B A blocks, and its verdict |
-//! | `walsh` | the median of paired log ratios and its confidence interval |
-//! | `stays` | how long threads stay on their slots, and for which stays a block waits |
-//! | `search` | which limit to compare next: steps that grow while gains repeat and shrink near the top |
-//! | `watch` | the change detector that opens the search again |
+//! | state | limit | left when |
+//! |---|---|---|
+//! | [`Calm`](State::Calm) | none | on average more than four threads per slot want to run: `Comparing`, limited at first |
+//! | [`Comparing`](State::Comparing) | both, in alternating blocks | three to seven pairs of blocks are decided: `Limited` or `Open` |
+//! | [`Limited`](State::Limited) | the configured one | every eight seconds a pair contradicts, or the rate of work changes: `Comparing` |
+//! | [`Open`](State::Open) | none | the same; if the rate falls, limited at first |
 //!
-//! A larger limit must gain, beyond doubt, [`AutoConfig::gain_min`]. A smaller one is also taken when it ties:
-//! when it surely loses less than what is left of [`AutoConfig::loss_max`], an account that every such move
-//! debits in full and only a proven gain refills. So on a flat curve the limit falls a little and stays.
+//! From each state back to `Calm` when for five seconds fewer than two threads per slot want to run. The limit must do 5% more work than
+//! no limit does, because no limit has fewer costs in practice than a comparison shows.
 //!
-//! While the queue is empty nothing moves: the load bounds the work then, not the limit.
+//! No limit is not tried at once. The limit quadruples in steps, and the trial ends at the first step that does less than 0.7 of the
+//! limited work (module `block`), so a trial does not bring back the collapse that the limit has ended.
 //!
 //! # Sources
 //!
-//! - H.-U. Heiss, R. Wagner, "Adaptive load control in transaction processing systems", VLDB 1991: an adaptive
-//!   bound on concurrency by incremental steps or a fitted parabola.
-//! - J. L. Hellerstein, V. Morrison, E. Eilebrecht, "Optimizing concurrency levels in the .NET ThreadPool: a
-//!   case study of controller design and implementation", FeBID workshop 2009: hill climbing that tells
-//!   gain from noise by a test before it moves.
-//! - M. Abouzour, K. Salem, P. Bumbulis, "Automatic tuning of the multiprogramming level in Sybase SQL
-//!   Anywhere", 2010: why either of the two above is not enough alone.
-//! - N. J. Gunther, "Guerrilla Capacity Planning", 2007: the Universal Scalability Law, on which it is tested.
-//! - Those of the statistics stand in the modules.
+//! - H.-U. Heiss, R. Wagner, "Adaptive load control in transaction processing systems", VLDB 1991: limits found by measuring throughput.
+//! - J. L. Hellerstein, V. Morrison, E. Eilebrecht, "Optimizing concurrency levels in the .NET ThreadPool: a case study of controller
+//!   design and implementation", FeBID workshop 2009: a controller must distinguish gain from noise before it moves.
 
-mod meter;
-mod search;
-mod stays;
-mod trial;
-mod walsh;
-mod watch;
+mod block;
+mod crowd;
+mod pairs;
+mod rate;
 
 #[cfg(test)]
 mod simulator;
 #[cfg(test)]
 mod tests;
 
-pub use self::meter::Sample;
-use self::meter::{Block, Meter, Reading};
-use self::search::Search;
-use self::stays::Recent;
-pub use self::stays::Stays;
-use self::trial::{Next, Terms, Trial, Verdict};
-use self::watch::Watch;
-use rand_xoshiro::SplitMix64;
-use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
-use std::time::Duration;
+use self::block::{Block, Progress};
+use self::crowd::Crowd;
+use self::pairs::{Decision, Pairs};
+use self::rate::{Change, Rate};
 
 /// The highest limit: what a scheduler's state word can hold.
 pub const LIMIT_MAX: u32 = 1023;
 
-/// The shortest settle time after a change of the limit, and the longest.
-const SETTLE_NS_MIN: u64 = 5_000_000;
-const SETTLE_NS_MAX: u64 = 10_000_000_000;
-/// Settling time, as a multiple of the time that a thread stays running, if all stay for about as long.
-const SETTLE_STAYS: f64 = 1.5;
-/// Slots taken that a first block should hold.
-const BLOCK_SLOTS: f64 = 64.0;
-/// The length of a block while the limit is held.
-const HOLD_BLOCK_NS: u64 = 250_000_000;
-/// Time in its blocks, ns, and slots taken, after which an undecided comparison of the search ends, at the widest
-/// step; at half the step after twice of both. A wide step that ties has a top in between: go and
-/// look there. A small undecided step costs little.
-const SEARCH_NS: u64 = 2_000_000_000;
-const SEARCH_SLOTS: f64 = 500.0;
-/// A probe of a settled limit is given more: when it does not tell, its two limits do nearly the same work.
-const PROBE_NS: u64 = 60_000_000_000;
-const PROBE_SLOTS: f64 = 20_000.0;
+/// Time between two pairs in `Limited` and `Open`, ns.
+const PAIR_EVERY_NS: u64 = 8_000_000_000;
 
-/// How a [`Controller`] searches. `AutoConfig::default()` suits most.
-#[derive(Debug, Clone, PartialEq)]
-pub struct AutoConfig {
-    /// The smallest limit, at least 1.
-    pub floor: u32,
-    /// The largest limit: [`LIMIT_MAX`] unless set, beyond which a scheduler takes none.
-    pub ceiling: u32,
-    /// The limit to begin with.
-    pub start: u32,
-    /// The gain in work per second that a move must bring, as a share: 0.01 is 1 %.
-    pub gain_min: f64,
-    /// What moves to smaller limits may lose in all without a proven gain, as a share. 0 forbids them.
-    pub loss_max: f64,
-    /// The shortest block of a comparison.
-    pub block_min: Duration,
-    /// The longest block of a comparison. Blocks are longer only where a thread stays running for longer.
-    pub block_max: Duration,
-    /// Time after which a settled limit is probed; each probe that finds nothing makes that half as long again.
-    pub probe_after: Duration,
-    /// The longest time between two probes.
-    pub probe_after_max: Duration,
-    /// The longest time in the blocks of a comparison that does not tell, if the search would not end it sooner; but six or eight
-    /// times four blocks at least.
-    pub patience: Duration,
+/// What a [`Controller`] receives at one call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// The time since any moment, ns.
+    pub now_ns: u64,
+    /// The work done since the start: what is to be as much as possible per second.
+    pub work: u64,
+    /// Threads running now, with and without a slot.
+    pub running: u32,
+    /// Threads queued now.
+    pub queued: u32,
 }
 
-impl Default for AutoConfig {
-    fn default() -> Self {
-        AutoConfig {
-            floor: 1,
-            ceiling: LIMIT_MAX,
-            start: 8,
-            gain_min: 0.01,
-            loss_max: 0.01,
-            block_min: Duration::from_millis(20),
-            block_max: Duration::from_secs(1),
-            probe_after: Duration::from_secs(3),
-            probe_after_max: Duration::from_secs(30),
-            patience: Duration::MAX,
+impl Sample {
+    /// Threads that want to run.
+    fn demand(&self) -> u32 {
+        self.running.saturating_add(self.queued)
+    }
+}
+
+/// One of the two settings that are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Arm {
+    Limited,
+    Open,
+}
+
+impl Arm {
+    fn other(self) -> Arm {
+        match self {
+            Arm::Limited => Arm::Open,
+            Arm::Open => Arm::Limited,
         }
     }
 }
 
-impl AutoConfig {
-    /// Says whether the values are possible; [`Controller::new`] asks this too.
-    ///
-    /// # Errors
-    /// The first value that cannot be.
-    pub fn check(&self) -> Result<(), AutoError> {
-        if self.floor == 0 || self.ceiling < self.floor {
-            return Err(AutoError::Range(self.floor, self.ceiling));
-        }
-        if !(self.floor..=self.ceiling).contains(&self.start) {
-            return Err(AutoError::Start(self.start, self.floor, self.ceiling));
-        }
-        for (name, share) in [("gain_min", self.gain_min), ("loss_max", self.loss_max)] {
-            if !(0.0..=0.5).contains(&share) {
-                return Err(AutoError::Share(name, share));
-            }
-        }
-        if self.block_min.is_zero() || self.block_max < self.block_min {
-            return Err(AutoError::Times("block_min", "block_max"));
-        }
-        if self.probe_after.is_zero() || self.probe_after_max < self.probe_after {
-            return Err(AutoError::Times("probe_after", "probe_after_max"));
-        }
-        Ok(())
-    }
+/// What a [`Controller`] does now; see the [module](self).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Few threads want to run: no limit.
+    Calm,
+    /// The limit and no limit are measured in alternating blocks.
+    Comparing,
+    /// The limit does more work, and is in force.
+    Limited,
+    /// No limit does as much work, and none is in force.
+    Open,
 }
 
-/// An [`AutoConfig`] that cannot be.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum AutoError {
-    /// No limit lies between floor and ceiling.
-    #[error("floor {0} and ceiling {1}: the floor must be at least 1 and not above the ceiling")]
-    Range(u32, u32),
-    /// The first limit lies outside of them.
-    #[error("start {0} must lie between floor {1} and ceiling {2}")]
-    Start(u32, u32, u32),
-    /// Not a share that makes sense.
-    #[error("{0} {1} must lie between 0 and 0.5")]
-    Share(&'static str, f64),
-    /// Two times of which the first must be the shorter.
-    #[error("{0} must be longer than zero and not longer than {1}")]
-    Times(&'static str, &'static str),
-}
-
-/// Finds the limit at which most work is done per second. See the [module](self).
+/// Decides whether a limit is in force. See the [module](self).
 #[derive(Debug)]
 pub struct Controller {
-    config: AutoConfig,
-    random: SplitMix64,
-    /// The limit that is in force: the held one, or a challenger for the time of a block.
     limit: u32,
-    held: u32,
     last: Option<Sample>,
-    meter: Meter,
-    trial: Option<Trial>,
-    search: Search,
-    watch: Watch,
-    /// The last valid block at the held limit.
-    block: Option<Block>,
-    /// How long threads stayed of late.
-    stays: Recent,
-    /// Time held with a queue since the last comparison.
-    rested_ns: u64,
-    probe_after_ns: u64,
+    crowd: Crowd,
+    state: State,
+    /// The arm to return to after a pair in `Limited` and `Open`, and the one that is measured now.
+    held: Arm,
+    block: Block,
+    pairs: Pairs,
+    rate: Rate,
+    /// When the next pair begins, ns, while `state` is `Limited` or `Open`.
+    pair_at_ns: u64,
 }
 
 impl Controller {
-    /// A controller that begins at `config.start`. `seed` orders the blocks of its comparisons: the same seed
-    /// and the same observations give the same answers.
-    ///
-    /// # Errors
-    /// A `config` that cannot be.
-    pub fn new(config: AutoConfig, seed: u64) -> Result<Self, AutoError> {
-        config.check()?;
-        let (limit, probe_after_ns) = (config.start, nanoseconds(config.probe_after));
-        Ok(Controller {
-            random: SplitMix64::seed_from_u64(seed),
+    /// A controller for this limit, from 1 to [`LIMIT_MAX`]; another is brought between them.
+    pub fn new(limit: u32) -> Self {
+        let limit = limit.clamp(1, LIMIT_MAX);
+        Controller {
             limit,
-            held: limit,
             last: None,
-            meter: Meter::new(Sample::default(), 0, 0, true),
-            trial: None,
-            search: Search::new(),
-            watch: Watch::default(),
-            block: None,
-            stays: Recent::new(),
-            rested_ns: 0,
-            probe_after_ns,
-            config,
-        })
+            crowd: Crowd::new(limit),
+            state: State::Calm,
+            held: Arm::Open,
+            block: Block::open(limit),
+            pairs: Pairs::default(),
+            rate: Rate::default(),
+            pair_at_ns: 0,
+        }
     }
 
-    /// The limit that should be in force now.
+    /// The limit that should be in force now; 0 = unlimited.
     pub fn limit(&self) -> u32 {
-        self.limit
+        if self.state == State::Calm { 0 } else { self.block.limit() }
     }
 
-    /// Whether it needs no sample until somebody queues: the queue was empty at the last one, and no larger limit is on trial, which may
-    /// be why.
-    pub fn may_rest(&self) -> bool {
-        self.limit <= self.held && self.last.is_some_and(|last| last.queued == 0)
+    /// What it does now.
+    pub fn state(&self) -> State {
+        self.state
     }
 
-    /// Whether the search is over. A settled limit is still watched, and probed now and then.
-    pub fn is_settled(&self) -> bool {
-        self.search.is_settled()
+    /// Whether no limit is in force, and none is about to be measured: statements need no more than to be counted.
+    pub fn is_dormant(&self) -> bool {
+        matches!(self.state, State::Calm | State::Open) && !self.pairs.is_measuring()
     }
 
-    /// Tells what is. Returns the limit to set when it changes; the first call returns the first limit.
+    /// Takes a sample. Returns the limit to set when it changes; the first call returns the first limit.
     ///
-    /// Call it every ten milliseconds or so; calls that come late or unevenly do no harm. Time and work only
-    /// ever grow: where one of them falls, the block in progress is measured anew.
+    /// Call it every ten milliseconds or so; calls that come late or unevenly do no harm. If time or work falls, the measurement in
+    /// progress begins anew.
     pub fn observe(&mut self, sample: Sample) -> Option<u32> {
-        let Some(last) = self.last.replace(sample) else {
-            self.measure(sample, true);
-            return Some(self.limit);
-        };
-        if sample.now_ns < last.now_ns || sample.work < last.work || sample.slots < last.slots {
-            self.measure(sample, true);
+        let before = self.limit();
+        let Some(last) = self.last.replace(sample) else { return Some(before) };
+        if sample.now_ns < last.now_ns || sample.work < last.work {
+            self.block.restart(sample);
+            self.rate.forget();
             return None;
         }
-        self.stays.add(&sample, &last);
-        let next = match self.meter.observe(sample, last) {
-            Reading::Running => return None,
-            Reading::Void => self.freeze(),
-            Reading::Done(block) => self.take(block),
-        };
-        let changed = next != self.limit;
-        self.limit = next;
-        self.measure(sample, changed);
-        changed.then_some(next)
+        self.crowd.observe(&sample, sample.now_ns - last.now_ns);
+        match self.state {
+            State::Calm if self.crowd.is_crowded() => self.compare(Arm::Limited, sample),
+            State::Calm => {}
+            _ if !self.crowd.is_crowded() => self.calm_down(),
+            _ => self.advance(sample),
+        }
+        let after = self.limit();
+        (after != before).then_some(after)
     }
 
-    /// The queue ran empty: back to the held limit, and no comparison goes on before a block there is valid.
-    fn freeze(&mut self) -> u32 {
-        self.block = None;
-        let coin = self.coin();
-        if let Some(trial) = &mut self.trial {
-            trial.restart_quad(coin);
-        }
-        self.held
+    fn calm_down(&mut self) {
+        *self = Controller { last: self.last, ..Controller::new(self.limit) };
     }
 
-    /// Takes a valid block; returns the limit to measure next.
-    fn take(&mut self, block: Block) -> u32 {
-        let resumes = self.block.is_none();
-        if self.limit == self.held {
-            self.block = Some(block);
+    /// Begins a comparison in which `first` is measured first; until it is decided, `first` counts as the arm held.
+    fn compare(&mut self, first: Arm, sample: Sample) {
+        self.state = State::Comparing;
+        self.held = first;
+        self.rate.forget();
+        self.pairs = Pairs::begin(first);
+        self.block.switch(first, sample);
+    }
+
+    /// Holds an arm until the next pair.
+    fn hold(&mut self, arm: Arm, sample: Sample) {
+        self.state = if arm == Arm::Limited { State::Limited } else { State::Open };
+        if self.held != arm {
+            self.rate.forget();
         }
-        let close = self.trial.as_ref().is_some_and(Trial::is_close);
-        if (self.limit == self.held || close) && self.watch.add(&block) {
-            self.watch.reset();
-            self.trial = None;
-            self.probe_after_ns = nanoseconds(self.config.probe_after);
-            let up = self.coin();
-            self.search.reopen(up);
+        self.held = arm;
+        self.pairs = Pairs::default();
+        self.pair_at_ns = sample.now_ns.saturating_add(PAIR_EVERY_NS);
+        self.block.switch(arm, sample);
+    }
+
+    fn advance(&mut self, sample: Sample) {
+        let is_measured = self.pairs.is_measuring();
+        match self.block.observe(sample, is_measured) {
+            Progress::Running => {}
+            Progress::Done(log_rate) if is_measured => self.on_measured(log_rate, sample),
+            Progress::Done(log_rate) => self.on_held(log_rate, sample),
         }
-        let coin = self.coin();
-        match &mut self.trial {
-            // The block that ended the freeze began it before the trial went on; it counts for nothing else.
-            Some(trial) if resumes => trial.limit(),
-            Some(trial) => match trial.record(&block, coin) {
-                Next::Limit(limit) => limit,
-                Next::Verdict(verdict) => self.conclude(verdict),
-            },
-            None => {
-                self.rested_ns = self.rested_ns.saturating_add(block.span_ns);
-                self.look_around()
+    }
+
+    /// A block of the arm that is held has ended.
+    fn on_held(&mut self, log_rate: f64, sample: Sample) {
+        match (self.rate.add(log_rate), self.held) {
+            (Change::Fell, Arm::Open) => self.compare(Arm::Limited, sample),
+            (Change::Fell | Change::Rose, held) => self.compare(held, sample),
+            (Change::None, held) if sample.now_ns >= self.pair_at_ns => {
+                self.pairs = Pairs::begin(held);
+                self.block.switch(held, sample);
             }
+            (Change::None, _) => self.block.restart(sample),
         }
     }
 
-    /// A trial is over.
-    fn conclude(&mut self, verdict: Verdict) -> u32 {
-        let Some(trial) = self.trial.take() else { return self.held };
-        let was_probe = !self.search.is_searching();
-        if self.search.judge(trial.challenger, verdict) {
-            self.held = trial.challenger;
-            self.watch.reset();
+    /// A block of a pair has ended.
+    fn on_measured(&mut self, log_rate: f64, sample: Sample) {
+        match self.pairs.add(log_rate) {
+            Decision::Measure(arm) => self.block.switch(arm, sample),
+            Decision::Pair(gain) if self.state != State::Comparing => self.on_single_pair(gain, sample),
+            Decision::Pair(_) => self.block.switch(self.pairs.next(), sample),
+            Decision::Prefer(arm) => self.hold(arm, sample),
         }
-        self.rested_ns = 0;
-        self.probe_after_ns = if self.search.is_searching() {
-            nanoseconds(self.config.probe_after)
-        } else if was_probe {
-            (self.probe_after_ns / 2 * 3).min(nanoseconds(self.config.probe_after_max))
-        } else {
-            self.probe_after_ns
-        };
-        if self.search.is_settled() { self.held } else { self.look_around() }
     }
 
-    /// Begins the next comparison if there is one to make; returns the limit to measure next.
-    fn look_around(&mut self) -> u32 {
-        if self.search.is_settled() && self.rested_ns >= self.probe_after_ns {
-            let coin = self.coin();
-            self.search.probe(coin);
-            self.rested_ns = 0;
+    /// A pair that was measured to check the arm held.
+    fn on_single_pair(&mut self, gain: f64, sample: Sample) {
+        if pairs::prefers(gain) == self.held {
+            return self.hold(self.held, sample);
         }
-        let Some(block) = self.block else { return self.held };
-        // More slots than threads are never of use.
-        let ceiling = self.config.ceiling.min(block.demand.ceil() as u32).max(self.held);
-        let Some(challenger) = self.search.challenger(self.held, self.config.floor, ceiling) else {
-            return self.held;
-        };
-        let (time_ns, slots) = if self.search.is_searching() {
-            let halvings = self.search.halvings();
-            (SEARCH_NS << halvings, SEARCH_SLOTS * f64::from(1 << halvings))
-        } else {
-            (PROBE_NS, PROBE_SLOTS)
-        };
-        let terms = Terms {
-            gain_min: self.config.gain_min.ln_1p(),
-            loss_max: -(-self.config.loss_max).ln_1p() - self.search.given_away,
-            block_ns: self.block_ns(&block),
-            patience_ns: time_ns
-                .max((slots / block.slots_rate()) as u64)
-                .min(nanoseconds(self.config.patience)),
-        };
-        let trial = Trial::new(self.held, challenger, terms, self.coin());
-        let limit = trial.limit();
-        self.trial = Some(trial);
-        limit
+        self.state = State::Comparing;
+        self.block.switch(self.pairs.next(), sample);
     }
-
-    /// Starts the meter on the limit in force.
-    fn measure(&mut self, now: Sample, changed: bool) {
-        let length_ns = match (&self.trial, self.block) {
-            (Some(trial), Some(_)) => trial.block_ns(),
-            // The first block of all, or the first after a freeze: just long enough to know the rate.
-            (_, None) => nanoseconds(self.config.block_min),
-            (None, Some(_)) => HOLD_BLOCK_NS,
-        };
-        let settle_ns = if changed { self.settle_ns() } else { 0 };
-        self.meter = Meter::new(now, settle_ns, length_ns, self.limit <= self.held);
-    }
-
-    /// How long the effect of a change takes: threads running at the old limit must have left, those that
-    /// stay for long, too.
-    fn settle_ns(&self) -> u64 {
-        let stay_ns = self.block.map_or(0.0, |block| block.stay_ns());
-        let stays = self.stays.long().unwrap_or(SETTLE_STAYS);
-        ((stay_ns * stays) as u64).clamp(SETTLE_NS_MIN, SETTLE_NS_MAX)
-    }
-
-    /// The first length of a comparison's blocks: enough to count, and not shorter than the settle time.
-    fn block_ns(&self, block: &Block) -> u64 {
-        let (least, most) = (nanoseconds(self.config.block_min), nanoseconds(self.config.block_max));
-        let counted_ns = (BLOCK_SLOTS / block.slots_rate()) as u64;
-        counted_ns.clamp(least, most).max(self.settle_ns())
-    }
-
-    fn coin(&mut self) -> bool {
-        self.random.next_u64() >> 63 == 1
-    }
-}
-
-/// Whole nanoseconds; what does not fit is as good as forever.
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

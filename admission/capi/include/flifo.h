@@ -80,7 +80,7 @@
  *
  * Added functions, added statuses and structs that grew do not raise it.
  */
-#define FLIFO_ABI_VERSION 2
+#define FLIFO_ABI_VERSION 3
 
 /**
  * The number of kinds of wait.
@@ -182,6 +182,32 @@ typedef enum {
 } flifo_policy_t;
 
 /**
+ * What an adaptive limit does now.
+ */
+typedef enum {
+  /**
+   * The limit is not adaptive.
+   */
+  FLIFO_AUTO_OFF = 0,
+  /**
+   * Few threads want to run: no limit.
+   */
+  FLIFO_AUTO_CALM = 1,
+  /**
+   * The limit and no limit are measured in alternating blocks.
+   */
+  FLIFO_AUTO_COMPARING = 2,
+  /**
+   * The limit does more work, and is in force.
+   */
+  FLIFO_AUTO_LIMITED = 3,
+  /**
+   * No limit does as much work, and none is in force.
+   */
+  FLIFO_AUTO_OPEN = 4,
+} flifo_auto_state_t;
+
+/**
  * What a running thread waits for.
  */
 typedef enum {
@@ -270,17 +296,14 @@ typedef struct {
   /**
    * Maximum number of threads running at once, at most 1023; 0 = unlimited. Default: twice the CPUs.
    *
-   * With `auto_ceiling`: the limit to begin with, brought between `auto_floor` and `auto_ceiling`.
+   * With `adaptive`, at least 1.
    */
   uint32_t thread_concurrency;
   /**
-   * The lowest limit that the adaptive limit tries, at least 1; 0 if `auto_ceiling` is 0.
+   * 1 applies the limit only while it pays: where many threads want to run, and a comparison with no limit shows a
+   * gain. Default: 0.
    */
-  uint32_t auto_floor;
-  /**
-   * The highest limit that the adaptive limit tries, at most 1023; 0 = the limit is not adaptive. Default: 0.
-   */
-  uint32_t auto_ceiling;
+  uint32_t adaptive;
   /**
    * Engine entries on one slot before the session must acquire it anew; at least 1. Default: 5000.
    */
@@ -320,10 +343,6 @@ typedef struct {
    * becomes 0.
    */
   uint32_t watchdog;
-  /**
-   * Must be 0.
-   */
-  uint32_t unused;
   /**
    * Maximum time in the queue, twice as long for a session out of tickets; then it is refused with `FLIFO_TIMEOUT`.
    * 0 = no timeout. Default: 0.
@@ -632,7 +651,7 @@ flifo_status_t flifo_admission_free(flifo_admission_t admission);
  *
  * A higher limit admits as many as now fit; a lower limit takes effect as threads exit. When the policy changes, or the
  * limit becomes 0, every thread in the queue tries again. Settings beyond the end of an older program's struct remain.
- * With `auto_ceiling`, `thread_concurrency` and the bounds take effect only when one of them differs from before.
+ * With `adaptive`, the controller begins again only if `thread_concurrency` differs from before.
  *
  * Returns `FLIFO_INVALID` for settings that are not valid, and if the watchdog thread cannot be started.
  *
@@ -645,8 +664,7 @@ flifo_status_t flifo_reconfigure(flifo_admission_t admission,
 /**
  * Changes the limit alone.
  *
- * With `auto_ceiling` the search begins again from this limit, brought between the bounds, also if it is the limit set
- * last.
+ * With `adaptive` the controller begins again with this limit, also if it is the limit set last.
  *
  * `thread_concurrency`: at most 1023; 0 = unlimited.
  *
@@ -656,9 +674,22 @@ flifo_status_t flifo_set_thread_concurrency(flifo_admission_t admission,
                                             uint32_t thread_concurrency);
 
 /**
+ * Reports what an adaptive limit does now.
+ *
+ * `state`: receives a `flifo_auto_state_t`. `is_dormant`: receives 1 while no limit is in force and none is about to be
+ * measured, so that entries need no more than to be counted (`flifo_enter_uncounted`), else 0. Either may be null.
+ *
+ * Rules:
+ * `state` and `is_dormant` are null or writable.
+ */
+flifo_status_t flifo_auto_state(flifo_admission_t admission,
+                                int *state,
+                                int *is_dormant);
+
+/**
  * Fills a struct with the current settings.
  *
- * With `auto_ceiling`, `flifo_snapshot` returns the limit now.
+ * With `adaptive`, `flifo_snapshot` returns the limit in force now, and `flifo_auto_state` whether it is.
  *
  * `config`: the struct. `struct_size`: `sizeof (flifo_config_t)`.
  *
@@ -756,6 +787,13 @@ flifo_status_t flifo_exit(flifo_session_t session);
  * released all the same.
  */
 flifo_status_t flifo_exit_ending_slice(flifo_session_t session);
+
+/**
+ * Enters without a slot: the session runs as if there were no limit, until it exits.
+ *
+ * For what is to be counted as work, and not to be admitted. Does nothing unless the session is outside.
+ */
+flifo_status_t flifo_enter_uncounted(flifo_session_t session);
 
 /**
  * Checks whether a session is running: returns `FLIFO_OK` if so, else `FLIFO_NOT_RUNNING`.

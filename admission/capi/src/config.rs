@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flifo_admission::{AutoLimit, Config, WaitMask};
+use flifo_admission::{Config, WaitMask};
 
 use crate::names::policy_of;
 use crate::status::{Failure, flifo_status_t, guard, invalid};
@@ -21,12 +21,11 @@ pub struct flifo_config_t {
     pub policy: i32,
     /// Maximum number of threads running at once, at most 1023; 0 = unlimited. Default: twice the CPUs.
     ///
-    /// With `auto_ceiling`: the limit to begin with, brought between `auto_floor` and `auto_ceiling`.
+    /// With `adaptive`, at least 1.
     pub thread_concurrency: u32,
-    /// The lowest limit that the adaptive limit tries, at least 1; 0 if `auto_ceiling` is 0.
-    pub auto_floor: u32,
-    /// The highest limit that the adaptive limit tries, at most 1023; 0 = the limit is not adaptive. Default: 0.
-    pub auto_ceiling: u32,
+    /// 1 applies the limit only while it pays: where many threads want to run, and a comparison with no limit shows a
+    /// gain. Default: 0.
+    pub adaptive: u32,
     /// Engine entries on one slot before the session must acquire it anew; at least 1. Default: 5000.
     pub concurrency_tickets: u32,
     /// The waits that release the slot: bit `1 << kind` for each `flifo_wait_kind_t`. Default: all.
@@ -52,8 +51,6 @@ pub struct flifo_config_t {
     /// With 0, call `flifo_step` every few milliseconds. The thread stays until the scheduler ends, also if this
     /// becomes 0.
     pub watchdog: u32,
-    /// Must be 0.
-    pub unused: u32,
     /// Maximum time in the queue, twice as long for a session out of tickets; then it is refused with `FLIFO_TIMEOUT`.
     /// 0 = no timeout. Default: 0.
     pub queue_timeout_ns: u64,
@@ -86,9 +83,9 @@ pub(crate) unsafe trait Growing: Copy {
 
 // SAFETY: integers only; the assertion counts the fields' bytes.
 unsafe impl Growing for flifo_config_t {
-    const BYTES_MIN: usize = 88;
+    const BYTES_MIN: usize = 80;
 }
-const _: () = assert!(size_of::<flifo_config_t>() == 8 + 12 * 4 + 4 * 8, "padding");
+const _: () = assert!(size_of::<flifo_config_t>() == 8 + 10 * 4 + 4 * 8, "padding");
 
 fn check_bytes<T: Growing>(bytes: usize) -> Result<(), Failure> {
     if (T::BYTES_MIN..=STRUCT_BYTES_MAX).contains(&bytes) {
@@ -160,13 +157,11 @@ fn switch(name: &str, value: u32) -> Result<bool, Failure> {
 
 impl From<&Config> for flifo_config_t {
     fn from(config: &Config) -> Self {
-        let auto = config.auto.unwrap_or(AutoLimit { floor: 0, ceiling: 0 });
         flifo_config_t {
             struct_size: size_of::<flifo_config_t>(),
             policy: config.policy as i32,
             thread_concurrency: config.thread_concurrency,
-            auto_floor: auto.floor,
-            auto_ceiling: auto.ceiling,
+            adaptive: config.auto.into(),
             concurrency_tickets: config.concurrency_tickets,
             wait_mask: config.wait_mask.bits().into(),
             io_depth: config.io_depth,
@@ -174,7 +169,6 @@ impl From<&Config> for flifo_config_t {
             queue_limit: config.queue_limit,
             reserve_slots: config.reserve_slots.into(),
             watchdog: config.watchdog.into(),
-            unused: 0,
             queue_timeout_ns: config.queue_timeout.map_or(0, in_ns),
             stall_limit_ns: config.stall_limit.map_or(0, in_ns),
             promote_after_ns: in_ns(config.promote_after),
@@ -195,19 +189,13 @@ impl flifo_config_t {
         })?;
         let reserve_slots = switch("reserve_slots", self.reserve_slots)?;
         let watchdog = switch("watchdog", self.watchdog)?;
-        if self.unused != 0 {
-            return Err(invalid(format!("unused must be 0, not {}", self.unused)));
-        }
-        if self.auto_ceiling == 0 && self.auto_floor != 0 {
-            return Err(invalid("auto_floor is set without auto_ceiling: set both, or neither"));
-        }
-        let auto = AutoLimit { floor: self.auto_floor, ceiling: self.auto_ceiling };
+        let auto = switch("adaptive", self.adaptive)?;
         // The Rust crate may have settings that C does not have yet.
         #[allow(clippy::needless_update)]
         let config = Config {
             policy: policy_of(self.policy)?,
             thread_concurrency: self.thread_concurrency,
-            auto: (auto.ceiling != 0).then_some(auto),
+            auto,
             concurrency_tickets: self.concurrency_tickets,
             wait_mask,
             io_depth: self.io_depth,
@@ -339,15 +327,13 @@ mod tests {
             |config| config.wait_mask = 0x80,
             |config| config.wait_mask = 0x100,
             |config| config.watchdog = 2,
-            |config| config.auto_floor = 1,
-            |config| config.auto_ceiling = 4,
+            |config| config.adaptive = 2,
+            |config| (config.adaptive, config.thread_concurrency) = (1, 0),
             |config| config.quantum_ns = 0,
             |config| config.reserve_slots = 2,
-            |config| config.unused = 1,
         ] {
             assert_eq!(changed(wrong), Err(FLIFO_INVALID));
         }
-        let auto = changed(|config| (config.auto_floor, config.auto_ceiling) = (2, 8)).unwrap();
-        assert_eq!(auto.auto, Some(AutoLimit { floor: 2, ceiling: 8 }));
+        assert!(changed(|config| config.adaptive = 1).unwrap().auto);
     }
 }

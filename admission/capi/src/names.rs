@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
-use flifo_admission::{Class, Policy, WaitKind};
+use flifo_admission::{AutoState, Class, Policy, WaitKind};
 
 use crate::status::{FLIFO_OK, Failure, flifo_status_t, guard, invalid};
 
@@ -10,7 +10,7 @@ use crate::status::{FLIFO_OK, Failure, flifo_status_t, guard, invalid};
 /// newer library.
 ///
 /// Added functions, added statuses and structs that grew do not raise it.
-pub const FLIFO_ABI_VERSION: u32 = 2;
+pub const FLIFO_ABI_VERSION: u32 = 3;
 
 /// Returns the library's version as text, such as "0.1.0". Never null, never freed.
 #[unsafe(no_mangle)]
@@ -56,6 +56,33 @@ pub enum flifo_policy_t {
     ///
     /// From a quantum of 1 ms on, a session that used far more CPU time than others lets them pass.
     FLIFO_POLICY_QUANTUM = 3,
+}
+
+/// What an adaptive limit does now.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum flifo_auto_state_t {
+    /// The limit is not adaptive.
+    FLIFO_AUTO_OFF = 0,
+    /// Few threads want to run: no limit.
+    FLIFO_AUTO_CALM = 1,
+    /// The limit and no limit are measured in alternating blocks.
+    FLIFO_AUTO_COMPARING = 2,
+    /// The limit does more work, and is in force.
+    FLIFO_AUTO_LIMITED = 3,
+    /// No limit does as much work, and none is in force.
+    FLIFO_AUTO_OPEN = 4,
+}
+
+/// The number of an adaptive limit's state.
+pub(crate) fn auto_state(state: Option<AutoState>) -> flifo_auto_state_t {
+    match state {
+        None => flifo_auto_state_t::FLIFO_AUTO_OFF,
+        Some(AutoState::Calm) => flifo_auto_state_t::FLIFO_AUTO_CALM,
+        Some(AutoState::Comparing) => flifo_auto_state_t::FLIFO_AUTO_COMPARING,
+        Some(AutoState::Limited) => flifo_auto_state_t::FLIFO_AUTO_LIMITED,
+        Some(AutoState::Open) => flifo_auto_state_t::FLIFO_AUTO_OPEN,
+    }
 }
 
 /// What a running thread waits for.

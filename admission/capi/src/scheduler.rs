@@ -1,5 +1,6 @@
 //! Schedulers: making them, changing their settings, freeing them.
 
+use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
@@ -8,7 +9,7 @@ use flifo_admission::{Admission, Config};
 
 use crate::config::{flifo_config_t, read_config, write_struct};
 use crate::handle::{Kind, Table, flifo_admission_t};
-use crate::names::put;
+use crate::names::{auto_state, put};
 use crate::status::{FLIFO_TOO_MANY, Failure, fail, flifo_status_t, guard, invalid};
 
 /// `Admission::session` panics if there are more.
@@ -90,7 +91,7 @@ pub extern "C" fn flifo_admission_free(admission: flifo_admission_t) -> flifo_st
 ///
 /// A higher limit admits as many as now fit; a lower limit takes effect as threads exit. When the policy changes, or the
 /// limit becomes 0, every thread in the queue tries again. Settings beyond the end of an older program's struct remain.
-/// With `auto_ceiling`, `thread_concurrency` and the bounds take effect only when one of them differs from before.
+/// With `adaptive`, the controller begins again only if `thread_concurrency` differs from before.
 ///
 /// Returns `FLIFO_INVALID` for settings that are not valid, and if the watchdog thread cannot be started.
 ///
@@ -111,8 +112,7 @@ pub unsafe extern "C" fn flifo_reconfigure(
 
 /// Changes the limit alone.
 ///
-/// With `auto_ceiling` the search begins again from this limit, brought between the bounds, also if it is the limit set
-/// last.
+/// With `adaptive` the controller begins again with this limit, also if it is the limit set last.
 ///
 /// `thread_concurrency`: at most 1023; 0 = unlimited.
 ///
@@ -125,9 +125,36 @@ pub extern "C" fn flifo_set_thread_concurrency(
     guard(|| Scheduler::of(admission)?.admission.set_thread_concurrency(thread_concurrency).map_err(invalid))
 }
 
+/// Reports what an adaptive limit does now.
+///
+/// `state`: receives a `flifo_auto_state_t`. `is_dormant`: receives 1 while no limit is in force and none is about to be
+/// measured, so that entries need no more than to be counted (`flifo_enter_uncounted`), else 0. Either may be null.
+///
+/// # Safety
+/// `state` and `is_dormant` are null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn flifo_auto_state(
+    admission: flifo_admission_t,
+    state: *mut c_int,
+    is_dormant: *mut c_int,
+) -> flifo_status_t {
+    guard(|| {
+        let scheduler = Scheduler::of(admission)?;
+        // SAFETY: the caller's promise.
+        if let Some(state) = unsafe { state.as_mut() } {
+            *state = auto_state(scheduler.admission.auto_state()) as c_int;
+        }
+        // SAFETY: the caller's promise.
+        if let Some(is_dormant) = unsafe { is_dormant.as_mut() } {
+            *is_dormant = scheduler.admission.is_dormant().into();
+        }
+        Ok(())
+    })
+}
+
 /// Fills a struct with the current settings.
 ///
-/// With `auto_ceiling`, `flifo_snapshot` returns the limit now.
+/// With `adaptive`, `flifo_snapshot` returns the limit in force now, and `flifo_auto_state` whether it is.
 ///
 /// `config`: the struct. `struct_size`: `sizeof (flifo_config_t)`.
 ///

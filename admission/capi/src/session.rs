@@ -186,6 +186,17 @@ fn has_entered(session: &Session) -> bool {
     session.is_running() || session.is_waiting()
 }
 
+/// Enters without a slot: the session runs as if there were no limit, until it exits.
+///
+/// For what is to be counted as work, and not to be admitted. Does nothing unless the session is outside.
+#[unsafe(no_mangle)]
+pub extern "C" fn flifo_enter_uncounted(session: flifo_session_t) -> flifo_status_t {
+    call(session, true, |session| {
+        session.enter_uncounted();
+        FLIFO_OK
+    })
+}
+
 /// Checks whether a session is running: returns `FLIFO_OK` if so, else `FLIFO_NOT_RUNNING`.
 ///
 /// A session runs from an entry to its exit, except while a wait has released its slot.

@@ -19,6 +19,8 @@ pub(crate) struct Counters {
     pub(crate) forced_begins: AtomicU64,
     pub(crate) by_ticket: AtomicU64,
     pub(crate) handed_off: AtomicU64,
+    /// Whether the session runs without a slot, because there is no limit: 0 or 1.
+    pub(crate) uncounted: AtomicU64,
 }
 
 /// Adds to a counter that only the calling session writes.
@@ -38,6 +40,7 @@ pub(super) struct Totals {
     pub(super) forced_begins: u64,
     pub(super) by_ticket: u64,
     pub(super) handed_off: u64,
+    pub(super) uncounted: u64,
 }
 
 impl Totals {
@@ -56,5 +59,6 @@ impl Totals {
         self.forced_begins += read(&counters.forced_begins);
         self.by_ticket += read(&counters.by_ticket);
         self.handed_off += read(&counters.handed_off);
+        self.uncounted += read(&counters.uncounted);
     }
 }

@@ -10,13 +10,10 @@ use loom::cell::UnsafeCell;
 use loom::future::block_on;
 use loom::thread::{self, JoinHandle};
 
-use crate::{Admission, AutoLimit, Class, Config, Policy, Refused, Session, WaitKind};
+use crate::{Admission, Class, Config, Policy, Refused, Session, WaitKind};
 
 /// The policies that queue.
 const QUEUEING: [Policy; 3] = [Policy::Fifo, Policy::Flifo, Policy::Quantum];
-
-/// The bounds of an adaptive limit.
-const BOUNDS: AutoLimit = AutoLimit { floor: 1, ceiling: 4 };
 
 /// No slot is reclaimed, so that no session's slot is published: that would multiply the interleavings.
 pub(super) fn config(policy: Policy, limit: u32) -> Config {
@@ -397,13 +394,13 @@ fn congestion_begins_and_ends() {
 /// The tuner has just found a limit when the user sets another.
 #[test]
 fn a_limit_that_is_set_against_one_that_was_found() {
-    for auto in [None, Some(BOUNDS)] {
-        explore(2, Config { auto: Some(BOUNDS), ..config(Policy::Fifo, 1) }, move |admission| {
+    for (auto, limit) in [(false, 3), (true, 0)] {
+        explore(2, Config { auto: true, ..config(Policy::Fifo, 1) }, move |admission| {
             let watched = Arc::clone(admission);
             let watchdog = thread::spawn(move || watched.step(watched.metrics.instant_of(0).unwrap()));
             admission.reconfigure(Config { auto, thread_concurrency: 3, ..admission.config() }).unwrap();
             watchdog.join().unwrap();
-            assert_eq!(admission.thread_concurrency(), 3);
+            assert_eq!(admission.thread_concurrency(), limit);
         });
     }
 }

@@ -26,6 +26,7 @@ pub(crate) mod waits;
 
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::config::WaitKind;
@@ -184,6 +185,19 @@ impl Session {
         }
     }
 
+    /// Enters without a slot, and runs as if there were no limit, until it exits. Does nothing unless it is outside.
+    ///
+    /// For what must be counted as work, and not be admitted.
+    pub fn enter_uncounted(&self) {
+        match self.state.get() {
+            State::Outside => self.give_up_task_request(),
+            State::Reserved => self.give_up_reservation(),
+            State::Acquiring | State::Waiting | State::Uncounted | State::Running => return,
+        }
+        self.run_uncounted();
+        self.check();
+    }
+
     /// Exits: hands the slot off to the head of the queue, or releases it. Does nothing outside.
     ///
     /// Call it at the end of a statement, before its reply is sent.
@@ -306,13 +320,11 @@ impl Session {
     /// Acquires a slot if that is possible at once.
     #[inline]
     fn try_acquire(&self) -> bool {
-        let Admission { gate, extra, settings, .. } = &*self.admission;
+        let Admission { gate, extra, .. } = &*self.admission;
         let guess = self.last_seen.get();
         // Without a limit the word does not change, so reading it costs no other session anything.
         if guess.is_unlimited() && gate.word().is_unlimited() {
-            add(&self.counters.at_once, 1);
-            self.slice.deficit.forget();
-            self.begin_stay(State::Uncounted, settings.tickets());
+            self.run_uncounted();
             return true;
         }
         let caller = self.caller();
@@ -324,6 +336,13 @@ impl Session {
         self.on_entered(how, word);
         self.run(word);
         true
+    }
+
+    #[inline]
+    fn run_uncounted(&self) {
+        add(&self.counters.at_once, 1);
+        self.slice.deficit.forget();
+        self.begin_stay(State::Uncounted, self.admission.settings.tickets());
     }
 
     /// Out of tickets while running: takes new ones if nobody queues, else acquires a slot as a newcomer. So does a session that came in
@@ -381,6 +400,9 @@ impl Session {
     #[inline]
     fn begin_stay(&self, state: State, tickets: u32) {
         self.state.set(state);
+        if state == State::Uncounted {
+            self.counters.uncounted.store(1, Ordering::Relaxed);
+        }
         if state == State::Running && self.admission.settings.reclaims() {
             let stay = self.stays.get() + 1;
             self.stays.set(stay);
@@ -402,7 +424,11 @@ impl Session {
         if self.entered_at_ns.get() != NOT_SAMPLED {
             self.end_sample();
         }
-        let is_counted = self.state.replace(instead) == State::Running;
+        let before = self.state.replace(instead);
+        let is_counted = before == State::Running;
+        if before == State::Uncounted {
+            self.counters.uncounted.store(0, Ordering::Relaxed);
+        }
         if self.is_published.replace(false) && !self.node.hold.take_out() {
             // The slot was reclaimed, after a stay that was longer than any slice.
             self.end_slice();

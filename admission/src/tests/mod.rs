@@ -1,5 +1,6 @@
 //! The scheduler as threads see it. The modules below test tasks, time slices, stalls, the optional mechanisms and corner cases.
 
+mod auto;
 mod defects;
 mod deficits;
 mod global_lock;
@@ -28,7 +29,7 @@ use crate::gate::queue::{Node, Request};
 use crate::gate::waiters::End;
 use crate::gate::word::Caller;
 use crate::gate::{Entered, Gate, Joined, Leaver, Wake};
-use crate::{Admission, AutoLimit, Config, Policy, Refused, Session, Snapshot, WaitKind, WaitMask};
+use crate::{Admission, Config, Policy, Refused, Session, Snapshot, WaitKind, WaitMask};
 
 /// An exit that ends the time slice, of a session without locks.
 const LEAVES: Leaver = Leaver { in_slice: false, holds_locks: false };
@@ -357,8 +358,9 @@ fn impossible_configurations_say_what_is_allowed() {
     assert_eq!(message(no_time).unwrap(), "stall_limit must be longer than 0");
     let no_slice = Config { quantum: Duration::ZERO, ..Config::default() };
     assert_eq!(message(no_slice).unwrap(), "quantum must be longer than 0");
-    let reversed = Config { auto: Some(AutoLimit { floor: 5, ceiling: 4 }), ..Config::default() };
-    assert_eq!(message(reversed).unwrap(), "auto needs 1 <= floor <= ceiling <= 1023, not 5 and 4");
+    let no_limit = Config { auto: true, thread_concurrency: 0, ..Config::default() };
+    let auto = "auto needs a thread_concurrency of at least 1, the limit to apply while it pays";
+    assert_eq!(message(no_limit).unwrap(), auto);
     let unknown = "fliffo".parse::<Policy>().unwrap_err().to_string();
     assert_eq!(unknown, "unknown policy 'fliffo': use one of none, fifo, flifo, quantum");
     assert!(Policy::ALL.iter().all(|policy| policy.name().parse() == Ok(*policy)));
@@ -374,62 +376,3 @@ fn a_change_that_is_refused_changes_nothing() {
     assert_eq!((admission.config(), admission.thread_concurrency()), (before, 1));
 }
 
-#[test]
-fn an_adaptive_limit_begins_between_its_bounds() {
-    let auto = Some(AutoLimit { floor: 2, ceiling: 6 });
-    for (thread_concurrency, begins) in [(0, 2), (1, 2), (4, 4), (9, 6)] {
-        let config = Config { thread_concurrency, watchdog: false, ..Config::default() };
-        let admission = Admission::new(config).unwrap();
-        admission.reconfigure(Config { auto, ..admission.config() }).unwrap();
-        assert_eq!(admission.thread_concurrency(), begins, "from {thread_concurrency}");
-        assert_eq!(admission.config().thread_concurrency, thread_concurrency);
-    }
-}
-
-#[test]
-#[cfg_attr(miri, ignore = "it steps until the controller tries another limit, which takes minutes there")]
-fn an_adaptive_limit_stays_between_its_bounds() {
-    let admission = Admission::new(Config {
-        policy: Policy::Fifo,
-        thread_concurrency: 4,
-        auto: Some(AutoLimit { floor: 2, ceiling: 6 }),
-        stall_limit: None,
-        watchdog: false,
-        ..Config::default()
-    })
-    .unwrap();
-    let done = AtomicBool::new(false);
-    let mut seen = vec![];
-    thread::scope(|scope| {
-        for _ in 0..8 {
-            scope.spawn(|| {
-                let session = admission.session();
-                while !done.load(Ordering::Relaxed) {
-                    let _slot = session.slot().unwrap();
-                    thread::yield_now();
-                }
-            });
-        }
-        let _ends = Ends(&done);
-        // The steps get their time from here.
-        let begin = Instant::now();
-        let mut steps = 0;
-        while steps < 20_000 && seen.iter().all(|limit| *limit == 4) {
-            admission.step(begin + Duration::from_millis(10 * steps));
-            seen.push(admission.thread_concurrency());
-            steps += 1;
-            thread::yield_now();
-        }
-        // A change of another setting leaves the limit to the controller.
-        admission.reconfigure(Config { concurrency_tickets: 7, ..admission.config() }).unwrap();
-        assert_eq!(Some(admission.thread_concurrency()), seen.last().copied());
-    });
-    assert!(seen.iter().all(|limit| (2..=6).contains(limit)), "{seen:?}");
-    assert_ne!(seen.last(), Some(&4), "the controller never tried another limit");
-    // A limit that the user sets holds, also if it is the one set before.
-    for (set, holds) in [(4, 4), (0, 2)] {
-        admission.set_thread_concurrency(set).unwrap();
-        assert_eq!(admission.thread_concurrency(), holds);
-    }
-    assert_drained(&admission.snapshot());
-}

@@ -11,7 +11,7 @@ use crate::gate::queue::{Node, Request};
 use crate::gate::waiters::End;
 use crate::gate::word::{Caller, LIMIT_MAX, PENDING_MAX};
 use crate::gate::{Gate, Joined, Wake};
-use crate::{AutoLimit, Config, Policy, Refused, WaitKind};
+use crate::{Config, Policy, Refused, WaitKind};
 
 fn join(gate: &Gate, node: &Arc<Node>) {
     let (joined, wake) = gate.join(node, Request::plain(), (Caller::NEWCOMER, End::Back), 0);
@@ -163,8 +163,7 @@ fn a_session_that_was_handed_a_slot_is_pending() {
 
 #[test]
 fn a_step_at_the_end_of_time_does_no_harm() {
-    let auto = Some(AutoLimit { floor: 1, ceiling: 4 });
-    let admission = admission_with(Config { auto, thread_concurrency: 1, ..Config::default() });
+    let admission = admission_with(Config { auto: false, thread_concurrency: 1, ..Config::default() });
     let _stuck = running(&admission);
     let mut session = admission.session();
     let mut entry = Box::pin(session.enter_async());

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::tasks::{admission_with, is_in, poll};
 use super::{Ends, assert_drained};
-use crate::{Admission, AutoLimit, Class, Config, Enter, Policy, Session};
+use crate::{Admission, Class, Config, Enter, Policy, Session};
 
 /// Longer than any test.
 const QUANTUM: Duration = Duration::from_secs(3600);
@@ -221,18 +221,6 @@ fn a_slot_is_reserved_only_while_eight_queue_for_each() {
         drop(queue);
     }
     assert_drained(&admission.snapshot());
-}
-
-#[test]
-fn an_adaptive_limit_reserves_slots_whatever_it_begins_with() {
-    for thread_concurrency in [0, 1] {
-        let auto = Some(AutoLimit { floor: 1, ceiling: 1 });
-        before_a_queue(Config { auto, thread_concurrency, ..config() }, MANY, |_, session, queue| {
-            session.exit();
-            assert!(!is_in(queue[0].as_mut()), "from {thread_concurrency}");
-            assert!(session.try_enter());
-        });
-    }
 }
 
 #[test]

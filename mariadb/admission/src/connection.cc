@@ -2,6 +2,8 @@
 
 #include "connection.h"
 
+#include "dormancy.h"
+
 #include <sched.h>
 
 #include <deque>
@@ -76,6 +78,7 @@ Connection *make(MYSQL_THD thd) {
     return nullptr;
   }
   connection->thread_id = thd_get_thread_id(thd);
+  connection->dormant_period = dormancy::period();
   connection->account = {};
   connection->statement = {};
   connection->packet = {};

@@ -35,6 +35,8 @@ struct alignas(64) Connection {
   flifo_canceller_t canceller;
 
   queueing::State queue;
+  // The last dormant period that the connection knows of.
+  unsigned dormant_period;
   lifecycle::Account account;
   lifecycle::Statement statement;
   Packet packet;

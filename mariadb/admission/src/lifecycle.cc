@@ -3,6 +3,7 @@
 #include "lifecycle.h"
 
 #include "connection.h"
+#include "dormancy.h"
 #include "settings.h"
 #include "status.h"
 #include "text.h"
@@ -24,9 +25,10 @@ std::atomic<MYSQL_THD> installing{nullptr};
 // Only where the client's own statement may be under way: inside a routine the server answers for its definer.
 void look_up_privileges(Connection &connection, MYSQL_THD thd) {
   Account &account = connection.account;
-  if (!account.is_client || account.is_known) return;
+  if (!account.is_client || (account.is_known && !account.must_look_up)) return;
   account.is_admin = server::may_bypass(thd);
   account.is_known = true;
+  account.must_look_up = false;
 }
 
 // Queues. The server ends a statement that was killed; for those it does not end see `keep_out`.
@@ -156,6 +158,17 @@ bool is_begin_unknown(const Connection &connection) {
   return connection.statement.is_active && connection.statement.bypasses && !connection.packet.is_known();
 }
 
+// Whether the statement that an event belongs to began while the plugin was dormant, or the connection has not been seen since.
+bool was_dormant(const Connection &connection) { return connection.dormant_period != dormancy::period(); }
+
+// The first event of a statement since the plugin was dormant.
+void see_after_dormancy(Connection &connection) {
+  connection.dormant_period = dormancy::period();
+  connection.holdings.on_unseen_statement();
+  // SET ROLE may have run.
+  connection.account.must_look_up = true;
+}
+
 void on_begin(MYSQL_THD thd, const mysql_event_general &event) {
   if (!runs_statements(event)) return;
   Connection *connection = connections::get(thd);
@@ -163,6 +176,12 @@ void on_begin(MYSQL_THD thd, const mysql_event_general &event) {
   if (connection == nullptr) {
     if (is_on) status::count_bypass();
     return;
+  }
+  if (was_dormant(*connection)) {
+    // Any statement inside the client's may be the first to be announced.
+    connection->packet.begin(nullptr);
+    if (flifo_is_running(connection->session) == FLIFO_OK) return begin_bypassing(*connection, 0);
+    see_after_dormancy(*connection);
   }
   if (connection->statement.is_active && !is_begin_unknown(*connection)) return on_sub_statement(*connection, thd, event);
   Account &account = connection->account;
@@ -202,6 +221,7 @@ void on_end(MYSQL_THD thd, const mysql_event_general &event) {
   if (is_command(event, "Reset connection")) reset_session(*connection);
   // A command that ended well is a client's: appliers and events run none. This shows clients that a pool of threads had before
   // the plugin, since a pool waits for commands without a thread.
+  if (!is_status && was_dormant(*connection)) flifo_exit(connection->session);
   if (!is_status && !connection->account.is_client) connection->account.is_client = server::is_of_main_port(thd);
   if (!connection->statement.is_active) {
     if (!is_status) look_up_privileges(*connection, thd);
@@ -275,6 +295,28 @@ void see_network_wait(Connection &connection, MYSQL_THD thd) {
   if (!connection.statement.is_active) connection.account.is_client = true;
 }
 
+// A wait begins while the plugin is dormant. The wait for the client's next command ends the one before.
+void begin_wait_dormant(MYSQL_THD thd, flifo_wait_kind_t kind) {
+  const bool is_network = kind == FLIFO_WAIT_NETWORK;
+  Connection *connection = is_network ? connections::get(thd) : connections::find(thd);
+  if (connection == nullptr) return;
+  if (is_network) {
+    see_network_wait(*connection, thd);
+    if (server::is_idle(thd)) {
+      connection->waits.depth = 0;
+      flifo_exit(connection->session);
+      return;
+    }
+  }
+  if (connection->waits.depth != 0 || flifo_is_running(connection->session) == FLIFO_OK) begin_wait(*connection, kind);
+}
+
+// A wait that is not known has ended while the plugin is dormant: a command has come.
+void end_wait_dormant(Connection &connection, MYSQL_THD thd) {
+  const Account &account = connection.account;
+  if (server::is_idle(thd) && account.is_client && !account.is_admin) flifo_enter_uncounted(connection.session);
+}
+
 // No event has shown the statement's begin. So the plugin is leaving; INSTALL has then no effect, which the server does not report.
 void see_install(MYSQL_THD thd) {
   char text[200];
@@ -324,7 +366,7 @@ void open() { installing = server::current(); }
 
 void on_general(MYSQL_THD thd, const mysql_event_general &event) {
   // Errors outside of any connection have no THD.
-  if (thd == nullptr) return;
+  if (thd == nullptr || dormancy::is_on()) return;
   if (event.event_subclass == MYSQL_AUDIT_GENERAL_LOG)
     on_begin(thd, event);
   else if (event.event_subclass == MYSQL_AUDIT_GENERAL_ERROR)
@@ -353,6 +395,7 @@ void on_release(MYSQL_THD thd) {
 void on_wait_begin(MYSQL_THD thd, int server_kind) {
   server::wait_begin_before(thd, server_kind);
   const flifo_wait_kind_t kind = waits::kind_of(server_kind);
+  if (dormancy::is_on()) return begin_wait_dormant(thd, kind);
   if (kind == FLIFO_WAIT_NETWORK)
     if (Connection *connection = connections::get(thd)) see_network_wait(*connection, thd);
   if (Connection *connection = find_admitted(thd)) begin_wait(*connection, kind);
@@ -362,7 +405,9 @@ void on_wait_end(MYSQL_THD thd) {
   server::wait_end_before(thd);
   Connection *connection = connections::find(thd);
   // The wait may have begun before the plugin was loaded, or before the statement.
-  if (connection != nullptr && connection->waits.depth != 0) end_wait(*connection);
+  if (connection == nullptr) return;
+  if (connection->waits.depth != 0) return end_wait(*connection);
+  if (dormancy::is_on()) end_wait_dormant(*connection, thd);
 }
 
 void on_stage(MYSQL_THD thd, stages::Stage stage) {

@@ -2,6 +2,8 @@
 //
 // SPDX-License-Identifier: GPL-2.0-only
 //
+// While the plugin is dormant (dormancy.h) only the connection's events and the wait callbacks come. Otherwise:
+//
 //   connect -> ( begin -> [sub-statement | wait begin .. wait end | commit .. commit end | error]*
 //                      -> work done -> end )* -> change user | disconnect
 //
@@ -34,6 +36,8 @@ struct Account {
   bool is_client;
   // Its privileges were looked up, and include one to bypass admission.
   bool is_known, is_admin;
+  // They may have changed since.
+  bool must_look_up;
   // It was accepted, and its first statement has not begun, or is `init_connect`.
   bool is_connecting;
 };

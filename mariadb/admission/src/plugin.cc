@@ -10,6 +10,7 @@
 // thread for the watcher, keeps the plugin from being loaded.
 
 #include "connection.h"
+#include "dormancy.h"
 #include "lifecycle.h"
 #include "queueing.h"
 #include "rowlocks.h"
@@ -41,6 +42,7 @@ void watch() {
     queueing::wait_for_kill(WATCHED_EVERY);
     rowlocks::measure();
     queueing::cancel_killed();
+    dormancy::update(settings::admission());
     status::warn_if_all_bypass();
   }
 }
@@ -86,6 +88,7 @@ int deinit(void *) {
   server::unhook_waits();
   stopping = true;
   watcher.join();
+  dormancy::close();
   connections::close();
   settings::close();
   // Last, so that INSTALL fails, instead of having no effect, for as long as possible.

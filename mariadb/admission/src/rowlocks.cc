@@ -3,6 +3,7 @@
 #include "rowlocks.h"
 
 #include "connection.h"
+#include "dormancy.h"
 
 #include <algorithm>
 #include <atomic>
@@ -56,7 +57,7 @@ void begin_wait(Connection &connection) {
   waiting.fetch_add(1, RELAXED);
   waiting_in_slot.fetch_add(1);
   // The time slice ends, too: otherwise the slot could be reserved for this session while the holder queues.
-  if (holders_queued.load() != 0 || may_wait_without_slot())
+  if ((holders_queued.load() != 0 || may_wait_without_slot()) && !dormancy::is_on())
     state.released_slot = flifo_exit_ending_slice(connection.session) == FLIFO_OK;
   if (state.released_slot) waiting_in_slot.fetch_sub(1);
 }

@@ -3,6 +3,7 @@
 #include "server.h"
 
 #include <dlfcn.h>
+#include <mysql/plugin_audit.h>
 
 #include <atomic>
 #include <cstring>
@@ -54,6 +55,22 @@ size_t (*query_safe)(MYSQL_THD, char *, size_t);
 void (*enter_condition)(MYSQL_THD, Condition *, Mutex *, const void *stage, void *old_stage, const char *, const char *, int);
 void (*exit_condition)(MYSQL_THD, const void *stage, const char *, const char *, int);
 
+// Which classes of audit events the server announces, one bit each; and a walk over its plugins.
+unsigned long *audit_mask;
+bool (*plugin_foreach)(MYSQL_THD, char (*)(MYSQL_THD, void *plugin, void *), int type, unsigned states, void *);
+// States of a plugin, bits, the same in MariaDB 10.5 to 11.8.
+constexpr unsigned PLUGIN_IS_READY = 8, PLUGIN_IS_LOADED = 2 | 4 | PLUGIN_IS_READY | 16;
+
+unsigned count_audit_plugins(unsigned states) {
+  unsigned count = 0;
+  const auto see = [](MYSQL_THD, void *, void *counter) -> char {
+    ++*static_cast<unsigned *>(counter);
+    return 0;
+  };
+  plugin_foreach(nullptr, see, MYSQL_AUDIT_PLUGIN, states, &count);
+  return count;
+}
+
 // `BINLOG_FORMAT_UNSPEC`: nothing goes to a binary log.
 constexpr int NO_BINLOG = 3;
 
@@ -102,6 +119,8 @@ const char *find() {
   look_up(audit_release, "_Z19mysql_audit_releaseP3THD");
   look_up(enter_condition, "_Z14thd_enter_condP3THDP13st_mysql_condP14st_mysql_mutexPK17PSI_stage_info_v1PS5_PKcSA_i");
   look_up(exit_condition, "_Z13thd_exit_condP3THDPK17PSI_stage_info_v1PKcS5_i");
+  look_up(audit_mask, "mysql_global_audit_mask");
+  look_up(plugin_foreach, "_Z24plugin_foreach_with_maskP3THDPFcS0_P13st_plugin_intPvEijS3_");
   // A server built for debugging has other mutexes.
   if (dlsym(RTLD_DEFAULT, "safe_mutex_lock") != nullptr) enter_condition = nullptr;
   look_up(mdl_context, "thd_mdl_context");
@@ -185,6 +204,21 @@ unsigned query_text(MYSQL_THD thd, char *text, size_t size) {
 }
 
 void release_plugins(MYSQL_THD thd) { if (audit_release != nullptr) audit_release(thd); }
+
+void set_statement_events(bool are_on) {
+  if (audit_mask == nullptr) return;
+  if (are_on)
+    __atomic_fetch_or(audit_mask, MYSQL_AUDIT_GENERAL_CLASSMASK, __ATOMIC_SEQ_CST);
+  else
+    __atomic_fetch_and(audit_mask, ~static_cast<unsigned long>(MYSQL_AUDIT_GENERAL_CLASSMASK), __ATOMIC_SEQ_CST);
+}
+
+bool is_only_audit_plugin() {
+  if (audit_mask == nullptr || plugin_foreach == nullptr) return false;
+  return count_audit_plugins(PLUGIN_IS_LOADED) == 1 && count_audit_plugins(PLUGIN_IS_READY) == 1;
+}
+
+bool has_pool_of_threads() { return scheduler == nullptr || begin_before != nullptr; }
 
 bool may_bypass(MYSQL_THD thd) {
   // One of the privileges is enough. It returns true for "access denied".

@@ -57,6 +57,12 @@ MYSQL_THD current();
 unsigned query_text(MYSQL_THD thd, char *text, size_t size);
 // Releases the plugins that this thread keeps for its next event; the thread acquires them again. Not in the middle of an event.
 void release_plugins(MYSQL_THD thd);
+// Switches the audit events of statements on or off for the whole server. They are on when a plugin that needs them is loaded.
+void set_statement_events(bool are_on);
+// Whether no other audit plugin is loaded, and this one is not being removed. False if the server does not export that.
+bool is_only_audit_plugin();
+// Whether a pool of threads serves the connections.
+bool has_pool_of_threads();
 // Whether the account bypasses admission: it has CONNECTION ADMIN, SUPER or REPLICATION SLAVE. False if the server does not
 // export the check.
 bool may_bypass(MYSQL_THD thd);

@@ -73,8 +73,7 @@ void fill(flifo_config_t &config) {
   config.policy = POLICIES[policy];
   config.thread_concurrency =
       is_auto ? std::min(2 * cpus(), LIMIT_MAX) : static_cast<unsigned>(thread_concurrency);
-  config.auto_floor = is_auto ? std::min(cpus(), LIMIT_MAX) : 0;
-  config.auto_ceiling = is_auto ? std::min(64 * cpus(), LIMIT_MAX) : 0;
+  config.adaptive = is_auto;
   config.concurrency_tickets = TICKETS;
   config.wait_mask = waits::MASK;
   config.io_depth = io_depth;
@@ -191,13 +190,9 @@ int check_bypass(MYSQL_THD thd, st_mysql_sys_var *variable, void *save, st_mysql
 }
 
 MYSQL_SYSVAR_ENUM(thread_concurrency, thread_concurrency, PLUGIN_VAR_RQCMDARG,
-                  "Maximum number of statements executing at once; others queue. 0 = unlimited, auto = adaptive. Default: two "
-                  "per CPU",
-                  check_concurrency, update<unsigned long>, 2, &concurrencies);
-// The server reads defaults when it loads the plugin, which is after this.
-const struct SetDefaults {
-  SetDefaults() { MYSQL_SYSVAR_NAME(thread_concurrency).def_val = std::min(2 * cpus(), LIMIT_MAX); }
-} set_defaults;
+                  "Maximum number of statements executing at once; others queue. 0 = unlimited, auto = two per CPU while that "
+                  "does more work than no limit",
+                  check_concurrency, update<unsigned long>, AUTO, &concurrencies);
 
 MYSQL_SYSVAR_ENUM(policy, policy, PLUGIN_VAR_RQCMDARG,
                   "The order of statements. quantum: a time slice per connection; flifo: arrival order, but newcomers enter "

@@ -134,6 +134,14 @@ bool hook(void (*listener)(MYSQL_THD, Stage)) {
   return is_in_chain = true;
 }
 
+void pause() {
+  if (is_in_chain && *server_table == &table) __atomic_store_n(server_table, before, __ATOMIC_RELEASE);
+}
+
+void resume() {
+  if (is_in_chain && *server_table == before) __atomic_store_n(server_table, &table, __ATOMIC_RELEASE);
+}
+
 void at_next_stage(void (*then)(MYSQL_THD)) {
   if (is_in_chain) deferred.set(then);
 }

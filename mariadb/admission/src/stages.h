@@ -37,6 +37,9 @@ enum class Stage : unsigned char {
 bool hook(void (*listener)(MYSQL_THD, Stage));
 // A call may still run when this returns.
 void unhook();
+// Switches the stages off, so that they cost nothing, and on again.
+void pause();
+void resume();
 // Calls `then` once when this thread begins its next stage, or in `run_deferred`: never in the middle of an event. Without stages
 // never. Until then every stage of every thread costs more.
 void at_next_stage(void (*then)(MYSQL_THD));

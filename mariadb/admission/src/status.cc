@@ -38,6 +38,15 @@ bool take_snapshot(flifo_snapshot_t &now) {
   return flifo_snapshot(settings::admission(), &now, sizeof now) == FLIFO_OK;
 }
 
+// What an adaptive limit does now.
+const char *auto_state() {
+  // In the order of `flifo_auto_state_t`.
+  constexpr const char *NAMES[] = {"off", "calm", "comparing", "limited", "open"};
+  int state = FLIFO_AUTO_OFF;
+  flifo_auto_state(settings::admission(), &state, nullptr);
+  return NAMES[state];
+}
+
 const char *note(const flifo_snapshot_t &now) {
   return bypassed.load(RELAXED) != 0 && admitted(now) == 0 ? ALL_BYPASS : "";
 }
@@ -51,6 +60,7 @@ class Shown {
     length = 0;
     add_text("level", level);
     add_text("note", note(now));
+    add_text("auto_state", auto_state());
     add("thread_concurrency", now.thread_concurrency);
     add("running", now.running);
     add("pending", now.pending);

@@ -22,7 +22,7 @@ mod specimens;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flifo_admission::{Admission, AutoLimit, Config, ConfigError, Policy, Snapshot, WaitKind};
+use flifo_admission::{Admission, Config, ConfigError, Policy, Snapshot, WaitKind};
 
 pub(super) use hand::{Futex, FutexGate, MutexCondvar, MutexCondvarGate};
 pub(super) use ours::Ours;
@@ -192,7 +192,7 @@ impl Gate {
                 Gate::Ours(Admission::new(Config { policy, thread_concurrency: limit, ..tuned })?)
             }
             Contender::Auto => {
-                Gate::Ours(Admission::new(Config { auto: Some(AutoLimit::default()), ..tuned })?)
+                Gate::Ours(Admission::new(Config { auto: true, ..tuned })?)
             }
             Contender::Specimen(specimen) => Gate::Specimen(specimen.gate(limit)),
             Contender::Peer(Peer::Tokio) => Gate::Tokio(Arc::new(tokio::sync::Semaphore::new(permits))),

@@ -1,0 +1,65 @@
+//! Whether so many threads want to run that a limit may pay.
+
+use super::Sample;
+
+/// Threads per slot that want to run, above which it is crowded, and below which it no longer is.
+const ENTER: f64 = 4.0;
+const LEAVE: f64 = 2.0;
+/// The time over which demand is averaged, ns.
+const MEAN_NS: f64 = 100_000_000.0;
+/// Demand must stay low for this long, ns: a comparison itself changes how many run at once.
+const LEAVE_AFTER_NS: u64 = 5_000_000_000;
+/// A sample counts for no more than this, ns: nothing is known of the time between.
+const STEP_NS_MAX: u64 = 50_000_000;
+
+#[derive(Debug)]
+pub(super) struct Crowd {
+    slots: f64,
+    mean: f64,
+    is_crowded: bool,
+    low_ns: u64,
+}
+
+impl Crowd {
+    pub(super) fn new(limit: u32) -> Self {
+        Crowd { slots: f64::from(limit), mean: 0.0, is_crowded: false, low_ns: 0 }
+    }
+
+    /// Takes a sample, `passed_ns` after the last one.
+    pub(super) fn observe(&mut self, sample: &Sample, passed_ns: u64) {
+        let passed_ns = passed_ns.min(STEP_NS_MAX);
+        let weight = 1.0 - (-(passed_ns as f64) / MEAN_NS).exp();
+        self.mean += weight * (f64::from(sample.demand()) - self.mean);
+        if self.mean > ENTER * self.slots {
+            self.is_crowded = true;
+        }
+        self.low_ns = if self.mean < LEAVE * self.slots { self.low_ns + passed_ns } else { 0 };
+        if self.low_ns >= LEAVE_AFTER_NS {
+            self.is_crowded = false;
+        }
+    }
+
+    pub(super) fn is_crowded(&self) -> bool {
+        self.is_crowded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn enters_at_once_and_leaves_late() {
+        let mut crowd = Crowd::new(4);
+        let mut after = |running, ticks: u32| {
+            (0..ticks).for_each(|_| crowd.observe(&Sample { running, ..Sample::default() }, 10_000_000));
+            crowd.is_crowded()
+        };
+        assert!(!after(16, 1000), "four per slot are no crowd");
+        assert!(!after(8, 1000) && !after(40, 1), "nor is a single sample");
+        assert!(after(1000, 10));
+        assert!(after(10, 1000), "neither many nor few");
+        assert!(after(0, 499));
+        assert!(!after(0, 10));
+    }
+}

@@ -1,0 +1,80 @@
+//! The adaptive limit: in force only while it pays.
+
+use std::time::{Duration, Instant};
+
+use super::assert_drained;
+use super::tasks::running;
+use crate::{Admission, AutoState, Config, Policy, Session};
+
+fn admission() -> std::sync::Arc<Admission> {
+    let config = Config { policy: Policy::Fifo, thread_concurrency: 2, auto: true, ..Config::default() };
+    Admission::new(Config { stall_limit: None, watchdog: false, ..config }).unwrap()
+}
+
+/// Steps the scheduler for this time.
+fn pass(admission: &Admission, begin: &mut Instant, ms: u64) {
+    for _ in 0..ms / 10 {
+        *begin += Duration::from_millis(10);
+        admission.step(*begin);
+    }
+}
+
+#[test]
+fn few_threads_find_no_limit() {
+    let admission = admission();
+    let (sessions, mut now) = ([(); 8].map(|()| running(&admission)), Instant::now());
+    pass(&admission, &mut now, 1000);
+    assert_eq!((admission.thread_concurrency(), admission.auto_state()), (0, Some(AutoState::Calm)));
+    assert!(admission.is_dormant());
+    drop(sessions);
+    assert_drained(&admission.snapshot());
+}
+
+#[test]
+fn a_crowd_meets_the_limit_and_its_end_lifts_it() {
+    let admission = admission();
+    let (crowd, mut now) = ([(); 20].map(|()| running(&admission)), Instant::now());
+    pass(&admission, &mut now, 300);
+    assert_eq!((admission.thread_concurrency(), admission.auto_state()), (2, Some(AutoState::Comparing)));
+    assert!(!admission.is_dormant());
+    let newcomers = [(); 3].map(|()| admission.session());
+    assert_eq!(newcomers.each_ref().map(Session::try_enter), [true, true, false]);
+    drop((crowd, newcomers));
+    pass(&admission, &mut now, 6000);
+    assert_eq!((admission.thread_concurrency(), admission.auto_state()), (0, Some(AutoState::Calm)));
+    assert_drained(&admission.snapshot());
+}
+
+#[test]
+fn sessions_that_are_only_counted_make_a_crowd_and_take_no_slots() {
+    let admission = admission();
+    let (crowd, mut now) = ([(); 20].map(|()| admission.session()), Instant::now());
+    crowd.iter().for_each(Session::enter_uncounted);
+    pass(&admission, &mut now, 300);
+    assert_eq!(admission.thread_concurrency(), 2);
+    let late = admission.session();
+    late.enter_uncounted();
+    assert!(late.is_running());
+    assert_eq!(admission.snapshot().running, 0);
+    let work = admission.snapshot().admitted_at_once;
+    late.exit();
+    late.enter_uncounted();
+    late.enter_uncounted();
+    assert_eq!(admission.snapshot().admitted_at_once, work + 1, "the second did nothing");
+    drop((crowd, late));
+    assert_drained(&admission.snapshot());
+}
+
+#[test]
+fn a_change_of_another_setting_leaves_the_limit_in_force() {
+    let admission = admission();
+    let (crowd, mut now) = ([(); 20].map(|()| running(&admission)), Instant::now());
+    pass(&admission, &mut now, 300);
+    admission.reconfigure(Config { concurrency_tickets: 7, ..admission.config() }).unwrap();
+    assert_eq!(admission.thread_concurrency(), 2);
+    admission.set_thread_concurrency(2).unwrap();
+    assert_eq!((admission.thread_concurrency(), admission.auto_state()), (0, Some(AutoState::Calm)));
+    admission.reconfigure(Config { auto: false, ..admission.config() }).unwrap();
+    assert_eq!((admission.thread_concurrency(), admission.auto_state()), (2, None));
+    drop(crowd);
+}

@@ -1,0 +1,34 @@
+// Dormancy: while no limit is in force, statements cost the server nothing but two wait callbacks.
+//
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// An adaptive limit that is not in force needs only to know how many statements run and how many end. The server's callbacks around
+// the wait for a client's next command show both, so the plugin switches off what costs more: the audit events of statements, and
+// the stages.
+//
+//   awake    events and stages are on; a connection may hold a slot
+//   dormant  a connection enters uncounted when its client's command arrives, and exits when it waits for the next
+//
+// What a connection did while the plugin was dormant is not known. Each dormant period has a number, and a connection with an older
+// number is treated as one that was there before the plugin: a statement under way bypasses, and the session may hold locks.
+//
+// Failure: beside another audit plugin, which needs the events, and under a pool of threads, whose idle connections do not wait, the
+// plugin stays awake.
+#pragma once
+
+#include "server.h"
+
+#include <flifo.h>
+
+namespace flifo::dormancy {
+
+// Whether the plugin is dormant. It may change at any time.
+bool is_on();
+// The number of dormant periods that have begun.
+unsigned period();
+// Follows the scheduler; called by the watcher.
+void update(flifo_admission_t admission);
+// Ends dormancy for good.
+void close();
+
+}  // namespace flifo::dormancy
