@@ -27,8 +27,6 @@ pub enum Error {
     Tool { program: &'static str, why: String },
     #[error("the clients' connections do not use TLS: does the client library of sysbench support it?")]
     NoTls,
-    #[error("no cell was measured: {0}")]
-    NoCell(String),
     #[error("the plugin is still there some time after UNINSTALL SONAME")]
     StillThere,
     #[error("its server is gone; the last line of its log: {0}")]

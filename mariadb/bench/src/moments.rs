@@ -30,7 +30,7 @@ pub(crate) const BESIDES_MOST: Duration = Duration::from_millis(500);
 /// With fewer turns nothing is known of the error.
 const TURNS_MIN: usize = 5;
 /// A larger share of a slice by which its length may be wrong is reported.
-const UNCERTAIN: f64 = 0.02;
+pub(crate) const UNCERTAIN: f64 = 0.02;
 /// The time between two lines.
 pub(crate) const TELL_EVERY: Duration = Duration::from_secs(10);
 

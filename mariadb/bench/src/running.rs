@@ -264,7 +264,7 @@ impl Running {
     ) -> Result<(Edge, Edge)> {
         self.is_there()?;
         self.signal(Signal::CONT);
-        // A load comes after its company, and goes before it.
+        // The load is the first: it starts last, when its company runs, and stops first.
         clients.iter().rev().for_each(|client| client.signal(Signal::CONT));
         let edges = self.edges_of_moment(&clients[0], counters, (settle, counts));
         let runs = clients.iter_mut().try_for_each(Load::still_runs);

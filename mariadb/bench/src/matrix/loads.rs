@@ -145,7 +145,7 @@ const UPDATE: Load = Load {
 
 const HOT_ROW_TRANSACTION: Load = Load {
     name: "hot-row-transaction",
-    title: "transaction, 1 hot row of 10 in its middle",
+    title: "transaction, 1 hot row of 10 in it",
     unit: "transactions",
     counter: "COM_COMMIT",
     script: HOT_ROW,
@@ -174,7 +174,7 @@ pub static LOADS: [Load; 26] = [
     HOT_ROW_TRANSACTION,
     Load {
         name: "hot-row-pause",
-        title: "the same with a pause of 2 ms in it",
+        title: "transaction, 1 hot row of 10, pause of 2 ms",
         options: &["--pause-us=2000"],
         is_slow: true,
         ..HOT_ROW_TRANSACTION

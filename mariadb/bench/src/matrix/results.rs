@@ -1,11 +1,12 @@
 //! All that a run of the matrix found, as `--json` writes it.
 
 use flifo::sampler::Machine;
+use flifo::statistics::median;
 use serde::Serialize;
 
 use super::plan::{Place, Plan, SliceTimes, Times};
 use super::statistics::Ratio;
-use crate::moments::Turn;
+use crate::moments::{Turn, UNCERTAIN};
 use crate::variant::Variant;
 
 /// Keys may be added, and are never renamed or dropped.
@@ -114,6 +115,33 @@ impl Cell {
         self.summaries = plan.variants.iter().enumerate().map(summary).collect();
     }
 
+    /// What makes the figures doubtful.
+    pub(super) fn doubts(&self) -> Vec<String> {
+        let mut doubts = Vec::new();
+        for (summary, slices) in self.summaries.iter().zip(&self.slices) {
+            let name = &summary.variant;
+            if summary.throughput_per_s <= 0.0 {
+                doubts.push(format!("{name}: nothing was counted"));
+                continue;
+            }
+            let uncertain = median(slices.iter().map(|slice| slice.turn.window_uncertainty)).unwrap_or(0.0);
+            if uncertain > UNCERTAIN {
+                doubts.push(format!(
+                    "{name}: the length of a slice is known to {:.0}% only",
+                    100.0 * uncertain
+                ));
+            }
+            let each_s = f64::from(self.connections) / summary.throughput_per_s;
+            if each_s * 1e3 > self.moment_ms as f64 {
+                doubts.push(format!(
+                    "{name}: a connection completes one of the {} in {each_s:.1} s, longer than a slice; take a longer --moment",
+                    self.unit
+                ));
+            }
+        }
+        doubts
+    }
+
     /// Throughput by another variant's, round by round.
     fn ratios(&self, at: usize, base: usize) -> Vec<f64> {
         let ratio =
@@ -183,8 +211,22 @@ pub(super) mod tests {
         assert!((stock.server_cpu_us_per_statement - 250.0).abs() < 1e-9);
         let ratio = plugin.ratio.unwrap();
         assert_eq!((ratio.median, ratio.interval), (1.0, Some((0.9, 1.1))));
+        assert_eq!(cell.doubts(), Vec::<String>::new());
         let alone = self::cell(&plan, "insert", 16, 1, |_| 900.0);
         assert_eq!(alone.summaries[1].company_per_s, None);
         assert_eq!(alone.summaries[1].ratio.unwrap().interval, None);
+    }
+    #[test]
+    fn doubtful_figures_are_named() {
+        let plan = super::super::report::tests::plan("--load insert");
+        // 2,000 connections at 1,000 a second: each waits for two seconds.
+        let mut slow = cell(&plan, "insert", 2000, 6, |_| 1e9);
+        let [doubt] = &slow.doubts()[..] else { panic!("{:?}", slow.doubts()) };
+        assert!(doubt.starts_with("stock: a connection completes one of the inserts in 2.0 s"), "{doubt}");
+        slow.slices[1].iter_mut().for_each(|slice| slice.turn.window_uncertainty = 0.03);
+        assert!(slow.doubts()[1].contains("known to 3% only"), "{:?}", slow.doubts());
+        let none = cell(&plan, "insert", 1, 6, |_| 0.0);
+        assert_eq!(none.doubts(), ["plugin: nothing was counted"]);
+        assert_eq!(none.summaries[1].ratio.unwrap().median, 0.0);
     }
 }

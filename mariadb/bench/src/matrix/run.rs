@@ -47,7 +47,7 @@ pub fn run(plan: &Plan, command_line: String) -> Result<Results> {
     };
     let dataset = dataset(plan.settings.rows, say)?;
     let files = Files::new()?;
-    let mut run = Run { plan, dataset: &dataset, files: &files, begun, servers: None };
+    let mut run = Run { plan, dataset: &dataset, files: &files, begun, servers: None, failed: Vec::new() };
     run.all(&mut results)?;
     results.interrupted = interrupt::is_asked();
     results.elapsed_s = begun.elapsed().as_secs_f64();
@@ -61,6 +61,8 @@ struct Run<'a> {
     begun: Instant,
     /// A server of each variant, stopped; none if they did not start.
     servers: Option<(Servers, Vec<Running>)>,
+    /// Options with which the servers did not start.
+    failed: Vec<Servers>,
 }
 
 impl Run<'_> {
@@ -82,13 +84,6 @@ impl Run<'_> {
                 break;
             }
         }
-        // A run without a server has nothing to show.
-        if results.cells.is_empty()
-            && !interrupt::is_asked()
-            && let Some(first) = results.notes.first()
-        {
-            return Err(Error::NoCell(first.clone()));
-        }
         Ok(())
     }
 
@@ -100,23 +95,32 @@ impl Run<'_> {
     fn cell(&mut self, at: usize, results: &mut Results) -> Result<()> {
         let (plan, place) = (self.plan, self.plan.places[at]);
         let name = format!("{}, {}", place.load.name, place.connections);
+        if self.failed.contains(&place.load.servers) {
+            note(results, format!("{name}: its servers did not start"));
+            return Ok(());
+        }
         match self.start(place.load.servers, results) {
             Ok(()) => {}
             Err(Error::Interrupted) => return Ok(()),
+            // Nothing else will start either.
+            Err(error) if results.servers.is_empty() => return Err(error),
             Err(error) => {
                 note(results, format!("{name}: {error}"));
+                self.failed.push(place.load.servers);
                 return Ok(());
             }
         }
         let rounds = plan.rounds_of(place, plan.rounds(at, self.left(), true));
         let mut cell = Cell::new(place, plan.slice(place), plan.variants.len());
-        for text in self.measure(place, rounds, &mut cell) {
-            note(results, format!("{name}: {text}"));
+        let mut notes = self.measure(place, rounds, &mut cell);
+        if cell.is_measured() {
+            cell.summarize(plan);
+            notes.extend(cell.doubts());
         }
+        notes.into_iter().for_each(|text| note(results, format!("{name}: {text}")));
         let left = plan.time_from(at + 1, plan.rounds(at + 1, self.left(), true), true);
         let mut line = format!("{:>8} left  {:<22} {:>5}", minutes(left), place.load.name, place.connections);
         if cell.is_measured() {
-            cell.summarize(plan);
             for summary in &cell.summaries {
                 if let Some(ratio) = &summary.ratio {
                     line += &format!("  {} {}", summary.variant, report::ratio(ratio));
@@ -130,7 +134,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Has the servers of these options. A failed start is tried again by the next cell only.
+    /// Starts the servers of these options, unless all of them run.
     fn start(&mut self, options: Servers, results: &mut Results) -> Result<()> {
         if let Some((started, servers)) = &mut self.servers
             && *started == options
@@ -240,9 +244,6 @@ impl Part<'_> {
         let (slice, load) = (self.plan.slice(self.place), self.clients.load);
         let edges = self.servers[at].moment(clients, &load.counters(), (slice.settle, slice.counts))?;
         let turn = Turn::between(load.counter, &edges);
-        if turn.throughput_per_s <= 0.0 {
-            return Err(Error::Nothing);
-        }
         let (first, last) = &edges;
         let counted = |counter| last.reading.counted_since(&first.reading, counter) as f64 / turn.window_s;
         Ok(Slice {

@@ -1,6 +1,5 @@
 //! The median of paired ratios, with an interval that needs no distribution.
 
-use flifo::statistics::median;
 use serde::Serialize;
 
 /// An interval wholly below or above these decides.
@@ -36,13 +35,18 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// `None` without a ratio that is a number.
+    /// `None` without a ratio that is a number. A ratio may be infinite: the base counted nothing in that round.
     pub fn of(ratios: &[f64]) -> Option<Ratio> {
-        let mut sorted: Vec<f64> = ratios.iter().copied().filter(|ratio| ratio.is_finite()).collect();
+        let mut sorted: Vec<f64> = ratios.iter().copied().filter(|ratio| !ratio.is_nan()).collect();
         sorted.sort_by(f64::total_cmp);
-        let middle = median(sorted.iter().copied())?;
+        let (below, above) = (sorted.len().checked_sub(1)? / 2, sorted.len() / 2);
         let interval = rank(sorted.len()).map(|rank| (sorted[rank], sorted[sorted.len() - 1 - rank]));
-        Some(Ratio { median: middle, interval, rounds: sorted.len(), verdict: verdict(interval) })
+        Some(Ratio {
+            median: (sorted[below] + sorted[above]) / 2.0,
+            interval,
+            rounds: sorted.len(),
+            verdict: verdict(interval),
+        })
     }
 }
 
@@ -102,7 +106,10 @@ mod tests {
         let ratio = Ratio::of(&values).unwrap();
         assert_eq!((ratio.median, ratio.interval, ratio.rounds), (5.5, Some((2.0, 9.0)), 10));
         assert_eq!(Ratio::of(&[]), None);
-        let few = Ratio::of(&[2.0, f64::INFINITY]).unwrap();
+        let endless = Ratio::of(&[1.0, 1.1, f64::INFINITY, f64::NAN, 0.9, 1.2, 1.3]).unwrap();
+        assert_eq!((endless.rounds, endless.interval), (6, Some((0.9, f64::INFINITY))));
+        assert!((endless.median - 1.15).abs() < 1e-12);
+        let few = Ratio::of(&[2.0]).unwrap();
         assert_eq!((few.median, few.interval, few.verdict), (2.0, None, Verdict::Unknown));
     }
 
