@@ -16,10 +16,12 @@ const PAPER: &str = "#fcfcfd";
 const INK: &str = "#1c2430";
 const SOFT: &str = "#5b6675";
 const GRID: &str = "#e3e7ec";
-/// Below, at and above 1: orange and blue, which the colour-blind can tell apart.
-const LOSS: (u8, u8, u8) = (213, 94, 0);
+/// Below, at and above 1. A decided cell is bold too, so that colour never stands alone.
+const LOSS: (u8, u8, u8) = (193, 18, 31);
 const EQUAL: (u8, u8, u8) = (240, 242, 245);
-const GAIN: (u8, u8, u8) = (0, 114, 178);
+const GAIN: (u8, u8, u8) = (0, 120, 90);
+/// A decided cell has at least this share of its colour.
+const DECIDED: f64 = 0.3;
 /// From this factor on a colour is full.
 const FULL: f64 = 2.0;
 
@@ -42,7 +44,7 @@ pub fn svg(results: &Results) -> Option<String> {
     let bold = Text { size: 18, weight: "bold", ..Text::default() };
     write(&Text { at: (MARGIN, 30), text: "MariaDB: throughput by load and connections", ..bold });
     let legend = format!(
-        "ratio to {}; bold: its 95% interval is wholly below 0.95 or above 1.05; =: the interval spans 1; ?: no interval",
+        "ratio to {}; bold: the 95% interval is below 0.95 or above 1.05; =: it spans 1; ?: there is none",
         results.base
     );
     write(&Text { at: (MARGIN, 50), text: &legend, fill: SOFT, ..Text::default() });
@@ -83,7 +85,7 @@ fn cell((left, top): (u32, u32), baseline: u32, ratio: Option<&Ratio>) -> String
             "<rect x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height}\" fill=\"none\" stroke=\"{GRID}\"/>\n"
         );
     };
-    let (r, g, b) = colour(ratio.median);
+    let (r, g, b) = colour(ratio.median, ratio.verdict);
     let is_decided = matches!(ratio.verdict, Verdict::Red | Verdict::Green);
     let mark = match ratio.verdict {
         Verdict::Equal => " =",
@@ -104,12 +106,16 @@ fn cell((left, top): (u32, u32), baseline: u32, ratio: Option<&Ratio>) -> String
     )
 }
 
-/// A half has the full colour of a loss, a double that of a gain.
-fn colour(ratio: f64) -> (u8, u8, u8) {
-    let share = (ratio.max(1e-9).ln() / FULL.ln()).clamp(-1.0, 1.0);
-    let end = if share < 0.0 { LOSS } else { GAIN };
-    let mix =
-        |from: u8, to: u8| (f64::from(from) + (f64::from(to) - f64::from(from)) * share.abs()).round() as u8;
+/// Red has its full colour at a half, green at a double. A cell whose interval spans 1 has none.
+fn colour(ratio: f64, verdict: Verdict) -> (u8, u8, u8) {
+    let share = (ratio.max(1e-9).ln() / FULL.ln()).abs().min(1.0);
+    let share = match verdict {
+        Verdict::Red | Verdict::Green => share.max(DECIDED),
+        Verdict::Between => share.min(DECIDED),
+        Verdict::Equal | Verdict::Unknown => 0.0,
+    };
+    let end = if ratio < 1.0 { LOSS } else { GAIN };
+    let mix = |from: u8, to: u8| (f64::from(from) + (f64::from(to) - f64::from(from)) * share).round() as u8;
     (mix(EQUAL.0, end.0), mix(EQUAL.1, end.1), mix(EQUAL.2, end.2))
 }
 
@@ -167,10 +173,14 @@ mod tests {
     }
 
     #[test]
-    fn colours_run_from_loss_to_gain() {
-        assert_eq!([0.1, 0.5, 1.0, 2.0, 9.0].map(colour), [LOSS, LOSS, EQUAL, GAIN, GAIN]);
-        let (slight, strong) = (colour(0.9), colour(0.6));
-        assert!(slight.2 > strong.2, "{slight:?} {strong:?}");
+    fn colours_follow_the_verdict() {
+        let red = [0.1, 0.5].map(|ratio| colour(ratio, Verdict::Red));
+        let green = [2.0, 9.0, f64::INFINITY].map(|ratio| colour(ratio, Verdict::Green));
+        assert_eq!((red, green), ([LOSS; 2], [GAIN; 3]));
+        assert_eq!(colour(0.5, Verdict::Equal), EQUAL);
+        let (slight, strong) = (colour(0.9, Verdict::Red), colour(0.6, Verdict::Red));
+        assert!(slight.1 > strong.1 && slight != EQUAL, "{slight:?} {strong:?}");
+        assert_ne!(colour(0.97, Verdict::Between), EQUAL);
     }
 
     #[test]

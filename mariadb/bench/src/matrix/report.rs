@@ -158,8 +158,8 @@ fn details(results: &Results) -> Table {
         "per second",
         "unit",
         "server CPU, us/statement",
-        "of the base's",
-        "beside it, per second",
+        "CPU, of the base's",
+        "beside it, per second (of the base's)",
         "rounds",
     ];
     let mut table = table(COLUMNS.map(str::to_owned).into());
@@ -174,7 +174,7 @@ fn details(results: &Results) -> Table {
                 cell.unit.to_owned(),
                 format!("{:.1}", summary.server_cpu_us_per_statement),
                 base.map_or_else(String::new, |base| of_base(summary, base)),
-                company(cell, summary),
+                company(cell, summary, base),
                 slices.len().to_string(),
             ]);
         }
@@ -188,11 +188,12 @@ fn of_base(summary: &Summary, base: &Summary) -> String {
     if summary.variant == base.variant || !share.is_finite() { String::new() } else { format!("{share:.2}") }
 }
 
-fn company(cell: &Cell, summary: &Summary) -> String {
-    match (summary.company_per_s, cell.company_unit) {
-        (Some(per_s), Some(unit)) => format!("{} {unit}", count(per_s)),
-        _ => String::new(),
-    }
+/// `1,709 transactions (5.10)`: the rate, and its ratio to the base's.
+fn company(cell: &Cell, summary: &Summary, base: Option<&Summary>) -> String {
+    let (Some(per_s), Some(unit)) = (summary.company_per_s, cell.company_unit) else { return String::new() };
+    let ratio = base.filter(|base| base.variant != summary.variant).and_then(|base| base.company_per_s);
+    let ratio = ratio.map(|base| per_s / base).filter(|ratio| ratio.is_finite());
+    format!("{} {unit}{}", count(per_s), ratio.map_or_else(String::new, |ratio| format!(" ({ratio:.2})")))
 }
 
 impl Results {
@@ -242,7 +243,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Ratios 0.8, 1.2 and about 1, and one that has no interval.
+    /// Ratios 0.8, 1.2 and about 1, and a cell without an interval.
     pub(crate) fn results() -> Results {
         let plan = plan("");
         let cells = vec![
@@ -284,7 +285,7 @@ pub(super) mod tests {
             "0.900 (3 rounds)",
             "clients that think: 0.800 (1 cells)",
             "Of 4 cells 1 are red, 1 green",
-            "| 20.0 rows ",
+            "| 20.0 rows (2.00) ",
             "- insert, 64: something was odd",
             "on the same CPUs",
             "- TLS: ssl-key=k",
