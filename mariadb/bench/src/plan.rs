@@ -49,7 +49,7 @@ const EXAMPLES: &str = "Examples:
   flifo-mariadb-bench moments --workload point-select --variant eight=plugin:flifo_thread_concurrency=8
       Slices of less than a second, a hundred of each, in about four minutes
   flifo-mariadb-bench matrix --quick --svg matrix.svg
-      Stock beside the plugin under some thirty loads, with a heat map (matrix --help)
+      Stock beside the plugin under a table of loads, with a heat map (matrix --help)
 
 Exit codes:
   0    done

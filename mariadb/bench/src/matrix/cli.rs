@@ -11,9 +11,11 @@ use super::loads::LOADS;
 use crate::plan::setting;
 use crate::variant::Variant;
 
-const HELP: &str = "Every variant has a warm server and clients of its own, which are stopped in the other's slices. A cell is one load at
-one number of connections; its ratio is the median over the rounds, with a 95% interval by order statistics (no
-distribution is assumed). The clients run on the server's CPUs: a ratio is of both together.
+const HELP: &str =
+    "Every variant has a warm server and clients of its own, which are stopped in the slices of the
+other variants. A cell is one load at one number of connections. Its ratio is the median over the
+rounds, with a 95% interval by order statistics, which assumes no distribution. The clients run on
+the server's CPUs: a ratio is of both together.
 
   =      the interval spans 1
   red    the whole interval is below 0.95
@@ -23,11 +25,13 @@ Examples:
   make bench-mariadb ARGS=\"matrix --quick --svg matrix.svg\"
       All loads at 16 and 1024 connections within 15 minutes
   make bench-mariadb ARGS=\"matrix --load insert,job-queue --connections 64 --rounds 100\"
-      Two loads, exactly
-  make bench-mariadb ARGS=\"matrix --only stock,four --variant four=plugin:flifo_thread_concurrency=4\"
-      A setting in the place of the plugin's defaults";
+      Two loads with narrow intervals
+  make bench-mariadb ARGS=\"matrix --only stock,fifo --variant fifo=plugin:flifo_policy=fifo\"
+      A setting in the place of the plugin's defaults
 
-/// Stock beside the plugin under some thirty loads, in short alternating slices: a table, a heat map
+Exit codes are those of flifo-mariadb-bench --help. After Ctrl-C, what was measured is printed and saved.";
+
+/// Stock beside the plugin under a table of loads, in short alternating slices, with a heat map
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {

@@ -131,6 +131,7 @@ const READ_WRITE: Load = Load {
     unit: "transactions",
     counter: "COM_COMMIT",
     script: Script::Sysbench("oltp_read_write"),
+    is_slow: true,
     ..POINT_SELECT
 };
 
@@ -150,6 +151,7 @@ const HOT_ROW_TRANSACTION: Load = Load {
     counter: "COM_COMMIT",
     script: HOT_ROW,
     setup: HOT_ROW_SETUP,
+    is_slow: true,
     ..POINT_SELECT
 };
 
@@ -176,7 +178,6 @@ pub static LOADS: [Load; 26] = [
         name: "hot-row-pause",
         title: "transaction, 1 hot row of 10, pause of 2 ms",
         options: &["--pause-us=2000"],
-        is_slow: true,
         ..HOT_ROW_TRANSACTION
     },
     Load {

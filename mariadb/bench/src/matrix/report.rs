@@ -133,7 +133,7 @@ fn means(results: &Results, variant: &str) -> String {
     let mut both = Vec::new();
     for (name, thinks) in [("clients that think", true), ("all other loads", false)] {
         if let (cells, Some(mean)) = of(thinks) {
-            let _ = writeln!(text, "- Geometric mean, {name}: {mean:.3} ({cells} cells)");
+            let _ = writeln!(text, "- Geometric mean, {name}: {mean:.3} (cells: {cells})");
             both.push(mean);
         }
     }
@@ -146,7 +146,7 @@ fn means(results: &Results, variant: &str) -> String {
         all.filter(|ratio| ratio.verdict == target).count()
     };
     let (red, green) = (decided(Verdict::Red), decided(Verdict::Green));
-    let _ = writeln!(text, "- Of {} cells {red} are red, {green} green\n", results.cells.len());
+    let _ = writeln!(text, "- Cells: {}, red {red}, green {green}\n", results.cells.len());
     text
 }
 
@@ -283,8 +283,8 @@ pub(super) mod tests {
             "0.800 (0.800..0.800) **red**",
             "1.200 (1.200..1.200) green",
             "0.900 (3 rounds)",
-            "clients that think: 0.800 (1 cells)",
-            "Of 4 cells 1 are red, 1 green",
+            "clients that think: 0.800 (cells: 1)",
+            "Cells: 4, red 1, green 1",
             "| 20.0 rows (2.00) ",
             "- insert, 64: something was odd",
             "on the same CPUs",
