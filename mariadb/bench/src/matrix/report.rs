@@ -121,7 +121,7 @@ pub(super) fn ratio(ratio: &Ratio) -> String {
     format!("{median} ({low:.3}..{high:.3}){mark}")
 }
 
-/// Geometric means; clients that think count as much as the others.
+/// Geometric means, in which a factor counts as 100 at most; clients that think count as much as the others.
 fn means(results: &Results, variant: &str) -> String {
     let of = |thinks: bool| {
         let cells = results.cells.iter().filter(move |cell| cell.thinks == thinks);
@@ -136,6 +136,9 @@ fn means(results: &Results, variant: &str) -> String {
             let _ = writeln!(text, "- Geometric mean, {name}: {mean:.3} (cells: {cells})");
             both.push(mean);
         }
+    }
+    if text.is_empty() {
+        return text;
     }
     if let [_, _] = both.as_slice() {
         let mean = geometric_mean(both).unwrap_or(f64::NAN);

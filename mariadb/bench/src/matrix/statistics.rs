@@ -5,6 +5,8 @@ use serde::Serialize;
 /// An interval wholly below or above these decides.
 pub(super) const RED_BELOW: f64 = 0.95;
 pub(super) const GREEN_ABOVE: f64 = 1.05;
+/// The largest factor in a geometric mean.
+pub(super) const EXTREME: f64 = 100.0;
 /// Each tail of the interval has at most this probability.
 const TAIL: f64 = 0.025;
 
@@ -77,9 +79,10 @@ fn rank(count: usize) -> Option<usize> {
     rank
 }
 
-/// The geometric mean, as ratios need it.
+/// The geometric mean of ratios. A ratio beyond [`EXTREME`], or its reciprocal, counts as that: one collapse is not to decide.
 pub(super) fn geometric_mean(ratios: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let logarithms: Vec<f64> = ratios.into_iter().filter(|ratio| *ratio > 0.0).map(f64::ln).collect();
+    let logarithms: Vec<f64> =
+        ratios.into_iter().map(|ratio| ratio.clamp(1.0 / EXTREME, EXTREME).ln()).collect();
     let sum: f64 = logarithms.iter().sum();
     (!logarithms.is_empty()).then(|| (sum / logarithms.len() as f64).exp())
 }
@@ -132,5 +135,6 @@ mod tests {
     fn a_geometric_mean_weighs_gain_and_loss_alike() {
         assert!((geometric_mean([2.0, 0.5]).unwrap() - 1.0).abs() < 1e-12);
         assert_eq!(geometric_mean([]), None);
+        assert!((geometric_mean([f64::INFINITY, 0.0, 1.0]).unwrap() - 1.0).abs() < 1e-12);
     }
 }
