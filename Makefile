@@ -164,7 +164,7 @@ mariadb-debian13: ## the plugin on MariaDB 11.8, the server of Debian 13, in a s
 mariadb-mtr: ## MariaDB's own test suite with the plugin: what fails only with it, in an hour or two (ARGS="--suites=handler", ARGS=--help)
 	tools/mariadb-mtr $(ARGS)
 
-bench-mariadb: mariadb ## a stock MariaDB beside one with the plugin and a pool of threads (ARGS="--quick", ARGS=--help)
+bench-mariadb: mariadb ## a stock MariaDB beside one with the plugin and a pool of threads (ARGS="--quick", ARGS=matrix, ARGS=--help)
 	$(CARGO) run --quiet -p flifo-mariadb-bench -- $(ARGS)
 
 deb: mariadb ## a Debian package of the plugin: target/deb/

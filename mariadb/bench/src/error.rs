@@ -23,6 +23,10 @@ pub enum Error {
     NoPlugin(String),
     #[error("nothing was counted in its turn: the server answers and does no work")]
     Nothing,
+    #[error("{program}: {why}")]
+    Tool { program: &'static str, why: String },
+    #[error("the clients' connections do not use TLS: does the client library of sysbench support it?")]
+    NoTls,
     #[error("the plugin is still there some time after UNINSTALL SONAME")]
     StillThere,
     #[error("its server is gone; the last line of its log: {0}")]

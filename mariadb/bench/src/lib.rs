@@ -10,6 +10,7 @@
 //! | `measure` | counters of the server and of the kernel, and the figures that come of them |
 //! | `run` | variants taking turns |
 //! | `moments` | the same in short alternating slices |
+//! | `matrix` | many loads in such slices, stock beside the plugin: a table, a heat map |
 //! | `results`, `bars`, `report` | what is kept, what was target, how it is shown |
 //!
 //! Whatever waits ends on Ctrl-C, and every wait has a bound. Servers and sysbench end with this process.
@@ -18,6 +19,7 @@ pub mod bars;
 mod beside;
 mod dataset;
 mod error;
+pub mod matrix;
 pub mod measure;
 pub mod moments;
 pub mod plan;

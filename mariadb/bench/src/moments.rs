@@ -25,14 +25,14 @@ use crate::workload::Workload;
 use crate::{Error, Result};
 
 /// Of each turn, what does not count and is not set: the readings, and until all stands still; and how long that can be.
-const BESIDES: Duration = Duration::from_millis(60);
-const BESIDES_MOST: Duration = Duration::from_millis(500);
+pub(crate) const BESIDES: Duration = Duration::from_millis(60);
+pub(crate) const BESIDES_MOST: Duration = Duration::from_millis(500);
 /// With fewer turns nothing is known of the error.
 const TURNS_MIN: usize = 5;
 /// A larger share of a slice by which its length may be wrong is reported.
-const UNCERTAIN: f64 = 0.02;
+pub(crate) const UNCERTAIN: f64 = 0.02;
 /// The time between two lines.
-const TELL_EVERY: Duration = Duration::from_secs(10);
+pub(crate) const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// One workload with a number of connections.
 #[derive(Debug, Clone, Serialize)]
@@ -57,13 +57,13 @@ pub struct Turn {
 }
 
 impl Turn {
-    fn between(workload: Workload, (first, last): &(Edge, Edge)) -> Turn {
+    pub(crate) fn between(counter: &str, (first, last): &(Edge, Edge)) -> Turn {
         let window_s = last.reading.seconds_since(&first.reading);
         let per_s = |name: &str| last.reading.counted_since(&first.reading, name) as f64 / window_s;
         Turn {
             window_s,
             window_uncertainty: last.reading.uncertainty_since(&first.reading),
-            throughput_per_s: per_s(workload.counter()),
+            throughput_per_s: per_s(counter),
             statements_per_s: per_s("QUESTIONS"),
             server_cpus: last.server.cpus_since(&first.server),
         }
@@ -139,11 +139,11 @@ fn measure(plan: &Plan, turn: Duration, servers: &mut [Running], cell: &mut Cell
         let mut turns = Vec::new();
         for at in order {
             let edges = servers[at].moment(
-                &mut loads[at],
-                workload,
+                std::slice::from_mut(&mut loads[at]),
+                &[workload.counter()],
                 (plan.settings.settle(), plan.settings.moment()),
             );
-            let turn = Turn::between(workload, &edges.map_err(of(at))?);
+            let turn = Turn::between(workload.counter(), &edges.map_err(of(at))?);
             if turn.throughput_per_s <= 0.0 {
                 return Err(of(at)(Error::Nothing));
             }

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::builder::RangedU64ValueParser;
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 use flifo::cli::Bytes;
 use flifo::command::without_repeats;
 use serde::Serialize;
 
+use crate::matrix;
 use crate::settings::Settings;
 use crate::variant::Variant;
 use crate::workload::Workload;
@@ -29,6 +30,12 @@ pub enum What {
     Moments,
 }
 
+/// What has arguments of its own.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Matrix(matrix::Arguments),
+}
+
 const EXAMPLES: &str = "Examples:
   flifo-mariadb-bench --markdown table.md --json table.json
       The table, in an hour and a quarter
@@ -41,6 +48,8 @@ const EXAMPLES: &str = "Examples:
       What the plugin costs one connection, in one process that has it in alternation
   flifo-mariadb-bench moments --workload point-select --variant eight=plugin:flifo_thread_concurrency=8
       Slices of less than a second, a hundred of each, in about four minutes
+  flifo-mariadb-bench matrix --quick --svg matrix.svg
+      Stock beside the plugin under a table of loads, with a heat map (matrix --help)
 
 Exit codes:
   0    done
@@ -54,8 +63,11 @@ Exit codes:
 /// same tables; the others are stopped. A round is one pass over all cells, variants alternating (A B C, C B A).
 /// Throughput is what the server itself counts, over a steady window.
 #[derive(Debug, Parser)]
-#[command(name = "flifo-mariadb-bench", version, after_help = EXAMPLES)]
+#[command(name = "flifo-mariadb-bench", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
     /// What to measure
     #[arg(value_enum, default_value = "table")]
     pub what: What,
@@ -161,7 +173,7 @@ pub struct Cli {
     pub json: Option<PathBuf>,
 }
 
-fn setting(text: &str) -> std::result::Result<(String, String), String> {
+pub(crate) fn setting(text: &str) -> std::result::Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("write name=value")?;
     Ok((name.to_owned(), value.to_owned()))
 }
@@ -275,17 +287,7 @@ fn variants(cli: &Cli) -> Result<Vec<Variant>> {
         What::Table => &["stock", "plugin", "pool"],
         What::Overhead | What::SmallPool | What::Moments => &["stock", "plugin"],
     };
-    let mut variants: Vec<Variant> = names.iter().filter_map(|name| name.parse().ok()).collect();
-    for given in &cli.variant {
-        match variants.iter_mut().find(|other| other.name == given.name) {
-            Some(other) => *other = given.clone(),
-            None => variants.push(given.clone()),
-        }
-    }
-    if let Some(unknown) = cli.only.iter().find(|name| !variants.iter().any(|c| c.name == **name)) {
-        return Err(Error::Usage(format!("--only: there is no variant {unknown:?}")));
-    }
-    variants.retain(|variant| cli.only.is_empty() || cli.only.contains(&variant.name));
+    let variants = chosen(names, &cli.variant, &cli.only)?;
     if let Some(other) = variants.iter().find(|c| cli.one_server && !c.can_be_turned_into()) {
         return Err(Error::Usage(format!(
             "--one-server: {:?} needs a server of its own ({}); leave it out with --only",
@@ -293,6 +295,22 @@ fn variants(cli: &Cli) -> Result<Vec<Variant>> {
             other.described()
         )));
     }
+    Ok(variants)
+}
+
+/// The variants of these names with the given ones added or replaced, or those of them that `only` names.
+pub(crate) fn chosen(names: &[&str], given: &[Variant], only: &[String]) -> Result<Vec<Variant>> {
+    let mut variants: Vec<Variant> = names.iter().filter_map(|name| name.parse().ok()).collect();
+    for given in given {
+        match variants.iter_mut().find(|other| other.name == given.name) {
+            Some(other) => *other = given.clone(),
+            None => variants.push(given.clone()),
+        }
+    }
+    if let Some(unknown) = only.iter().find(|name| !variants.iter().any(|c| c.name == **name)) {
+        return Err(Error::Usage(format!("--only: there is no variant {unknown:?}")));
+    }
+    variants.retain(|variant| only.is_empty() || only.contains(&variant.name));
     Ok(variants)
 }
 

@@ -217,6 +217,7 @@ impl Running {
             options: workload.options(),
             text: settings.text,
             think_us: settings.think_us,
+            certificates: None,
         };
         Load::start(target, drive)
     }
@@ -229,29 +230,45 @@ impl Running {
         time: Duration,
         settings: &Settings,
     ) -> Result<Load> {
-        self.signal(Signal::CONT);
-        let load = self.load(workload, connections, (time.as_secs() as u32 + GRACE_S, 0), settings);
-        if let Ok(load) = &load {
-            sleep_until(clock::now_ns() + clock::ns(WARM_UP))?;
-            load.signal(Signal::STOP);
-        }
-        self.signal(Signal::STOP);
-        load
+        let time_s = time.as_secs() as u32 + GRACE_S;
+        let start =
+            |running: &mut Running| Ok(vec![running.load(workload, connections, (time_s, 0), settings)?]);
+        let mut loads = self.stand_by_with(WARM_UP, start)?;
+        loads.pop().ok_or(Error::Nothing)
     }
 
-    /// Its turn: server and load go on, and stand still again. The edges of what counts of it.
+    /// Has `start` start clients while the server runs, lets them run for `warm_up`, and stops clients and server. A client
+    /// whose start or warm-up fails ends here.
+    pub(crate) fn stand_by_with(
+        &mut self,
+        warm_up: Duration,
+        start: impl FnOnce(&mut Running) -> Result<Vec<Load>>,
+    ) -> Result<Vec<Load>> {
+        self.signal(Signal::CONT);
+        let clients = start(self).and_then(|clients| {
+            sleep_until(clock::now_ns() + clock::ns(warm_up))?;
+            clients.iter().for_each(|client| client.signal(Signal::STOP));
+            Ok(clients)
+        });
+        self.signal(Signal::STOP);
+        clients
+    }
+
+    /// Runs one slice: the server and its clients run, and are stopped again. Returns both edges of the counted window. CPU
+    /// time is read of the first client.
     pub(crate) fn moment(
         &mut self,
-        load: &mut Load,
-        workload: Workload,
+        clients: &mut [Load],
+        counters: &[&str],
         (settle, counts): (Duration, Duration),
     ) -> Result<(Edge, Edge)> {
         self.is_there()?;
         self.signal(Signal::CONT);
-        load.signal(Signal::CONT);
-        let edges = self.edges_of_moment(load, workload, (settle, counts));
-        let runs = load.still_runs();
-        load.signal(Signal::STOP);
+        // The load is the first: it starts last, when its company runs, and stops first.
+        clients.iter().rev().for_each(|client| client.signal(Signal::CONT));
+        let edges = self.edges_of_moment(&clients[0], counters, (settle, counts));
+        let runs = clients.iter_mut().try_for_each(Load::still_runs);
+        clients.iter().for_each(|client| client.signal(Signal::STOP));
         // Statements that are under way end. Transactions do not: their client stands still.
         let ended = sleep_until(clock::now_ns() + clock::ns(AFTER_MOMENT));
         self.signal(Signal::STOP);
@@ -261,14 +278,35 @@ impl Running {
     fn edges_of_moment(
         &mut self,
         load: &Load,
-        workload: Workload,
+        counters: &[&str],
         (settle, counts): (Duration, Duration),
     ) -> Result<(Edge, Edge)> {
         sleep_until(clock::now_ns() + clock::ns(settle))?;
         // The switches are in a file for each thread, which takes too long here.
-        let first = self.edge_by(load, workload, Usage::of)?;
+        let first = self.edge_by(load, counters, Usage::of)?;
         sleep_until(clock::now_ns() + clock::ns(counts))?;
-        Ok((first, self.edge_by(load, workload, Usage::of)?))
+        Ok((first, self.edge_by(load, counters, Usage::of)?))
+    }
+
+    /// The private server.
+    pub(crate) fn server(&self) -> &PrivateServer {
+        &self.server
+    }
+
+    /// Executes statements as an administrator, whom the plugin does not limit, and stops the server again.
+    pub(crate) fn execute(&mut self, statements: &[String]) -> Result<()> {
+        self.signal(Signal::CONT);
+        let executed = statements.iter().try_for_each(|statement| self.admin.query_drop(statement));
+        self.signal(Signal::STOP);
+        Ok(executed?)
+    }
+
+    /// A number that the server returns for this question; the server is stopped again.
+    pub(crate) fn number(&mut self, question: &str) -> Result<Option<u64>> {
+        self.signal(Signal::CONT);
+        let number = self.admin.query_first(question);
+        self.signal(Signal::STOP);
+        Ok(number?)
     }
 
     /// A load has ended: its connections are gone.
@@ -280,14 +318,14 @@ impl Running {
     }
 
     fn edge(&mut self, load: &Load, workload: Workload) -> Result<Edge> {
-        self.edge_by(load, workload, Usage::with_switches)
+        self.edge_by(load, &[workload.counter()], Usage::with_switches)
     }
 
-    fn edge_by(&mut self, load: &Load, workload: Workload, usage: fn(u32) -> Usage) -> Result<Edge> {
+    fn edge_by(&mut self, load: &Load, counters: &[&str], usage: fn(u32) -> Usage) -> Result<Edge> {
         let _first = Precedence::of_this_thread();
         let server = usage(self.server.pid());
         let sysbench = Usage::of(load.pid());
-        Ok(Edge { reading: Reading::take(&mut self.admin, workload.counter())?, server, sysbench })
+        Ok(Edge { reading: Reading::take(&mut self.admin, counters)?, server, sysbench })
     }
 
     /// Waits until the connections are gone and the server has little left to do, and sees whether admission has.
@@ -302,7 +340,7 @@ impl Running {
             }
             let now = Usage::of(self.server.pid());
             let cpus = now.cpus_since(&before);
-            reading = Reading::take(&mut self.admin, "COM_SELECT")?;
+            reading = Reading::take(&mut self.admin, &["COM_SELECT"])?;
             let connected = reading.get("THREADS_CONNECTED").unwrap_or(0);
             if connected <= OURS && cpus <= QUIET_CPUS {
                 break;

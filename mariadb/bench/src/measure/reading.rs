@@ -28,12 +28,12 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// The narrowest of a few.
-    pub(crate) fn take(admin: &mut Conn, counter: &str) -> flifo_mariadb::mysql::Result<Reading> {
+    /// The narrowest of a few. `counters` are upper case, without a quote in them.
+    pub(crate) fn take(admin: &mut Conn, counters: &[&str]) -> flifo_mariadb::mysql::Result<Reading> {
         let begun = Instant::now();
-        let mut best = Reading::of(admin.query(question(counter))?);
+        let mut best = Reading::of(admin.query(question(counters))?);
         while best.width_us() > BRACKET_US && begun.elapsed() < ATTEMPTS {
-            let other = Reading::of(admin.query(question(counter))?);
+            let other = Reading::of(admin.query(question(counters))?);
             if other.width_us() < best.width_us() {
                 best = other;
             }
@@ -89,11 +89,12 @@ impl Reading {
     }
 }
 
-fn question(counter: &str) -> String {
+fn question(counters: &[&str]) -> String {
+    let counters = counters.join("', '");
     format!(
         "SELECT 'begun', UNIX_TIMESTAMP(SYSDATE(6)) UNION ALL \
          SELECT VARIABLE_NAME, VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS \
-         WHERE VARIABLE_NAME IN ('{counter}', 'QUESTIONS', 'THREADS_CONNECTED', '{HISTORY}') \
+         WHERE VARIABLE_NAME IN ('{counters}', 'QUESTIONS', 'THREADS_CONNECTED', '{HISTORY}') \
          OR VARIABLE_NAME LIKE 'FLIFO%' UNION ALL \
          SELECT 'ended', UNIX_TIMESTAMP(SYSDATE(6))"
     )

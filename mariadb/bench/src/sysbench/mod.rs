@@ -3,7 +3,7 @@
 mod output;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -50,9 +50,11 @@ pub(crate) struct Drive<'a> {
     pub(crate) text: bool,
     /// Mean time between two transactions, in microseconds.
     pub(crate) think_us: u32,
+    /// Where it finds the certificates of `--mysql-ssl`, which it names without a folder.
+    pub(crate) certificates: Option<&'a Path>,
 }
 
-/// A running sysbench. Dropping it kills it.
+/// A running sysbench, or another client that runs beside it. Dropping it kills it.
 pub(crate) struct Load {
     child: Child,
     lines: Receiver<String>,
@@ -94,6 +96,9 @@ impl Load {
             .arg(format!("--rand-type={}", drive.distribution))
             .arg(format!("--db-ps-mode={}", if drive.text { "disable" } else { "auto" }))
             .args(drive.options);
+        if let Some(folder) = drive.certificates {
+            command.arg("--mysql-ssl=on").current_dir(folder);
+        }
         if drive.skip_s > 0 {
             command.arg(format!("--report-checkpoints={}", drive.skip_s));
         }
@@ -138,11 +143,32 @@ impl Load {
 
     fn spawn(mut command: Command) -> Result<Load> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = spawn(command).map_err(|_| Error::NoSysbench)?;
+        Ok(Load::of(spawn(command).map_err(|_| Error::NoSysbench)?))
+    }
+
+    /// Starts the `mariadb` client on a server's socket, as [`USER`]. It executes `statements` again and again and drops
+    /// their rows; it ends at the first error.
+    pub(crate) fn statements(socket: &Path, statements: &str) -> Result<Load> {
+        let mut command = Command::new(flifo_mariadb::client()?);
+        command
+            .args(["--no-defaults", "--batch", "--quick", "--local-infile=1"])
+            .arg(format!("--socket={}", socket.display()))
+            .arg(format!("--user={USER}"));
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = spawn(command).map_err(Error::file("mariadb"))?;
+        if let Some(mut pipe) = child.stdin.take() {
+            let line = format!("{statements}\n");
+            // Ends with the client, which closes the pipe.
+            thread::spawn(move || while pipe.write_all(line.as_bytes()).is_ok() {});
+        }
+        Ok(Load::of(child))
+    }
+
+    fn of(mut child: Child) -> Load {
         let (sender, lines) = mpsc::channel();
         read_lines(child.stdout.take(), sender.clone());
         read_lines(child.stderr.take(), sender);
-        Ok(Load { child, lines, heard: String::new() })
+        Load { child, lines, heard: String::new() }
     }
 
     /// Collects what it prints, up to a line that is target. False if it ended first.

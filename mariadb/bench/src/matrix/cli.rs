@@ -1,0 +1,127 @@
+//! The arguments of `matrix`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
+use flifo::cli::Bytes;
+
+use super::loads::LOADS;
+use crate::plan::setting;
+use crate::variant::Variant;
+
+const HELP: &str =
+    "Every variant has a warm server and clients of its own, which are stopped in the slices of the
+other variants. A cell is one load at one number of connections. Its ratio is the median over the
+rounds, with a 95% interval by order statistics, which assumes no distribution. The clients run on
+the server's CPUs: a ratio is of both together.
+
+  =      the interval spans 1
+  red    the whole interval is below 0.95
+  green  the whole interval is above 1.05
+
+Examples:
+  make bench-mariadb ARGS=\"matrix --quick --svg matrix.svg\"
+      All loads at 16 and 1024 connections within 15 minutes
+  make bench-mariadb ARGS=\"matrix --load insert,job-queue --connections 64 --rounds 100\"
+      Two loads with narrow intervals
+  make bench-mariadb ARGS=\"matrix --only stock,fifo --variant fifo=plugin:flifo_policy=fifo\"
+      A setting in the place of the plugin's defaults
+
+Exit codes are those of flifo-mariadb-bench --help. After Ctrl-C, what was measured is printed and saved.";
+
+/// Stock beside the plugin under a table of loads, in short alternating slices, with a heat map
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct Arguments {
+    /// Loads, a list of the names that --list prints [default: all]
+    #[arg(long, value_name = "L,..", value_delimiter = ',', value_parser = names(), hide_possible_values = true)]
+    pub load: Vec<String>,
+
+    /// Connections, a list [default: 16,64,256,1024, with --quick 16,1024; some loads have 64 alone]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=2000))]
+    pub connections: Vec<u32>,
+
+    /// Print the loads and exit
+    #[arg(long)]
+    pub list: bool,
+
+    /// Another variant: NAME=KIND[:setting=value,..], where the kind is stock, plugin or pool, and settings are options of the
+    /// server. A variant of the same name is replaced
+    #[arg(long, value_name = "V")]
+    pub variant: Vec<Variant>,
+
+    /// Only these variants, a list of names; the first stock variant is the base of the ratios
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+    pub only: Vec<String>,
+
+    /// At most 15 minutes: 16 and 1024 connections, a small table, short slices, as many rounds as the time allows
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Rounds of a cell; fewer than six give no interval [default: 40; with --quick as the time allows]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: Option<u32>,
+
+    /// Counted milliseconds of a slice [default: 400, with --quick 150; twice as long for loads of long statements, 2.5 times
+    /// from 1024 connections on]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(50..=60_000))]
+    pub moment: Option<u32>,
+
+    /// Milliseconds at the beginning of a slice that do not count [default: 120, with --quick 50; twice as long from 1024
+    /// connections on]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(0..=60_000))]
+    pub settle: Option<u32>,
+
+    /// Seconds for which each load runs before its first round: the plugin adapts in them [default: 3, with --quick 1.5]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub warm_up: Option<f64>,
+
+    /// Seconds of a server's running time after which the load `phases` changes [default: 20, with --quick 5]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=600))]
+    pub phase: Option<u32>,
+
+    /// Rows of the big table [default: 1000000; with --quick 100000]
+    #[arg(long, value_name = "ROWS", value_parser = RangedU64ValueParser::<u32>::new().range(100..=1_000_000_000))]
+    pub rows: Option<u32>,
+
+    /// Which rows sysbench takes
+    #[arg(long, value_name = "D", default_value = "uniform", value_parser = ["uniform", "gaussian", "special", "pareto"])]
+    pub rand_type: String,
+
+    /// Buffer pool of each server, except for the loads with a small pool
+    #[arg(long, value_name = "SIZE", value_parser = Bytes::from_str, default_value = "1G")]
+    pub buffer_pool: Bytes,
+
+    /// Redo log of each server: large enough that no cell waits for a checkpoint
+    #[arg(long, value_name = "SIZE", value_parser = Bytes::from_str, default_value = "2G")]
+    pub log_file_size: Bytes,
+
+    /// An option of all servers, without its dashes; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    pub set: Vec<(String, String)>,
+
+    /// Write the tables as Markdown
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+
+    /// Write all figures as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Write the heat map, loads by connections
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+fn names() -> PossibleValuesParser {
+    PossibleValuesParser::new(LOADS.iter().map(|load| load.name))
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.0..=600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("write seconds from 0 to 600".into()),
+    }
+}

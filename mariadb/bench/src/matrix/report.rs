@@ -1,0 +1,321 @@
+//! The results as tables, in Markdown, and the list of the loads.
+
+use std::fmt::Write as _;
+
+use comfy_table::presets::{ASCII_MARKDOWN, NOTHING};
+use comfy_table::{ContentArrangement, Table};
+use flifo::report::format::count;
+
+use super::loads::LOADS;
+use super::results::{Cell, Results, Summary};
+use super::statistics::{Ratio, Verdict, geometric_mean};
+
+/// The whole report.
+pub fn markdown(results: &Results) -> String {
+    if results.cells.is_empty() {
+        return "Nothing was measured.\n".into();
+    }
+    let mut text = head(results);
+    for variant in results.variants.iter().filter(|variant| variant.name != results.base) {
+        let _ =
+            writeln!(text, "### {} / {}\n\n{}\n", variant.name, results.base, ratios(results, &variant.name));
+        text += &means(results, &variant.name);
+    }
+    let _ = writeln!(text, "### Throughput and CPU time\n\n{}\n", details(results));
+    if results.interrupted {
+        text += "Interrupted: the cells measured until then.\n\n";
+    }
+    if !results.notes.is_empty() {
+        text += "### Notes\n\n";
+        for note in &results.notes {
+            let _ = writeln!(text, "- {note}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The loads, as `--list` prints them.
+pub fn list() -> String {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(["load", "", "connections", "servers"]);
+    for load in &LOADS {
+        let connections: Vec<String> = load.connections.iter().map(u32::to_string).collect();
+        table.add_row([load.name, load.title, &connections.join(","), load.servers.title()]);
+    }
+    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    lines.join("\n") + "\n"
+}
+
+fn head(results: &Results) -> String {
+    let (times, machine) = (&results.times, &results.machine);
+    let mut text = format!("## MariaDB: the matrix of loads\n\n`{}`\n\n", results.command_line);
+    let _ = writeln!(
+        text,
+        "{}, {}; {}, {} cores, {}, {}. {} rows, --rand-type={}.\n",
+        results.mariadb_version,
+        results.sysbench_version,
+        machine.cpu_model,
+        machine.cores,
+        machine.kernel,
+        results.started_at,
+        count(results.rows.into()),
+        results.distribution,
+    );
+    let _ = writeln!(
+        text,
+        "- Each variant has a warm server, stopped except in its slices of {} ms and more. Each load first runs for {} s.\n\
+         - **The clients run beside the server, on the same CPUs.** A ratio is of both together.\n\
+         - A ratio is the median over the rounds, with its 95% interval by order statistics (binomial).\n\
+         - `=`: the interval spans 1. `red`: all of it is below 0.95. `green`: all of it is above 1.05.\n\
+         - Throughput is what the server counts. Instructions per statement are not available.",
+        times.moment_ms, times.warm_up_s,
+    );
+    for variant in &results.variants {
+        let _ = writeln!(text, "- `{}`: {}", variant.name, variant.described());
+    }
+    for servers in &results.servers {
+        let options: Vec<String> =
+            servers.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let _ = writeln!(text, "- {}: {}", servers.title, options.join(", "));
+    }
+    text.push('\n');
+    text
+}
+
+fn table(header: Vec<String>) -> Table {
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled).set_header(header);
+    table
+}
+
+/// Loads by connections.
+fn ratios(results: &Results, variant: &str) -> Table {
+    let connections = results.connections();
+    let mut header = vec!["load".to_owned()];
+    header.extend(connections.iter().map(u32::to_string));
+    let mut table = table(header);
+    for (load, title) in results.loads() {
+        let mut row = vec![title.to_owned()];
+        row.extend(
+            connections.iter().map(|&connections| {
+                results.ratio(load, connections, variant).map_or_else(|| "-".into(), ratio)
+            }),
+        );
+        table.add_row(row);
+    }
+    table
+}
+
+/// `0.91 (0.88..0.93) red`.
+pub(super) fn ratio(ratio: &Ratio) -> String {
+    let median = format!("{:.3}", ratio.median);
+    let Some((low, high)) = ratio.interval else { return format!("{median} ({} rounds)", ratio.rounds) };
+    let mark = match ratio.verdict {
+        Verdict::Red => " **red**",
+        Verdict::Green => " green",
+        Verdict::Equal => " =",
+        Verdict::Between | Verdict::Unknown => "",
+    };
+    format!("{median} ({low:.3}..{high:.3}){mark}")
+}
+
+/// Geometric means, in which a factor counts as 100 at most; clients that think count as much as the others.
+fn means(results: &Results, variant: &str) -> String {
+    let of = |thinks: bool| {
+        let cells = results.cells.iter().filter(move |cell| cell.thinks == thinks);
+        let ratios: Vec<f64> =
+            cells.filter_map(|cell| cell.ratio(variant)).map(|ratio| ratio.median).collect();
+        (ratios.len(), geometric_mean(ratios))
+    };
+    let mut text = String::new();
+    let mut both = Vec::new();
+    for (name, thinks) in [("clients that think", true), ("all other loads", false)] {
+        if let (cells, Some(mean)) = of(thinks) {
+            let _ = writeln!(text, "- Geometric mean, {name}: {mean:.3} (cells: {cells})");
+            both.push(mean);
+        }
+    }
+    if text.is_empty() {
+        return text;
+    }
+    if let [_, _] = both.as_slice() {
+        let mean = geometric_mean(both).unwrap_or(f64::NAN);
+        let _ = writeln!(text, "- Both, with equal weight: {mean:.3}");
+    }
+    let decided = |target| {
+        let all = results.cells.iter().filter_map(|cell| cell.ratio(variant));
+        all.filter(|ratio| ratio.verdict == target).count()
+    };
+    let (red, green) = (decided(Verdict::Red), decided(Verdict::Green));
+    let _ = writeln!(text, "- Cells: {}, red {red}, green {green}\n", results.cells.len());
+    text
+}
+
+fn details(results: &Results) -> Table {
+    const COLUMNS: [&str; 9] = [
+        "load",
+        "connections",
+        "variant",
+        "per second",
+        "unit",
+        "server CPU, us/statement",
+        "CPU, of the base's",
+        "beside it, per second (of the base's)",
+        "rounds",
+    ];
+    let mut table = table(COLUMNS.map(str::to_owned).into());
+    for cell in &results.cells {
+        let base = cell.summaries.iter().find(|summary| summary.variant == results.base);
+        for (summary, slices) in cell.summaries.iter().zip(&cell.slices) {
+            table.add_row([
+                cell.load.to_owned(),
+                cell.connections.to_string(),
+                summary.variant.clone(),
+                count(summary.throughput_per_s),
+                cell.unit.to_owned(),
+                format!("{:.1}", summary.server_cpu_us_per_statement),
+                base.map_or_else(String::new, |base| of_base(summary, base)),
+                company(cell, summary, base),
+                slices.len().to_string(),
+            ]);
+        }
+    }
+    table
+}
+
+/// CPU time per statement, divided by the base's.
+fn of_base(summary: &Summary, base: &Summary) -> String {
+    let share = summary.server_cpu_us_per_statement / base.server_cpu_us_per_statement;
+    if summary.variant == base.variant || !share.is_finite() { String::new() } else { format!("{share:.2}") }
+}
+
+/// `1,709 transactions (5.10)`: the rate, and its ratio to the base's.
+fn company(cell: &Cell, summary: &Summary, base: Option<&Summary>) -> String {
+    let (Some(per_s), Some(unit)) = (summary.company_per_s, cell.company_unit) else { return String::new() };
+    let ratio = base.filter(|base| base.variant != summary.variant).and_then(|base| base.company_per_s);
+    let ratio = ratio.map(|base| per_s / base).filter(|ratio| ratio.is_finite());
+    format!("{} {unit}{}", count(per_s), ratio.map_or_else(String::new, |ratio| format!(" ({ratio:.2})")))
+}
+
+impl Results {
+    /// Names and titles, in the order of the run.
+    pub(super) fn loads(&self) -> Vec<(&'static str, &'static str)> {
+        let mut loads: Vec<_> = self.cells.iter().map(|cell| (cell.load, cell.title)).collect();
+        loads.dedup();
+        loads
+    }
+
+    /// Ascending.
+    pub(super) fn connections(&self) -> Vec<u32> {
+        let mut connections: Vec<u32> = self.cells.iter().map(|cell| cell.connections).collect();
+        connections.sort_unstable();
+        connections.dedup();
+        connections
+    }
+
+    pub(super) fn ratio(&self, load: &str, connections: u32, variant: &str) -> Option<&Ratio> {
+        let mut cells = self.cells.iter();
+        cells.find(|cell| cell.load == load && cell.connections == connections)?.ratio(variant)
+    }
+}
+
+impl Cell {
+    fn ratio(&self, variant: &str) -> Option<&Ratio> {
+        self.summaries.iter().find(|summary| summary.variant == variant)?.ratio.as_ref()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use clap::Parser;
+    use flifo::sampler::Machine;
+
+    use super::super::plan::Plan;
+    use super::super::results::tests::cell;
+    use super::super::results::{SCHEMA, ServerOptions};
+    use super::*;
+    use crate::plan::{Cli, Command};
+
+    pub(crate) fn plan(arguments: &str) -> Plan {
+        let words = ["bench", "matrix"].into_iter().chain(arguments.split_whitespace());
+        match Cli::try_parse_from(words).unwrap().command {
+            Some(Command::Matrix(arguments)) => Plan::of(&arguments).unwrap(),
+            None => panic!("{arguments}: no matrix"),
+        }
+    }
+
+    /// Ratios 0.8, 1.2 and about 1, and a cell without an interval.
+    pub(crate) fn results() -> Results {
+        let plan = plan("");
+        let cells = vec![
+            cell(&plan, "point-select", 16, 10, |_| 1000.0),
+            cell(&plan, "think-2ms", 16, 10, |_| 800.0),
+            cell(&plan, "beside-dump", 16, 10, |_| 1200.0),
+            cell(&plan, "beside-dump", 1024, 3, |_| 900.0),
+        ];
+        Results {
+            schema: SCHEMA,
+            what: "matrix",
+            command_line: "flifo-mariadb-bench matrix".into(),
+            started_at: "2026-01-31T12:00:00Z".into(),
+            elapsed_s: 1.0,
+            interrupted: false,
+            machine: Machine::default(),
+            mariadb_version: "10.11".into(),
+            sysbench_version: "sysbench 1.0.20".into(),
+            rows: 5000,
+            distribution: "uniform".into(),
+            times: plan.times.clone(),
+            variants: plan.variants.clone(),
+            base: "stock".into(),
+            servers: vec![ServerOptions { title: "TLS", options: vec![("ssl-key".into(), "k".into())] }],
+            cells,
+            notes: vec!["insert, 64: something was odd".into()],
+        }
+    }
+
+    #[test]
+    fn the_tables_have_every_cell() {
+        let mut results = results();
+        let text = markdown(&results);
+        for target in [
+            "### plugin / stock",
+            "1.000 (1.000..1.000) =",
+            "0.800 (0.800..0.800) **red**",
+            "1.200 (1.200..1.200) green",
+            "0.900 (3 rounds)",
+            "clients that think: 0.800 (cells: 1)",
+            "Cells: 4, red 1, green 1",
+            "| 20.0 rows (2.00) ",
+            "- insert, 64: something was odd",
+            "on the same CPUs",
+            "- TLS: ssl-key=k",
+        ] {
+            assert!(text.contains(target), "{target} is missing in\n{text}");
+        }
+        // The mean of 1, 1.2 and 0.9 weighs as much as the single 0.8.
+        let others = (1.2_f64 * 0.9).powf(1.0 / 3.0);
+        assert!(text.contains(&format!("equal weight: {:.3}", (0.8 * others).sqrt())), "{text}");
+        // Every row of a table has as many cells as its head.
+        for table in text.split("\n\n").filter(|part| part.starts_with('|')) {
+            let bars: Vec<usize> = table.lines().map(|line| line.matches('|').count()).collect();
+            assert!(bars.iter().all(|n| *n == bars[0]), "{table}");
+        }
+        assert!(!text.contains("Interrupted"));
+        results.interrupted = true;
+        assert!(markdown(&results).contains("Interrupted"));
+        results.cells.clear();
+        assert_eq!(markdown(&results), "Nothing was measured.\n");
+    }
+
+    #[test]
+    fn the_list_names_every_load() {
+        let list = list();
+        assert_eq!(list.lines().count(), LOADS.len() + 1);
+        for load in &LOADS {
+            assert!(list.contains(&format!(" {} ", load.name)), "{}", load.name);
+        }
+    }
+}
