@@ -84,7 +84,7 @@ deny: ## licences of everything that is linked (needs cargo-deny)
 	cargo-deny --log-level error --manifest-path admission/capi/Cargo.toml --config mariadb/deny.toml check licenses; \
 	else echo "deny: skipped, cargo-deny is not installed (cargo install cargo-deny --locked)"; fi
 
-bench: ## the figures of docs/benchmarks/ that are not a sweep
+bench: ## the figures of docs/benchmarks.md that are not a sweep
 	$(CARGO) run --release -- bench admission
 	$(CARGO) bench -p flifo-admission
 	$(CARGO) bench -p flifo-admission-c

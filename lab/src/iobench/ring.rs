@@ -20,7 +20,7 @@ use crate::clock::now_ns;
 use crate::workload::Random;
 
 /// Ends are taken, and new I/Os handed in, for so many in flight one at a time. Where many end at once, the disk shall
-/// not lack work until the next are made ready for all of them; but each handing in costs. docs/benchmarks/iobench.md has others.
+/// not lack work until the next are made ready for all of them; but each handing in costs.
 const IN_FLIGHT_PER_TAKEN: usize = 32;
 
 /// The kernel registers no larger piece of memory.
