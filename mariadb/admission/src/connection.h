@@ -35,7 +35,7 @@ struct alignas(64) Connection {
   flifo_canceller_t canceller;
 
   queueing::State queue;
-  // The last dormant period that the connection knows of.
+  // `dormancy::period` when the connection was last seen awake.
   unsigned dormant_period;
   lifecycle::Account account;
   lifecycle::Statement statement;

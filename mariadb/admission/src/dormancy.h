@@ -9,8 +9,8 @@
 //   awake    events and stages are on; a connection may hold a slot
 //   dormant  a connection enters uncounted when its client's command arrives, and exits when it waits for the next
 //
-// What a connection did while the plugin was dormant is not known. Each dormant period has a number, and a connection with an older
-// number is treated as one that was there before the plugin: a statement under way bypasses, and the session may hold locks.
+// What a connection did while the plugin was dormant is not known. Dormant periods are counted as they end, and a connection with an
+// older count is treated as one that was there before the plugin: a statement under way bypasses, and the session may hold locks.
 //
 // Failure: beside another audit plugin, which needs the events, and under a pool of threads, whose idle connections do not wait, the
 // plugin stays awake.
@@ -24,10 +24,12 @@ namespace flifo::dormancy {
 
 // Whether the plugin is dormant. It may change at any time.
 bool is_on();
-// The number of dormant periods that have begun.
+// The number of dormant periods that have ended.
 unsigned period();
 // Follows the scheduler; called by the watcher.
 void update(flifo_admission_t admission);
+// Ends dormancy if the scheduler is no longer dormant. Takes no lock of the server.
+void wake(flifo_admission_t admission);
 // Ends dormancy for good.
 void close();
 

@@ -2,6 +2,7 @@
 
 #include "settings.h"
 
+#include "dormancy.h"
 #include "waits.h"
 
 #include <mysqld_error.h>
@@ -94,6 +95,8 @@ void apply() {
   fill(config);
   if (flifo_reconfigure(scheduler, &config) != FLIFO_OK)
     my_printf_error(ER_UNKNOWN_ERROR, "flifo: %s", ME_WARNING | ME_ERROR_LOG, flifo_last_error());
+  // So that the next statement sees the setting.
+  dormancy::wake(scheduler);
 }
 
 template <class T>

@@ -10,6 +10,7 @@ mod support;
 mod admin;
 mod binary_log;
 mod disk;
+mod dormant;
 mod install;
 mod kill;
 mod leaving;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         slices::subject(),
         locks::subject(),
         disk::subject(),
+        dormant::subject(),
         unreported::subject(),
         unreported::pool(),
         binary_log::subject(),

@@ -93,11 +93,11 @@ pub(crate) fn set_number(server: &PrivateServer, name: &str, value: u64) {
     admin(server).query_drop(format!("SET GLOBAL flifo_{name} = {value}")).unwrap();
 }
 
-/// All settings at their defaults, except that no stall is broken and no slot reclaimed: a slot that leaked shows at once.
+/// All settings at their defaults, except that the limit is fixed, no stall is broken and no slot reclaimed: a slot that leaked shows at
+/// once.
 #[track_caller]
 pub(crate) fn defaults(server: &PrivateServer) {
-    const NAMES: [&str; 8] = [
-        "thread_concurrency",
+    const NAMES: [&str; 7] = [
         "policy",
         "quantum",
         "queue_timeout",
@@ -111,6 +111,9 @@ pub(crate) fn defaults(server: &PrivateServer) {
         root.query_drop(format!("SET GLOBAL flifo_{name} = DEFAULT")).unwrap();
     }
     root.query_drop("SET GLOBAL flifo_stall_limit = 0").unwrap();
+    // Most tests are about a limit in force.
+    let limit = 2 * thread::available_parallelism().unwrap().get();
+    root.query_drop(format!("SET GLOBAL flifo_thread_concurrency = {limit}")).unwrap();
 }
 
 /// Runs it and reads all that it answers: an error may come after the first row.
