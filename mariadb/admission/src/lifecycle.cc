@@ -314,7 +314,9 @@ void begin_wait_dormant(MYSQL_THD thd, flifo_wait_kind_t kind) {
 // A wait that is not known has ended while the plugin is dormant: a command has come.
 void end_wait_dormant(Connection &connection, MYSQL_THD thd) {
   const Account &account = connection.account;
-  if (server::is_idle(thd) && account.is_client && !account.is_admin) flifo_enter_uncounted(connection.session);
+  if (!server::is_idle(thd) || !account.is_client) return;
+  if (account.is_admin) return status::count_bypass();
+  flifo_enter_uncounted(connection.session);
 }
 
 // No event has shown the statement's begin. So the plugin is leaving; INSTALL has then no effect, which the server does not report.

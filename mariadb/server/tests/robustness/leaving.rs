@@ -95,11 +95,13 @@ fn installed_while_it_leaves() {
     let server = PrivateServer::start(sanitized(Options::new().plugin(Plugin::Loaded))).unwrap();
     rest::is_current(&server);
     let (mut root, mut idle) = (admin(&server), admin(&server));
+    // A dormant plugin is kept by nobody.
+    set(&server, "thread_concurrency", "4");
     idle.query_drop("SELECT 1").unwrap();
     root.query_drop("UNINSTALL SONAME 'flifo'").unwrap();
     for statement in ["INSTALL SONAME 'flifo'", "install /* again */ soname 'flifo.so'"] {
-        // The plugin may be dormant, and see UNINSTALL a moment later.
-        until("the error comes", || error_of(root.query_drop(statement)).1.contains("idle since UNINSTALL"));
+        let (code, text) = error_of(root.query_drop(statement));
+        assert!(code != 0 && text.contains("idle since UNINSTALL"), "{statement}: {code} {text}");
     }
     // Another plugin is not concerned: this one is not there.
     let (_, text) = error_of(root.query_drop("INSTALL SONAME 'other'"));
