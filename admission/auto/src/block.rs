@@ -95,6 +95,13 @@ impl Block {
         self.phase = Phase::Counting(now);
     }
 
+    /// Begins the phase under way anew, since nothing is known of the time that it has taken.
+    pub(super) fn resume(&mut self, now: Sample) {
+        let (Phase::Opening(since, _) | Phase::Settling(since) | Phase::Draining(since) | Phase::Counting(since)) =
+            &mut self.phase;
+        *since = now;
+    }
+
     /// Takes a sample; `is_measured`: the block belongs to a pair, so a collapse ends it.
     pub(super) fn observe(&mut self, now: Sample, is_measured: bool) -> Progress {
         let (Phase::Opening(since, _) | Phase::Settling(since) | Phase::Draining(since) | Phase::Counting(since)) =

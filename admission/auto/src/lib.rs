@@ -54,6 +54,10 @@ use self::rate::{Change, Rate};
 /// The highest limit: what a scheduler's state word can hold.
 pub const LIMIT_MAX: u32 = 1023;
 
+/// A sample that comes later than this many times the time between the two before it, plus a constant, ns, follows a gap: the process
+/// was stopped, or its host was. Nothing is known of the time between.
+const GAP_FACTOR: u64 = 4;
+const GAP_NS: u64 = 100_000_000;
 /// Time between two pairs in `Limited` and `Open`, ns.
 const PAIR_EVERY_NS: u64 = 8_000_000_000;
 
@@ -111,6 +115,8 @@ pub enum State {
 pub struct Controller {
     limit: u32,
     last: Option<Sample>,
+    /// The time between the last two samples, ns.
+    interval_ns: u64,
     crowd: Crowd,
     state: State,
     /// The arm to return to after a pair in `Limited` and `Open`, and the one that is measured now.
@@ -129,6 +135,7 @@ impl Controller {
         Controller {
             limit,
             last: None,
+            interval_ns: 0,
             crowd: Crowd::new(limit),
             state: State::Calm,
             held: Arm::Open,
@@ -162,11 +169,16 @@ impl Controller {
         let before = self.limit();
         let Some(last) = self.last.replace(sample) else { return Some(before) };
         if sample.now_ns < last.now_ns || sample.work < last.work {
-            self.block.restart(sample);
+            self.block.resume(sample);
             self.rate.forget();
             return None;
         }
-        self.crowd.observe(&sample, sample.now_ns - last.now_ns);
+        let passed_ns = sample.now_ns - last.now_ns;
+        if passed_ns > self.interval_ns.saturating_mul(GAP_FACTOR).saturating_add(GAP_NS) {
+            self.block.resume(sample);
+        }
+        self.interval_ns = passed_ns;
+        self.crowd.observe(&sample, passed_ns);
         match self.state {
             State::Calm if self.crowd.is_crowded() => self.compare(Arm::Limited, sample),
             State::Calm => {}
@@ -178,7 +190,7 @@ impl Controller {
     }
 
     fn calm_down(&mut self) {
-        *self = Controller { last: self.last, ..Controller::new(self.limit) };
+        *self = Controller { last: self.last, interval_ns: self.interval_ns, ..Controller::new(self.limit) };
     }
 
     /// Begins a comparison in which `first` is measured first; until it is decided, `first` counts as the arm held.

@@ -167,6 +167,11 @@ impl Server {
         }
     }
 
+    /// The process stands still for this time, and its clients too.
+    pub(super) fn stop(&mut self, seconds: f64) {
+        self.now_ns += (seconds * 1e9) as u64;
+    }
+
     pub(super) fn state(&self) -> State {
         self.controller.state()
     }

@@ -110,6 +110,27 @@ fn statements_of_seconds_are_not_limited() {
     }
 }
 
+/// As when a process is stopped, or a virtual machine is moved.
+#[test]
+fn time_in_which_nothing_ran_says_nothing() {
+    for seed in SEEDS {
+        for (load, limit, state) in [
+            (Load::point_select(1024), 0, State::Open),
+            (Load::hot_rows(1024), LIMIT, State::Limited),
+        ] {
+            let mut server = Server::new(LIMIT, seed);
+            server.run(&load, 5.0);
+            let mut rate = 0.0;
+            for _ in 0..100 {
+                server.stop(0.5);
+                rate += server.run(&load, 0.5) / 100.0;
+            }
+            assert_eq!(server.state(), state, "seed {seed}");
+            assert!(rate > 0.95 * load.steady_per_s(limit), "seed {seed}: {rate}");
+        }
+    }
+}
+
 #[test]
 fn strange_samples_do_no_harm() {
     let mut controller = Controller::new(0);
