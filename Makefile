@@ -44,7 +44,7 @@ models: ## the protocols of scheduler, redo log, transactions and row locks: eve
 	$(SHUTTLE) flifo-engine schedules
 
 # Of the engine what has unsafe code or row locks, without what waits for time, or for many threads.
-MIRI_ENGINE = page:: buffer:: txn:: space:: redo::frame redo::ring redo::lot lock::mode lock::tests::queues lock::tests::deadlocks wait:: \
+MIRI_ENGINE = page:: buffer:: txn:: space:: redo::frame redo::ring redo::parking lock::mode lock::tests::queues lock::tests::deadlocks wait:: \
   --skip disk::tablespace --skip nobody_waits_with_a_latch_held --skip what_a_load_is_done_with --skip a_load_ends_when --skip a_flush_of_all_has
 
 miri: ## scheduler, buffer pool, pages and locks in an interpreter that finds undefined behaviour (needs nightly's miri; takes long)

@@ -122,9 +122,9 @@ pub mod redo;
 pub mod row;
 #[cfg(all(test, shuttle))]
 mod schedules;
+mod scratch;
 mod slot;
 pub mod space;
-mod spare;
 mod sync;
 pub mod tree;
 pub mod txn;
@@ -140,8 +140,8 @@ pub use db::{
 pub use error::{Error, PRIMARY_KEY, Result};
 pub use metrics::{WaitReason, Waits, WaitsSnapshot};
 pub use redo::RedoStats;
+pub use scratch::{Scratch, ScratchPool};
 pub use space::SpaceStats;
-pub use spare::{Spare, Spares};
 pub use tree::TreeStats;
 pub use txn::{Isolation, TxnStats};
 pub use wait::Waiter;

@@ -37,7 +37,7 @@
 //!
 //! Copies that are not newer than the checkpoint are left alone: their pages were synced before it was made. One may
 //! be years old, in the area of an instance that is used no more, or from before the doublewrite was switched off; redo
-//! could not bring it up to date. The same goes for copies from before a load that filled their pages ([`Voided`]).
+//! could not bring it up to date. The same goes for copies from before a load that filled their pages ([`VoidRanges`]).
 //!
 //! No copy is newer than the end of the log, which was durable before it. One that is tells that a part of the log is lost, or
 //! that data files and log were put back from an older copy, and the areas were not. It is refused, before anything is written:
@@ -52,7 +52,7 @@ use std::ops::Range;
 use uuid::Uuid;
 
 use super::batch::{BATCH_PAGES, Batch, HEADER_BYTES};
-use super::voided::Voided;
+use super::void_ranges::VoidRanges;
 use crate::disk::{AlignedBuffer, Block, Disk, DiskFile, Tablespace};
 use crate::error::{Error, Result};
 use crate::page::{Lsn, PageNo, lsn, verify};
@@ -171,7 +171,7 @@ pub(crate) fn remove(disk: &dyn Disk) {
 pub(crate) fn repair(
     disk: &dyn Disk,
     space: &Tablespace,
-    voided: &Voided,
+    void_ranges: &VoidRanges,
     log_end: Lsn,
     pages_end: PageNo,
 ) -> Result<()> {
@@ -193,7 +193,7 @@ pub(crate) fn repair(
         }
     }
     // A load has filled these since: redo would not make of a copy what belongs there.
-    copies.retain(|&page, &mut (copied, _)| !voided.is_void(page, copied));
+    copies.retain(|&page, &mut (copied, _)| !void_ranges.is_void(page, copied));
     let Some(&last) = copies.keys().next_back() else { return Ok(()) };
     if last >= pages_end {
         let what = format!("it has a copy of page {}, which was never allocated", last.0);
@@ -424,9 +424,9 @@ mod tests {
 
     /// After a repair that knows that what is older than `void_until` is void.
     fn found(void_until: Lsn) -> Result<Lsn> {
-        let ((disk, space), mut voided) = (rotten(), Voided::default());
-        voided.add(PAGE.0..PAGE.0 + 1, void_until);
-        repair(&disk, &space, &voided, Lsn(6000), PageNo(64)).unwrap();
+        let ((disk, space), mut void_ranges) = (rotten(), VoidRanges::default());
+        void_ranges.add(PAGE.0..PAGE.0 + 1, void_until);
+        repair(&disk, &space, &void_ranges, Lsn(6000), PageNo(64)).unwrap();
         let mut page = AlignedBuffer::new(4096);
         space.read(PAGE.0, page.bytes_mut()).unwrap();
         verify(page.bytes(), PAGE).map(|()| lsn(page.bytes()))
@@ -445,7 +445,7 @@ mod tests {
         let mut page = AlignedBuffer::new(4096);
         write_page(page.bytes_mut(), Lsn(4500));
         space.write(PAGE.0, page.bytes()).unwrap();
-        let refused = repair(&disk, &space, &Voided::default(), Lsn(4999), PageNo(64));
+        let refused = repair(&disk, &space, &VoidRanges::default(), Lsn(4999), PageNo(64));
         assert!(matches!(refused, Err(Error::CorruptRedo { .. })), "{refused:?}");
         space.read(PAGE.0, page.bytes_mut()).unwrap();
         assert_eq!((verify(page.bytes(), PAGE).is_ok(), lsn(page.bytes())), (true, Lsn(4500)));
@@ -462,7 +462,7 @@ mod tests {
             set_lsn(page, Lsn(5000));
             seal(page);
             Doublewrite::open(&disk, &space, 1, true).unwrap().write(&space, &mut batch).unwrap();
-            let refused = repair(&disk, &space, &Voided::default(), Lsn(6000), PageNo(64));
+            let refused = repair(&disk, &space, &VoidRanges::default(), Lsn(6000), PageNo(64));
             assert!(matches!(refused, Err(Error::CorruptRedo { .. })), "{beyond:?}: {refused:?}");
             assert_eq!(space.pages(), pages);
             let mut page = AlignedBuffer::new(4096);
@@ -485,7 +485,7 @@ mod tests {
                     space.write(PAGE.0, page.bytes()).unwrap();
                 }
                 disk.make_unreadable("doublewrite0.flifo", unreadable as u64);
-                let repaired = repair(&disk, &space, &Voided::default(), Lsn(6000), PageNo(64));
+                let repaired = repair(&disk, &space, &VoidRanges::default(), Lsn(6000), PageNo(64));
                 space.read(PAGE.0, page.bytes_mut()).unwrap();
                 match if rotten_in_place { is_missed_by_rotten } else { is_missed } {
                     true => assert!(matches!(repaired, Err(Error::Io { .. })), "{unreadable}: {repaired:?}"),

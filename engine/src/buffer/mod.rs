@@ -39,7 +39,7 @@ mod optimistic;
 mod recovery;
 mod table;
 mod unlogged;
-mod voided;
+mod void_ranges;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -53,7 +53,7 @@ pub(crate) use mtr::{Mtr, Need, redo_bytes_max};
 pub use recovery::RecoveryProgress;
 pub(crate) use recovery::Replay;
 pub(crate) use unlogged::Made;
-pub(crate) use voided::Voided;
+pub(crate) use void_ranges::VoidRanges;
 
 use flifo_base::{CacheAligned, lock};
 

@@ -6,7 +6,7 @@
 //! passes it before they are written. If the recovery crashes, the next begins at the same place, and leaves alone
 //! what is new enough.
 //!
-//! Pages that a bulk load was filling are not read: what was logged of them before is void ([`Voided`]).
+//! Pages that a bulk load was filling are not read: what was logged of them before is void ([`VoidRanges`]).
 //!
 //! # What is refused
 //! A record that does not fit its page, and a page that is newer than the end of the log: then the log is another
@@ -15,7 +15,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use super::{BufferPool, Stop, Voided};
+use super::{BufferPool, Stop, VoidRanges};
 use crate::error::{Error, Result};
 use crate::page::op::Op;
 use crate::page::{Lsn, PageNo, lsn, verify_content};
@@ -45,7 +45,7 @@ pub(crate) struct Replay<'p> {
     pool: &'p BufferPool,
     log_end: Lsn,
     pages_max: u64,
-    voided: Voided,
+    void_ranges: VoidRanges,
 }
 
 impl BufferPool {
@@ -59,8 +59,8 @@ impl BufferPool {
 impl<'p> Replay<'p> {
     /// For a log that ends at `log_end`, can tell of pages below `pages_max`, and of which `voided` is void. The pool was
     /// told of it ([`BufferPool::begin_replay`]).
-    pub(crate) fn new(pool: &'p BufferPool, log_end: Lsn, pages_max: u64, voided: Voided) -> Self {
-        Replay { pool, log_end, pages_max, voided }
+    pub(crate) fn new(pool: &'p BufferPool, log_end: Lsn, pages_max: u64, void_ranges: VoidRanges) -> Self {
+        Replay { pool, log_end, pages_max, void_ranges }
     }
 
     /// Replays what `frames` gives: it calls its argument with the end and the records of each frame, in order.
@@ -99,7 +99,7 @@ impl<'p> Replay<'p> {
             let before = rest;
             let (page, op) = Op::decode(&mut rest, self.pool.page_size())
                 .map_err(|_| bad(format!("the frame that ends at {} has a record that cannot be", end.0)))?;
-            if matches!(op, Op::Unlogged { .. }) || self.voided.is_void(page, end) {
+            if matches!(op, Op::Unlogged { .. }) || self.void_ranges.is_void(page, end) {
                 continue;
             }
             let record = &before[..before.len() - rest.len()];

@@ -278,7 +278,7 @@ fn replayed(disk: &MemoryDisk) -> Result<Arc<BufferPool>> {
     let config = PoolConfig { bytes: 64 * PAGE as u64, instances: 1, doublewrite: true };
     let pool = BufferPool::new(disk, log, config, Waits::new())?;
     pool.begin_replay(Lsn(start.lsn));
-    Replay::new(&pool, survey.end(), space.pages(), Voided::default()).run(2, |each| {
+    Replay::new(&pool, survey.end(), space.pages(), VoidRanges::default()).run(2, |each| {
         let mut reader = reader();
         while reader.next(&mut *each)? {}
         Ok(())

@@ -174,8 +174,8 @@ impl Catalog {
     /// The caller sees to it that nobody else changes the trees' names meanwhile.
     pub(super) fn create_tree(&self, waiter: &Waiter, kind: Kind, name: &str) -> Result<Tree> {
         let key = key(kind as u8, kind.what(), name)?;
-        let planted = self.tree.plant(waiter, |root| (key.clone(), root.0.to_le_bytes().to_vec()))?;
-        planted.ok_or_else(|| kind.exists(name))
+        let created = self.tree.create_tree(waiter, |root| (key.clone(), root.0.to_le_bytes().to_vec()))?;
+        created.ok_or_else(|| kind.exists(name))
     }
 
     /// Takes a tree's name out, and frees its pages. The caller sees to it that nobody else uses it.
@@ -185,7 +185,7 @@ impl Catalog {
         if !self.tree.delete(waiter, &key)? {
             return Err(kind.unknown(name));
         }
-        ddl::now_or_later(self.fell(waiter, root))
+        ddl::now_or_later(self.drop_doomed(waiter, root))
     }
 
     pub(super) fn names(&self, waiter: &Waiter, kind: Kind) -> Result<Vec<String>> {

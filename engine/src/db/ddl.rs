@@ -8,7 +8,7 @@
 //!
 //! - *Doomed* (`x`, by root): a tree that is taken down, unless an entry has it. A root is made together with its note,
 //!   which goes when the entry is there; a tree that is to go gets one before its entry is removed, which goes together
-//!   with the root's page. In between, pages are freed in steps ([`Tree::fell`]).
+//!   with the root's page. In between, pages are freed in steps ([`Tree::free_nodes`]).
 //! - *Renamed* (`m`, by the new name): the old name, whose entry goes if that of the new name is the same.
 //! - *Loading* (`l`, by the rows' root): the trees of that table are emptied. A bulk load of several trees writes it
 //!   before the first of their roots.
@@ -112,7 +112,7 @@ impl Catalog {
         let definition = self.table(waiter, name)?;
         self.doom(waiter, definition.roots())?;
         self.tree.delete(waiter, &table_key(name)?)?;
-        definition.roots().try_for_each(|root| now_or_later(self.fell(waiter, root)))
+        definition.roots().try_for_each(|root| now_or_later(self.drop_doomed(waiter, root)))
     }
 
     pub(super) fn rename_table(&self, waiter: &Waiter, old: &str, new: &str) -> Result<()> {
@@ -151,7 +151,7 @@ impl Catalog {
             }
             self.put(waiter, &table_key(name)?, &definition)
         })?;
-        old.into_iter().try_for_each(|root| now_or_later(self.fell(waiter, root)))
+        old.into_iter().try_for_each(|root| now_or_later(self.drop_doomed(waiter, root)))
     }
 
     /// Adds an index whose tree `fill` fills; it is told the table as it will be, and the root.
@@ -180,7 +180,7 @@ impl Catalog {
         typed.schema = schema;
         self.doom(waiter, [root])?;
         self.put(waiter, &table_key(name)?, &definition)?;
-        now_or_later(self.fell(waiter, root))
+        now_or_later(self.drop_doomed(waiter, root))
     }
 
     fn put(&self, waiter: &Waiter, key: &[u8], definition: &Definition) -> Result<()> {
@@ -200,21 +200,21 @@ impl Catalog {
         enter: impl FnOnce(&[PageNo]) -> Result<T>,
     ) -> Result<T> {
         let mut roots = Vec::new();
-        let plant_and_enter = || -> Result<T> {
+        let create_and_enter = || -> Result<T> {
             while roots.len() < count {
-                let planted = self.tree.plant(waiter, |root| (by_root(DOOMED, root), Vec::new()))?;
+                let created = self.tree.create_tree(waiter, |root| (by_root(DOOMED, root), Vec::new()))?;
                 // A root that has a note is in use, or its page is not free.
                 let root =
-                    planted.ok_or_else(|| self.corrupt("a free page is noted as a root".to_owned()))?;
+                    created.ok_or_else(|| self.corrupt("a free page is noted as a root".to_owned()))?;
                 roots.push(root.root());
             }
             enter(&roots)
         };
-        let entered = plant_and_enter();
+        let entered = create_and_enter();
         match &entered {
             // If this fails, the next open does it.
-            Ok(_) => roots.iter().try_for_each(|&root| self.spare(waiter, root))?,
-            Err(_) => roots.iter().for_each(|&root| drop(self.fell(waiter, root))),
+            Ok(_) => roots.iter().try_for_each(|&root| self.undoom(waiter, root))?,
+            Err(_) => roots.iter().for_each(|&root| drop(self.drop_doomed(waiter, root))),
         }
         entered
     }
@@ -224,16 +224,16 @@ impl Catalog {
         roots.into_iter().try_for_each(|root| self.tree.upsert(waiter, &by_root(DOOMED, root), &[]).map(drop))
     }
 
-    fn spare(&self, waiter: &Waiter, root: PageNo) -> Result<()> {
+    fn undoom(&self, waiter: &Waiter, root: PageNo) -> Result<()> {
         self.tree.delete(waiter, &by_root(DOOMED, root)).map(drop)
     }
 
     /// Takes a doomed tree down.
-    pub(super) fn fell(&self, waiter: &Waiter, root: PageNo) -> Result<()> {
+    pub(super) fn drop_doomed(&self, waiter: &Waiter, root: PageNo) -> Result<()> {
         self.tree.delete(waiter, &by_root(NUMBERS, root))?;
         self.tree.delete(waiter, &by_root(LOADING, root))?;
-        self.at(root).fell(waiter)?;
-        self.tree.uproot(waiter, &by_root(DOOMED, root), root)
+        self.at(root).free_nodes(waiter)?;
+        self.tree.drop_tree(waiter, &by_root(DOOMED, root), root)
     }
 
     /// Notes that the trees of a table are being filled.
@@ -279,16 +279,16 @@ impl Catalog {
             let root = self.root_of(&note)?;
             let table = tables.iter().find(|table| table.root == root);
             let mut roots = table.into_iter().flat_map(Definition::roots);
-            let emptied = roots.try_for_each(|root| self.at(root).fell(waiter));
+            let emptied = roots.try_for_each(|root| self.at(root).free_nodes(waiter));
             now_or_later(emptied.and_then(|()| self.tree.delete(waiter, &note).map(drop)))?;
         }
         let used = self.roots(waiter)?;
         for (note, _) in doomed {
             let root = self.root_of(&note)?;
             if used.contains(&root) {
-                self.spare(waiter, root)?;
+                self.undoom(waiter, root)?;
             } else {
-                now_or_later(self.fell(waiter, root))?;
+                now_or_later(self.drop_doomed(waiter, root))?;
             }
         }
         Ok(())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::EngineConfig;
 use super::at_rest::NextOpen;
-use crate::buffer::{BufferPool, RecoveryProgress, Replay, Voided, doublewrite, redo_bytes_max};
+use crate::buffer::{BufferPool, RecoveryProgress, Replay, VoidRanges, doublewrite, redo_bytes_max};
 use crate::disk::{Checkpoint, Disk, Tablespace};
 use crate::error::{Error, Result};
 use crate::page::bitmap::{bitmap_of, group_pages};
@@ -27,7 +27,7 @@ pub(super) struct ToReplay {
     end: Lsn,
     /// No page from here on can be what it tells of.
     pages_max: u64,
-    voided: Voided,
+    void_ranges: VoidRanges,
 }
 
 /// The configuration with which nothing of a database's log is made anew.
@@ -178,7 +178,7 @@ pub(super) fn open_log(
         false => doublewrite::forget_later(disk, space)?,
         // If nothing is to be replayed, too: what the areas have of another time is refused now, or a later recovery would take it for
         // copies of this one's pages.
-        true => doublewrite::repair(disk, space, &survey.voided, end, PageNo(pages_max))?,
+        true => doublewrite::repair(disk, space, &survey.void_ranges, end, PageNo(pages_max))?,
     }
     space.note_durable_log(end.0);
     let to_replay = (end.0 > start.lsn).then(|| ToReplay {
@@ -186,7 +186,7 @@ pub(super) fn open_log(
         start,
         end,
         pages_max,
-        voided: survey.voided,
+        void_ranges: survey.void_ranges,
     });
     Ok((Log::new(space, files, buffer, end), to_replay))
 }
@@ -198,7 +198,7 @@ struct Survey {
     marked_pages: u64,
     /// Allocations of bulk loads.
     loads: u64,
-    voided: Voided,
+    void_ranges: VoidRanges,
 }
 
 impl Survey {
@@ -234,7 +234,7 @@ impl Survey {
                 }
                 Op::Unlogged { pages } => {
                     self.loads += 1;
-                    self.voided.add(page.0..page.0.saturating_add(pages.into()), end);
+                    self.void_ranges.add(page.0..page.0.saturating_add(pages.into()), end);
                 }
                 _ => {}
             }
@@ -273,7 +273,7 @@ impl ToReplay {
     pub(super) fn replay(self, pool: &BufferPool, progress: &mut dyn FnMut(RecoveryProgress)) -> Result<()> {
         let total_bytes = self.end.0 - self.start.lsn;
         let mut told = 0;
-        Replay::new(pool, self.end, self.pages_max, self.voided).run(APPLIERS, |each| {
+        Replay::new(pool, self.end, self.pages_max, self.void_ranges).run(APPLIERS, |each| {
             let mut reader =
                 Reader::new(&self.files, self.start, pool.space().epoch(), redo_bytes_max(pool.page_size()));
             progress(RecoveryProgress { replayed_bytes: 0, total_bytes });

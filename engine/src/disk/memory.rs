@@ -85,7 +85,7 @@ struct Shared {
     open_files: AtomicUsize,
     open_files_max: AtomicUsize,
     /// Shared by every change of a file; a power cut has it alone, so that all files are found as of one moment.
-    moment: RwLock<()>,
+    changes: RwLock<()>,
 }
 
 #[derive(Default)]
@@ -185,7 +185,7 @@ impl MemoryDisk {
     /// many points. Panics without [`MemoryDisk::with_power_cuts`].
     pub fn power_cut(&self) -> MemoryDisk {
         assert!(self.shared.power_cuts, "a disk made without power cuts");
-        let _moment = write(&self.shared.moment);
+        let _change = write(&self.shared.changes);
         let directory = lock(&self.shared.directory);
         let mut random = lock(&self.shared.plan).random.clone();
         let mut files = BTreeMap::new();
@@ -210,7 +210,7 @@ impl MemoryDisk {
     /// The disk as it is found after the process was killed now: all that it wrote is there, and no more of it is durable
     /// than was. This one goes on unharmed, as with [`MemoryDisk::power_cut`].
     pub fn kill(&self) -> MemoryDisk {
-        let _moment = write(&self.shared.moment);
+        let _change = write(&self.shared.changes);
         let directory = lock(&self.shared.directory);
         let copy = |(name, content): (&String, &Content)| {
             let content = read(content);
@@ -374,7 +374,7 @@ struct MemoryFile {
 
 impl MemoryFile {
     fn change(&self, change: Change) {
-        let _moment = read(&self.shared.moment);
+        let _change = read(&self.shared.changes);
         let mut content = write(&self.content);
         change.apply(&mut content.bytes);
         if let Change::Write { offset, bytes } = &change {
@@ -428,7 +428,7 @@ impl DiskFile for MemoryFile {
 
     fn sync(&self) -> io::Result<()> {
         let called = self.shared.call(DiskCall::Sync);
-        let _moment = read(&self.shared.moment);
+        let _change = read(&self.shared.changes);
         let mut content = write(&self.content);
         let FileContent { durable, unsynced, .. } = &mut *content;
         for change in mem::take(unsynced) {

@@ -49,7 +49,7 @@ mod frame;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzz;
 mod header;
-mod lot;
+mod parking;
 mod reader;
 mod ring;
 mod stage;

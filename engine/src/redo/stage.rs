@@ -27,7 +27,7 @@ use shuttle::sync::{
 
 use flifo_base::{unpoison, unpoison_try};
 
-use super::lot::Lot;
+use super::parking::ParkingLot;
 use super::stopped;
 use crate::error::Result;
 use crate::page::Lsn;
@@ -44,7 +44,7 @@ pub(super) struct Stage<T> {
     reached: AtomicU64,
     /// So often a follower looks for its LSN before it parks.
     looks: u32,
-    followers: Lot,
+    followers: ParkingLot,
 }
 
 impl<T> Stage<T> {
@@ -55,7 +55,7 @@ impl<T> Stage<T> {
             leading: AtomicBool::new(false),
             reached: AtomicU64::new(reached.0),
             looks,
-            followers: Lot::new(),
+            followers: ParkingLot::new(),
         }
     }
 
@@ -126,7 +126,7 @@ impl<T> Stage<T> {
             self.followers.park(lsn, || waits() && stop.get().is_none());
         }
         // The lock is let go of a moment after `leading` is cleared.
-        super::lot::pause();
+        super::parking::pause();
     }
 
     /// Wakes those who have what they want, and one who has not, to lead; all if the log has stopped.

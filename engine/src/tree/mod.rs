@@ -22,14 +22,14 @@ mod bulk;
 mod check;
 mod descend;
 mod entries;
-mod front;
 mod large;
-mod life;
+mod lifecycle;
 mod look;
 mod merge;
 mod put;
 mod scan;
 mod split;
+mod truncate;
 mod walk;
 
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use crate::buffer::OptimisticGuard;
 use crate::error::{Error, Result};
 use crate::page::node::{Node, Stored};
 use crate::page::{Bytes, PageNo, Torn};
-use crate::spare::Spares;
+use crate::scratch::ScratchPool;
 use crate::wait::Waiter;
 
 /// What a scan needs besides the tree.
@@ -25,7 +25,7 @@ struct Scratch {
 const KEPT_BYTES: usize = 1 << 20;
 
 /// One that is nested in another's callback has its own.
-static SCRATCH: Spares<Scratch> = Spares::new();
+static SCRATCH: ScratchPool<Scratch> = ScratchPool::new();
 
 impl Tree {
     /// Gives the rows between `from` and `to` to `each`, in order, until it breaks. No latch is held meanwhile: `each`

@@ -4,7 +4,7 @@
 //! The newest version of a row lies in its tree, with the id of the transaction that wrote it and the place of its undo
 //! record, which has the version before (`version`, `undo`). A reader goes back from version to version until it
 //! finds one that its snapshot sees (`read`). A snapshot is the number of the last commit: one atomic load (`table`); one
-//! that is held for long becomes a read view (`past`).
+//! that is held for long becomes a read view (`evicted`).
 //!
 //! # Writing
 //! A transaction gets an id at its first write. While it is active, its id in a row is its exclusive lock; who runs into
@@ -36,18 +36,18 @@
 //! active, so their rows are locked and invisible (`system`).
 
 mod check;
+mod evicted;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzz;
 mod load;
 mod locking;
 mod lookup;
 mod modify;
-mod moment;
-mod past;
 mod prepared;
 mod purge;
 mod read;
 mod segments;
+mod snapshot_read;
 mod system;
 mod table;
 mod transaction;
@@ -61,9 +61,9 @@ pub(crate) use check::History;
 pub(crate) use load::{load_versions, scan_committed};
 pub(crate) use lookup::Lookup;
 pub(crate) use modify::Next;
-pub(crate) use moment::{KeptMoment, Moment};
 pub use prepared::XID_BYTES_MAX;
 pub(crate) use purge::Purger;
+pub(crate) use snapshot_read::{HeldSnapshot, SnapshotRead};
 pub(crate) use system::{SystemConfig, TxnSystem};
 pub(crate) use transaction::{Savepoint, Txn};
 pub(crate) use version::live_value;

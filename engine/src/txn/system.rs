@@ -8,10 +8,10 @@ use std::time::Duration;
 use flifo_base::{lock, try_read, write};
 
 use super::locking::Gaps;
-use super::moment::Kept;
 use super::prepared::Prepared;
 use super::purge::LeftBehind;
 use super::segments::Segments;
+use super::snapshot_read::HeldSnapshots;
 use super::table::TxnTable;
 use super::undo::{Lagging, Record, Segment, What};
 use super::version::{Header, UndoPtr};
@@ -71,7 +71,7 @@ pub(super) struct Unfinished {
     pub(super) segment: Option<usize>,
     /// It is counted among those that hold gap locks.
     pub(super) locks_gaps: bool,
-    pub(super) kept: Kept,
+    pub(super) held: HeldSnapshots,
 }
 
 impl TxnSystem {
@@ -112,7 +112,8 @@ impl TxnSystem {
         for (txn, undo) in unfinished {
             let segment = undo.last().map(|last| last.segment());
             segment.iter().for_each(|&segment| segments.begin_use(segment));
-            let unfinished = Unfinished { txn, undo, segment, locks_gaps: false, kept: Kept::default() };
+            let unfinished =
+                Unfinished { txn, undo, segment, locks_gaps: false, held: HeldSnapshots::default() };
             match xids.remove(&txn) {
                 Some(xid) => in_doubt.push((xid, unfinished)),
                 None => losers.push_back(unfinished),
@@ -196,12 +197,12 @@ impl TxnSystem {
 
     /// Undoes what is left of it, the newest first. What is undone is none of its records any more, also after an error.
     pub(super) fn undo_all(&self, unfinished: &mut Unfinished, waiter: &Waiter) -> Result<()> {
-        unfinished.kept.begin_undo(0);
+        unfinished.held.begin_undo(0);
         while let Some(&newest) = unfinished.undo.last() {
             self.undo_one(newest, waiter)?;
             unfinished.undo.pop();
         }
-        unfinished.kept.end_undo(0);
+        unfinished.held.end_undo(0);
         self.rollbacks.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }

@@ -6,7 +6,7 @@
 //! # Invariants
 //! - `settled <= slotted_from <= next <= slotted_from + slots`: no slot has two owners.
 //! - The slot of each id from `slotted_from` up to `next` is 0 while the transaction is active, and its commit's number
-//!   afterwards. What is to be known of ids below `slotted_from` is in `past`. Every id below `settled` has ended, and is
+//!   afterwards. What is to be known of ids below `slotted_from` is in `evicted`. Every id below `settled` has ended, and is
 //!   visible to each snapshot there is or will be.
 //! - A slot is given to another only after `slotted_from` has passed its owner: who reads the slot first, and
 //!   `slotted_from` then, notices.
@@ -16,14 +16,14 @@
 //!   has the id comes later in the log: a crash that loses the former loses the latter, so that an id is given again only if
 //!   nothing is left of its owner. Nobody waits for a sync.
 //!
-//! Mutexes are locked in this order: `giving`, `committing`, `past`, `snapshots`.
+//! Mutexes are locked in this order: `giving`, `committing`, `evicted`, `snapshots`.
 
 use std::collections::BTreeMap;
 
 use flifo_base::CacheAligned;
 
 use super::TxnId;
-use super::past::{NO_SNAPSHOT, Past};
+use super::evicted::{Evicted, NO_SNAPSHOT};
 use crate::error::Result;
 use crate::sync::{AtomicU64, Mutex, Ordering, RwLock, lock, read, write};
 use crate::wait::look_out;
@@ -67,10 +67,10 @@ pub(super) struct TxnTable {
     slots: Box<[AtomicU64]>,
     slotted_from: AtomicU64,
     settled: AtomicU64,
-    /// [`Past::visible_from`], never lower than that of what is below `slotted_from`.
-    past_visible_from: AtomicU64,
+    /// [`Evicted::visible_from`], never lower than that of what is below `slotted_from`.
+    evicted_visible_from: AtomicU64,
     /// Apart, since its readers write to the lock.
-    past: CacheAligned<RwLock<Past>>,
+    evicted: CacheAligned<RwLock<Evicted>>,
     ids: CacheAligned<Ids>,
     ends: CacheAligned<Ends>,
     snapshots: [Shard; SHARDS],
@@ -98,7 +98,7 @@ enum Place {
     Settled,
     /// What is in its slot.
     Slot(u64),
-    Past,
+    Evicted,
 }
 
 impl TxnTable {
@@ -109,14 +109,14 @@ impl TxnTable {
 
     fn with_slots(slots: usize, next: TxnId, unfinished: &[TxnId]) -> Self {
         debug_assert!(slots.is_power_of_two());
-        let mut past = Past::default();
-        unfinished.iter().for_each(|&txn| past.add_unfinished(txn));
+        let mut evicted = Evicted::default();
+        unfinished.iter().for_each(|&txn| evicted.add_unfinished(txn));
         TxnTable {
             slots: (0..slots).map(|_| AtomicU64::new(0)).collect(),
             slotted_from: AtomicU64::new(next.0),
-            settled: AtomicU64::new(past.first().unwrap_or(next).0),
-            past_visible_from: AtomicU64::new(past.visible_from().0),
-            past: CacheAligned(RwLock::new(past)),
+            settled: AtomicU64::new(evicted.first().unwrap_or(next).0),
+            evicted_visible_from: AtomicU64::new(evicted.visible_from().0),
+            evicted: CacheAligned(RwLock::new(evicted)),
             ids: CacheAligned(Ids {
                 next: AtomicU64::new(next.0),
                 reserved: AtomicU64::new(next.0),
@@ -157,7 +157,7 @@ impl TxnTable {
     fn make_room(&self) {
         // Nobody ends meanwhile, and no snapshot that begins meanwhile is older than what has ended.
         let _committing = lock(&self.ends.committing);
-        let mut past = write(&self.past.0);
+        let mut evicted = write(&self.evicted.0);
         // Perhaps further meanwhile: what is moved then could have stayed.
         let from = self.slotted_from.load(Ordering::Relaxed);
         let end =
@@ -166,9 +166,9 @@ impl TxnTable {
             0 => None,
             commit => Some(CommitNo(commit)),
         };
-        past.add(TxnId(from), (from..end).map(commit), &self.held_snapshots());
+        evicted.add(TxnId(from), (from..end).map(commit), &self.held_snapshots());
         // In this order: who sees the second sees the first.
-        self.past_visible_from.store(past.visible_from().0, Ordering::Release);
+        self.evicted_visible_from.store(evicted.visible_from().0, Ordering::Release);
         self.slotted_from.store(end, Ordering::Release);
     }
 
@@ -182,7 +182,7 @@ impl TxnTable {
         if txn.0 >= self.slotted_from.load(Ordering::Acquire) {
             self.slot(txn.0).store(commit, Ordering::Release);
         } else {
-            write(&self.past.0).end(txn, CommitNo(commit));
+            write(&self.evicted.0).end(txn, CommitNo(commit));
         }
         commits.store(commit, Ordering::Release);
     }
@@ -201,7 +201,7 @@ impl TxnTable {
         }
         let found = self.slot(txn.0).load(Ordering::Acquire);
         // If it is another's already, this sees that.
-        if txn.0 < self.slotted_from.load(Ordering::Acquire) { Place::Past } else { Place::Slot(found) }
+        if txn.0 < self.slotted_from.load(Ordering::Acquire) { Place::Evicted } else { Place::Slot(found) }
     }
 
     /// Whether a snapshot taken from now on may not see it: it has not ended, or is about to.
@@ -211,9 +211,9 @@ impl TxnTable {
         match self.place(txn) {
             Place::Settled => false,
             Place::Slot(found) => found == 0 || found > commits().0,
-            Place::Past => {
-                self.past_visible_from.load(Ordering::Acquire) == NO_SNAPSHOT.0
-                    && !read(&self.past.0).is_visible(txn, commits())
+            Place::Evicted => {
+                self.evicted_visible_from.load(Ordering::Acquire) == NO_SNAPSHOT.0
+                    && !read(&self.evicted.0).is_visible(txn, commits())
             }
         }
     }
@@ -229,9 +229,9 @@ impl TxnTable {
         match self.place(txn) {
             Place::Settled => true,
             Place::Slot(found) => found != 0 && found <= snapshot.0,
-            Place::Past => {
-                snapshot.0 >= self.past_visible_from.load(Ordering::Acquire)
-                    || read(&self.past.0).is_visible(txn, snapshot)
+            Place::Evicted => {
+                snapshot.0 >= self.evicted_visible_from.load(Ordering::Acquire)
+                    || read(&self.evicted.0).is_visible(txn, snapshot)
             }
         }
     }
@@ -248,7 +248,7 @@ impl TxnTable {
         // That it is settled now, or in the past, says nothing of then.
         let in_slot = || match self.place(txn) {
             Place::Slot(found) => found != 0 && found <= by.commit.0,
-            Place::Settled | Place::Past => false,
+            Place::Settled | Place::Evicted => false,
         };
         txn.0 < by.settled.0 || in_slot()
     }
@@ -302,17 +302,17 @@ impl TxnTable {
     /// on with the one of the other, for as long as there is always one.
     pub(super) fn settle(&self) -> Snapshot<'_> {
         // Within the lock: nothing is moved before the oldest one is held, without which there would be no view for it.
-        let mut past = write(&self.past.0);
+        let mut evicted = write(&self.evicted.0);
         let now = CommitNo(self.ends.commits.load(Ordering::Acquire));
         let of_shard = |shard: &Shard| lock(&shard.0).first_key_value().map(|(&commit, _)| commit);
         let oldest = self.snapshots.iter().filter_map(of_shard).fold(now, CommitNo::min);
         let oldest = self.snapshot_in(&self.of_purge, Some(oldest));
-        if !past.is_empty() {
-            past.forget(&self.held_snapshots(), oldest.commit);
-            self.past_visible_from.store(past.visible_from().0, Ordering::Release);
+        if !evicted.is_empty() {
+            evicted.forget(&self.held_snapshots(), oldest.commit);
+            self.evicted_visible_from.store(evicted.visible_from().0, Ordering::Release);
         }
         let slotted_from = self.slotted_from.load(Ordering::Relaxed);
-        let mut settled = past.first().map_or(slotted_from, |first| first.0);
+        let mut settled = evicted.first().map_or(slotted_from, |first| first.0);
         if settled == slotted_from {
             let next = self.ids.next.load(Ordering::Acquire);
             let is_seen = |found| found != 0 && found <= oldest.commit.0;

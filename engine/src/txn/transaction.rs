@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use super::moment::Kept;
 use super::segments::SegmentUse;
+use super::snapshot_read::HeldSnapshots;
 use super::system::Unfinished;
 use super::table::{CommitNo, Snapshot};
 use super::undo::{Record, What};
@@ -34,7 +34,7 @@ pub(super) struct Writing<'s> {
     pub(super) undo: Vec<UndoPtr>,
     /// In which records and versions are put together.
     pub(super) buffer: Vec<u8>,
-    pub(super) kept: Kept,
+    pub(super) held: HeldSnapshots,
 }
 
 /// How much a transaction had written; the default is nothing.
@@ -153,8 +153,8 @@ impl<'s> Txn<'s> {
     pub(super) fn writing(&mut self) -> Result<&mut Writing<'s>> {
         if self.writing.is_none() {
             let id = self.system.begin()?;
-            let (undo, buffer, kept) = (Vec::new(), Vec::new(), Kept::default());
-            self.writing = Some(Writing { id, segment: None, undo, buffer, kept });
+            let (undo, buffer, held) = (Vec::new(), Vec::new(), HeldSnapshots::default());
+            self.writing = Some(Writing { id, segment: None, undo, buffer, held });
         }
         Ok(self.writing.as_mut().expect("there is one now"))
     }
@@ -192,7 +192,7 @@ impl<'s> Txn<'s> {
     ) -> Result<()> {
         self.check_active()?;
         if let Some(writing) = &mut self.writing {
-            writing.kept.begin_undo(savepoint);
+            writing.held.begin_undo(savepoint);
         }
         let records = |txn: &Self| txn.writing.as_ref().map_or(0, |writing| writing.undo.len());
         while records(self) > savepoint {
@@ -203,7 +203,7 @@ impl<'s> Txn<'s> {
             self.writing.as_mut().expect("it has records").undo.pop();
         }
         if let Some(writing) = &mut self.writing {
-            writing.kept.end_undo(savepoint);
+            writing.held.end_undo(savepoint);
         }
         Ok(())
     }
@@ -271,7 +271,7 @@ impl<'s> Txn<'s> {
 
     /// Ends it for its owner; all that it holds goes over to the one who finishes it.
     pub(super) fn detach(&mut self) -> Unfinished {
-        let Writing { id, segment, undo, kept, .. } = self.writing.take().expect("it has written");
+        let Writing { id, segment, undo, held, .. } = self.writing.take().expect("it has written");
         let used = undo.last().map(|last| last.segment());
         if used.is_some() {
             // It ends with `TxnSystem::end_unfinished`.
@@ -279,7 +279,7 @@ impl<'s> Txn<'s> {
         }
         self.snapshot = None;
         self.ended = true;
-        Unfinished { txn: id, undo, segment: used, locks_gaps: self.locks_gaps, kept }
+        Unfinished { txn: id, undo, segment: used, locks_gaps: self.locks_gaps, held }
     }
 
     /// As it is after [`Txn::commit`] or [`Txn::rollback`].

@@ -337,7 +337,7 @@ impl Segment {
 
     /// Purge is done with all records before `end`. Removes those whose page holds no other, and tells `removed` how many.
     pub(super) fn purge_to(&self, end: u64, waiter: &Waiter, mut removed: impl FnMut(u64)) -> Result<()> {
-        self.tree.drop_front(waiter, &end.to_be_bytes(), |records| {
+        self.tree.truncate_before(waiter, &end.to_be_bytes(), |records| {
             self.records.fetch_sub(records, Ordering::Relaxed);
             removed(records);
         })?;

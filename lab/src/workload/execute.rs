@@ -14,7 +14,7 @@
 
 use std::ops::Deref;
 
-use flifo_engine::{Error as EngineError, Isolation, Session, Spare, Spares, Transaction};
+use flifo_engine::{Error as EngineError, Isolation, PooledScratch, ScratchPool, Session, Transaction};
 
 use super::row::{self, C_BYTES};
 use super::statement::{Kind, Statement};
@@ -53,10 +53,10 @@ struct Scratch {
     sorted: Vec<u8>,
 }
 
-static SCRATCH: Spares<Scratch> = Spares::new();
+static SCRATCH: ScratchPool<Scratch> = ScratchPool::new();
 
 /// The whole reply to a statement; when it is dropped, its memory is another's.
-pub struct Reply(Spare<'static, Scratch>);
+pub struct Reply(PooledScratch<'static, Scratch>);
 
 impl Deref for Reply {
     type Target = [u8];
@@ -106,7 +106,7 @@ impl<'s> Executor<'s> {
         &mut self,
         statement: &Statement,
         values: &[u8],
-    ) -> Result<(Outcome, Spare<'static, Scratch>), Error> {
+    ) -> Result<(Outcome, PooledScratch<'static, Scratch>), Error> {
         if statement.kind.is_control() {
             return Ok((self.control(statement)?, Scratch::take()));
         }
@@ -165,7 +165,7 @@ fn can_be_retried(error: Error) -> Result<Retry, Error> {
 
 impl Scratch {
     /// With room for a header, and no more in it.
-    fn take() -> Spare<'static, Scratch> {
+    fn take() -> PooledScratch<'static, Scratch> {
         let mut scratch = SCRATCH.take();
         scratch.reply.clear();
         scratch.reply.resize(HEADER_BYTES, 0);

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::process::ProcessOwned;
 use crate::row::{KeyBounds, KeyRange, Row, RowView};
 use crate::tree::Tree;
-use crate::txn::{KeptMoment, Moment, Txn};
+use crate::txn::{HeldSnapshot, SnapshotRead, Txn};
 use crate::wait::Waiter;
 
 /// Rows read at a time: enough that the way down the tree costs little, few enough that a slot in admission is not held
@@ -37,8 +37,8 @@ pub struct Rows {
     table: TypedTable,
     /// The index that is followed, by its place; `None` for the primary key.
     index: Option<usize>,
-    moment: ProcessOwned<KeptMoment>,
-    /// See [`KeptMoment::read`].
+    snapshot: ProcessOwned<HeldSnapshot>,
+    /// See [`HeldSnapshot::read`].
     undos: Option<u64>,
     waiter: Waiter,
     /// What is still to be read; `None` if nothing is.
@@ -70,18 +70,18 @@ impl TypedTable {
         self.check_loaded()?;
         let session = txn.session();
         let database = session.shared_database().clone();
-        let moment = txn.read_in(&self.open, |txn, tree, waiter| {
+        let snapshot = txn.read_in(&self.open, |txn, tree, waiter| {
             if txn.reads_lock() {
                 self.lock_range(txn, tree, index, &range, waiter)?;
             }
-            txn.keep_moment(database.txns())
+            txn.hold_snapshot(database.txns())
         })?;
-        let moment = ProcessOwned::new(database.process(), moment);
+        let snapshot = ProcessOwned::new(database.process(), snapshot);
         Ok(Rows {
             database,
             table: self.clone(),
             index,
-            moment,
+            snapshot,
             undos: None,
             waiter: session.another_waiter(),
             rest: Some(range),
@@ -125,8 +125,9 @@ impl Rows {
         // When it is its turn: a load may have begun while it queued.
         let loads = self.table.check_loaded()?;
         let (mut rows, mut last) = (Vec::new(), None);
-        let read = |moment: &Moment<'_, '_>| self.read_rows(moment, tree, &range, &mut rows, &mut last);
-        let read = self.moment.read(self.undos, read);
+        let read =
+            |snapshot: &SnapshotRead<'_, '_>| self.read_rows(snapshot, tree, &range, &mut rows, &mut last);
+        let read = self.snapshot.read(self.undos, read);
         // First: an entry without a row is no damage then.
         self.table.check_still_loaded(loads)?;
         self.undos = Some(read?);
@@ -140,7 +141,7 @@ impl Rows {
     /// Up to a batch of rows, and the last one's key in the tree that is followed if there may be more.
     fn read_rows(
         &self,
-        moment: &Moment<'_, '_>,
+        snapshot: &SnapshotRead<'_, '_>,
         tree: &Tree,
         range: &KeyRange,
         rows: &mut Vec<Row>,
@@ -151,7 +152,7 @@ impl Rows {
         let (mut key, mut value, mut failed) = (Vec::new(), Vec::new(), None);
         let mut bytes = 0;
         let followed = index.map_or(tree, |(_, tree)| tree);
-        moment.scan(followed, borrowed(range), &self.waiter, |found, found_value| {
+        snapshot.scan(followed, borrowed(range), &self.waiter, |found, found_value| {
             let mut row = || match index {
                 None => {
                     bytes += found_value.len();
@@ -159,7 +160,7 @@ impl Rows {
                 }
                 Some((format, _)) => {
                     format.primary_key_into(found, &mut key)?;
-                    match moment.get(tree, &key, &mut value, &self.waiter)? {
+                    match snapshot.get(tree, &key, &mut value, &self.waiter)? {
                         true => {
                             bytes += value.len();
                             Ok(Row::new(&typed.schema, &key, &value)?)

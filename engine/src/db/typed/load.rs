@@ -120,7 +120,7 @@ impl Database {
 }
 
 fn clear_indexes(table: &TypedTable, waiter: &Waiter) -> Result<()> {
-    table.typed.indexes.iter().try_for_each(|tree| tree.fell(waiter))
+    table.typed.indexes.iter().try_for_each(|tree| tree.free_nodes(waiter))
 }
 
 /// The indexes' part of a load.

@@ -28,7 +28,7 @@ use numbers::Numbers;
 use super::tree::OpenTree;
 use crate::error::{Error, Result};
 use crate::row::{IndexFormat, Schema};
-use crate::spare::Spares;
+use crate::scratch::ScratchPool;
 use crate::tree;
 use crate::txn::Txn;
 
@@ -176,7 +176,7 @@ struct Scratch {
 const KEPT_BYTES: usize = 1 << 20;
 
 /// One that is nested in another's callback has its own.
-static SCRATCH: Spares<Scratch> = Spares::new();
+static SCRATCH: ScratchPool<Scratch> = ScratchPool::new();
 
 fn with_scratch<T>(f: impl FnOnce(&mut Scratch) -> T) -> T {
     let mut scratch = SCRATCH.take();

@@ -84,7 +84,7 @@ fn an_old_snapshot_and_an_open_transaction_stop_nobody() {
     drop(old);
     drop(table.settle());
     assert_eq!(table.settled.load(Ordering::Relaxed), table.ids.next.load(Ordering::Relaxed));
-    assert_ne!(table.past_visible_from.load(Ordering::Relaxed), NO_SNAPSHOT.0);
+    assert_ne!(table.evicted_visible_from.load(Ordering::Relaxed), NO_SNAPSHOT.0);
 }
 
 #[derive(Debug, Clone)]

@@ -45,10 +45,15 @@ enum Found {
 impl Tree {
     /// Removes the rows with keys less than `end`, but for those that share a leaf with one that is not. Tells `dropped`
     /// again and again how many they are. Rows less than `end` that others insert meanwhile may be removed or not.
-    pub(crate) fn drop_front(&self, waiter: &Waiter, end: &[u8], mut dropped: impl FnMut(u64)) -> Result<()> {
+    pub(crate) fn truncate_before(
+        &self,
+        waiter: &Waiter,
+        end: &[u8],
+        mut dropped: impl FnMut(u64),
+    ) -> Result<()> {
         let need = Need::nodes(self.pool.page_size());
         loop {
-            match self.pool.change(waiter, &need, |mtr| self.try_drop(mtr, end))? {
+            match self.pool.change(waiter, &need, |mtr| self.try_truncate(mtr, end))? {
                 Outcome::Done => return Ok(()),
                 Outcome::Removed(rows) => dropped(rows),
                 Outcome::Advanced(rows, page) => {
@@ -76,7 +81,7 @@ impl Tree {
         Ok(first)
     }
 
-    fn try_drop<'p>(&'p self, mtr: Mtr<'p>, end: &[u8]) -> Attempt<Outcome> {
+    fn try_truncate<'p>(&'p self, mtr: Mtr<'p>, end: &[u8]) -> Attempt<Outcome> {
         let Some(Path { node: leaf, parent }) = self.path(&[], 0)? else { return Ok(Outcome::Done) };
         // Looked at without a latch: mostly there is nothing to do, and others may be about to write there.
         let rows = match look(&leaf, end)? {

@@ -11,15 +11,15 @@ pub(super) fn pause() {
 }
 
 #[cfg(not(shuttle))]
-pub(super) struct Lot {
+pub(super) struct ParkingLot {
     /// The address of this is the lot's name.
     place: u8,
 }
 
 #[cfg(not(shuttle))]
-impl Lot {
+impl ParkingLot {
     pub(super) fn new() -> Self {
-        Lot { place: 0 }
+        ParkingLot { place: 0 }
     }
 
     /// Parks the thread until it is woken, if `still` says so under the lot's lock; `still` neither panics nor parks.
@@ -47,16 +47,16 @@ impl Lot {
 
 /// The same, in the checker's terms.
 #[cfg(shuttle)]
-pub(super) struct Lot {
+pub(super) struct ParkingLot {
     /// Who is parked, in order: by number.
     parked: shuttle::sync::Mutex<(u64, Vec<(u64, Lsn)>)>,
     changed: shuttle::sync::Condvar,
 }
 
 #[cfg(shuttle)]
-impl Lot {
+impl ParkingLot {
     pub(super) fn new() -> Self {
-        Lot { parked: shuttle::sync::Mutex::default(), changed: shuttle::sync::Condvar::new() }
+        ParkingLot { parked: shuttle::sync::Mutex::default(), changed: shuttle::sync::Condvar::new() }
     }
 
     pub(super) fn park(&self, lsn: Lsn, still: impl FnOnce() -> bool) {

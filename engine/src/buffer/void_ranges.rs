@@ -10,12 +10,12 @@ use crate::page::{Lsn, PageNo};
 
 /// Pages, and before which LSN what was logged of them is void.
 #[derive(Debug, Default)]
-pub(crate) struct Voided {
+pub(crate) struct VoidRanges {
     /// By the first page: where the run ends, and the LSN. They do not overlap.
     runs: BTreeMap<u64, (u64, Lsn)>,
 }
 
-impl Voided {
+impl VoidRanges {
     /// What was logged of these pages before `lsn` is void; to be called in the order of the LSNs.
     pub(crate) fn add(&mut self, pages: Range<u64>, lsn: Lsn) {
         if pages.is_empty() {
@@ -54,16 +54,16 @@ mod tests {
         fn the_latest_counts_for_each_page(
             runs in proptest::collection::vec((0_u64..40, 0_u64..12), 0..20),
         ) {
-            let (mut voided, mut model) = (Voided::default(), [0; 64]);
+            let (mut void_ranges, mut model) = (VoidRanges::default(), [0; 64]);
             for (index, &(first, pages)) in runs.iter().enumerate() {
                 let lsn = 10 * (index as u64 + 1);
-                voided.add(first..first + pages, Lsn(lsn));
+                void_ranges.add(first..first + pages, Lsn(lsn));
                 model[first as usize..(first + pages) as usize].fill(lsn);
-                prop_assert!(voided.runs.values().zip(voided.runs.keys().skip(1)).all(|(run, &next)| run.0 <= next));
+                prop_assert!(void_ranges.runs.values().zip(void_ranges.runs.keys().skip(1)).all(|(run, &next)| run.0 <= next));
             }
             for (page, &lsn) in model.iter().enumerate() {
                 for end in 1..220 {
-                    prop_assert_eq!(voided.is_void(PageNo(page as u64), Lsn(end)), end <= lsn);
+                    prop_assert_eq!(void_ranges.is_void(PageNo(page as u64), Lsn(end)), end <= lsn);
                 }
             }
         }

@@ -17,7 +17,7 @@ pub(super) const NO_SNAPSHOT: CommitNo = CommitNo(u64::MAX);
 
 /// What is known of all transactions that have no slot. Of those that it does not mention, each is visible to all.
 #[derive(Default)]
-pub(super) struct Past {
+pub(super) struct Evicted {
     /// Those that had not ended when they were moved, with the number of their commit if they have since.
     open: BTreeMap<TxnId, Option<CommitNo>>,
     /// By the snapshots that were held while others were moved, if there is something that they do not see.
@@ -47,7 +47,7 @@ impl ReadView {
     }
 }
 
-impl Past {
+impl Evicted {
     /// One of before the opening that a crash cut off.
     pub(super) fn add_unfinished(&mut self, txn: TxnId) {
         self.open.insert(txn, None);
@@ -127,28 +127,30 @@ mod tests {
 
     #[test]
     fn views_are_a_few_ranges() {
-        let mut past = Past::default();
+        let mut evicted = Evicted::default();
         let held = [CommitNo(3), CommitNo(5), CommitNo(100)];
         // 12 is open; 14 was active when snapshot 5 was taken, and ended after 15.
         let commits = [Some(2), Some(4), None, Some(3), Some(7), Some(5), Some(8)];
-        past.add(TxnId(10), commits.into_iter().map(|commit| commit.map(CommitNo)), &held);
-        past.add(TxnId(17), [Some(9), Some(10)].into_iter().map(|commit| commit.map(CommitNo)), &held);
-        let seen_by = |past: &Past, snapshot| -> Vec<u64> {
-            (10..19).filter(|&id| past.is_visible(TxnId(id), CommitNo(snapshot))).collect()
+        evicted.add(TxnId(10), commits.into_iter().map(|commit| commit.map(CommitNo)), &held);
+        evicted.add(TxnId(17), [Some(9), Some(10)].into_iter().map(|commit| commit.map(CommitNo)), &held);
+        let seen_by = |evicted: &Evicted, snapshot| -> Vec<u64> {
+            (10..19).filter(|&id| evicted.is_visible(TxnId(id), CommitNo(snapshot))).collect()
         };
-        assert_eq!(seen_by(&past, 3), [10, 13]);
-        assert_eq!(seen_by(&past, 5), [10, 11, 13, 15]);
-        assert_eq!(seen_by(&past, 100), [10, 11, 13, 14, 15, 16, 17, 18]);
-        assert_eq!(past.views.len(), 2);
-        assert_eq!(past.views[&CommitNo(5)].unseen, [14..15, 16..19]);
-        assert_eq!((past.first(), past.visible_from()), (Some(TxnId(11)), NO_SNAPSHOT));
+        assert_eq!(seen_by(&evicted, 3), [10, 13]);
+        assert_eq!(seen_by(&evicted, 5), [10, 11, 13, 15]);
+        assert_eq!(seen_by(&evicted, 100), [10, 11, 13, 14, 15, 16, 17, 18]);
+        assert_eq!(evicted.views.len(), 2);
+        assert_eq!(evicted.views[&CommitNo(5)].unseen, [14..15, 16..19]);
+        assert_eq!((evicted.first(), evicted.visible_from()), (Some(TxnId(11)), NO_SNAPSHOT));
 
-        past.end(TxnId(12), CommitNo(101));
-        past.forget(&held[1..], held[1]);
-        assert_eq!(past.first(), Some(TxnId(12)));
-        assert!(!past.is_visible(TxnId(12), CommitNo(100)) && past.is_visible(TxnId(12), CommitNo(101)));
-        assert_eq!(seen_by(&past, 100), [10, 11, 13, 14, 15, 16, 17, 18]);
-        past.forget(&[], CommitNo(101));
-        assert_eq!((past.first(), past.visible_from()), (None, CommitNo(10)));
+        evicted.end(TxnId(12), CommitNo(101));
+        evicted.forget(&held[1..], held[1]);
+        assert_eq!(evicted.first(), Some(TxnId(12)));
+        assert!(
+            !evicted.is_visible(TxnId(12), CommitNo(100)) && evicted.is_visible(TxnId(12), CommitNo(101))
+        );
+        assert_eq!(seen_by(&evicted, 100), [10, 11, 13, 14, 15, 16, 17, 18]);
+        evicted.forget(&[], CommitNo(101));
+        assert_eq!((evicted.first(), evicted.visible_from()), (None, CommitNo(10)));
     }
 }

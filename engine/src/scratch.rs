@@ -19,69 +19,68 @@ const KEPT_MAX: usize = 32;
 /// admission, so that those who queue have none.
 ///
 /// ```
-/// use flifo_engine::Spares;
+/// use flifo_engine::ScratchPool;
 ///
-/// static REPLIES: Spares<Vec<u8>> = Spares::new();
+/// static REPLIES: ScratchPool<Vec<u8>> = ScratchPool::new();
 ///
 /// let mut reply = REPLIES.take();
 /// reply.clear(); // it is as the statement before has left it
 /// reply.extend_from_slice(b"200 rows");
 /// ```
-pub struct Spares<T> {
-    by_processor: OnceLock<Box<[Stack<T>]>>,
+pub struct ScratchPool<T> {
+    by_cpu: OnceLock<Box<[Stack<T>]>>,
 }
 
 /// Of one processor, the last given back on top. On cache lines of its own.
 type Stack<T> = CacheAligned<Mutex<Vec<Box<T>>>>;
 
 /// Memory of a statement's own; its drop gives it back.
-pub struct Spare<'s, T: Default> {
-    of: &'s Spares<T>,
+pub struct Scratch<'s, T: Default> {
+    of: &'s ScratchPool<T>,
     /// Only its drop takes it.
     memory: Option<Box<T>>,
 }
 
-impl<T: Default> Spares<T> {
+impl<T: Default> ScratchPool<T> {
     /// None yet.
     pub const fn new() -> Self {
-        Spares { by_processor: OnceLock::new() }
+        ScratchPool { by_cpu: OnceLock::new() }
     }
 
     /// What was given back last on this processor, as it was left; or a new one.
-    pub fn take(&self) -> Spare<'_, T> {
+    pub fn take(&self) -> Scratch<'_, T> {
         let last = self.own().pop();
-        Spare { of: self, memory: Some(last.unwrap_or_default()) }
+        Scratch { of: self, memory: Some(last.unwrap_or_default()) }
     }
 
     /// The stack of the processor that this thread runs on.
     fn own(&self) -> MutexGuard<'_, Vec<Box<T>>> {
-        let all = self
-            .by_processor
-            .get_or_init(|| (0..cpu_count()).map(|_| CacheAligned(Mutex::default())).collect());
+        let all =
+            self.by_cpu.get_or_init(|| (0..cpu_count()).map(|_| CacheAligned(Mutex::default())).collect());
         lock(&all[current_cpu() % all.len()])
     }
 }
 
-impl<T: Default> Default for Spares<T> {
+impl<T: Default> Default for ScratchPool<T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T: Default> Deref for Spare<'_, T> {
+impl<T: Default> Deref for Scratch<'_, T> {
     type Target = T;
     fn deref(&self) -> &T {
         self.memory.as_ref().expect("only its drop takes it")
     }
 }
 
-impl<T: Default> DerefMut for Spare<'_, T> {
+impl<T: Default> DerefMut for Scratch<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         self.memory.as_mut().expect("only its drop takes it")
     }
 }
 
-impl<T: Default> Drop for Spare<'_, T> {
+impl<T: Default> Drop for Scratch<'_, T> {
     fn drop(&mut self) {
         let memory = self.memory.take();
         let mut stack = self.of.own();
@@ -119,34 +118,34 @@ mod tests {
     /// One after the other, on whichever processors: there are no more than the processors have left behind.
     #[test]
     fn what_is_given_back_is_used_again_and_no_two_have_the_same() {
-        let spares = Spares::<Counted>::new();
+        let pool = ScratchPool::<Counted>::new();
         for _ in 0..1000 {
-            drop(spares.take());
+            drop(pool.take());
         }
         let cpus = cpu_count();
         assert!(MADE.load(Ordering::Relaxed) <= cpus);
 
-        let many: Vec<_> = (0..2 * KEPT_MAX * cpus).map(|_| spares.take()).collect();
-        let mut numbers: Vec<_> = many.iter().map(|spare| spare.0).collect();
+        let many: Vec<_> = (0..2 * KEPT_MAX * cpus).map(|_| pool.take()).collect();
+        let mut numbers: Vec<_> = many.iter().map(|scratch| scratch.0).collect();
         numbers.sort_unstable();
         numbers.dedup();
         assert_eq!(numbers.len(), many.len());
 
         drop(many);
         assert!(THERE.load(Ordering::Relaxed) <= KEPT_MAX * cpus, "the others are freed");
-        drop(spares);
+        drop(pool);
         assert_eq!(THERE.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn threads_give_back_what_others_took() {
-        let spares = Spares::<Vec<u8>>::new();
+        let pool = ScratchPool::<Vec<u8>>::new();
         std::thread::scope(|scope| {
             for thread in 0..4 {
-                let spares = &spares;
+                let pool = &pool;
                 scope.spawn(move || {
                     for turn in 0..200 {
-                        let mut mine = spares.take();
+                        let mut mine = pool.take();
                         mine.clear();
                         mine.resize(8, thread);
                         if turn % 16 == 0 {
