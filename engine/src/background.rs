@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use flifo_base::{lock, unpoison};
 
-/// When a background task wants its next step.
+/// When a background task runs its next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
     /// At once.
@@ -23,7 +23,7 @@ pub(crate) trait Task: Send + 'static {
     fn step(&mut self, now: Instant) -> Wake;
 }
 
-/// What a user rings who takes one of the last free frames.
+/// Rung by a thread that takes one of the last free frames, to wake the page cleaner.
 #[derive(Default)]
 pub(crate) struct Bell {
     rung: AtomicBool,

@@ -1,4 +1,4 @@
-//! Random and adversarial (PCT) schedules of a model, for the rooms that have one (shuttle).
+//! Random and adversarial (PCT) schedules of a model, for the modules that have one (shuttle).
 
 use shuttle::Runner;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};

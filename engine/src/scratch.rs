@@ -1,22 +1,22 @@
-//! Memory that a statement needs while it runs, kept by processor and not by session or thread.
+//! Scratch memory for running statements, pooled per CPU rather than per session or thread.
 //!
-//! Of a thousand sessions a few run at a time. What each of them kept for itself would have left the processor's cache
-//! by its next statement, a thousand statements later, and be fetched from memory again; what the last statement on
-//! this processor has left is in its cache still. So the next one gets what was given back last, for the reason for which
-//! admission lets in who came last. (Allocators keep magazines by processor likewise: Bonwick and Adams, USENIX 2001.)
+//! Of a thousand sessions, only a few run at a time. Memory kept per session would have left the CPU's cache by the
+//! session's next statement. Memory that the last statement on this CPU returned is still in the cache, so a statement
+//! takes the block that was returned last. (Allocators keep magazines per CPU for the same reason: Bonwick and Adams,
+//! USENIX 2001.)
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use flifo_base::{CacheAligned, cpu_count, current_cpu, lock};
 
-/// So many are kept for a processor; others are freed.
+/// Blocks kept per CPU; more are freed.
 const KEPT_MAX: usize = 32;
 
-/// Memory for statements: as much as have run at the same time, however many sessions there are.
+/// A pool of scratch memory: as many blocks as statements have run at the same time, however many sessions there are.
 ///
-/// For what a statement fills and leaves behind, a reply for example. It is best taken once the statement has its slot in
-/// admission, so that those who queue have none.
+/// Use it for memory that a statement fills and leaves behind, such as a reply. Take a block after the statement has
+/// its slot, so that queueing statements hold none.
 ///
 /// ```
 /// use flifo_engine::ScratchPool;
@@ -24,36 +24,36 @@ const KEPT_MAX: usize = 32;
 /// static REPLIES: ScratchPool<Vec<u8>> = ScratchPool::new();
 ///
 /// let mut reply = REPLIES.take();
-/// reply.clear(); // it is as the statement before has left it
+/// reply.clear(); // it still has the previous statement's bytes
 /// reply.extend_from_slice(b"200 rows");
 /// ```
 pub struct ScratchPool<T> {
     by_cpu: OnceLock<Box<[Stack<T>]>>,
 }
 
-/// Of one processor, the last given back on top. On cache lines of its own.
+/// The blocks of one CPU, the last returned on top. On cache lines of its own.
 type Stack<T> = CacheAligned<Mutex<Vec<Box<T>>>>;
 
-/// Memory of a statement's own; its drop gives it back.
+/// A block of scratch memory, returned to the pool on drop.
 pub struct Scratch<'s, T: Default> {
     of: &'s ScratchPool<T>,
-    /// Only its drop takes it.
+    /// `None` only during drop.
     memory: Option<Box<T>>,
 }
 
 impl<T: Default> ScratchPool<T> {
-    /// None yet.
+    /// Creates an empty pool.
     pub const fn new() -> Self {
         ScratchPool { by_cpu: OnceLock::new() }
     }
 
-    /// What was given back last on this processor, as it was left; or a new one.
+    /// Takes the block that was returned last on this CPU, with its old content, or creates one.
     pub fn take(&self) -> Scratch<'_, T> {
         let last = self.own().pop();
         Scratch { of: self, memory: Some(last.unwrap_or_default()) }
     }
 
-    /// The stack of the processor that this thread runs on.
+    /// The stack of the CPU that this thread runs on.
     fn own(&self) -> MutexGuard<'_, Vec<Box<T>>> {
         let all =
             self.by_cpu.get_or_init(|| (0..cpu_count()).map(|_| CacheAligned(Mutex::default())).collect());
@@ -115,7 +115,7 @@ mod tests {
         }
     }
 
-    /// One after the other, on whichever processors: there are no more than the processors have left behind.
+    /// Sequential users on any CPU: there are no more blocks than CPUs have returned.
     #[test]
     fn what_is_given_back_is_used_again_and_no_two_have_the_same() {
         let pool = ScratchPool::<Counted>::new();

@@ -51,7 +51,7 @@ struct Peer {
 const OWN: u8 = 0;
 /// Another session of the thread has it.
 const SHARED: u8 = 1;
-/// The session that ran on it has released it: it is acquired anew at the next ticket.
+/// The session that ran on this slot has released it; the next ticket acquires a new one.
 const LOST: u8 = 2;
 
 impl Peer {
@@ -77,7 +77,7 @@ pub(crate) struct Entries {
     peer: Arc<Peer>,
     /// The list's reference, while the session is not in the list: so an entry counts no reference.
     unlisted: Cell<Option<Arc<Peer>>>,
-    /// Whose slot it runs on.
+    /// The session whose slot this one uses.
     host: Cell<Option<Arc<Peer>>>,
     /// How many [`Entered`] exist.
     depth: Cell<u32>,
@@ -186,7 +186,7 @@ impl Entries {
         }
     }
 
-    /// Takes a ticket. Without one left, or if its slot is lost, it enters anew.
+    /// Takes a ticket. When the tickets are used up or the slot is lost, enters again.
     #[inline]
     pub(crate) fn take_ticket(&self) -> Result<()> {
         self.check_process()?;
@@ -247,7 +247,7 @@ impl Entries {
     fn others(&self) -> SmallVec<[Arc<Peer>; 2]> {
         let others = |list: &RefCell<Vec<Arc<Peer>>>| {
             let mut list = list.borrow_mut();
-            // Those whose sessions are gone, and guards were leaked.
+            // Drops entries of sessions that are gone and whose guards were leaked.
             list.retain(|entered| Arc::strong_count(entered) > 1);
             let is_other = |entered: &&Arc<Peer>| {
                 entered.scheduler == self.peer.scheduler && !Arc::ptr_eq(entered, &self.peer)

@@ -51,7 +51,7 @@ impl Waiter {
         self.entries.as_ref().map(Entries::enter_forced)
     }
 
-    /// Takes a ticket, for a row. Without one left, acquires the slot anew. The caller holds no latch.
+    /// Takes a ticket for a row. When the tickets are used up, acquires the slot anew. The caller holds no latch.
     #[inline]
     pub(crate) fn take_ticket(&self) -> Result<()> {
         self.entries.as_ref().map_or(Ok(()), Entries::take_ticket)

@@ -1,7 +1,7 @@
-//! One instance of the buffer pool: its frames, free list, clock, and what it counts.
+//! One instance of the buffer pool: its frames, free list, clock and counters.
 //!
-//! Nothing here is touched by a read hit. Waiting for a free frame parks on the instance's address; whoever frees
-//! one wakes one.
+//! A read hit touches nothing here. A thread that waits for a free frame parks on the instance's address; a thread that
+//! frees a frame wakes one.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -25,7 +25,7 @@ const USER_SWEEP_STEPS: u32 = 512;
 /// A waiter for a frame looks again after this, should a wake-up have gone to one that did not need it.
 const FRAME_WAIT: Duration = Duration::from_millis(10);
 
-/// Counts of what happened, and of what is now.
+/// Counters and gauges.
 #[derive(Default)]
 pub(super) struct Counts {
     pub(super) reads: AtomicU64,
@@ -145,7 +145,7 @@ impl Instance {
         frame
     }
 
-    /// Puts a frame on the free list and wakes one who waits for it.
+    /// Puts a frame on the free list and wakes a thread that waits for it.
     pub(super) fn give_back(&self, frame: u32) {
         self.pages[(frame - self.first_frame) as usize].store(NO_PAGE, Ordering::Release);
         let mut free = self.free();
@@ -197,7 +197,7 @@ impl Instance {
         }
     }
 
-    /// Evicts a page if it is clean, and nobody has used it lately or uses it now.
+    /// Evicts a page if it is clean, was not used lately, and is not in use.
     pub(super) fn try_evict(&self, table: &PageTable, page: PageNo) -> Option<u32> {
         let entry = table.get(page)?;
         let seen = entry.evictable()?;

@@ -341,7 +341,7 @@ fn a_write_error_is_kept() {
     assert!(pool.flush_all(&waiter).is_err());
     assert!(pool.flush_all(&waiter).is_err(), "never again, though the disk is well");
     assert_eq!(pool.stats().dirty_pages, 1);
-    // What can be read still is, and who finds all dirty gets the error instead of waiting for ever.
+    // Reads still work, and a thread that finds all pages dirty gets the error instead of waiting forever.
     for page in 3..50 {
         assert!(first_key(&pool, page, &waiter).is_ok());
     }

@@ -1,15 +1,15 @@
-//! Writing what a bulk load makes: pages that are not logged, and to which nothing refers before all are on disk.
+//! Writing the pages of a bulk load: they are not logged, and nothing refers to them before all are on disk.
 //!
-//! They are written once, past the doublewrite area. If a crash tears one, the load has not ended, nothing refers to the
-//! page, and what was logged of it in an earlier life is void (`Mtr::void`), so that recovery does not read it.
+//! They are written once, without the doublewrite area. If a crash tears one, the load has not ended, nothing refers to
+//! the page, and the log records of its earlier use are void (`Mtr::void`), so recovery does not read it.
 //!
 //! # Invariant
-//! A page that is dirty, and whose LSN is neither before the end of the log when it was allocated, nor after that when the load
-//! was done with it, is one that the load made and nobody has changed since; and the load has not ended, since it ends with
-//! the page written and synced ([`BufferPool::flush_unlogged`]). To write it needs the log up to its LSN, and the allocation
-//! with it. What an earlier life left in the page bears a lesser LSN, and the allocation may not be durable: after a crash
-//! the page has that life still. Any later change bears a greater one: then the page may be another one's by now. Both
-//! are written twice like all others.
+//! A dirty page whose LSN is neither before the end of the log at its allocation, nor after the end of the log when the
+//! load finished it, was created by the load and is unchanged since. The load has not ended, since it ends with the
+//! page written and synced ([`BufferPool::flush_unlogged`]). Writing it needs the log up to its LSN, which includes the
+//! allocation. A page with a lower LSN has the content of an earlier use, and the allocation may not be durable: after
+//! a crash the page has that use still. A page with a higher LSN was changed later, and may belong to another object by
+//! now. Both are written twice like all others.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -49,7 +49,7 @@ impl BufferPool {
         }
     }
 
-    /// Returns when all of these pages that a load has made are written and durable.
+    /// Returns when all of these pages, which a load created, are written and durable.
     pub(crate) fn flush_unlogged(
         &self,
         runs: impl Iterator<Item = Made> + Clone,

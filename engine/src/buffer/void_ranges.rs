@@ -1,27 +1,27 @@
-//! Which records of the redo log are void: those of pages that were filled afterwards without being logged.
+//! Void ranges: pages whose earlier redo records are void, because they were filled afterwards without logging.
 //!
-//! A bulk load's pages are written once, past the doublewrite area, since nobody refers to them before all of them are
-//! synced. A crash may tear them. Then nothing of an earlier life of theirs may be replayed, nor be missed.
+//! A bulk load's pages are written once, without the doublewrite area, since nothing refers to them before all of them
+//! are synced. A crash may tear them. Then recovery must neither replay nor require the records of their earlier use.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::page::{Lsn, PageNo};
 
-/// Pages, and before which LSN what was logged of them is void.
+/// Ranges of pages, with the LSN before which their records are void.
 #[derive(Debug, Default)]
 pub(crate) struct VoidRanges {
-    /// By the first page: where the run ends, and the LSN. They do not overlap.
+    /// By the first page: the end of the range, and the LSN. Ranges do not overlap.
     runs: BTreeMap<u64, (u64, Lsn)>,
 }
 
 impl VoidRanges {
-    /// What was logged of these pages before `lsn` is void; to be called in the order of the LSNs.
+    /// Voids the records of these pages before `lsn`; called in the order of the LSNs.
     pub(crate) fn add(&mut self, pages: Range<u64>, lsn: Lsn) {
         if pages.is_empty() {
             return;
         }
-        // What lies there is cut off, or into two.
+        // Existing ranges there are cut, or split in two.
         let begun = self.runs.range(..pages.end).rev();
         let in_the_way: Vec<_> = begun
             .take_while(|&(_, &(end, _))| end > pages.start)

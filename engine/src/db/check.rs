@@ -1,8 +1,8 @@
-//! Checking a whole database: every page that anything refers to, every version, and the bitmaps.
+//! The check of a whole database: every reachable page, every version, and the bitmaps.
 //!
-//! In this order: the catalog, which names the trees; the rollback segments, which say what versions there must be; tables;
-//! trees; the bitmaps, which must agree with all that was reached. Damage is written down, and the check goes on with what
-//! it can still reach.
+//! The order is: the catalog, which names the trees; the rollback segments, which list the versions that must exist;
+//! tables; trees; the bitmaps, which must match the reached pages. The check records damage, and continues with the
+//! pages that it can still reach.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ use crate::tree::{Tree, Visit};
 use crate::txn::{History, TxnId};
 use crate::wait::Waiter;
 
-/// How far a check is.
+/// The progress of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CheckProgress {
@@ -31,12 +31,12 @@ pub enum CheckProgress {
     Checking {
         /// Pages read.
         pages: u64,
-        /// Pages that are marked as used, and so are to be read, as far as that is known.
+        /// Pages that are marked as used and so will be read, as far as known.
         of: u64,
     },
 }
 
-/// Progress is told after so many pages.
+/// Pages between two progress reports.
 const PROGRESS_PAGES: u64 = 256;
 
 /// What a check goes by.
@@ -48,22 +48,22 @@ pub(super) struct Check<'a> {
     told: Told<'a>,
 }
 
-/// What is told to the outside.
+/// The results and the progress that the check reports.
 struct Told<'a> {
     space: &'a Tablespace,
     report: CheckReport,
     progress: &'a mut dyn FnMut(CheckProgress),
     pages: u64,
     of: u64,
-    /// Who is being checked.
+    /// The name of the tree under check.
     name: String,
     /// Nothing is wrong with it, whatever is found: the next open empties it.
     is_void: bool,
 }
 
 impl<'a> Check<'a> {
-    /// Of what `pool` and `catalog` have; nobody changes it meanwhile. With `reclaim`, leaked pages are freed if nothing is
-    /// wrong: then nothing refers to a page but what was reached.
+    /// Checks the database of `pool` and `catalog`, which no thread changes during the check. With `reclaim`, leaked
+    /// pages are freed if there are no findings: only then are the unreached pages known to be unused.
     pub(super) fn run(
         pool: &'a BufferPool,
         catalog: &'a Catalog,
@@ -106,7 +106,7 @@ impl<'a> Check<'a> {
         let loading =
             |root| entries.iter().any(|entry| matches!(entry, Entry::Note(Note::Loading(of)) if *of == root));
         for (name, definition) in &tables {
-            // What is noted still when pages are to be freed could not be emptied.
+            // During a reclaim, a remaining loading note belongs to a tree that could not be emptied, so it is checked.
             self.told.is_void = !reclaim && loading(definition.root);
             self.table(name, definition, &history)?;
         }
@@ -122,7 +122,7 @@ impl<'a> Check<'a> {
         Ok(report)
     }
 
-    /// Checks a table's trees, and whether they agree if that can be told.
+    /// Checks a table's trees, and whether they agree if they are readable.
     fn table(&mut self, name: &str, definition: &Definition, history: &History) -> Result<()> {
         let before = self.told.report.findings_total;
         self.versions(TreeKind::Table, name, &self.catalog.at(definition.root), history)?;
@@ -261,7 +261,7 @@ impl Visit for Walking<'_, '_> {
 }
 
 impl Told<'_> {
-    /// What stands in the way of all others ends the check.
+    /// An error that prevents all further reads ends the check.
     fn damage(&mut self, page: PageNo, error: Error) -> Result<()> {
         if error.ends_all() {
             return Err(error);

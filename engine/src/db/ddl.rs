@@ -1,17 +1,18 @@
-//! The catalog's tables: made, dropped, renamed, emptied, so that a crash at any point leaves each of them whole or gone,
-//! and no page that nobody knows.
+//! The catalog's tables: created, dropped, renamed, truncated, so that a crash at any point leaves each table complete
+//! or gone, and leaks no page.
 //!
 //! # Protocol
-//! A table is one entry, with the roots of all its trees. What happens to it happens when that entry is written or
-//! removed, in one mini-transaction. Around that, notes say what a crash would leave behind; the next open looks at them
-//! ([`Catalog::tidy`]), and at those of renames whoever uses a name after an error ([`Catalog::finish_renames`]):
+//! A table is one entry, with the roots of all its trees. A change of a table takes effect when that entry is written
+//! or removed, in one mini-transaction. Notes around it describe the state that a crash would leave. The next open
+//! cleans up after them ([`Catalog::tidy`]). After an error, the next use of a name cleans up after its rename
+//! ([`Catalog::finish_renames`]):
 //!
-//! - *Doomed* (`x`, by root): a tree that is taken down, unless an entry has it. A root is made together with its note,
-//!   which goes when the entry is there; a tree that is to go gets one before its entry is removed, which goes together
-//!   with the root's page. In between, pages are freed in steps ([`Tree::free_nodes`]).
-//! - *Renamed* (`m`, by the new name): the old name, whose entry goes if that of the new name is the same.
-//! - *Loading* (`l`, by the rows' root): the trees of that table are emptied. A bulk load of several trees writes it
-//!   before the first of their roots.
+//! - *Doomed* (`x`, by root): a tree to be freed unless an entry has it. A root is created together with its note,
+//!   which is removed once the entry exists. A tree to be dropped gets a note before its entry is removed; the note is
+//!   removed together with the root's page. In between, pages are freed in steps ([`Tree::free_nodes`]).
+//! - *Renamed* (`m`, by the new name): the old name, whose entry is removed if it equals that of the new name.
+//! - *Loading* (`l`, by the rows' root): the trees of that table are emptied. A bulk load of several trees writes the
+//!   note before the first of their roots.
 
 use std::collections::HashSet;
 use std::ops::{Bound, ControlFlow};
@@ -31,7 +32,7 @@ const NUMBERS: u8 = b'a';
 /// All kinds of notes in the catalog.
 pub(super) const NOTES: [u8; 4] = [DOOMED, RENAMED, LOADING, NUMBERS];
 
-/// What a note says to those who only look.
+/// The meaning of a note, for readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Note {
     /// The trees of the table with these rows may not agree.
@@ -89,7 +90,7 @@ impl Catalog {
         }
     }
 
-    /// The caller of this and of the following sees to it that nobody else changes names, or uses the table, meanwhile.
+    /// The callers of this and the following functions keep other threads from changing names and from using the table.
     pub(super) fn create_table(
         &self,
         waiter: &Waiter,
@@ -154,7 +155,7 @@ impl Catalog {
         old.into_iter().try_for_each(|root| now_or_later(self.drop_doomed(waiter, root)))
     }
 
-    /// Adds an index whose tree `fill` fills; it is told the table as it will be, and the root.
+    /// Adds an index. `fill` receives the table's future definition and the root, and fills the tree.
     pub(super) fn add_index(
         &self,
         waiter: &Waiter,
@@ -266,8 +267,8 @@ impl Catalog {
         self.tree.upsert(waiter, &by_root(NUMBERS, root), &next.to_le_bytes()).map(drop)
     }
 
-    /// Finishes what a crash, or an error, cut off. A tree that cannot be taken down keeps nobody from the others: its note
-    /// stays.
+    /// Finishes changes that a crash or an error interrupted. A tree that cannot be freed does not block the others:
+    /// its note stays.
     pub(super) fn tidy(&self, waiter: &Waiter) -> Result<()> {
         self.finish_renames(waiter)?;
         let (loading, doomed) = (self.notes(waiter, LOADING)?, self.notes(waiter, DOOMED)?);
@@ -294,14 +295,14 @@ impl Catalog {
         Ok(())
     }
 
-    /// Forgets the trees that could not be taken down: their pages belong to nobody then.
+    /// Removes the notes of trees that could not be freed. Their pages leak.
     pub(super) fn abandon_doomed(&self, waiter: &Waiter) -> Result<()> {
         let doomed = self.notes(waiter, DOOMED)?;
         doomed.iter().try_for_each(|(note, _)| self.tree.delete(waiter, note).map(drop))
     }
 
-    /// Each table has one name then, the new one. Two handles of the same trees would give the same numbers twice, and keep
-    /// nobody from dropping the trees by the other's name.
+    /// Removes the old names of renamed tables. Two handles of the same trees would give the same numbers twice, and
+    /// would not keep other sessions from dropping the trees by the other name.
     pub(super) fn finish_renames(&self, waiter: &Waiter) -> Result<()> {
         if !self.names_twice.load(Ordering::Relaxed) {
             return Ok(());

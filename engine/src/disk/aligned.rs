@@ -1,4 +1,4 @@
-//! Memory for transfers.
+//! Aligned buffers for transfers.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 

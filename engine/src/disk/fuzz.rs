@@ -1,4 +1,4 @@
-//! Header and state blocks of any bytes.
+//! Arbitrary header and state blocks.
 
 use uuid::Uuid;
 
@@ -10,7 +10,7 @@ use crate::fuzz::input::Input;
 /// Where a data file's blocks are: the header, and of file 0 the two blocks of the state.
 const BLOCKS_AT: [u64; 3] = [0, 16 << 10, 32 << 10];
 
-/// Opens a tablespace of one file whose blocks were changed, with checksums that fit. Each change: which block, where, how
+/// Opens a tablespace of one file with changed blocks whose checksums are correct. Each change: which block, where, how
 /// many bytes, and these.
 pub fn state(data: &[u8]) {
     let (disk, mut input) = (new_disk(), Input(data));

@@ -1,4 +1,4 @@
-//! One real file: how it is opened, and transfers that move all or fail.
+//! One real file: how it is opened, and transfers that complete or fail.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -14,21 +14,20 @@ use super::block::Block;
 use super::flock::{self, Sharing};
 use super::{ALIGNMENT_BYTES, DiskFile, SharedWords, assert_aligned};
 
-/// File systems that write elsewhere what is there already (btrfs, ZFS, bcachefs, nilfs2, UBIFS; `statfs(2)`), or may lie over one
-/// of these (overlayfs): when they are full, who stores in a mapped file of theirs dies of it.
+/// Copy-on-write file systems (btrfs, ZFS, bcachefs, nilfs2, UBIFS; `statfs(2)`), and overlayfs, which may be on top of
+/// one. When they are full, a store in a mapped file raises SIGBUS.
 const COPY_ON_WRITE: [u32; 6] = [0x9123_683e, 0x2fc1_2fc1, 0xca45_1a4e, 0x3434, 0x2405_1905, 0x794c_7630];
 
-/// How a [`RealFile`] is opened. The default is the engine's: read and written past the page cache, durable by
-/// [`DiskFile::sync`].
+/// How a [`RealFile`] is opened. The default is the engine's: without the page cache, durable by [`DiskFile::sync`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileAccess {
-    /// Not for writing.
+    /// Opens the file read-only.
     pub read_only: bool,
-    /// Past the page cache (O_DIRECT).
+    /// Bypasses the page cache (O_DIRECT).
     pub direct: bool,
-    /// Every write is durable when it returns (O_DSYNC).
+    /// Makes every write durable when it returns (O_DSYNC).
     pub write_through: bool,
-    /// What offsets, lengths and buffer addresses are multiples of, a power of two; 1 for any, if not `direct`.
+    /// The alignment of offsets, lengths and buffer addresses, a power of two; 1 for none, if not `direct`.
     pub alignment_bytes: usize,
 }
 
@@ -50,8 +49,9 @@ pub struct RealFile {
 
 impl Drop for RealFile {
     fn drop(&mut self) {
-        // Or, while a forked child holds the open file too, whoever opens the database again would wait for that child. Nothing is
-        // under way then: who hands writes to the kernel borrows the file until they have ended.
+        // Otherwise, while a forked child has the file open too, the next open of the database would wait for that
+        // child. No write is in progress: a thread that hands writes to the kernel borrows the file until they have
+        // ended.
         if *self.is_locked.get_mut() {
             flock::release(&self.file);
         }
@@ -59,7 +59,7 @@ impl Drop for RealFile {
 }
 
 impl RealFile {
-    /// Opens what is there. EINVAL: its file system has no direct access.
+    /// Opens an existing file. EINVAL: its file system has no direct access.
     pub fn open(path: &Path, access: FileAccess) -> io::Result<Self> {
         let mut flags = OFlags::empty();
         flags.set(OFlags::DIRECT, access.direct);
@@ -74,8 +74,8 @@ impl RealFile {
         Ok(RealFile { file, alignment_bytes, read_only, is_locked: AtomicBool::new(false) })
     }
 
-    /// Makes all earlier writes durable, and what the file system knows of the file besides what
-    /// [`DiskFile::sync`] does: its times (fsync, where `sync` is fdatasync).
+    /// Makes all earlier writes durable, including the file's times, which [`DiskFile::sync`] omits (fsync, where
+    /// `sync` is fdatasync).
     pub fn sync_all(&self) -> io::Result<()> {
         self.file.sync_all()
     }

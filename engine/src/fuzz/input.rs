@@ -4,7 +4,7 @@
 pub(crate) struct Input<'d>(pub(crate) &'d [u8]);
 
 impl<'d> Input<'d> {
-    /// The next bytes, as many as there are of so many.
+    /// The next bytes, as many as there are of this many.
     pub(crate) fn take(&mut self, bytes: usize) -> &'d [u8] {
         let (taken, rest) = self.0.split_at(bytes.min(self.0.len()));
         self.0 = rest;

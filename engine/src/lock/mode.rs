@@ -18,7 +18,7 @@
 
 use std::ops::BitOrAssign;
 
-/// What a request asks for. `mode`'s head has the table of who waits for whom.
+/// The mode of a lock. The module's head has the table of conflicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LockMode {
     /// The record, for reading: others may read it too.
@@ -102,7 +102,7 @@ impl Parts {
         Parts(self.0 & !(READ | WRITE))
     }
 
-    /// What is to be asked for at the end of a tree, where there is a gap and no record.
+    /// The parts to request at the end of a tree, where there is a gap and no record.
     pub(super) fn at_supremum(self) -> Parts {
         match self.has(Parts::GAP) {
             true => self.without_record(),
@@ -110,8 +110,8 @@ impl Parts {
         }
     }
 
-    /// What is missing to one who holds `held`. An upgrade asks for the whole record again, so that it waits
-    /// for readers and is waited for as any exclusive request is.
+    /// The parts that an owner of `held` still needs. An upgrade requests the whole record again, so that it waits for
+    /// readers, and conflicts like any exclusive request.
     pub(super) fn missing(self, held: Parts) -> Parts {
         let missing = self.0 & !held.0;
         match missing & WRITE != 0 {

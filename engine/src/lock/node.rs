@@ -110,8 +110,9 @@ impl WaitNode {
         }
     }
 
-    /// It runs and was granted what it waited for, or overtaken. If somebody passes, or is likely to, it lets them pass until
-    /// `until`, asleep, so that those who run need not stop for it at each turn; but no longer than they come [`OFTEN`].
+    /// Its thread runs, and its request was granted or overtaken. If others pass, or are likely to, it sleeps until
+    /// `until` and lets them pass, so that running threads need not stop at each turn; but only as long as they come
+    /// [`OFTEN`].
     pub(super) fn let_pass(&self, until: Instant) {
         self.linger(|word| word != GRANTED_POLITELY);
         self.fall_asleep(LETS_PASS);
@@ -166,8 +167,8 @@ impl WaitNode {
             || revoke(GRANTED_PASSING, LETS_PASS)
     }
 
-    /// Whether its thread lets others pass with its grant, asleep: who runs may go first. One that was to wait a moment for
-    /// somebody who passes has found that one. The caller holds the shard's mutex.
+    /// Whether its thread sleeps with its grant and lets others pass, so that running threads go first. A thread that
+    /// lingers has met the first of them. The caller holds the shard's mutex.
     pub(super) fn lets_others_pass(&self) -> bool {
         let begin = || {
             let (word, from, to) = (&self.word, GRANTED_POLITELY, GRANTED_PASSING);
@@ -255,8 +256,8 @@ impl Wakes {
         self.push(node, node.end(verdict, false))
     }
 
-    /// Ends a wait with a grant; its thread is woken later, if it sleeps, and waits a moment for who might overtake it, if it
-    /// is to be `polite`.
+    /// Ends a wait with a grant. Its thread is woken later, if it sleeps, and if `polite` lingers briefly for threads
+    /// that might overtake it.
     pub(super) fn grant(&mut self, node: &Arc<WaitNode>, polite: bool) -> Sleeper {
         self.push(node, node.end(Verdict::Granted, polite))
     }
@@ -268,7 +269,7 @@ impl Wakes {
         sleeper
     }
 
-    /// Wakes those that sleep. The caller holds no mutex of this room.
+    /// Wakes the sleeping threads. The caller holds no mutex of this module.
     pub(super) fn wake(self) {
         for node in self.0 {
             node.futex.wake(&node.word);

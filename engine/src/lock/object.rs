@@ -118,10 +118,10 @@ impl Holders {
         }
     }
 
-    /// Nobody but `writer` holds any part of the record any more; who did, and whether that one has a gap still.
+    /// Takes the record from all holders except `writer`; returns these, and whether each still has a gap.
     fn take_record(&mut self, writer: TxnId) -> SmallVec<[Passed; 1]> {
         let mut passed = SmallVec::new();
-        // Mostly there is nobody.
+        // Usually there is none.
         if !self.exclude(writer, Parts::EXCLUSIVE) {
             return passed;
         }
@@ -183,7 +183,7 @@ pub(super) enum Passed {
     },
 }
 
-/// The lock of one key. It exists while somebody holds it.
+/// The lock of one key. It exists while it has a holder.
 pub(super) struct LockObject {
     /// Distinguishes it from every other lock that ever was in this shard, also of the same key.
     pub(super) id: u64,
@@ -241,7 +241,7 @@ impl LockObject {
         self.holders.remove(owner)
     }
 
-    /// Whether a request that asks for `parts`, and whose owner holds nothing, may take the lock over.
+    /// Whether a request for `parts`, whose owner holds nothing, may take the lock over.
     pub(super) fn may_overtake(&self, parts: Parts) -> bool {
         let has_not_run = |waiting: &Waiting| waiting.node.verdict() == Some(Verdict::Granted);
         parts.has(Parts::EXCLUSIVE) && self.unaccepted.as_deref().is_some_and(has_not_run)
@@ -256,8 +256,8 @@ impl LockObject {
         passes
     }
 
-    /// Takes the record away from all others, for `writer`, whose id is in the row and who does not have it here; who they
-    /// were. The caller gives it to the writer.
+    /// Takes the record from all others, for `writer`, whose id is in the row and which does not have it here; returns
+    /// them. The caller gives the record to the writer.
     pub(super) fn give_way(&mut self, writer: TxnId) -> SmallVec<[Passed; 1]> {
         // It is the only holder.
         if let Some(overtaken) = self.overtake() {
@@ -334,7 +334,7 @@ impl LockObject {
             let new = self.holders.add(next.owner, next.parts);
             let sleeper = granted(&next, new, alone && self.is_passed);
             self.handed_at = (alone && sleeper.wake).then(Instant::now);
-            // One that sleeps on lets others pass: it is the one that had it before them.
+            // An owner that keeps sleeping lets others pass: it was the holder before them.
             self.was_passed &= sleeper.may_be_overtaken && !sleeper.wake;
             self.unaccepted = (alone && sleeper.may_be_overtaken).then(|| Box::new(next));
         }

@@ -40,7 +40,7 @@ pub enum WaitReason {
     Catalog,
     /// A row lock that another transaction holds or asked for before.
     RowLock,
-    /// A slot of the pending page, all of which are in the hands of others who write or free large values.
+    /// A slot of the pending page; all slots are taken by threads that write or free large values.
     PendingSlot,
     /// What the embedder waits for ([`Session::wait`](crate::Session::wait)).
     Embedder,
@@ -90,7 +90,7 @@ impl WaitReason {
 
 /// Buckets are at most 1/32 wide, relative to their value.
 const GROUPING_POWER: u8 = 5;
-/// The longest time that is told apart: 2^40 ns, 18 minutes.
+/// The longest time that the histogram resolves: 2^40 ns, 18 minutes.
 const MAX_VALUE_POWER: u8 = 40;
 const WAIT_NS_MAX: u64 = (1 << MAX_VALUE_POWER) - 1;
 
@@ -157,7 +157,7 @@ fn histogram_config() -> histogram::Config {
     histogram::Config::new(GROUPING_POWER, MAX_VALUE_POWER).expect("constants that fit each other")
 }
 
-/// The time waited up to a moment, or between two moments.
+/// The time waited up to a point in time, or between two of them.
 #[derive(Clone)]
 pub struct WaitsSnapshot {
     of_reasons: Vec<(Histogram, u64)>,
@@ -169,7 +169,7 @@ impl WaitsSnapshot {
         &self.of_reasons[reason as usize].0
     }
 
-    /// How many waits for `reason` there were.
+    /// The number of waits for `reason`.
     pub fn count(&self, reason: WaitReason) -> u64 {
         self.waits_ns(reason).as_slice().iter().sum()
     }
@@ -179,7 +179,7 @@ impl WaitsSnapshot {
         self.of_reasons[reason as usize].1
     }
 
-    /// What came after `earlier`, which is a snapshot of the same database.
+    /// The waits after `earlier`, which is a snapshot of the same database.
     pub fn since(&self, earlier: &WaitsSnapshot) -> WaitsSnapshot {
         let of_reasons = self
             .of_reasons

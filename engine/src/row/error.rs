@@ -1,20 +1,20 @@
-//! What can be wrong with a schema, a key or a row.
+//! Errors of schemas, keys and rows.
 
 use super::types::{ColumnType, Misfit};
 use super::value::ValueRef;
 
-/// What can be wrong with a schema, with values given for a key or a row, and with the bytes of either.
+/// An invalid schema, invalid values for a key or a row, or corrupt bytes of either.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RowError {
     /// A name that is empty or too long.
     #[error("{of} name of {size} bytes will not do; use 1 to {max} bytes")]
     BadName {
-        /// Whose name, as in "a column".
+        /// The kind of name, as in "a column".
         of: &'static str,
         /// Its length, bytes.
         size: usize,
-        /// What is allowed, bytes.
+        /// The maximum, bytes.
         max: usize,
     },
     /// Two columns of one name.
@@ -149,7 +149,7 @@ pub enum RowError {
     KeyTooLong {
         /// Its length, bytes.
         size: usize,
-        /// What is allowed, bytes.
+        /// The maximum, bytes.
         max: usize,
     },
     /// A row longer than rows can be.
@@ -157,7 +157,7 @@ pub enum RowError {
     RowTooLong {
         /// Its length, bytes.
         size: usize,
-        /// What is allowed, bytes.
+        /// The maximum, bytes.
         max: usize,
     },
     /// A column's number that the table, the key or the row does not have.
@@ -200,7 +200,7 @@ pub enum RowError {
         /// What does not fit.
         what: &'static str,
     },
-    /// A schema whose bytes are sound, but that no program could have made.
+    /// A schema whose bytes are sound, but which violates the rules for schemas.
     #[error("the stored schema does not hold together: {what}; restore the data from a copy")]
     CorruptSchema {
         /// What does not fit.

@@ -1,13 +1,13 @@
-//! Loading sorted rows into an empty tree, bottom-up.
+//! Bulk load: loads sorted rows into an empty tree, bottom-up.
 //!
-//! Each level has one node in the making, whose entries are collected in private memory; when the next does not fit
-//! the fill any more, the node is made, in pages that lie in a row, and its lower fence and number go to the level above.
-//! The overflow pages of a large value are made before its row is added. Pages are made through the pool, one at a time and
-//! with nothing else held, so a pool smaller than the data waits for its cleaners and no more. Until the root is written,
-//! last, the tree is empty for everyone.
+//! Each level has one node under construction, whose entries are collected in private memory. When the next entry
+//! exceeds the fill, the node is written to contiguous pages, and its lower fence and number go to the level above. The
+//! overflow pages of a large value are written before its row is added. Pages are created through the pool, one at a
+//! time and with nothing else held, so with a pool smaller than the data a load only waits for the cleaners. Until the
+//! root is written, last, the tree is empty for all readers.
 //!
-//! The nodes are not logged, only the root: before that, all of them are written and synced. A crash in between leaves
-//! the tree empty, and the pages allocated to nobody.
+//! Only the root is logged. Before that, all nodes are written and synced. A crash in between leaves the tree empty,
+//! and leaks the pages.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -56,9 +56,9 @@ struct Loader<'t> {
 }
 
 impl Tree {
-    /// Fills the empty tree with rows in strictly ascending order; how many there were. `fill` is the share of each
-    /// page to fill, 0.5 to 1. `progress` is told now and then how many rows were loaded, and of all before the root is
-    /// written. After an error, and after a panic in `rows` or `progress`, the tree is empty.
+    /// Fills the empty tree with rows in strictly ascending order; returns their number. `fill` is the share of each
+    /// page to fill, 0.5 to 1. Calls `progress` with the number of rows from time to time, and with the total before
+    /// the root is written. After an error, and after a panic in `rows` or `progress`, the tree is empty.
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         waiter: &Waiter,
@@ -97,8 +97,8 @@ impl Tree {
             used: 0,
             made: Made { pages: 0..0, since: Lsn(0) },
         };
-        // A panic of the caller's goes on when the pages are free. What follows does not call it, and one of its own may come when
-        // the pages are the tree's.
+        // A panic in the caller's code is resumed once the pages are free. The code below does not call it; a panic
+        // there may come when the pages already belong to the tree.
         let load = AssertUnwindSafe(|| self.load_rows(&mut loader, next, progress));
         let loaded = catch_unwind(load).map(|loaded| {
             let rows = loaded?;
@@ -150,7 +150,7 @@ impl Tree {
                 progress(loaded);
             }
         }
-        // Not when the rows are there: a panic in it is to leave none.
+        // Before the root is written: a panic in `progress` must leave no rows.
         progress(loaded);
         Ok(loaded)
     }
@@ -231,7 +231,7 @@ impl Loader<'_> {
             self.seal_but_last(level, fences.lower)?;
         }
         let of_level = &mut self.levels[level];
-        // Both are computed anew for the new lower fence.
+        // The loop computes both for the new lower fence.
         (of_level.prefix, of_level.bytes) = (usize::MAX, 0);
         Ok(())
     }
@@ -343,14 +343,14 @@ impl Loader<'_> {
         let &(_, since) = self.runs.iter().rev().find(has_it).expect("it is one of those allocated");
         let made = &mut self.made;
         if no.0 != made.pages.end || since != made.since || no.0.is_multiple_of(Tablespace::STRIPE_PAGES) {
-            // Nothing changes them before the load ends, and then they must be on disk: so they are written meanwhile.
+            // The pages do not change before the load ends, and must be on disk by then, so writing starts now.
             self.pool.write_soon(std::mem::replace(made, Made { pages: no.0..no.0, since }));
         }
         made.pages.end = no.0 + 1;
         Ok(())
     }
 
-    /// Of each run what is in use; to be called when all of that was made.
+    /// The used part of each run; valid once all of its pages exist.
     fn all_made(&self) -> impl Iterator<Item = Made> + Clone {
         let last = self.runs.len().saturating_sub(1);
         self.runs.iter().enumerate().map(move |(index, &(run, since))| {
@@ -359,7 +359,7 @@ impl Loader<'_> {
         })
     }
 
-    /// Frees the pages that are not in use: those left of the last run, or all if the load failed.
+    /// Frees the unused pages: the rest of the last run, or all if the load failed.
     fn free_unused(&self, loaded: bool) -> Result<()> {
         for (index, (run, _)) in self.runs.iter().enumerate() {
             let used = match (loaded, index + 1 == self.runs.len()) {

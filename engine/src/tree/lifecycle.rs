@@ -1,13 +1,13 @@
-//! Trees that come and go beside the row of another tree that tells of them, so that a crash at any point leaves no page
-//! that nobody knows.
+//! Trees that are created and dropped atomically with a row of another tree that refers to them, so that a crash at any
+//! point leaks no page.
 //!
-//! - [`Tree::create_tree`] allocates the root's page, makes it, and adds the row, in one mini-transaction.
-//! - [`Tree::free_nodes`] takes a tree down in steps, each a mini-transaction that frees some pages together with what referred
-//!   to them; what is left can be felled by the same steps. [`Tree::drop_tree`] frees a root together with its row.
-//! - A leaf's large values go before it, one by one: its row goes, and its pages into a slot of the pending page, in one
-//!   mini-transaction; then they are freed.
+//! - [`Tree::create_tree`] allocates and writes the root's page, and adds the row, in one mini-transaction.
+//! - [`Tree::free_nodes`] frees a tree's nodes in steps, each a mini-transaction that frees some pages together with
+//!   the references to them; the same steps free the rest. [`Tree::drop_tree`] frees a root together with its row.
+//! - A leaf's large values are freed before the leaf, one by one: one mini-transaction removes the row and moves its
+//!   pages into a slot of the pending page; then they are freed.
 //!
-//! A tree that is being felled has nodes with one child, and leaves at different levels: nobody else reads it.
+//! A tree that is being freed has nodes with one child, and leaves at different levels: it has no readers.
 
 use super::split::marked_free;
 use super::{Attempt, Tree, chain_of, commit_with};
@@ -22,21 +22,21 @@ use crate::wait::Waiter;
 
 enum Creation {
     Done,
-    /// There is such a row already.
+    /// A row with that key exists.
     Refused,
     /// The leaf has no room for the row.
     Full,
-    /// Another has taken the page.
+    /// Another thread has taken the page.
     Taken,
 }
 
 /// What an attempt at a step did.
 enum FreeStep {
-    /// Some pages are free; there may be more.
+    /// Some pages were freed; there may be more.
     Some,
     /// The root is empty.
     All,
-    /// Nothing: these leaves may have large values, and come next.
+    /// No page: these leaves may have large values, which must be freed first.
     Leaves(Vec<PageNo>),
 }
 
@@ -92,7 +92,7 @@ impl Tree {
         Ok(Creation::Done)
     }
 
-    /// Frees all pages but the root, which has no rows then. Nobody uses the tree meanwhile.
+    /// Frees all pages but the root, which is empty then. The tree has no other users.
     pub(crate) fn free_nodes(&self, waiter: &Waiter) -> Result<()> {
         while self.free_step(waiter)? {}
         Ok(())
@@ -114,7 +114,7 @@ impl Tree {
         }
     }
 
-    /// Frees the large values of a leaf, whose rows go with them.
+    /// Frees the large values of a leaf, and removes their rows.
     fn free_large(&self, waiter: &Waiter, leaf: PageNo) -> Result<()> {
         let last = || last_large(&self.pool.optimistic(leaf)?);
         while let Some((row, chain)) = self.pool.retry(waiter, last)? {
@@ -180,7 +180,7 @@ impl Tree {
         Ok(FreeStep::All)
     }
 
-    /// Frees the last leaves of a node, but for its first child: as many as have their bits in one bitmap.
+    /// Frees the last leaves of a node, except its first child: those whose bits are in one bitmap.
     fn drop_leaves<'p>(
         &'p self,
         mut mtr: Mtr<'p>,
@@ -233,7 +233,7 @@ impl Tree {
         Ok(FreeStep::Some)
     }
 
-    /// A node becomes what its only child is, whose page is free then.
+    /// Replaces a node by its only child, and frees the child's page.
     fn take_over_child<'p>(
         &'p self,
         mut mtr: Mtr<'p>,
@@ -249,7 +249,7 @@ impl Tree {
         Ok(FreeStep::Some)
     }
 
-    /// Frees the root of a tree that was felled, and removes the row `key` of this one, which tells of it.
+    /// Frees the root of a tree without nodes, and removes the row `key` of this tree, which refers to it.
     pub(crate) fn drop_tree(&self, waiter: &Waiter, key: &[u8], root: PageNo) -> Result<()> {
         let need = Need::nodes(self.pool.page_size());
         self.pool.change(waiter, &need, |mut mtr| {

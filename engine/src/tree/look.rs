@@ -1,4 +1,4 @@
-//! Looks at rows that are held still, for who decides something by what is there: whether to lock it, say.
+//! Reads of latched rows, for decisions that need the row unchanged, such as whether to lock it.
 
 use std::ops::Bound;
 
@@ -9,7 +9,7 @@ use crate::page::node::Stored;
 use crate::page::{PageNo, Torn};
 use crate::wait::Waiter;
 
-/// A leaf that others may read, and nobody changes.
+/// A leaf under a shared latch.
 struct Still<'p> {
     page: PageNo,
     leaf: SharedGuard<'p>,
@@ -26,8 +26,8 @@ impl Still<'_> {
 }
 
 impl Tree {
-    /// Gives `look` what the leaf has as the value of `key` (`None`: no such row), and keeps all others from changing it
-    /// meanwhile, and from adding it. `look` waits for nothing. It is called once.
+    /// Calls `look` once with the leaf's value of `key` (`None`: no such row). The row can be neither changed nor added
+    /// during the call. `look` must not wait.
     pub fn look<T>(
         &self,
         waiter: &Waiter,
@@ -43,8 +43,8 @@ impl Tree {
         })
     }
 
-    /// Gives `look` what the leaf has of the first row from `from` on (`None`: there is none), and keeps all others
-    /// meanwhile from changing it, and from adding one before it. `look` waits for nothing. It is called once.
+    /// Calls `look` once with the first row from `from` on (`None`: there is none). The row cannot be changed, nor
+    /// another one added before it, during the call. `look` must not wait.
     pub fn look_at_first<T>(
         &self,
         waiter: &Waiter,

@@ -28,9 +28,10 @@ const KEPT_BYTES: usize = 1 << 20;
 static SCRATCH: ScratchPool<Scratch> = ScratchPool::new();
 
 impl Tree {
-    /// Gives the rows between `from` and `to` to `each`, in order, until it breaks. No latch is held meanwhile: `each`
-    /// may wait, and use the tree. Each leaf is seen at one moment, different leaves at different ones. A large value that
-    /// was replaced since its leaf was seen is given as it is now; if its row was removed, it is left out.
+    /// Passes the rows between `from` and `to` to `each`, in order, until it breaks. No latch is held during `each`,
+    /// which may wait, and use the tree. Each leaf is read at one point in time, different leaves at different ones. A
+    /// large value that was replaced since its leaf was read has its present value; if its row was removed, it is left
+    /// out.
     pub fn scan(
         &self,
         waiter: &Waiter,
@@ -115,7 +116,7 @@ impl Tree {
     }
 }
 
-/// Copies a leaf, but for its unused middle.
+/// Copies a leaf, except its unused middle.
 fn copy_leaf(leaf: &OptimisticGuard<'_>, copy: &mut Vec<u8>) -> Attempt<PageNo> {
     copy.clear();
     let racy = leaf.node().0;
@@ -153,8 +154,8 @@ fn rows(
     Ok((first..end, last))
 }
 
-/// Gives rows of a leaf, and asks meanwhile for the cache lines of the one that comes next: a leaf that was not used
-/// lately comes from memory, which takes about as long as to give the rows of one.
+/// Passes a leaf's rows to `each`, and prefetches the cache lines of the next row: reading a leaf from memory takes
+/// about as long as processing its rows.
 fn give_rows(
     node: Node<&[u8]>,
     rows: Range<usize>,

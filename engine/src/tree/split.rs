@@ -23,7 +23,7 @@ enum Outcome {
     Moot,
 }
 
-/// Where a node is to be cut.
+/// Where a node is cut.
 struct Cut {
     /// Entries that stay.
     left: usize,
@@ -142,7 +142,7 @@ impl Tree {
         self.build(entries, fences, right, [at, at + 1], entries.key(at).to_vec())
     }
 
-    /// `left` entries stay, those from `begin` on are the right node's; `None` if either does not fit.
+    /// `left` entries stay, the entries from `begin` on form the right node; `None` if either part does not fit.
     fn build(
         &self,
         entries: &Entries,
@@ -160,7 +160,7 @@ impl Tree {
     }
 }
 
-/// The page for a new node is one that is held: to wait for it would be to wait for this thread itself.
+/// The page for a new node is one that this thread has latched: waiting for it would be a deadlock with itself.
 pub(super) fn marked_free(page: PageNo) -> Stop {
     let what = "it is in use, and its bitmap says that it is free".to_owned();
     Stop::fail(Error::CorruptPage { page: page.0, what })

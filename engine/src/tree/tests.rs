@@ -362,7 +362,7 @@ fn bulk_load_tells_its_progress_and_felling_frees_all_but_the_root() {
     f.tree.free_nodes(&f.waiter).unwrap();
     assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 4);
     f.check_against(&BTreeMap::new());
-    // It is a tree as before, and one that tells of others.
+    // It is an ordinary tree, and one whose rows refer to others.
     let row = |root: PageNo| (root.0.to_be_bytes().to_vec(), b"root".to_vec());
     let other = f.tree.create_tree(&f.waiter, row).unwrap().unwrap();
     other.insert(&f.waiter, b"k", b"v").unwrap();
@@ -390,7 +390,7 @@ fn reachable(f: &Fixture) -> u64 {
     pages
 }
 
-/// Whatever step was the last before a crash, what is in use is what can be reached, and the rest can be felled.
+/// After every step, the pages in use are the reachable ones, and the rest can be freed.
 #[test]
 fn every_step_of_felling_leaves_a_tree_that_can_be_felled() {
     let f = fixture(64, 2);

@@ -1,10 +1,10 @@
-//! Transactions that have lost their slots in the table, though somebody does not see them yet or they have not ended.
+//! Transactions evicted from the table: their slots were reused while they were active or invisible to a snapshot.
 //!
-//! The table has slots for the last transactions only. A snapshot that is held for longer than these take, or a
-//! transaction that stays open, stops nobody: the oldest transactions are moved here, to make room. The numbers of their
-//! commits need not be kept. What may still be asked is whether one of the snapshots that were held then sees them, and
-//! that is a read view, as InnoDB has one for each snapshot from its beginning: the ids that it does not see. As ranges
-//! these are few: what was active when the snapshot was taken, and all that came after it.
+//! The table has slots for the latest transactions only. A snapshot that is held for longer than that, or a transaction
+//! that stays open, does not block new ones: the oldest transactions move here. Their commit numbers are not needed any
+//! more, only whether each snapshot held at that time sees them. That is a read view, as InnoDB has one for each
+//! snapshot from its beginning: the ids that the snapshot does not see. These form few ranges: the transactions active
+//! when the snapshot was taken, and all later ones.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,17 +12,17 @@ use std::ops::Range;
 use super::TxnId;
 use super::table::CommitNo;
 
-/// Later than each that there will ever be.
+/// Later than every commit.
 pub(super) const NO_SNAPSHOT: CommitNo = CommitNo(u64::MAX);
 
-/// What is known of all transactions that have no slot. Of those that it does not mention, each is visible to all.
+/// The transactions without a slot. A transaction that is not listed is visible to every snapshot.
 #[derive(Default)]
 pub(super) struct Evicted {
-    /// Those that had not ended when they were moved, with the number of their commit if they have since.
+    /// Transactions that were active when they were moved, with the number of their commit if they have ended since.
     open: BTreeMap<TxnId, Option<CommitNo>>,
-    /// By the snapshots that were held while others were moved, if there is something that they do not see.
+    /// By snapshot: the snapshots held at a move, if there are ids that they do not see.
     views: BTreeMap<CommitNo, ReadView>,
-    /// The last commit of those that had ended when they were moved.
+    /// The last commit of the transactions that had ended when they were moved.
     last: CommitNo,
 }
 
@@ -33,7 +33,7 @@ struct ReadView {
 }
 
 impl ReadView {
-    /// None of `ids` is below one that was added before.
+    /// Adds `ids`, which are not below any range added before.
     fn add(&mut self, ids: Range<u64>) {
         match self.unseen.last_mut() {
             Some(last) if last.end == ids.start => last.end = ids.end,
@@ -48,26 +48,26 @@ impl ReadView {
 }
 
 impl Evicted {
-    /// One of before the opening that a crash cut off.
+    /// Adds a transaction from before the opening, which a crash interrupted.
     pub(super) fn add_unfinished(&mut self, txn: TxnId) {
         self.open.insert(txn, None);
     }
 
-    /// Transactions from `from` on, with the numbers of their commits if they have ended. `held`: all snapshots that are
-    /// held, ascending; who comes later sees all that have ended.
+    /// Adds transactions from `from` on, with the numbers of their commits if they have ended. `held`: all held
+    /// snapshots, ascending; later snapshots see all that have ended.
     pub(super) fn add(
         &mut self,
         from: TxnId,
         commits: impl Iterator<Item = Option<CommitNo>>,
         held: &[CommitNo],
     ) {
-        // For each of the first snapshots, which do not see the transaction at hand: since which one.
+        // The first id of the open range of each of the first snapshots, which do not see the current transaction.
         let mut unseen_since: Vec<u64> = Vec::new();
         let mut end = from.0;
         for (id, commit) in (from.0..).zip(commits) {
             end = id + 1;
             let Some(commit) = commit else {
-                // What the views say of it does not matter: whoever looks finds it here first.
+                // The views may say anything of it: a lookup finds it here first.
                 self.open.insert(TxnId(id), None);
                 continue;
             };
@@ -83,12 +83,12 @@ impl Evicted {
         }
     }
 
-    /// The transaction, which was open, has ended.
+    /// Records the end of a transaction that was open.
     pub(super) fn end(&mut self, txn: TxnId, commit: CommitNo) {
         self.open.insert(txn, Some(commit));
     }
 
-    /// Whether the snapshot, which is held or is the newest, sees the transaction.
+    /// Whether the snapshot, which is held or the newest, sees the transaction.
     pub(super) fn is_visible(&self, txn: TxnId, snapshot: CommitNo) -> bool {
         match self.open.get(&txn) {
             Some(commit) => commit.is_some_and(|commit| commit <= snapshot),
@@ -96,24 +96,24 @@ impl Evicted {
         }
     }
 
-    /// Whether it mentions none.
+    /// Whether no transaction is listed.
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty() && self.views.is_empty()
     }
 
-    /// Snapshots from this one on see all that are here; [`NO_SNAPSHOT`] while some are open.
+    /// Snapshots from this one on see all transactions here; [`NO_SNAPSHOT`] while some are open.
     pub(super) fn visible_from(&self) -> CommitNo {
         if self.open.is_empty() { self.last } else { NO_SNAPSHOT }
     }
 
-    /// Forgets what nobody can ask for any more. `held`: all snapshots that are held, ascending; `oldest`: none that is, or
-    /// will be, comes before it, but for those of who purges.
+    /// Removes what no snapshot needs. `held`: all held snapshots, ascending; `oldest`: a lower bound on every present
+    /// and future snapshot except those of purge.
     pub(super) fn forget(&mut self, held: &[CommitNo], oldest: CommitNo) {
         self.open.retain(|_, commit| commit.is_none_or(|commit| commit > oldest));
         self.views.retain(|snapshot, _| held.binary_search(snapshot).is_ok());
     }
 
-    /// The first transaction that somebody does not see.
+    /// The first transaction that a snapshot does not see.
     pub(super) fn first(&self) -> Option<TxnId> {
         let of_views =
             self.views.values().filter_map(|view| view.unseen.first()).map(|range| TxnId(range.start));

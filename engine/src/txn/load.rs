@@ -1,4 +1,4 @@
-//! Bulk loads of versions: as if a transaction had written them that ended before all others began.
+//! Bulk loads of versions, as if written by a transaction that ended before all others began.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -32,7 +32,8 @@ pub(crate) fn load_versions(
     })
 }
 
-/// Gives all rows of a range to `each`, in order, until it breaks. Nobody writes there, and all who did have committed.
+/// Passes all rows of a range to `each`, in order, until it breaks. There are no writers, and all former writers have
+/// committed.
 pub(crate) fn scan_committed(
     tree: &Tree,
     waiter: &Waiter,

@@ -1,4 +1,4 @@
-//! Changing a row by what it is.
+//! Read-modify-write of one row.
 
 use super::Txn;
 use super::write::{Before, check_size};
@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::tree::Tree;
 use crate::wait::Waiter;
 
-/// What is to become of a row.
+/// The new state of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     /// It stays as it is.
@@ -32,8 +32,9 @@ impl Modified {
 }
 
 impl Txn<'_> {
-    /// Shows the newest version of a row, which this transaction may write, to `choose` (`None`: there is no such row),
-    /// which may write a new value. It is asked again if another transaction was faster, also after an error.
+    /// Passes the newest version of a row, which this transaction may write, to `choose` (`None`: there is no such
+    /// row), which may write a new value. Calls `choose` again if another transaction changed the row first, also after
+    /// an error.
     pub(crate) fn modify(
         &mut self,
         tree: &Tree,

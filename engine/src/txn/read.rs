@@ -1,4 +1,4 @@
-//! Reading: from the newest version back to the one that the view sees.
+//! Reads: from the newest version back to the one that the view sees.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -15,7 +15,7 @@ use crate::wait::Waiter;
 enum Found {
     Value(Vec<u8>),
     Nothing,
-    /// An undo record on the way is gone: its transaction was rolled back meanwhile, and the row is another.
+    /// An undo record on the way is gone: its transaction was rolled back, so the row has changed.
     Changed,
 }
 
@@ -131,8 +131,8 @@ impl<'s> Txn<'s> {
         }
     }
 
-    /// Gives the rows between `from` and `to` that this transaction sees to `each`, ascending, until it breaks. No latch
-    /// is held meanwhile.
+    /// Passes the rows between `from` and `to` that this transaction sees to `each`, ascending, until it breaks. No
+    /// latch is held during `each`.
     pub(crate) fn scan(
         &mut self,
         tree: &Tree,

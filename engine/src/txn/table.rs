@@ -1,20 +1,20 @@
-//! Which transactions have committed, in which order, and who still looks at what was before.
+//! The transaction table: which transactions have committed, in which order, and which snapshots are held.
 //!
-//! Ids are given in order at the first write. Commits are numbered in order; a snapshot is the number of the last
-//! one, one atomic load. A version is visible to a snapshot if its transaction's commit has that number or a lower one.
+//! Ids are given in order at the first write. Commits are numbered in order; a snapshot is the number of the last one,
+//! one atomic load. A version is visible to a snapshot if its transaction's commit has that number or a lower one.
 //!
 //! # Invariants
 //! - `settled <= slotted_from <= next <= slotted_from + slots`: no slot has two owners.
 //! - The slot of each id from `slotted_from` up to `next` is 0 while the transaction is active, and its commit's number
-//!   afterwards. What is to be known of ids below `slotted_from` is in `evicted`. Every id below `settled` has ended, and is
-//!   visible to each snapshot there is or will be.
-//! - A slot is given to another only after `slotted_from` has passed its owner: who reads the slot first, and
-//!   `slotted_from` then, notices.
-//! - A commit's number is in its slot before `commits` has that number, and commits take turns: who loads `commits`
-//!   finds every commit up to there in its slot.
-//! - Ids below `reserved` may be given without asking. The redo log has `reserved` before one of them is used, and whatever
-//!   has the id comes later in the log: a crash that loses the former loses the latter, so that an id is given again only if
-//!   nothing is left of its owner. Nobody waits for a sync.
+//!   afterwards. `evicted` covers ids below `slotted_from`. Every id below `settled` has ended, and is visible to each
+//!   present and future snapshot.
+//! - A slot is given to another transaction only after `slotted_from` has passed its owner. A reader that reads the
+//!   slot first, and `slotted_from` afterwards, notices.
+//! - A commit's number is in its slot before `commits` has that number, and commits are serialized. So a thread that
+//!   loads `commits` finds every commit up to there in its slot.
+//! - Ids below `reserved` may be given without a write to the log. The redo log has `reserved` before one of them is
+//!   used, and every use of the id comes later in the log. A crash that loses the reservation loses the uses, so an id
+//!   is given again only if no trace of its owner is left. No thread waits for a sync.
 //!
 //! Mutexes are locked in this order: `giving`, `committing`, `evicted`, `snapshots`.
 
@@ -28,9 +28,9 @@ use crate::error::Result;
 use crate::sync::{AtomicU64, Mutex, Ordering, RwLock, lock, read, write};
 use crate::wait::look_out;
 
-/// Transactions that have a slot: 512 KiB. Those before them cost readers that have to ask a lock.
+/// Transactions that have a slot: 512 KiB. A lookup of an older one costs a lock.
 const SLOTS: usize = if cfg!(miri) { 1 << 10 } else { 1 << 16 };
-/// Slots that are made free at a time: one of so many.
+/// The fraction of the slots that is freed at a time: one in `ROOM_SHARE`.
 const ROOM_SHARE: usize = 16;
 /// Ids reserved at a time.
 pub(super) const RESERVED_IDS: u64 = if cfg!(miri) { 1 << 8 } else { 1 << 16 };
@@ -55,10 +55,10 @@ struct Ids {
     giving: Mutex<()>,
 }
 
-/// What each end of a transaction changes, likewise.
+/// The fields that each end of a transaction changes, on cache lines of their own, too.
 struct Ends {
     commits: AtomicU64,
-    /// Held by the one who commits.
+    /// Held during a commit.
     committing: Mutex<()>,
 }
 
@@ -67,16 +67,16 @@ pub(super) struct TxnTable {
     slots: Box<[AtomicU64]>,
     slotted_from: AtomicU64,
     settled: AtomicU64,
-    /// [`Evicted::visible_from`], never lower than that of what is below `slotted_from`.
+    /// [`Evicted::visible_from`], never lower than required for ids below `slotted_from`.
     evicted_visible_from: AtomicU64,
     /// Apart, since its readers write to the lock.
     evicted: CacheAligned<RwLock<Evicted>>,
     ids: CacheAligned<Ids>,
     ends: CacheAligned<Ends>,
     snapshots: [Shard; SHARDS],
-    /// Those of who purges: nobody asks for anything older on their behalf.
+    /// The snapshots of purge; they keep nothing older alive.
     of_purge: Shard,
-    /// `next` less `commits` while nobody is active: each end has a number, a rollback's, too.
+    /// `next` less `commits` while no transaction is active: each end has a number, including a rollback's.
     idle_distance: u64,
 }
 
@@ -86,7 +86,7 @@ pub(super) struct Snapshot<'t> {
     pub(super) commit: CommitNo,
 }
 
-/// What had ended at some moment. It holds up nothing, so what is older than that cannot be asked for.
+/// The transactions that had ended at some time. It holds nothing back, so older state is not available.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ended {
     settled: TxnId,
@@ -96,13 +96,13 @@ pub(super) struct Ended {
 /// Where to look for a transaction.
 enum Place {
     Settled,
-    /// What is in its slot.
+    /// The content of its slot.
     Slot(u64),
     Evicted,
 }
 
 impl TxnTable {
-    /// Goes on with `next`. The transactions `unfinished`, all below it, are active.
+    /// Creates a table that continues with `next`. The transactions `unfinished`, all below it, are active.
     pub(super) fn new(next: TxnId, unfinished: &[TxnId]) -> Self {
         Self::with_slots(SLOTS, next, unfinished)
     }
@@ -146,7 +146,8 @@ impl TxnTable {
         if id >= self.slotted_from.load(Ordering::Acquire) + self.slots.len() as u64 {
             self.make_room();
         }
-        // Release: who finds this, or what it becomes, and takes it for the one's before, sees in `slotted_from` that it is not.
+        // Release: a reader that takes this value, or a later one, for the previous owner's sees in `slotted_from` that
+        // it is not.
         self.slot(id).store(0, Ordering::Release);
         next.store(id + 1, Ordering::Release);
         Ok(TxnId(id))
@@ -155,10 +156,10 @@ impl TxnTable {
     /// Takes the oldest slots from their owners, all slots being taken; the caller holds `giving`.
     #[cold]
     fn make_room(&self) {
-        // Nobody ends meanwhile, and no snapshot that begins meanwhile is older than what has ended.
+        // Blocks commits, so no transaction ends, and no snapshot that begins now is older than the ended transactions.
         let _committing = lock(&self.ends.committing);
         let mut evicted = write(&self.evicted.0);
-        // Perhaps further meanwhile: what is moved then could have stayed.
+        // Another thread may have advanced it further: then this evicts more than necessary.
         let from = self.slotted_from.load(Ordering::Relaxed);
         let end =
             self.ids.next.load(Ordering::Relaxed).min(from + (self.slots.len() / ROOM_SHARE).max(1) as u64);
@@ -167,7 +168,7 @@ impl TxnTable {
             commit => Some(CommitNo(commit)),
         };
         evicted.add(TxnId(from), (from..end).map(commit), &self.held_snapshots());
-        // In this order: who sees the second sees the first.
+        // In this order: a reader that sees the second store sees the first.
         self.evicted_visible_from.store(evicted.visible_from().0, Ordering::Release);
         self.slotted_from.store(end, Ordering::Release);
     }
@@ -178,7 +179,7 @@ impl TxnTable {
         let Ends { commits, committing } = &*self.ends;
         let _committing = lock(committing);
         let commit = commits.load(Ordering::Relaxed) + 1;
-        // Nobody takes its slot from it meanwhile, or settles it.
+        // The lock keeps others from reusing its slot, and from settling it.
         if txn.0 >= self.slotted_from.load(Ordering::Acquire) {
             self.slot(txn.0).store(commit, Ordering::Release);
         } else {
@@ -189,7 +190,8 @@ impl TxnTable {
 
     /// Transactions that have written, and not ended.
     pub(super) fn active(&self) -> u64 {
-        // Ends first, so that one that is active all the time is counted; each end was seen after its beginning.
+        // Loads the ends first, so that a transaction active all the time is counted; each end was seen after its
+        // beginning.
         let ends = self.ends.commits.load(Ordering::Acquire);
         self.ids.next.load(Ordering::Acquire).wrapping_sub(ends).wrapping_sub(self.idle_distance)
     }
@@ -206,7 +208,8 @@ impl TxnTable {
 
     /// Whether a snapshot taken from now on may not see it: it has not ended, or is about to.
     pub(super) fn is_active(&self, txn: TxnId) -> bool {
-        // After its slot: by then `commits` has its number, or whoever finds it inactive could take a snapshot that does not see it.
+        // Loaded after its slot: by then `commits` has its number. Otherwise a thread that finds it inactive could take
+        // a snapshot that does not see it.
         let commits = || CommitNo(self.ends.commits.load(Ordering::Acquire));
         match self.place(txn) {
             Place::Settled => false,
@@ -223,7 +226,7 @@ impl TxnTable {
         look_out(END_LOOKS, || !self.is_active(txn))
     }
 
-    /// Whether the snapshot, which somebody holds, sees what the transaction wrote.
+    /// Whether the snapshot, which is held, sees what the transaction wrote.
     #[inline]
     pub(super) fn is_visible(&self, txn: TxnId, snapshot: CommitNo) -> bool {
         match self.place(txn) {
@@ -245,7 +248,7 @@ impl TxnTable {
     /// Whether the transaction had certainly ended by then: then the version of it that is read after that is its last one
     /// of the row. False also if that was long ago, and its slot was taken since.
     pub(super) fn had_ended(&self, txn: TxnId, by: Ended) -> bool {
-        // That it is settled now, or in the past, says nothing of then.
+        // Settled or evicted now says nothing about that time.
         let in_slot = || match self.place(txn) {
             Place::Slot(found) => found != 0 && found <= by.commit.0,
             Place::Settled | Place::Evicted => false,
@@ -258,8 +261,8 @@ impl TxnTable {
         self.snapshot_in(&self.snapshots[lane % SHARDS], None)
     }
 
-    /// The same, or a snapshot that is held already once more, without a guard: [`Self::let_go`] is to follow, in the
-    /// same lane.
+    /// As above, or holds an already held snapshot once more, without a guard. The caller calls [`Self::let_go`] later,
+    /// in the same lane.
     pub(super) fn hold(&self, lane: usize, held: Option<CommitNo>) -> CommitNo {
         self.hold_in(&self.snapshots[lane % SHARDS], held)
     }
@@ -270,7 +273,7 @@ impl TxnTable {
 
     fn hold_in(&self, shard: &Shard, held: Option<CommitNo>) -> CommitNo {
         let mut snapshots = lock(&shard.0);
-        // Within the lock: whoever looks for the oldest snapshot sees it, or began with a number as low.
+        // Within the lock: a search for the oldest snapshot sees it, or began with a number as low.
         let commit = held.unwrap_or_else(|| CommitNo(self.ends.commits.load(Ordering::Acquire)));
         *snapshots.entry(commit).or_default() += 1;
         commit
@@ -281,12 +284,12 @@ impl TxnTable {
         let_go_in(&self.snapshots[lane % SHARDS], commit);
     }
 
-    /// Whether anybody looks at one, but for purge.
+    /// Whether there are snapshots other than purge's.
     pub(super) fn has_snapshots(&self) -> bool {
         self.snapshots.iter().any(|shard| !lock(&shard.0).is_empty())
     }
 
-    /// All that are held, ascending.
+    /// All held snapshots, ascending.
     fn held_snapshots(&self) -> Vec<CommitNo> {
         let mut held = Vec::new();
         for shard in self.snapshots.iter().chain([&self.of_purge]) {
@@ -297,9 +300,9 @@ impl TxnTable {
         held
     }
 
-    /// Settles the ids at the beginning that all see. Every snapshot that there is or will be is the one that it gives or
-    /// a later one, but for those that this has given before: if they counted, of those who purge at the same time each would go
-    /// on with the one of the other, for as long as there is always one.
+    /// Settles the oldest ids that all snapshots see, and returns a snapshot. Every present and future snapshot is that
+    /// one or a later one, except snapshots returned by earlier calls. If these counted, two concurrent purges would
+    /// keep each other's snapshot alive forever.
     pub(super) fn settle(&self) -> Snapshot<'_> {
         // Within the lock: nothing is moved before the oldest one is held, without which there would be no view for it.
         let mut evicted = write(&self.evicted.0);

@@ -1,4 +1,4 @@
-//! A transaction's life.
+//! A transaction from its beginning to its end.
 
 use std::sync::atomic::Ordering;
 
@@ -18,7 +18,7 @@ pub(crate) struct Txn<'s> {
     pub(super) isolation: Isolation,
     pub(super) lane: usize,
     pub(super) writing: Option<Writing<'s>>,
-    /// It is counted among those that hold gap locks.
+    /// Counts as a holder of gap locks.
     pub(super) locks_gaps: bool,
     snapshot: Option<Snapshot<'s>>,
     ended: bool,
@@ -27,8 +27,8 @@ pub(crate) struct Txn<'s> {
 /// What a transaction has from its first write on.
 pub(super) struct Writing<'s> {
     pub(super) id: TxnId,
-    /// Where its records are, from the first one on. So of a thousand that wait for their first row none uses a segment, and
-    /// those that run find free ones.
+    /// The segment of its records, from the first one on. So a thousand transactions that wait for their first row use
+    /// no segment, and running ones find free segments.
     segment: Option<SegmentUse<'s>>,
     /// Its records, the oldest first.
     pub(super) undo: Vec<UndoPtr>,
@@ -41,15 +41,15 @@ pub(super) struct Writing<'s> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Savepoint {
     records: usize,
-    /// The newest of them: an opening has no record's number twice, so it tells a savepoint that is still there from one that
-    /// was gone back beyond.
+    /// The newest of these records. No open of the database reuses a record's number, so this distinguishes a valid
+    /// savepoint from one beyond which the transaction was rolled back.
     last: Option<UndoPtr>,
 }
 
 /// What an operation sees: for read committed a snapshot of its own, which it holds.
 pub(super) struct View<'s> {
     pub(super) commit: CommitNo,
-    /// Whose changes it sees, whether committed or not.
+    /// The transaction whose changes it sees, whether committed or not.
     pub(super) own: Option<Own>,
     _held: Option<Snapshot<'s>>,
 }
@@ -58,7 +58,7 @@ pub(super) struct View<'s> {
 #[derive(Clone, Copy)]
 pub(super) struct Own {
     txn: TxnId,
-    /// What is no newer than this record; `None`: all.
+    /// Sees changes up to this record; `None`: all.
     to: Option<UndoPtr>,
 }
 
@@ -97,14 +97,14 @@ impl<'s> Writing<'s> {
 }
 
 impl View<'_> {
-    /// What somebody else holds.
+    /// A view of a snapshot that another object holds.
     pub(super) fn held_elsewhere(commit: CommitNo, own: Option<Own>) -> Self {
         View { commit, own, _held: None }
     }
 }
 
 impl<'s> Txn<'s> {
-    /// `lane` spreads transactions that go on beside each other.
+    /// `lane` spreads concurrent transactions over shards.
     pub(crate) fn begin(system: &'s TxnSystem, isolation: Isolation, lane: usize) -> Self {
         Txn { system, isolation, lane, writing: None, locks_gaps: false, snapshot: None, ended: false }
     }
@@ -138,13 +138,13 @@ impl<'s> Txn<'s> {
         }
     }
 
-    /// Of its own changes, those until now.
+    /// Its own changes so far.
     pub(super) fn own_until_now(&self) -> Option<Own> {
         let writing = self.writing.as_ref()?;
         writing.undo.last().map(|&last| Own { txn: writing.id, to: Some(last) })
     }
 
-    /// Gets an id, if it has none: it is active, and counted as such, from here on.
+    /// Assigns an id, if it has none. From here on the transaction counts as active.
     pub(crate) fn begin_writing(&mut self) -> Result<()> {
         self.check_active()?;
         self.writing().map(drop)
@@ -167,8 +167,8 @@ impl<'s> Txn<'s> {
         })
     }
 
-    /// Undoes what was written after the savepoint. Locks that were waited for stay. If it cannot be undone now, the
-    /// transaction has ended, and purge's thread does it: half of what was written since is in nobody's interest.
+    /// Undoes the changes after the savepoint. Locks that were waited for stay. If the undo fails, the transaction has
+    /// ended, and the purge thread rolls it back as a whole.
     pub(crate) fn rollback_to(&mut self, savepoint: Savepoint, waiter: &Waiter) -> Result<()> {
         self.check_active()?;
         let undo = self.writing.as_ref().map_or(&[][..], |writing| &writing.undo);
@@ -183,7 +183,7 @@ impl<'s> Txn<'s> {
         undone.inspect_err(|_| self.leave())
     }
 
-    /// Undoes what was written after the savepoint, the newest first; `before` is told of each record.
+    /// Undoes the changes after the savepoint, the newest first; calls `before` for each record.
     fn undo_to(
         &mut self,
         savepoint: usize,
@@ -246,8 +246,8 @@ impl<'s> Txn<'s> {
         Ok(())
     }
 
-    /// Runs a statement of several changes: after an error, all that it has changed is undone. The transaction goes on,
-    /// but if that cannot be done now, it has ended, and purge's thread does it.
+    /// Runs a statement of several changes, and undoes all of them after an error. The transaction continues. If the
+    /// undo fails, the transaction has ended, and the purge thread rolls it back.
     pub(crate) fn statement<T>(
         &mut self,
         waiter: &Waiter,
@@ -269,7 +269,7 @@ impl<'s> Txn<'s> {
         }
     }
 
-    /// Ends it for its owner; all that it holds goes over to the one who finishes it.
+    /// Ends the transaction for its owner, and moves its state to the thread that finishes it.
     pub(super) fn detach(&mut self) -> Unfinished {
         let Writing { id, segment, undo, held, .. } = self.writing.take().expect("it has written");
         let used = undo.last().map(|last| last.segment());

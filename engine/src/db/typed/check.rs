@@ -1,4 +1,4 @@
-//! Whether rows and indexes agree.
+//! Checks that rows and indexes agree.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -12,9 +12,9 @@ use crate::txn::SnapshotRead;
 use crate::wait::Waiter;
 
 impl Database {
-    /// Checks a table: its trees as [`Database::check_tree`] does, and, as `txn` sees them, that every row has its entry
-    /// in every index, that every entry has its row, and that no unique index has a duplicate; how many rows there are.
-    /// Nobody changes the table meanwhile; purge is held up while the trees are checked.
+    /// Checks a table and returns the number of its rows. Checks its trees as [`Database::check_tree`] does, and, in
+    /// the snapshot of `txn`, that every row has its entry in every index, that every entry has its row, and that no
+    /// unique index has a duplicate. Do not change the table during the call; purge pauses while the trees are checked.
     pub fn check_typed_table(&self, table: &TypedTable, txn: &mut Transaction<'_>) -> Result<u64> {
         let waiter = self.inner.waiter()?;
         let no_purge = self.inner.txns().pause_purge(&waiter);

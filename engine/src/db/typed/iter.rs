@@ -1,4 +1,4 @@
-//! Iterators that hold what they need.
+//! Iterators over rows that own their snapshot.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -20,18 +20,18 @@ const BATCH_ROWS: usize = 128;
 /// A batch ends when its rows have as many bytes: some of them are large.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// The rows of a range, as a transaction saw them: [`TypedTable::iter`], [`TypedTable::iter_index`].
+/// The rows of a range in a transaction's snapshot: [`TypedTable::iter`], [`TypedTable::iter_index`].
 ///
-/// It borrows nothing, and outlives its transaction and session. It sees what the transaction saw when it was made, its own
-/// changes among it, and none that came later: so a loop may change the rows that it goes over. But what the transaction undoes
-/// is gone: rows that are read before it goes back beyond a change that the iterator sees, or is rolled back, and rows that are
-/// read afterwards, do not fit together, and the next batch is [`Error::ChangesUndone`](crate::Error). While it lives, purge
-/// keeps all versions since then: do not keep it for long. Its table is in use.
+/// The iterator borrows nothing, and outlives its transaction and session. It sees what the transaction saw when the
+/// iterator was created, including the transaction's own changes, and no later change. So a loop may change the rows
+/// that it iterates over. If the transaction rolls back a change that the iterator sees, the rows read before and after
+/// would be inconsistent, and the next batch is [`Error::ChangesUndone`](crate::Error). Purge keeps all versions since
+/// the snapshot while the iterator lives, so do not keep it for long. Its table counts as in use.
 ///
-/// Under [`Serializable`](crate::Isolation) all rows of the range are locked when it is made.
+/// Under [`Serializable`](crate::Isolation), creating the iterator locks all rows of the range.
 ///
-/// Rows are read in batches, each under admission. In a statement, or in the callback of an operation, a batch is read on the slot
-/// that its thread holds there. An error is the last item.
+/// The iterator reads rows in batches, each under admission. Within a statement or a callback, a batch uses the slot
+/// that the thread already holds. An error is the last item.
 pub struct Rows {
     database: SharedInner,
     table: TypedTable,
@@ -41,7 +41,7 @@ pub struct Rows {
     /// See [`HeldSnapshot::read`].
     undos: Option<u64>,
     waiter: Waiter,
-    /// What is still to be read; `None` if nothing is.
+    /// The range still to be read; `None` at the end.
     rest: Option<KeyRange>,
     batch: std::vec::IntoIter<Row>,
 }

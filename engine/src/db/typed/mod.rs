@@ -1,12 +1,12 @@
 //! Tables of typed columns.
 //!
-//! The rows' tree has the primary key as its keys and the other columns as its values; each index is a tree whose keys
-//! are its entries. All are versioned in the same way, so a reader sees in an index what it sees in the rows, without a
-//! look at these, and undo and recovery treat them alike.
+//! The tree of rows has the primary key as its keys and the other columns as its values; each index is a tree whose
+//! keys are its entries. All trees are versioned in the same way, so an index scan sees a consistent snapshot without
+//! reading the rows, and undo and recovery handle all trees alike.
 //!
 //! # Protocol
-//! Whoever writes a row locks it first, by writing its version; its entries in all indexes are then that writer's, and
-//! change next. A statement that fails on the way is undone to its beginning.
+//! A writer first locks the row by writing its version. Then it owns the row's entries in all indexes, and changes them
+//! next. A statement that fails in between is undone to its beginning.
 
 mod check;
 mod index;
@@ -32,8 +32,8 @@ use crate::scratch::ScratchPool;
 use crate::tree;
 use crate::txn::Txn;
 
-/// A table of typed columns, with a primary key and indexes, read and changed by transactions. Clones are handles of the
-/// same one.
+/// A table of typed columns, with a primary key and indexes, read and changed by transactions. Clones are handles of
+/// the same table.
 ///
 /// ```
 /// # use std::ops::ControlFlow;
@@ -85,19 +85,19 @@ pub(super) struct OpenTyped {
     pub(super) schema: Arc<Schema>,
     /// The trees of the indexes, as the schema has them.
     pub(super) indexes: Vec<tree::Tree>,
-    /// Beginnings and ends of bulk loads. While one is going on it is odd, and nobody else uses the table.
+    /// Counts the beginnings and ends of bulk loads: odd during a load, when no other session uses the table.
     ///
-    /// Invariant: what a load writes to the indexes comes between its two steps here; one that has written nothing there takes
-    /// its first step back. So a reader that finds the same even number before and after has seen in them nothing of a load
-    /// that had not ended before: who sees a load's pages (validated, hence after their latch was let go of) sees its first
-    /// step as well.
+    /// Invariant: a load writes to the indexes between its two increments. A load that has written nothing there takes
+    /// its first increment back. So a reader that finds the same even number before and after has seen no page of an
+    /// unfinished load: a reader that sees a load's pages (validated, hence after their latch was released) sees its
+    /// first increment as well.
     loads: AtomicU64,
     /// Of the column that the table numbers.
     numbers: Numbers,
 }
 
 impl OpenTyped {
-    /// `next_number`: no row was given this number, or a later one. `loading`: nobody uses it until the next open.
+    /// `next_number`: no row has this number, or a later one. `loading`: the table is unusable until the next open.
     pub(super) fn new(schema: Schema, indexes: Vec<tree::Tree>, next_number: u64, loading: bool) -> Self {
         OpenTyped {
             schema: Arc::new(schema),

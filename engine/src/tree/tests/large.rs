@@ -151,7 +151,7 @@ fn what_is_too_large_changes_nothing() {
     f.check_against(&BTreeMap::from([(vec![2; max - 56], value)]));
 }
 
-/// Who asks under the latch sees a large value's first bytes; one who is refused has left nothing.
+/// A condition under the latch sees a large value's first bytes; a refused write leaves nothing behind.
 #[test]
 fn conditions_see_the_first_bytes() {
     let f = fixture(64, 1);
@@ -174,7 +174,7 @@ fn conditions_see_the_first_bytes() {
     f.check_against(&BTreeMap::new());
 }
 
-/// One whole value, whatever becomes of it meanwhile.
+/// Readers get one complete value, whatever writers do.
 #[test]
 fn readers_see_whole_values_while_they_are_replaced() {
     const KEYS: u32 = 4;

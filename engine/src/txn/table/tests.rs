@@ -115,7 +115,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Beside a table that keeps the number of each commit for ever.
+    /// Compares with a table that keeps the number of each commit forever.
     #[test]
     fn any_snapshot_sees_what_had_committed(
         unfinished in prop::collection::btree_set(0..20_u64, 0..4),
