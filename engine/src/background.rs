@@ -13,7 +13,7 @@ use flifo_base::{lock, unpoison};
 pub enum Wake {
     /// At once.
     Now,
-    /// Then, or earlier if it is rung for.
+    /// Then, or earlier if it is raised for.
     At(Instant),
 }
 
@@ -25,8 +25,8 @@ pub(crate) trait Task: Send + 'static {
 
 /// Rung by a thread that takes one of the last free frames, to wake the page cleaner.
 #[derive(Default)]
-pub(crate) struct Bell {
-    rung: AtomicBool,
+pub(crate) struct WakeSignal {
+    raised: AtomicBool,
     target: Mutex<Option<Arc<Sleep>>>,
 }
 
@@ -49,16 +49,16 @@ impl Sleep {
     }
 }
 
-impl Bell {
-    pub(crate) fn ring(&self) {
-        let first = !self.rung.load(Ordering::Relaxed) && !self.rung.swap(true, Ordering::AcqRel);
+impl WakeSignal {
+    pub(crate) fn raise(&self) {
+        let first = !self.raised.load(Ordering::Relaxed) && !self.raised.swap(true, Ordering::AcqRel);
         if first && let Some(target) = &*lock(&self.target) {
             target.wake();
         }
     }
 
-    pub(crate) fn heard(&self) {
-        self.rung.store(false, Ordering::Release);
+    pub(crate) fn clear(&self) {
+        self.raised.store(false, Ordering::Release);
     }
 
     pub(crate) fn set_target(&self, target: Option<Arc<Sleep>>) {

@@ -102,7 +102,7 @@ pub enum Error {
     NotADatabase {
         /// The directory or the file.
         path: String,
-        /// What was found there.
+        /// The mismatch.
         what: String,
     },
     /// The file has another version of the format.
@@ -236,7 +236,7 @@ pub enum Error {
     /// A savepoint of another transaction, or one that a rollback has gone back beyond.
     #[error("the transaction has no such savepoint any more; roll it back to an earlier one, or wholly")]
     UnknownSavepoint,
-    /// A table that cannot be dropped while transactions go on.
+    /// Active transactions prevent dropping the table.
     #[error("transactions are going on that may need the table '{name}'; end them, and try again")]
     TransactionsActive {
         /// The table's name.
@@ -395,7 +395,7 @@ pub enum Error {
     BadOption {
         /// The option's name in [`crate::EngineConfig`].
         option: &'static str,
-        /// What was asked for.
+        /// The requested value.
         value: u64,
         /// The accepted values, in words.
         allowed: String,

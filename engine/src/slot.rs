@@ -131,7 +131,7 @@ impl Entries {
         self.check_process()?;
         if self.depth.get() != 0 {
             self.take_ticket()?;
-        } else if !self.enter_beside(false) {
+        } else if !self.enter_shared(false) {
             self.session.enter()?;
         }
         Ok(self.entered())
@@ -140,7 +140,7 @@ impl Entries {
     /// Enters by force. Within an entry this keeps the slot, also without a ticket, or brings one if the entry has lost its own.
     pub(crate) fn enter_forced(&self) -> Entered<'_> {
         let acquires = self.forget_loss() || self.depth.get() == 0;
-        if !(acquires && self.enter_beside(true)) {
+        if !(acquires && self.enter_shared(true)) {
             self.session.enter_forced();
         }
         self.entered()
@@ -199,7 +199,7 @@ impl Entries {
     #[cold]
     fn enter_anew(&self) -> Result<()> {
         self.forget_loss();
-        if !self.enter_beside(false) {
+        if !self.enter_shared(false) {
             self.session.enter()?;
         }
         self.peer.tickets.store(self.session.tickets(), Ordering::Relaxed);
@@ -217,13 +217,13 @@ impl Entries {
     }
 
     /// Enters on the slot of another session of this thread. If it returns false, the thread has a slot in no session but this one.
-    fn enter_beside(&self, by_force: bool) -> bool {
+    fn enter_shared(&self, by_force: bool) -> bool {
         let others = self.others();
-        !others.is_empty() && self.enter_beside_any(&others, by_force)
+        !others.is_empty() && self.enter_shared_any(&others, by_force)
     }
 
     #[cold]
-    fn enter_beside_any(&self, others: &[Arc<Peer>], by_force: bool) -> bool {
+    fn enter_shared_any(&self, others: &[Arc<Peer>], by_force: bool) -> bool {
         let Some(host) = others.iter().find(|other| self.session.enter_on(&other.slot)) else {
             // Without a stall limit, others may have slots that cannot be taken.
             let forces = self.session.admission().config().stall_limit.is_none();
@@ -264,8 +264,8 @@ impl Entries {
         }
     }
 
-    /// Runs a callback of the embedder's; calls `stalled` if it has lost its slot to the stall rule. Refused if the callback ran
-    /// without a slot, and there is none for what comes after it.
+    /// Runs an embedder's callback; calls `stalled` if the callback lost its slot to the stall rule. Refused if the
+    /// callback ran without a slot, and none is available for the rest of the operation.
     pub(crate) fn call_back<T>(&self, callback: impl FnOnce() -> T, stalled: impl FnOnce()) -> Result<T> {
         if self.callbacks_outside.get() != 0 {
             return self.call_outside(callback);

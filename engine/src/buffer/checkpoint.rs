@@ -11,9 +11,9 @@ use crate::background::{Task, Wake};
 use crate::redo::Durability;
 use crate::wait::Waiter;
 
-/// It looks around this often.
+/// The interval of its steps.
 const ROUND: Duration = Duration::from_millis(50);
-/// What was written without a sync is synced, and a checkpoint made, after this.
+/// The latest time for a sync of unsynced log, and for a checkpoint.
 const LATEST: Duration = Duration::from_secs(1);
 /// A checkpoint is made at once when it would free this share of the log.
 const CHECKPOINT_SHARE: u64 = 16;

@@ -56,7 +56,7 @@ impl Cleaner {
         for index in 0..self.instances.len() {
             let pool = Arc::clone(&self.pool);
             let instance = &pool.instances[self.instances[index]];
-            instance.bell.heard();
+            instance.wake_signal.clear();
             // All three each time: neither a long load nor a lack of frames must hold up the checkpoint. The pool keeps an
             // error.
             let finished = pool.write_finished(instance, &mut self.copies, &self.waiter).unwrap_or(false);

@@ -88,7 +88,7 @@ fn segment_bytes(page_bytes: usize) -> usize {
 }
 
 impl Doublewrite {
-    /// The one of an instance of the database in `space`; its file is made if it is not there.
+    /// Opens the area of an instance of the database in `space`; creates its file if necessary.
     pub(super) fn open(disk: &dyn Disk, space: &Tablespace, instance: u32, in_use: bool) -> Result<Self> {
         let page_bytes = space.page_size();
         let file = in_use.then(|| open_file(disk, instance, page_bytes)).transpose()?;
@@ -193,7 +193,7 @@ pub(crate) fn repair(
             return Err(error);
         }
     }
-    // A load has filled these since: redo would not make of a copy what belongs there.
+    // A load has filled these pages since, and redo could not bring a copy up to date.
     copies.retain(|&page, &mut (copied, _)| !void_ranges.is_void(page, copied));
     let Some(&last) = copies.keys().next_back() else { return Ok(()) };
     if last >= pages_end {
@@ -224,7 +224,7 @@ pub(crate) fn forget_later(disk: &dyn Disk, space: &Tablespace) -> Result<()> {
     })
 }
 
-/// Whether there is anything that [`forget_later`] would make void.
+/// Whether [`forget_later`] would void any copy.
 pub(crate) fn has_later(disk: &dyn Disk, space: &Tablespace) -> Result<bool> {
     let mut found = false;
     each_later(disk, space, |_| {

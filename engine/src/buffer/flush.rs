@@ -28,7 +28,7 @@ use crate::redo::Durability;
 use crate::wait::Waiter;
 
 /// The pages of a batch, whose writes are in progress until this is dropped.
-pub(super) struct Begun<'p> {
+pub(super) struct PendingWrites<'p> {
     pool: &'p BufferPool,
     instance: &'p Instance,
     entries: Vec<&'p PageEntry>,
@@ -38,7 +38,7 @@ pub(super) struct Begun<'p> {
     written: bool,
 }
 
-impl Drop for Begun<'_> {
+impl Drop for PendingWrites<'_> {
     fn drop(&mut self) {
         if !self.written && !self.entries.is_empty() {
             self.instance.count_dirty(self.entries.len() as i64);
@@ -48,7 +48,7 @@ impl Drop for Begun<'_> {
     }
 }
 
-impl Begun<'_> {
+impl PendingWrites<'_> {
     pub(super) fn oldest(&self) -> Lsn {
         self.oldest
     }
@@ -79,7 +79,7 @@ impl BufferPool {
         let limit = Lsn(self.log.next().0 + 1);
         // Running cleaners do a part of the work, with syncs parallel to this thread's.
         self.flush_to.fetch_max(limit.0, Ordering::Relaxed);
-        self.instances.iter().for_each(|instance| instance.bell.ring());
+        self.instances.iter().for_each(|instance| instance.wake_signal.raise());
         // By turns, a batch of each: a sync of the data files, which an instance needs at every other batch, then
         // serves them all.
         let mut unfinished: Vec<&Instance> = self.instances.iter().map(|instance| &**instance).collect();
@@ -129,8 +129,8 @@ impl BufferPool {
         waiter: &Waiter,
     ) -> Result<usize> {
         let mut doublewrite = self.lock_doublewrite(instance, waiter)?;
-        let begun = self.begin_write(instance, pages.iter().copied(), batch)?;
-        begun.write(waiter, || self.write_twice(&mut doublewrite, batch))
+        let pending = self.begin_write(instance, pages.iter().copied(), batch)?;
+        pending.write(waiter, || self.write_twice(&mut doublewrite, batch))
     }
 
     /// The instance's doublewrite area, for a batch.
@@ -142,7 +142,7 @@ impl BufferPool {
         self.check_failed()?;
         let doublewrite = try_lock(&instance.doublewrite)
             .unwrap_or_else(|| waiter.wait(WaitReason::DiskWrite, || lock(&instance.doublewrite)));
-        // Once more: if the batch before has failed, its copies here are all there is of a page that it has torn.
+        // Checked again: if the previous batch failed, its copies here are the only ones of a page that it has torn.
         self.check_failed().map(|()| doublewrite)
     }
 
@@ -152,22 +152,23 @@ impl BufferPool {
         instance: &'p Instance,
         pages: impl Iterator<Item = PageNo>,
         batch: &mut Batch,
-    ) -> Result<Begun<'p>> {
+    ) -> Result<PendingWrites<'p>> {
         batch.clear();
         let (oldest, newest) = (Lsn(u64::MAX), Lsn(0));
-        let mut begun = Begun { pool: self, instance, entries: Vec::new(), oldest, newest, written: false };
+        let mut pending =
+            PendingWrites { pool: self, instance, entries: Vec::new(), oldest, newest, written: false };
         for page in pages.take(BATCH_PAGES) {
             let entry = self.entry(page)?;
             if entry.try_begin_write() {
                 instance.count_dirty(-1);
-                begun.entries.push(entry);
+                pending.entries.push(entry);
                 let lsn = self.copy_page(entry, batch.push(page));
-                (begun.oldest, begun.newest) = (begun.oldest.min(lsn), begun.newest.max(lsn));
+                (pending.oldest, pending.newest) = (pending.oldest.min(lsn), pending.newest.max(lsn));
             }
         }
-        // Once more: a change that a panic ended half-way stops the pool before it lets go of its page, and may have done so just
-        // before the page was copied.
-        self.check_failed().map(|()| begun)
+        // Checked again: a change that a panic interrupted stops the pool before it releases its page, and may have
+        // done so just before the page was copied.
+        self.check_failed().map(|()| pending)
     }
 
     /// Copies a page that [`PageEntry::try_begin_write`] has latched, unlatches it, and seals the copy; its LSN.

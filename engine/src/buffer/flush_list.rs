@@ -88,8 +88,8 @@ impl FlushList {
         list.entries.front().map(|&(lsn, _)| lsn)
     }
 
-    /// Appends to `pages` up to `max` that became dirty before `limit`, the oldest first, if there is one that did before
-    /// `due`.
+    /// Appends to `pages` up to `max` pages that became dirty before `limit`, the oldest first, if any became dirty
+    /// before `due`.
     pub(super) fn oldest_pages(
         &self,
         table: &PageTable,

@@ -10,12 +10,12 @@ use crate::page::{Lsn, PageNo, Torn, set_lsn};
 
 /// A page and its version, to return to later: the page is unchanged as long as its version is.
 #[derive(Clone, Copy)]
-pub(crate) struct Sight {
+pub(crate) struct PageVersion {
     pub(super) page: PageNo,
     pub(super) seen: u64,
 }
 
-/// A page that is read without being held: what was read counts only if [`OptimisticGuard::validate`] says so.
+/// A page that is read without a latch: reads count only if [`OptimisticGuard::validate`] succeeds.
 #[derive(Clone, Copy)]
 pub(crate) struct OptimisticGuard<'p> {
     pub(super) pool: &'p BufferPool,
@@ -33,8 +33,8 @@ impl<'p> OptimisticGuard<'p> {
 
     /// The page as it was when its version was read.
     #[inline]
-    pub(crate) fn sight(&self) -> Sight {
-        Sight { page: self.page, seen: self.seen }
+    pub(crate) fn page_version(&self) -> PageVersion {
+        PageVersion { page: self.page, seen: self.seen }
     }
 
     /// The page as a tree node, bytes not to be trusted.
@@ -157,8 +157,8 @@ impl<'p> ExclusiveGuard<'p> {
     }
 
     /// The page as it is left to others, once this guard is dropped.
-    pub(crate) fn sight_after(&self) -> Sight {
-        Sight { page: self.page, seen: self.entry.seen_after(self.changed.get()) }
+    pub(crate) fn page_version_after(&self) -> PageVersion {
+        PageVersion { page: self.page, seen: self.entry.seen_after(self.changed.get()) }
     }
 
     /// What a read of the page gave: it is held still, so nonsense is a corrupt page.

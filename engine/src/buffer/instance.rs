@@ -16,7 +16,7 @@ use super::flush_list::FlushList;
 use super::latch::{DIRTY, EXCLUSIVE, REFERENCED, RESIDENCY, RESIDENT, SHARED_MASK, WRITING};
 use super::table::PageTable;
 use super::unlogged::Finished;
-use crate::background::Bell;
+use crate::background::WakeSignal;
 use crate::page::PageNo;
 
 const NO_PAGE: u64 = u64::MAX;
@@ -48,7 +48,7 @@ pub(super) struct Instance {
     hand: AtomicU32,
     waiting: AtomicU32,
     pub(super) counts: Counts,
-    pub(super) bell: Bell,
+    pub(super) wake_signal: WakeSignal,
 }
 
 /// What the clock's hand found.
@@ -76,7 +76,7 @@ impl Instance {
             hand: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
             counts: Counts::default(),
-            bell: Bell::default(),
+            wake_signal: WakeSignal::default(),
         }
     }
 
@@ -125,7 +125,7 @@ impl Instance {
     pub(super) fn try_take(&self, table: &PageTable) -> Option<u32> {
         let frame = self.pop_free();
         if self.free_frames() < self.stock() / 2 {
-            self.bell.ring();
+            self.wake_signal.raise();
         }
         frame.or_else(|| {
             (0..USER_SWEEP_STEPS.min(2 * self.frames)).find_map(|_| match self.sweep(table) {
@@ -165,7 +165,7 @@ impl Instance {
     /// Waits until there may be a free frame. The caller holds no latch and no frame.
     pub(super) fn wait_for_frame(&self) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        self.bell.ring();
+        self.wake_signal.raise();
         let none = || self.free_frames.load(Ordering::SeqCst) == 0;
         let until = Instant::now() + FRAME_WAIT;
         // SAFETY: the address is this instance's list; the callbacks neither panic nor park.

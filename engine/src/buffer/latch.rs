@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN};
 
 use crate::metrics::WaitReason;
-use crate::wait::{Waiter, look_out};
+use crate::wait::{Waiter, poll};
 
 pub(crate) const SHARED_ONE: u64 = 1;
 pub(crate) const SHARED_MASK: u64 = 0xffff;
@@ -31,7 +31,7 @@ pub(crate) const RESIDENT: u64 = 2 << 22;
 pub(crate) const VERSION_ONE: u64 = 1 << 24;
 pub(crate) const VERSION: u64 = !(VERSION_ONE - 1);
 /// A change holds a latch for a microsecond or two, so a waiter polls for about 10.
-const LOOKS: u32 = 64;
+const POLLS: u32 = 64;
 /// What an optimistic reader compares.
 const SEEN: u64 = VERSION | EXCLUSIVE | RESIDENCY;
 
@@ -259,7 +259,7 @@ impl PageEntry {
     /// milliseconds with many threads, and may hold row locks for that long.
     pub(crate) fn wait_while(&self, waiter: &Waiter, reason: WaitReason, blocked: impl Fn(u64) -> bool) {
         debug_assert_eq!(held(), 0, "a thread must not wait while it holds a latch");
-        if !look_out(LOOKS, || !blocked(self.state.load(Ordering::Acquire))) {
+        if !poll(POLLS, || !blocked(self.state.load(Ordering::Acquire))) {
             waiter.wait(reason, || self.park_while(&blocked));
         }
     }

@@ -49,11 +49,11 @@ use std::time::Instant;
 
 pub use checkpoint::Checkpointer;
 pub use cleaner::Cleaner;
-pub(crate) use guard::{ExclusiveGuard, OptimisticGuard, SharedGuard, Sight};
+pub(crate) use guard::{ExclusiveGuard, OptimisticGuard, PageVersion, SharedGuard};
 pub(crate) use mtr::{Mtr, Need, redo_bytes_max};
 pub use recovery::RecoveryProgress;
 pub(crate) use recovery::Replay;
-pub(crate) use unlogged::Made;
+pub(crate) use unlogged::LoadedRun;
 pub(crate) use void_ranges::VoidRanges;
 
 use flifo_base::{CacheAligned, lock};
@@ -109,8 +109,8 @@ pub struct PoolStats {
     pub free_frame_waits: u64,
 }
 
-/// Why an attempt at something ended before its end. All guards are dropped, then [`BufferPool::settle`] waits for
-/// what was in the way, and the attempt is made again.
+/// Why an attempt stopped early. All guards are dropped, then [`BufferPool::settle`] waits for the obstacle, and the
+/// attempt is repeated.
 pub(crate) enum Stop {
     /// A page changed while it was read.
     Changed,
@@ -208,7 +208,7 @@ impl BufferPool {
         for index in 0..cleaners {
             let sleep = Arc::new(Sleep::default());
             for instance in self.instances.iter().skip(index).step_by(cleaners) {
-                instance.bell.set_target(Some(Arc::clone(&sleep)));
+                instance.wake_signal.set_target(Some(Arc::clone(&sleep)));
             }
             threads.push(self.start(
                 format!("flifo-cleaner{index}"),
@@ -280,8 +280,8 @@ impl BufferPool {
         })
     }
 
-    /// A page to read; `parent` is where its number was read. Validates the parent, so that what was read in
-    /// it to get here is known to be true.
+    /// A page to read; `parent` is where its number was read. Validates the parent, so that the number is known to be
+    /// right.
     #[inline]
     pub(crate) fn child<'p>(
         &'p self,
@@ -307,9 +307,9 @@ impl BufferPool {
 
     /// The page, if it is unchanged; the guard's validation shows whether it stays unchanged.
     #[inline]
-    pub(crate) fn again(&self, sight: Sight) -> Option<OptimisticGuard<'_>> {
-        let guard = self.begin_read(sight.page, self.table.get(sight.page)?).ok()?;
-        (guard.seen == sight.seen).then_some(guard)
+    pub(crate) fn reopen(&self, page_version: PageVersion) -> Option<OptimisticGuard<'_>> {
+        let guard = self.begin_read(page_version.page, self.table.get(page_version.page)?).ok()?;
+        (guard.seen == page_version.seen).then_some(guard)
     }
 
     #[inline]
@@ -334,7 +334,7 @@ impl BufferPool {
         }
     }
 
-    /// Waits for what stopped an attempt, so that it can be made again; or gives the error that it cannot.
+    /// Waits for the reason that stopped an attempt, so that it can be repeated; or returns the error that prevents it.
     #[cold]
     pub(crate) fn settle(&self, stop: Stop, waiter: &Waiter, attempts: &mut u32) -> Result<()> {
         debug_assert_eq!(latch::held(), 0, "all guards are dropped before an attempt is made again");
@@ -349,7 +349,7 @@ impl BufferPool {
                 let still = parent.is_none_or(|(parent, seen)| {
                     self.table.get(parent).is_some_and(|entry| entry.unchanged(seen))
                 });
-                // The page may have been freed since its number was read; then there is nothing to read.
+                // The page may have been freed since its number was read; then the attempt is repeated.
                 if still || *attempts >= LOAD_ATTEMPTS { Err(error) } else { Ok(()) }
             })?,
             Stop::Fail(error) => return Err(*error),

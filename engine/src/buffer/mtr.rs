@@ -54,7 +54,7 @@ pub(crate) fn redo_bytes_max(page_bytes: usize) -> usize {
     PAGES_MAX * Op::image_bytes_max(page_bytes)
 }
 
-/// Changes that belong together, and what they need.
+/// A mini-transaction: changes that belong together, and their reservations.
 pub(crate) struct Mtr<'p> {
     pool: &'p BufferPool,
     /// For the page that it makes.
@@ -155,8 +155,8 @@ impl BufferPool {
         }
     }
 
-    /// Makes a page that is not logged: what refers to it may be changed only after the page was written and synced. It
-    /// bears `lsn`, not before the end of what was logged of it; that was made void ([`Mtr::void`]) if the page may be torn.
+    /// Creates a page without logging. References to it may be written only after the page was written and synced. Its
+    /// LSN is `lsn`, not before its last log record; earlier records are void ([`Mtr::void`]) if the page may be torn.
     pub(crate) fn make_unlogged(
         &self,
         page: PageNo,

@@ -79,7 +79,7 @@ impl<'p> Replay<'p> {
                 .unzip();
             let parsed = frames(&mut |end, payload| self.distribute(end, payload, &queues));
             drop(queues);
-            // What an applier found wrong is the reason why the parser could not go on.
+            // An applier's error is the reason why the parser could not continue.
             threads
                 .into_iter()
                 .map(|thread| thread.join().unwrap_or_else(|_| Err(bad("an applier ended half-way"))))

@@ -63,7 +63,7 @@ pub enum NextOpen {
 }
 
 impl AtRest {
-    pub(super) fn look(disk: &dyn Disk) -> Result<AtRest> {
+    pub(super) fn read(disk: &dyn Disk) -> Result<AtRest> {
         let space = Tablespace::open(disk)?;
         let log = LogFiles::open(disk, space.database());
         let whole = log.and_then(|log| LogBuffer::open(disk, space.database()).map(|_| log));
@@ -139,9 +139,11 @@ impl Database {
         progress: &mut dyn FnMut(CheckProgress),
     ) -> Result<CheckReport> {
         let disk = open_directory(dir.as_ref(), &config)?;
-        Self::look_over(&disk, &config, false, progress).map_err(|error| match error.forbids_writing() {
-            true => Error::RecoveryNotPossible { path: disk.path(""), source: Box::new(error) },
-            false => error,
+        Self::recover_and_check(&disk, &config, false, progress).map_err(|error| {
+            match error.forbids_writing() {
+                true => Error::RecoveryNotPossible { path: disk.path(""), source: Box::new(error) },
+                false => error,
+            }
         })
     }
 
@@ -157,7 +159,7 @@ impl Database {
         let dir = dir.as_ref();
         let report = Self::check_in(dir, config.clone(), progress)?;
         match has_leaks_to_free(&report) {
-            true => Self::look_over(&open_directory(dir, &config)?, &config, true, progress),
+            true => Self::recover_and_check(&open_directory(dir, &config)?, &config, true, progress),
             false => Ok(report),
         }
     }
@@ -170,7 +172,7 @@ impl Database {
     ) -> Result<CheckReport> {
         let report = Self::check_on(Arc::clone(&disk), config.clone(), progress)?;
         match has_leaks_to_free(&report) {
-            true => Self::look_over(&*disk, &config, true, progress),
+            true => Self::recover_and_check(&*disk, &config, true, progress),
             false => Ok(report),
         }
     }
@@ -183,7 +185,7 @@ impl Database {
     ) -> Result<CheckReport> {
         match Self::check_closed(&*disk, &config, progress)? {
             Some(report) => Ok(report),
-            None => Self::look_over(&*disk, &config, false, progress),
+            None => Self::recover_and_check(&*disk, &config, false, progress),
         }
     }
 
@@ -209,7 +211,7 @@ impl Database {
 
     /// Recovers a database if necessary, checks it, and closes it if the recovery or `reclaim` changed it. Transactions
     /// neither continue nor roll back.
-    fn look_over(
+    fn recover_and_check(
         disk: &dyn Disk,
         config: &EngineConfig,
         reclaim: bool,
@@ -244,7 +246,7 @@ impl Database {
     /// Describes the database in `dir`, which no process has open for writing, without opening it. Nothing is changed
     /// or recovered. Read permission is enough, and the file system may be read-only.
     pub fn at_rest(dir: impl AsRef<Path>) -> Result<AtRest> {
-        AtRest::look(&open_directory_to_read(dir.as_ref(), &EngineConfig::default())?)
+        AtRest::read(&open_directory_to_read(dir.as_ref(), &EngineConfig::default())?)
     }
 }
 

@@ -185,7 +185,7 @@ impl Catalog {
         if !self.tree.delete(waiter, &key)? {
             return Err(kind.unknown(name));
         }
-        ddl::now_or_later(self.drop_doomed(waiter, root))
+        ddl::defer_failure(self.drop_doomed(waiter, root))
     }
 
     pub(super) fn names(&self, waiter: &Waiter, kind: Kind) -> Result<Vec<String>> {

@@ -45,11 +45,11 @@ pub(super) struct Check<'a> {
     space: &'a Tablespace,
     waiter: &'a Waiter,
     reached: Reached,
-    told: Told<'a>,
+    reporter: CheckReporter<'a>,
 }
 
 /// The results and the progress that the check reports.
-struct Told<'a> {
+struct CheckReporter<'a> {
     space: &'a Tablespace,
     report: CheckReport,
     progress: &'a mut dyn FnMut(CheckProgress),
@@ -75,9 +75,10 @@ impl<'a> Check<'a> {
         // An error is met again, and written down, when the bitmaps are checked.
         let of = catalog.alloc().used_pages(waiter).unwrap_or(space.pages()).min(space.pages());
         let report = CheckReport { page_bytes: space.page_size() as u32, ..CheckReport::default() };
-        let told = Told { space, report, progress, pages: 0, of, name: String::new(), is_void: false };
+        let reporter =
+            CheckReporter { space, report, progress, pages: 0, of, name: String::new(), is_void: false };
         let reached = Reached::of(space.pages());
-        Check { catalog, space, waiter, reached, told }.all(reclaim)
+        Check { catalog, space, waiter, reached, reporter }.all(reclaim)
     }
 
     fn all(mut self, reclaim: bool) -> Result<CheckReport> {
@@ -99,23 +100,23 @@ impl<'a> Check<'a> {
         let segments = of_kind(Kind::Undo).map(|(.., tree)| tree.clone()).collect();
         let mut history = History::new(segments, TxnId(next.unwrap_or(1)), versioned);
         for (index, (_, name, tree)) in of_kind(Kind::Undo).enumerate() {
-            self.tree(TreeKind::RollbackSegment, name, tree, &mut |told, _page, leaf| {
-                history.read_leaf(index, leaf, |error| told.find(None, &error))
+            self.tree(TreeKind::RollbackSegment, name, tree, &mut |reporter, _page, leaf| {
+                history.read_leaf(index, leaf, |error| reporter.find(None, &error))
             })?;
         }
         let loading =
             |root| entries.iter().any(|entry| matches!(entry, Entry::Note(Note::Loading(of)) if *of == root));
         for (name, definition) in &tables {
             // During a reclaim, a remaining loading note belongs to a tree that could not be emptied, so it is checked.
-            self.told.is_void = !reclaim && loading(definition.root);
+            self.reporter.is_void = !reclaim && loading(definition.root);
             self.table(name, definition, &history)?;
         }
-        self.told.is_void = false;
+        self.reporter.is_void = false;
         for (_, name, tree) in of_kind(Kind::Tree) {
             self.tree(TreeKind::Tree, name, tree, &mut |_, _, _| Ok(()))?;
         }
         self.bitmaps(reclaim)?;
-        let Told { mut report, progress, pages, .. } = self.told;
+        let CheckReporter { mut report, progress, pages, .. } = self.reporter;
         progress(CheckProgress::Checking { pages, of: pages });
         // As one looks for them: the catalog, tables, trees, segments.
         report.trees.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
@@ -124,32 +125,32 @@ impl<'a> Check<'a> {
 
     /// Checks a table's trees, and whether they agree if they are readable.
     fn table(&mut self, name: &str, definition: &Definition, history: &History) -> Result<()> {
-        let before = self.told.report.findings_total;
+        let before = self.reporter.report.findings_total;
         self.versions(TreeKind::Table, name, &self.catalog.at(definition.root), history)?;
         let Some(typed) = &definition.typed else { return Ok(()) };
         for (index, &root) in typed.schema.indexes().iter().zip(&typed.indexes) {
             let name = format!("{name}.{}", index.definition().name);
             self.versions(TreeKind::Index, &name, &self.catalog.at(root), history)?;
         }
-        if self.told.report.findings_total > before || !history.is_settled() || self.told.is_void {
+        if self.reporter.report.findings_total > before || !history.is_settled() || self.reporter.is_void {
             return Ok(());
         }
-        self.told.name = format!("{} '{name}'", TreeKind::Table);
+        self.reporter.name = format!("{} '{name}'", TreeKind::Table);
         agreement::check(self.catalog, definition.root, typed, self.waiter, &mut |what| {
-            self.told.find(None, &Error::CorruptUndo { what });
+            self.reporter.find(None, &Error::CorruptUndo { what });
         })
     }
 
-    /// Checks the catalog, and gives what it has that can be read, in the order of the keys.
+    /// Checks the catalog, and returns its readable entries, in the order of the keys.
     fn entries(&mut self) -> Result<Vec<Entry>> {
         let (catalog, waiter, mut entries) = (self.catalog, self.waiter, Vec::new());
         if self.space.catalog_root() == 0 {
-            self.told.name = TreeKind::Catalog.to_string();
+            self.reporter.name = TreeKind::Catalog.to_string();
             let what = "the state blocks do not say where the catalog begins";
-            self.told.find(None, &Error::CorruptPage { page: 0, what: what.to_owned() });
+            self.reporter.find(None, &Error::CorruptPage { page: 0, what: what.to_owned() });
             return Ok(entries);
         }
-        self.tree(TreeKind::Catalog, "", catalog.whole(), &mut |told, page, leaf| {
+        self.tree(TreeKind::Catalog, "", catalog.whole(), &mut |reporter, page, leaf| {
             let mut value = Vec::new();
             for slot in 0..leaf.slots()? {
                 let (key, stored) = (leaf.key(slot)?, leaf.stored(slot)?);
@@ -158,12 +159,12 @@ impl<'a> Check<'a> {
                 if stored.large
                     && let Err(error) = catalog.whole().get(waiter, &key, &mut value)
                 {
-                    told.find(Some(page), &error);
+                    reporter.find(Some(page), &error);
                     continue;
                 }
                 match Entry::decode(&key, &value) {
                     Ok(entry) => entries.push(entry),
-                    Err(what) => told.find(Some(page), &Error::CorruptPage { page: page.0, what }),
+                    Err(what) => reporter.find(Some(page), &Error::CorruptPage { page: page.0, what }),
                 }
             }
             Ok(())
@@ -189,7 +190,7 @@ impl<'a> Check<'a> {
     /// Checks a tree whose rows are versions.
     fn versions(&mut self, kind: TreeKind, name: &str, tree: &Tree, history: &History) -> Result<()> {
         let waiter = self.waiter;
-        self.tree(kind, name, tree, &mut |told, page, leaf| {
+        self.tree(kind, name, tree, &mut |reporter, page, leaf| {
             let mut newest = Vec::new();
             for slot in 0..leaf.slots()? {
                 newest.clear();
@@ -197,7 +198,7 @@ impl<'a> Check<'a> {
                 let key = leaf.key(slot)?;
                 if let Err(error) = history.check_version(tree.root(), &key, &newest, waiter) {
                     let row = format!("row {}: {error}", key.escape_ascii());
-                    told.find(Some(page), &Error::CorruptPage { page: page.0, what: row });
+                    reporter.find(Some(page), &Error::CorruptPage { page: page.0, what: row });
                 }
             }
             Ok(())
@@ -206,61 +207,65 @@ impl<'a> Check<'a> {
 
     /// Walks over a tree, and gives each of its leaves to `leaf`.
     fn tree(&mut self, kind: TreeKind, name: &str, tree: &Tree, leaf: OfLeaf<'_, 'a>) -> Result<()> {
-        self.told.name = if name.is_empty() { kind.to_string() } else { format!("{kind} '{name}'") };
-        let before = self.told.report.findings_total;
-        let mut walking = Walking { told: &mut self.told, leaf };
+        self.reporter.name = if name.is_empty() { kind.to_string() } else { format!("{kind} '{name}'") };
+        let before = self.reporter.report.findings_total;
+        let mut walking = Walking { reporter: &mut self.reporter, leaf };
         let stats = tree.walk(self.waiter, &mut self.reached, &mut walking)?;
-        let findings = self.told.report.findings_total - before;
+        let findings = self.reporter.report.findings_total - before;
         let (name, root) = (name.to_owned(), tree.root().0);
-        self.told.report.trees.push(TreeReport { kind, name, root, stats, findings });
+        self.reporter.report.trees.push(TreeReport { kind, name, root, stats, findings });
         Ok(())
     }
 
     fn bitmaps(&mut self, reclaim: bool) -> Result<()> {
-        let Check { catalog, waiter, reached, told, .. } = self;
-        told.name = "free space".to_owned();
+        let Check { catalog, waiter, reached, reporter, .. } = self;
+        reporter.name = "free space".to_owned();
         let mut space =
-            catalog.alloc().check(waiter, reached, &mut |page, error| told.damage(page, error))?;
-        if reclaim && told.report.is_sound() {
+            catalog.alloc().check(waiter, reached, &mut |page, error| reporter.damage(page, error))?;
+        if reclaim && reporter.report.is_sound() {
             space.freed_pages = catalog.alloc().free_leaked(waiter, reached)?;
             space.used_pages -= space.freed_pages;
             space.leaked_pages -= space.freed_pages;
         }
-        told.report.space = space;
+        reporter.report.space = space;
         Ok(())
     }
 }
 
-type OfLeaf<'l, 'a> = &'l mut dyn FnMut(&mut Told<'a>, PageNo, Node<&[u8]>) -> std::result::Result<(), Torn>;
+type OfLeaf<'l, 'a> =
+    &'l mut dyn FnMut(&mut CheckReporter<'a>, PageNo, Node<&[u8]>) -> std::result::Result<(), Torn>;
 
 /// The walk over one tree.
 struct Walking<'w, 'a> {
-    told: &'w mut Told<'a>,
+    reporter: &'w mut CheckReporter<'a>,
     leaf: OfLeaf<'w, 'a>,
 }
 
 impl Visit for Walking<'_, '_> {
     fn page(&mut self) {
-        let told = &mut *self.told;
-        told.pages += 1;
-        if told.pages.is_multiple_of(PROGRESS_PAGES) {
-            (told.progress)(CheckProgress::Checking { pages: told.pages, of: told.of.max(told.pages) });
+        let reporter = &mut *self.reporter;
+        reporter.pages += 1;
+        if reporter.pages.is_multiple_of(PROGRESS_PAGES) {
+            (reporter.progress)(CheckProgress::Checking {
+                pages: reporter.pages,
+                of: reporter.of.max(reporter.pages),
+            });
         }
     }
 
     fn leaf(&mut self, page: PageNo, leaf: Node<&[u8]>) -> Result<()> {
-        (self.leaf)(self.told, page, leaf).or_else(|Torn| {
+        (self.leaf)(self.reporter, page, leaf).or_else(|Torn| {
             let what = "its entries lie outside of it".to_owned();
-            self.told.damage(page, Error::CorruptPage { page: page.0, what })
+            self.reporter.damage(page, Error::CorruptPage { page: page.0, what })
         })
     }
 
     fn damage(&mut self, page: PageNo, error: Error) -> Result<()> {
-        self.told.damage(page, error)
+        self.reporter.damage(page, error)
     }
 }
 
-impl Told<'_> {
+impl CheckReporter<'_> {
     /// An error that prevents all further reads ends the check.
     fn damage(&mut self, page: PageNo, error: Error) -> Result<()> {
         if error.ends_all() {

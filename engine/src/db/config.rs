@@ -43,14 +43,14 @@ pub struct EngineConfig {
 /// How durable a commit is when it returns; the numbers are those of `innodb_flush_log_at_trx_commit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FlushLog {
-    /// Nothing is waited for: a power cut loses what was committed within about a second, and a crash of the process what lies
-    /// behind a change that was being logged at that moment (0).
+    /// A commit waits for nothing. A power cut loses the commits of about the last second, and a crash of the process
+    /// those behind a record that was being appended at that time (0).
     EverySecond = 0,
     /// It is on the device, and survives a power cut (1).
     #[default]
     Sync = 1,
-    /// It is in the page cache, and survives a crash of the process; a power cut loses what was committed within about a
-    /// second (2).
+    /// A commit is in the page cache, and survives a crash of the process; a power cut loses the commits of about the
+    /// last second (2).
     Write = 2,
 }
 

@@ -101,7 +101,7 @@ pub(super) struct Inner {
     pub(super) sort_buffer_bytes: usize,
 }
 
-/// The pool with the background at work; ends it, and lets go of the files.
+/// The pool with its background threads; its drop ends them, and closes the files.
 pub(super) struct Running {
     pub(super) pool: Arc<BufferPool>,
     pub(super) space: Arc<Tablespace>,
@@ -517,7 +517,7 @@ impl Inner {
 
     /// Runs a change of pages, and waits until it is as durable as the configuration says.
     pub(super) fn change<T>(&self, waiter: &Waiter, change: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.hold_back(waiter);
+        self.throttle(waiter);
         self.check_open()?;
         let changed = change()?;
         self.make_durable(waiter)?;
@@ -531,7 +531,7 @@ impl Inner {
         Ok(changed)
     }
 
-    /// Waits until what was logged until now is as durable as the configuration says.
+    /// Waits until all frames appended so far are as durable as the configuration says.
     pub(super) fn make_durable(&self, waiter: &Waiter) -> Result<()> {
         let log = self.running.log();
         match self.flush_log {
@@ -541,15 +541,15 @@ impl Inner {
         }
     }
 
-    /// Waits until what was logged until now survives a power cut.
+    /// Waits until all frames appended so far survive a power cut.
     pub(super) fn sync(&self, waiter: &Waiter) -> Result<()> {
         let log = self.running.log();
         log.make_durable(log.next(), Durability::Synced, waiter)
     }
 
     /// Back-pressure before a change begins.
-    pub(super) fn hold_back(&self, waiter: &Waiter) {
-        self.running.log().hold_back(waiter);
+    pub(super) fn throttle(&self, waiter: &Waiter) {
+        self.running.log().throttle(waiter);
     }
 
     pub(super) fn trees(&self, waiter: &Waiter) -> MutexGuard<'_, OpenTrees> {

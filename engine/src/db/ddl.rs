@@ -58,8 +58,8 @@ impl Note {
     }
 }
 
-/// What cannot be done now, the next open tries again: its note is there. But not if nothing can be done any more.
-pub(super) fn now_or_later(done: Result<()>) -> Result<()> {
+/// Ignores a failed cleanup, since its note stays and the next open retries it; but not an error that ends all work.
+pub(super) fn defer_failure(done: Result<()>) -> Result<()> {
     done.or_else(|error| if error.ends_all() { Err(error) } else { Ok(()) })
 }
 
@@ -113,7 +113,7 @@ impl Catalog {
         let definition = self.table(waiter, name)?;
         self.doom(waiter, definition.roots())?;
         self.tree.delete(waiter, &table_key(name)?)?;
-        definition.roots().try_for_each(|root| now_or_later(self.drop_doomed(waiter, root)))
+        definition.roots().try_for_each(|root| defer_failure(self.drop_doomed(waiter, root)))
     }
 
     pub(super) fn rename_table(&self, waiter: &Waiter, old: &str, new: &str) -> Result<()> {
@@ -152,7 +152,7 @@ impl Catalog {
             }
             self.put(waiter, &table_key(name)?, &definition)
         })?;
-        old.into_iter().try_for_each(|root| now_or_later(self.drop_doomed(waiter, root)))
+        old.into_iter().try_for_each(|root| defer_failure(self.drop_doomed(waiter, root)))
     }
 
     /// Adds an index. `fill` receives the table's future definition and the root, and fills the tree.
@@ -181,7 +181,7 @@ impl Catalog {
         typed.schema = schema;
         self.doom(waiter, [root])?;
         self.put(waiter, &table_key(name)?, &definition)?;
-        now_or_later(self.drop_doomed(waiter, root))
+        defer_failure(self.drop_doomed(waiter, root))
     }
 
     fn put(&self, waiter: &Waiter, key: &[u8], definition: &Definition) -> Result<()> {
@@ -193,7 +193,7 @@ impl Catalog {
         }
     }
 
-    /// Makes empty trees, which `enter` enters into the catalog. After an error of it they are taken down again.
+    /// Creates empty trees, which `enter` adds to the catalog. If it fails they are dropped again.
     fn with_new_trees<T>(
         &self,
         waiter: &Waiter,
@@ -281,7 +281,7 @@ impl Catalog {
             let table = tables.iter().find(|table| table.root == root);
             let mut roots = table.into_iter().flat_map(Definition::roots);
             let emptied = roots.try_for_each(|root| self.at(root).free_nodes(waiter));
-            now_or_later(emptied.and_then(|()| self.tree.delete(waiter, &note).map(drop)))?;
+            defer_failure(emptied.and_then(|()| self.tree.delete(waiter, &note).map(drop)))?;
         }
         let used = self.roots(waiter)?;
         for (note, _) in doomed {
@@ -289,7 +289,7 @@ impl Catalog {
             if used.contains(&root) {
                 self.undoom(waiter, root)?;
             } else {
-                now_or_later(self.drop_doomed(waiter, root))?;
+                defer_failure(self.drop_doomed(waiter, root))?;
             }
         }
         Ok(())

@@ -65,8 +65,8 @@ struct Found {
 }
 
 impl Found {
-    /// Reads the log to its end. `None` if there is none, or none that could be read, and none is needed.
-    fn look(disk: &dyn Disk, space: &Tablespace) -> Result<Option<Found>> {
+    /// Reads the log to its end. `None` if there is no readable log, and none is needed.
+    fn inspect(disk: &dyn Disk, space: &Tablespace) -> Result<Option<Found>> {
         let start = space.checkpoint();
         if start.lsn < LSN_START.0 {
             // No database that was created to the end says so.
@@ -114,9 +114,9 @@ impl Found {
     }
 }
 
-/// What the next [`open_log`] will make of the log, and of the doublewrite areas, of a database that was closed.
+/// The next [`open_log`]'s action on the log, and on the doublewrite areas, of a closed database.
 pub(super) fn next_open(disk: &dyn Disk, space: &Tablespace) -> Result<NextOpen> {
-    Ok(match Found::look(disk, space)? {
+    Ok(match Found::inspect(disk, space)? {
         Some(found) if found.is_needed => NextOpen::Recovers,
         Some(found)
             if found.buffer.is_ok() && !found.is_followed && !doublewrite::has_later(disk, space)? =>
@@ -129,7 +129,7 @@ pub(super) fn next_open(disk: &dyn Disk, space: &Tablespace) -> Result<NextOpen>
 
 /// Whether the pages of a database do not fit together without its log.
 pub(super) fn needs_log(disk: &dyn Disk, space: &Tablespace) -> Result<bool> {
-    Ok(!space.was_clean() || Found::look(disk, space)?.is_some_and(|found| found.is_needed))
+    Ok(!space.was_clean() || Found::inspect(disk, space)?.is_some_and(|found| found.is_needed))
 }
 
 /// The log of a database that needs none and is only read: it has no files.
@@ -150,7 +150,7 @@ pub(super) fn open_log(
         found.is_needed || !found.is_followed && found.files.has_capacity(config.redo_capacity_bytes)
     };
     let Some(Found { files, buffer, end, epoch, survey, is_needed, .. }) =
-        Found::look(disk, space)?.filter(keeps)
+        Found::inspect(disk, space)?.filter(keeps)
     else {
         return replace_log(disk, space, config);
     };
@@ -274,19 +274,19 @@ impl ToReplay {
     /// Replays the log on the pages of `pool`.
     pub(super) fn replay(self, pool: &BufferPool, progress: &mut dyn FnMut(RecoveryProgress)) -> Result<()> {
         let total_bytes = self.end.0 - self.start.lsn;
-        let mut told = 0;
+        let mut reported = 0;
         Replay::new(pool, self.end, self.pages_max, self.void_ranges).run(APPLIERS, |each| {
             let mut reader =
                 Reader::new(&self.files, self.start, pool.space().epoch(), redo_bytes_max(pool.page_size()));
             progress(RecoveryProgress { replayed_bytes: 0, total_bytes });
             while reader.end() < self.end && reader.next(&mut *each)? {
                 let replayed_bytes = reader.end().0 - self.start.lsn;
-                if replayed_bytes - told >= PROGRESS_BYTES {
-                    told = replayed_bytes;
+                if replayed_bytes - reported >= PROGRESS_BYTES {
+                    reported = replayed_bytes;
                     progress(RecoveryProgress { replayed_bytes, total_bytes });
                 }
             }
-            // It was read to its end once, and there is no end in the middle of it.
+            // A previous read reached the end, and the log cannot end before that.
             if reader.end() < self.end {
                 let what = format!("it ended at {}, and now at {}", self.end.0, reader.end().0);
                 return Err(Error::CorruptRedo { path: "the redo log".to_owned(), what });

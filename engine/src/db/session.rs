@@ -39,7 +39,7 @@ impl Session {
         &self.database
     }
 
-    /// A waiter of its own, under the same admission.
+    /// A new waiter under the same admission.
     pub(super) fn another_waiter(&self) -> Waiter {
         self.database.session_waiter(self.admission().admission())
     }

@@ -221,8 +221,8 @@ impl<'a> Transaction<'a> {
         undone
     }
 
-    /// Enters to end it, or to undo a part of it. If it holds locks it does not queue for that, nor is it refused: others wait
-    /// for it, or are about to, and there is not much left for it to do.
+    /// Enters to end the transaction, or to undo a part of it. If it holds locks, it neither queues for that nor is
+    /// refused: other transactions wait for it, or soon will, and little work is left.
     fn enter_to_end(&self) -> Result<Option<Entered<'a>>> {
         match self.txn.has_written() {
             true => self.session.enter_forced(),
@@ -262,7 +262,7 @@ impl<'a> Transaction<'a> {
         done
     }
 
-    /// Changes a table's tree, or locks rows of it, under admission.
+    /// Changes a table's tree, or locks rows in it, under admission.
     pub(super) fn write_in<T>(
         &mut self,
         open: &OpenTree,
@@ -273,7 +273,7 @@ impl<'a> Transaction<'a> {
         let _entered = session.enter()?;
         if !self.txn.has_written() {
             // Before it holds anything that others may wait for.
-            database.hold_back(waiter);
+            database.throttle(waiter);
             database.txns().help_purge(waiter);
         }
         let tree = database.check_handle(open)?;

@@ -10,7 +10,7 @@ pub(crate) struct AlignedBuffer {
     layout: Layout,
 }
 
-// SAFETY: memory of its own.
+// SAFETY: it owns its memory.
 unsafe impl Send for AlignedBuffer {}
 
 impl AlignedBuffer {

@@ -155,7 +155,7 @@ fn lock_to_write(path: &Path) -> io::Result<FileLock> {
     Ok(FileLock(Some(file)))
 }
 
-/// Takes a shared lock if there is a file for it that this user may read, and its file system has locks.
+/// Takes a shared lock if the file exists, this user may read it, and its file system has locks.
 fn lock_to_read(path: &Path) -> io::Result<FileLock> {
     let file = match File::open(path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {

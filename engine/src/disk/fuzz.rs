@@ -26,7 +26,7 @@ pub fn state(data: &[u8]) {
     drop(file);
     if let Ok(space) = Tablespace::open(&disk) {
         let (mut page, pages) = (AlignedBuffer::new(space.page_size()), space.pages());
-        // There, or refused; whatever the blocks say of how many there are.
+        // Readable, or refused; whatever count the blocks have.
         for no in [0, 1, pages.saturating_sub(1), pages, u64::MAX] {
             let _ = space.read(no, page.bytes_mut());
         }

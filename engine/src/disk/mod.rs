@@ -75,7 +75,7 @@ pub trait DiskFile: Send + Sync {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
     /// Writes all of `buf` at `offset`. Durable only after [`DiskFile::sync`].
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
-    /// Makes all earlier writes durable. An error is final: what was written is in doubt.
+    /// Makes all earlier writes durable. An error is final: the earlier writes are in doubt.
     fn sync(&self) -> io::Result<()>;
     /// Reserves space up to `bytes`, zero where nothing was written; the file is at least that long afterwards.
     fn allocate(&self, bytes: u64) -> io::Result<()>;

@@ -30,7 +30,7 @@ const LOCK_NAME: &str = "flifo.lock";
 /// The maximum wait for the last writes of a dead process; after that they count as hanging.
 const LAST_WRITES_WAIT: Duration = if cfg!(test) { Duration::from_secs(1) } else { Duration::from_secs(10) };
 /// The interval between two polls for these writes.
-const LAST_WRITES_LOOK: Duration = Duration::from_millis(5);
+const LAST_WRITES_POLL: Duration = Duration::from_millis(5);
 
 fn data_name(index: u32) -> String {
     format!("data{index}.flifo")
@@ -69,7 +69,7 @@ impl Tablespace {
     pub fn remove(disk: &dyn Disk) {
         let names = disk.names().unwrap_or_default();
         for name in names.iter().filter(|name| data_index(name).is_some()) {
-            // The error that brought us here is the one to report.
+            // The error that led to the removal is the one to report.
             let _ = disk.remove(name);
         }
         let _ = disk.sync_directory();
@@ -182,7 +182,7 @@ fn check_vacant(disk: &dyn Disk) -> Result<()> {
 fn take_lock(disk: &dyn Disk) -> Result<Box<dyn DiskLock>> {
     disk.lock(LOCK_NAME).map_err(|source| match source.kind() {
         io::ErrorKind::WouldBlock => Error::InUse { path: disk.path("") },
-        // All of it is, not the lock alone.
+        // The whole file system, not the lock alone.
         io::ErrorKind::ReadOnlyFilesystem => Error::from_io("cannot write to", disk.path(""), source),
         _ => Error::from_io("cannot lock", disk.path(LOCK_NAME), source),
     })
@@ -243,7 +243,7 @@ fn lock_file(disk: &dyn Disk, name: &str, file: &dyn DiskFile) -> Result<()> {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
                 return Err(Error::from_io("cannot lock", disk.path(name), error));
             }
-            Err(_) if begun.elapsed() < LAST_WRITES_WAIT => std::thread::sleep(LAST_WRITES_LOOK),
+            Err(_) if begun.elapsed() < LAST_WRITES_WAIT => std::thread::sleep(LAST_WRITES_POLL),
             Err(_) => return Err(Error::InUse { path: disk.path(name) }),
             Ok(()) => return Ok(()),
         }

@@ -80,8 +80,8 @@ impl RealFile {
         self.file.sync_all()
     }
 
-    /// Gives a part of the file room of its own, where it shares some with a copy (XFS, `cp --reflink`): else the first store in
-    /// a mapped block of it needs new room, as where all is copied on a write.
+    /// Gives a part of the file its own blocks, where it shares some with a copy (XFS, `cp --reflink`). Otherwise the
+    /// first store in a mapped block needs new space, as on a copy-on-write file system.
     fn unshare(&self, offset: u64, bytes: u64) -> io::Result<()> {
         match retry_on_intr(|| {
             rustix::fs::fallocate(&self.file, FallocateFlags::UNSHARE_RANGE, offset, bytes)
@@ -94,8 +94,8 @@ impl RealFile {
         }
     }
 
-    /// How much of a transfer counts when the system moved only `moved` bytes of it: whole blocks, since with
-    /// O_DIRECT the rest must begin at one.
+    /// The part of a transfer that counts when the system moved only `moved` bytes: whole blocks, since with O_DIRECT
+    /// the rest must begin at a block.
     fn whole_blocks(&self, moved: usize, wanted: usize) -> usize {
         if moved == wanted { moved } else { moved & !(self.alignment_bytes - 1) }
     }

@@ -19,7 +19,7 @@
 //! overwritten long ago.
 //!
 //! # Which block first
-//! Never the the block that is known to be durable. A failed write may have torn its block, so the next attempt writes that
+//! Never the block that is known to be durable. A failed write may have torn its block, so the next attempt writes that
 //! block again. Of two blocks that an open finds, the older one was synced before the newer one was begun. The newer
 //! one may be in the page cache only, if the process was killed or its sync failed, so the newer one is written first.
 //! The older one's content is still true then, since nothing relies on a state before both blocks have it.
@@ -39,7 +39,7 @@ const MAGIC: [u8; 8] = *b"flifoST\x1a";
 /// Whether the pages fit together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Condition {
-    /// Being created; there is nothing in it yet.
+    /// Under creation, and empty.
     New = 1,
     /// Open for writing, or left so: the redo log is needed.
     Open = 2,
@@ -149,7 +149,7 @@ impl StateBlocks {
         }
     }
 
-    /// What they say, or said before a change of state that failed.
+    /// The state that they have, or had before a change of state that failed.
     pub(super) fn condition(&self) -> Condition {
         self.condition
     }

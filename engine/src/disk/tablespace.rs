@@ -100,7 +100,7 @@ impl Tablespace {
     /// Consecutive pages that lie in one file.
     pub const STRIPE_PAGES: u64 = 64;
 
-    /// The most rows of stripes that one growth adds beyond what was asked for.
+    /// Maximum rows of stripes that one growth adds beyond the request.
     const GROWTH_ROWS_MAX: u64 = 16;
 
     /// Bytes per page.
@@ -430,7 +430,7 @@ impl Tablespace {
         Self::STRIPE_PAGES * self.paths.len() as u64
     }
 
-    /// Length of each data file when there is room for `pages` pages.
+    /// Length of each data file with space for `pages` pages.
     pub(super) fn file_bytes(&self, pages: u64) -> u64 {
         HEADER_AREA_BYTES + pages.div_ceil(self.row_pages()) * Self::STRIPE_PAGES * self.page_size as u64
     }

@@ -154,7 +154,7 @@ impl LockTable {
     }
 }
 
-/// From the first to the one at `last`.
+/// The path from the first one to the one at `last`.
 fn way_to(reached: &[(Waits, usize)], last: usize) -> Vec<Waits> {
     let mut way = vec![reached[last].0];
     let mut at = last;
@@ -205,7 +205,7 @@ impl LockObject {
         let own = queue.get(index)?;
         let mut asked = AskedBefore { by_all: own.parts, by_others: Parts::NONE };
         let all = queue.union();
-        // The goal is found only by looking at everyone, and what others want of it only if it holds something.
+        // The goal is found only by a search of all, and what others request matters only if it holds something.
         let every_one = match own.owner == goal.owner {
             true => !self.holders.of(goal.owner).is_none(),
             false => goal.at.lock.hash == self.hash && goal.at.lock.id == self.id,

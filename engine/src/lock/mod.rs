@@ -23,7 +23,7 @@
 //! | 2 | an owner slot's mutex | a leaf |
 //! | - | the list of deferred searches | a leaf, taken alone |
 //!
-//! They are held for as long as it takes to look at one queue, and no thread waits for anything else while it holds one. So
+//! They are held for as long as it takes to read one queue, and no thread waits for anything else while it holds one. So
 //! every function except `lock` may be called with page latches held, and so may `lock` with a timeout of zero.
 
 mod deadlock;
@@ -51,7 +51,7 @@ pub use stats::LockStats;
 use flifo_base::CacheAligned;
 
 use crate::metrics::WaitReason;
-use crate::wait::{Waiter, look_out};
+use crate::wait::{Waiter, poll};
 use deadlock::Waits;
 use node::{Verdict, WaitNode, Wakes};
 use owners::{Owners, WaitRef};
@@ -67,8 +67,8 @@ pub struct TxnId(pub u64);
 pub struct LockKey<'a> {
     /// The tree's number.
     pub tree: u64,
-    /// The row's key; `None` is the supremum, which stands behind the last row. It has a gap and no record: a
-    /// next-key lock of it is its gap alone.
+    /// The row's key; `None` is the supremum, after the last row. It has a gap and no record: a next-key lock of it is
+    /// its gap alone.
     pub key: Option<&'a [u8]>,
 }
 
@@ -180,7 +180,7 @@ impl Default for LockConfig {
 }
 
 /// Number of times that [`LockTable::queue`] polls before it queues: some microseconds.
-const GRANT_LOOKS: u32 = if cfg!(shuttle) { 1 } else { 16 };
+const GRANT_POLLS: u32 = if cfg!(shuttle) { 1 } else { 16 };
 
 /// Time for which the first waiter of a lock counts for admission's bound on lock waiters. Long compared with a hand-off to
 /// a thread that must wake up, which the bound keeps rare. Short compared with a holder that waits for its user.
@@ -314,7 +314,7 @@ impl LockTable {
                 Verdict::TimedOut => return Err(LockError::Timeout),
             }
             // The thread that holds the lock now is running, and is soon done.
-            wait.node.look_out();
+            wait.node.poll();
         }
     }
 
@@ -337,7 +337,7 @@ impl LockTable {
     /// As [`LockTable::would_grant`], with a short poll: a conflicting thread often runs, and is about to release its
     /// locks.
     fn would_grant_soon(&self, request: &Request<'_>) -> bool {
-        look_out(GRANT_LOOKS, || self.would_grant(request))
+        poll(GRANT_POLLS, || self.would_grant(request))
     }
 
     /// Makes an implicit lock explicit: gives `owner`, whose id is in the row, an exclusive lock of the record, so that
@@ -478,7 +478,7 @@ impl LockTable {
     ) -> Verdict {
         self.sleep_until(request, wait, deadline, overtaken).unwrap_or_else(|| {
             self.end_wait(wait.at, Verdict::TimedOut);
-            // The wait has ended now, by this thread or by another a thread that was faster.
+            // The wait has ended now, by this thread or by a faster one.
             wait.node.verdict().expect("a request that leaves the queue has a verdict")
         })
     }

@@ -97,7 +97,7 @@ impl Parts {
         Parts(self.0 & !INSERT)
     }
 
-    /// What of it is no part of the record.
+    /// The parts without the record.
     pub(super) fn without_record(self) -> Parts {
         Parts(self.0 & !(READ | WRITE))
     }

@@ -81,7 +81,7 @@ impl Owners {
         self.present[slot].store(present, Ordering::Relaxed);
     }
 
-    /// What `change` does with the owner's entry, which is made for it and goes when there is nothing in it.
+    /// Runs `change` on the owner's entry, which is created for it and removed when it is empty.
     fn change<T>(&self, id: TxnId, change: impl FnOnce(&mut Owner) -> T) -> T {
         let slot = self.place(id).slot;
         let mut owners = self.owners(slot);
@@ -98,7 +98,7 @@ impl Owners {
         changed
     }
 
-    /// What `read` says of the owner's entry, if there is one.
+    /// Runs `read` on the owner's entry, if there is one.
     fn read<T>(&self, id: TxnId, read: impl FnOnce(&Owner) -> T) -> Option<T> {
         let owners = self.owners(self.place(id).slot);
         owners.iter().find(|owner| owner.id == id).map(read)
@@ -133,8 +133,7 @@ impl Owners {
         });
     }
 
-    /// All locks of an owner, which are its own no longer. Takes no mutex if there are none, unless an owner that
-    /// has some, or waits, shares slot and bit.
+    /// Takes all locks of an owner. Takes no mutex if there are none, unless an active owner shares slot and bit.
     pub(super) fn take(&self, id: TxnId) -> Vec<LockRef> {
         let Place { slot, bit } = self.place(id);
         // See `add_if`.

@@ -56,7 +56,7 @@ pub(super) enum Answer {
 pub(super) enum Explicit {
     /// Its owner is not active.
     Ended,
-    /// There is a lock object that says so.
+    /// A lock object has it.
     Held,
     /// As `Held`, and taken from others that its owner, or an owner before it, had passed: requests that wait there now
     /// wait for its owner, and did not before.
@@ -274,7 +274,7 @@ impl Shard {
         }
     }
 
-    /// Releases one lock by its key; whether the owner held anything of it.
+    /// Releases one lock by its key; returns whether the owner held any part of it.
     pub(super) fn release_key(&mut self, asked: &Asked<'_>, owners: &Owners, wakes: &mut Wakes) -> bool {
         let Some(object) = self.objects.find(asked.hash, |object| asked.is_of(object)) else { return false };
         if object.holders.of(asked.owner).is_none() {

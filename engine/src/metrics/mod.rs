@@ -26,9 +26,10 @@ pub enum WaitReason {
     DiskWrite,
     /// A sync of the data files.
     DiskSync,
-    /// The redo log, until it is durable up to what was committed.
+    /// The redo log, until a commit is durable.
     LogSync,
-    /// The redo log, until what others were appending is complete, or what was appended was given to the operating system.
+    /// The redo log, until other threads have completed their frames, or until frames were written to the operating
+    /// system.
     LogWrite,
     /// Room in the log buffer.
     RedoBuffer,
@@ -142,7 +143,7 @@ impl Waits {
         self.stalled_callbacks.load(Ordering::Relaxed)
     }
 
-    /// What was recorded until now. Waits that end during the call may be in it or not.
+    /// The times recorded so far. Waits that end during the call may or may not be included.
     pub fn snapshot(&self) -> WaitsSnapshot {
         let of_reasons = self
             .reasons

@@ -90,7 +90,7 @@ fn read_node(node: Node<&[u8]>) {
         assert!(node.child_index(&fences.lower).expect(SOUND) <= slots);
     }
     // The order of keys and fences is not verified; readers detect a wrong one.
-    let _ = node.go_on(&mut fences.lower.clone());
+    let _ = node.advance_key(&mut fences.lower.clone());
     node.insert_pattern().expect(SOUND);
     node.fits(fences.prefix_len() + 20, 100).expect(SOUND);
     let (begin, end) = node.hole().expect(SOUND);

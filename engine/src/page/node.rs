@@ -322,7 +322,7 @@ impl<B: Bytes> Node<B> {
 
     /// Replaces `key`, which is in the node, by the upper fence, where the next node begins; false if there is none. A
     /// fence that is not beyond the key is [`Torn`], so a walk along the fences always ends.
-    pub fn go_on(&self, key: &mut Vec<u8>) -> Result<bool, Torn> {
+    pub fn advance_key(&self, key: &mut Vec<u8>) -> Result<bool, Torn> {
         if self.ends_before(key)? { Err(Torn) } else { self.upper_into(key) }
     }
 

@@ -30,7 +30,7 @@ const AT_INDEX: usize = 48;
 const AT_LENGTH: usize = 52;
 pub(super) const AT_BYTES: usize = 56;
 
-/// Values that an opening of the database can give stamps to, as a power of two.
+/// The number of stamps per opening of the database, as a power of two.
 const STAMPS_LOG2: u32 = 40;
 
 /// The first stamp of the opening with this number; each of its values has the next one. Bit 63 is set, which is in none of

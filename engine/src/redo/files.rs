@@ -120,7 +120,7 @@ impl LogFiles {
         })
     }
 
-    /// Makes what was written in `[from, to)` durable.
+    /// Makes the bytes written in `[from, to)` durable.
     pub(super) fn sync(&self, from: Lsn, to: Lsn) -> Result<()> {
         self.with_segments(|segments| {
             let (first, last) = (from.0 / self.segment_bytes, to.0.saturating_sub(1) / self.segment_bytes);
@@ -172,7 +172,7 @@ impl LogFiles {
         f(read(&self.segments).as_ref().ok_or(Error::Closed)?)
     }
 
-    /// Lets go of the files.
+    /// Closes the files.
     pub(super) fn close(&self) {
         *write(&self.segments) = None;
     }

@@ -47,7 +47,7 @@ fn frames_of(data: &[u8]) -> usize {
     left.truncate(BLOCK_BYTES as usize);
     buffer.put(reader.end(), &left);
     match reader.take_over(&buffer) {
-        // More than there is room for.
+        // More than fits.
         Err(Error::CorruptRedo { .. }) => return in_files,
         taken => taken.expect("a sound disk"),
     }

@@ -25,7 +25,7 @@ pub(super) const HEADER_BYTES: u64 = BLOCK_BYTES;
 /// A kind of the log's files.
 pub(super) struct Kind {
     pub(super) magic: [u8; 8],
-    /// How many files of it there are.
+    /// The number of files of this kind.
     pub(super) files: u32,
     /// What it is, for people.
     pub(super) name: &'static str,

@@ -86,9 +86,9 @@ pub(crate) const LSN_START: Lsn = Lsn(BLOCK_BYTES);
 /// A thread that waits for space checks again after this time, in case it missed the notification.
 const ROOM_WAIT: Duration = Duration::from_millis(2);
 /// Changes are held back when the log is needed from further back than this share of its capacity.
-const HOLD_BACK_FROM: f64 = 0.7;
+const THROTTLE_FROM: f64 = 0.7;
 /// How long a change is held back when the log is full.
-const HOLD_BACK_MAX: Duration = Duration::from_millis(20);
+const THROTTLE_MAX: Duration = Duration::from_millis(20);
 
 /// How durable a commit is when it returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -223,18 +223,18 @@ impl Log {
 
     /// The share of the files that recovery would need, 0 to 1: the input of the back-pressure.
     pub fn checkpoint_age_share(&self) -> f64 {
-        // The checkpoint first: it never overtakes the end, and both go on.
+        // The checkpoint first: it never overtakes the end, and both advance.
         let checkpoint = self.checkpoint().0;
         (self.next().0 - checkpoint) as f64 / self.capacity_bytes as f64
     }
 
     /// Back-pressure: the fuller the log, the longer a change waits, with nothing latched, before it begins or
     /// continues. So cleaners and checkpoints keep up, and no thread reaches the hard stop.
-    pub(crate) fn hold_back(&self, waiter: &Waiter) {
+    pub(crate) fn throttle(&self, waiter: &Waiter) {
         let age = self.checkpoint_age_share();
-        if age > HOLD_BACK_FROM {
-            let share = ((age - HOLD_BACK_FROM) / (1.0 - HOLD_BACK_FROM)).min(1.0);
-            let delay = HOLD_BACK_MAX.mul_f64(share * share);
+        if age > THROTTLE_FROM {
+            let share = ((age - THROTTLE_FROM) / (1.0 - THROTTLE_FROM)).min(1.0);
+            let delay = THROTTLE_MAX.mul_f64(share * share);
             waiter.wait(WaitReason::RedoSpace, || std::thread::sleep(delay));
         }
     }
@@ -311,7 +311,7 @@ impl Log {
         }
     }
 
-    /// Writes what was appended until now to the files. The caller holds no latch.
+    /// Writes all frames appended so far to the files. The caller holds no latch.
     pub(crate) fn write_out(&self, waiter: &Waiter) -> Result<()> {
         self.writer.check()?;
         waiter.wait(WaitReason::LogWrite, || self.writer.write_out(&self.ring, self.next()))
@@ -370,7 +370,7 @@ impl Log {
         self.writer.stop(what);
     }
 
-    /// Lets go of the files.
+    /// Closes the files.
     pub(crate) fn close(&self) {
         self.writer.close();
     }

@@ -15,7 +15,7 @@ const BEHIND_BYTES: u64 = 64 << 20;
 /// The distance at both ends of a closed log that is searched for later frames: enough for complete frames, and
 /// limited, because a log may have gigabytes.
 const ENDS_BYTES: u64 = if cfg!(test) { 128 << 10 } else { 32 << 20 };
-/// What looks like a frame and is none may be this many times as long as the files, all of it together.
+/// False matches that look like a frame may have this many times the length of the files in total.
 const DOUBTS_MAX: u64 = 8;
 /// Read at a time; a fuzzer's logs are small.
 const CHUNK_BYTES: u64 = if cfg!(fuzzing) { 16 << 10 } else { 1 << 20 };
@@ -34,7 +34,7 @@ pub(crate) struct Reader<'f> {
     bytes_at: u64,
     bytes: Vec<u8>,
     epoch: u32,
-    /// The greatest that there is, unless the data files are older than the log.
+    /// The highest epoch, unless the data files are older than the log.
     last_epoch: u32,
     chunk: AlignedBuffer,
 }
@@ -167,7 +167,7 @@ impl<'f> Reader<'f> {
         Ok(is_followed)
     }
 
-    /// What was read, from the next frame on.
+    /// The unread bytes, from the next frame on.
     fn rest(&self) -> &[u8] {
         self.bytes.get((self.at - self.bytes_at) as usize..).unwrap_or(&[])
     }

@@ -19,12 +19,12 @@ use super::frame::{ALIGNMENT_BYTES, HEADER_BYTES, frame_bytes, header};
 use crate::page::Lsn;
 
 use crate::sync::{AtomicU64, Ordering, fence};
-use crate::wait::look_out;
+use crate::wait::poll;
 
 const WORD_BYTES: u64 = ALIGNMENT_BYTES;
 /// Polls of a thread that waits for others to copy their frames, before it yields the CPU.
-const LOOKS: u32 = 64;
-/// As much as this in it, or a quarter of it, is worth a write.
+const POLLS: u32 = 64;
+/// The fill that is worth a write: this, or a quarter of the ring.
 const WORTH_A_WRITE_BYTES: u64 = 512 << 10;
 
 #[cfg(not(loom))]
@@ -120,13 +120,13 @@ impl Ring {
 
     /// Whether anything may still be appended.
     pub(super) fn has_promises(&self) -> bool {
-        // In this order: what was promised before `next` is read, and is used before the second read, is not missed,
+        // In this order: a promise outstanding before `next` is read, and used before the second read, is not missed,
         // since `promised` never falls below `next`.
         let next = self.places.next.load(Ordering::SeqCst);
         self.places.promised.load(Ordering::SeqCst) != next
     }
 
-    /// Gives back what was promised and is not used.
+    /// Returns the unused part of a promise.
     pub(super) fn give_back(&self, bytes: u64) {
         self.places.promised.fetch_sub(bytes, Ordering::Release);
     }
@@ -191,7 +191,7 @@ impl Ring {
 
     /// Returns once all frames before `lsn` are complete, which is at most `next`.
     pub(super) fn wait_until_complete(&self, lsn: Lsn) {
-        while !look_out(LOOKS, || self.is_complete(lsn)) {
+        while !poll(POLLS, || self.is_complete(lsn)) {
             std::thread::yield_now();
         }
     }

@@ -31,7 +31,7 @@ use super::parking::ParkingLot;
 use super::stopped;
 use crate::error::Result;
 use crate::page::Lsn;
-use crate::wait::look_out;
+use crate::wait::poll;
 
 /// Why nothing is written any more, once it is so.
 pub(super) type Stop = OnceLock<String>;
@@ -42,19 +42,19 @@ pub(super) struct Stage<T> {
     leading: AtomicBool,
     /// All before it has passed. Grows, under the lock.
     reached: AtomicU64,
-    /// So often a follower looks for its LSN before it parks.
-    looks: u32,
+    /// So often a follower polls for its LSN before it parks.
+    polls: u32,
     followers: ParkingLot,
 }
 
 impl<T> Stage<T> {
-    /// All before `reached` has passed. `looks`: see [`Self::follow`].
-    pub(super) fn new(reached: Lsn, looks: u32, state: T) -> Self {
+    /// All before `reached` has passed. `polls`: see [`Self::follow`].
+    pub(super) fn new(reached: Lsn, polls: u32, state: T) -> Self {
         Stage {
             state: Mutex::new(state),
             leading: AtomicBool::new(false),
             reached: AtomicU64::new(reached.0),
-            looks,
+            polls,
             followers: ParkingLot::new(),
         }
     }
@@ -122,7 +122,7 @@ impl<T> Stage<T> {
     /// sleeping would leave the stage without a leader for that long, and cost the leader the system call.
     fn follow(&self, lsn: Lsn, stop: &Stop) {
         let waits = || self.leading.load(Ordering::SeqCst) && self.reached() < lsn;
-        if !look_out(self.looks, || !waits()) {
+        if !poll(self.polls, || !waits()) {
             self.followers.park(lsn, || waits() && stop.get().is_none());
         }
         // The lock is released just after `leading` is cleared.

@@ -16,13 +16,13 @@ use crate::page::Lsn;
 /// Taken off the ring and written at a time.
 const BATCH_BYTES: u64 = 256 << 10;
 /// A write of a block takes some microseconds, so a follower looks out for 20 or so. A sync takes a hundred and more.
-const WRITE_LOOKS: u32 = 64;
+const WRITE_POLLS: u32 = 64;
 
 pub(super) struct Writer {
     files: Arc<LogFiles>,
-    /// What was given to the operating system.
+    /// Frames written to the operating system.
     writing: Stage<Batch>,
-    /// What was synced; never beyond what was written. Led before, and while, the other is led.
+    /// Frames synced; never beyond the written ones. A thread leads this stage before, and while, it leads the other.
     syncing: Stage<()>,
     stop: Stop,
     writes: AtomicU64,
@@ -38,7 +38,7 @@ struct Batch {
     block_end: u64,
 }
 
-/// What was done.
+/// Counters.
 pub(super) struct Counts {
     pub(super) writes: u64,
     pub(super) bytes: u64,
@@ -51,7 +51,7 @@ impl Writer {
         let batch = Batch { bytes: Vec::new(), block_end: end.0 };
         Writer {
             files,
-            writing: Stage::new(end, WRITE_LOOKS, batch),
+            writing: Stage::new(end, WRITE_POLLS, batch),
             syncing: Stage::new(end, 0, ()),
             stop: Stop::new(),
             writes: AtomicU64::new(0),

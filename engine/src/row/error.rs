@@ -91,9 +91,9 @@ pub enum RowError {
     TooMany {
         /// What has them, as in "the table".
         of: String,
-        /// What there are too many of, as in "columns".
+        /// The kind of things that are too many, as in "columns".
         things: &'static str,
-        /// How many there are.
+        /// Their number.
         count: usize,
         /// How many there may be.
         max: usize,
@@ -113,7 +113,7 @@ pub enum RowError {
         column: String,
         /// Its type.
         expected: ColumnType,
-        /// What was given, in words.
+        /// The given value, in words.
         found: &'static str,
     },
     /// An integer that its column has no room for.
@@ -132,14 +132,14 @@ pub enum RowError {
         /// The column.
         column: String,
     },
-    /// Another number of values than there are columns.
+    /// The number of values differs from the number of columns.
     #[error("{found} values given for {of} of {expected} columns; give one for each")]
     WrongCount {
-        /// What they were given for, as in "a key".
+        /// The kind of tuple, as in "a key".
         of: &'static str,
-        /// How many columns there are.
+        /// The number of columns.
         expected: usize,
-        /// How many values there are.
+        /// The number of values.
         found: usize,
     },
     /// A key longer than keys can be.
@@ -165,7 +165,7 @@ pub enum RowError {
     NoSuchColumn {
         /// The number.
         index: usize,
-        /// How many columns there are.
+        /// The number of columns.
         columns: usize,
     },
     /// A row that has columns the schema does not know yet.
@@ -181,19 +181,19 @@ pub enum RowError {
         "{of} has format version {found}, this program supports {supported}; use the program that wrote it"
     )]
     Version {
-        /// What was read, as in "the row".
+        /// The object that was read, as in "the row".
         of: &'static str,
         /// Its version.
         found: u8,
         /// The version this program reads and writes.
         supported: u8,
     },
-    /// Bytes that are not what was written, or that belong to another table.
+    /// The bytes are corrupt, or belong to another table.
     #[error(
         "{of} is corrupt at byte {at}: {what}; check that it is read with its own schema, or restore the data from a copy"
     )]
     Corrupt {
-        /// What was read, as in "the key".
+        /// The object that was read, as in "the key".
         of: &'static str,
         /// Where, bytes from the beginning.
         at: usize,

@@ -253,7 +253,7 @@ impl KeyFormat {
     }
 }
 
-/// Where the keys end that begin with `prefix`: at the least key greater than all of them, if there is one.
+/// The end of the keys that begin with `prefix`: the least key greater than all of them, if there is one.
 fn beyond(prefix: &[u8]) -> Bound<Vec<u8>> {
     match prefix.iter().rposition(|&byte| byte != 0xff) {
         None => Bound::Unbounded,

@@ -37,7 +37,7 @@ fn turn(direction: Direction) -> u8 {
     }
 }
 
-/// Appends a column. After an error some of it may be there.
+/// Appends a column. After an error a part of it may remain.
 pub(super) fn append(part: &KeyPart, value: ValueRef<'_>, out: &mut Vec<u8>) -> Result<(), RowError> {
     let begin = out.len();
     match (value, part.kind) {

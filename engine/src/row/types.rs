@@ -40,7 +40,7 @@ pub enum ColumnType {
     F64 = 9,
     /// False or true, in one byte.
     Bool = 10,
-    /// Any bytes, as many as there are.
+    /// Any bytes, of any length.
     Bytes = 11,
     /// UTF-8, ordered by its bytes.
     Text = 12,
@@ -59,7 +59,7 @@ const SIGN: u64 = 1 << 63;
 const QUIET_NAN: u64 = 0x7ff8_0000_0000_0000;
 
 impl ColumnType {
-    /// All there are.
+    /// All types.
     pub(super) const ALL: [ColumnType; 12] = [
         Self::U8,
         Self::U16,

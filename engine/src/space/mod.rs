@@ -142,8 +142,8 @@ impl PageAllocator {
         self.find_run(near, 1, waiter, &|_| Noted::Nothing).map(|run| run.first)
     }
 
-    /// Allocates up to `pages` pages in a row, at least one, to be filled by [`BufferPool::make_unlogged`]: what was logged
-    /// of them is void.
+    /// Allocates up to `pages` contiguous pages, at least one, to be filled by [`BufferPool::make_unlogged`]: their
+    /// earlier log records are void.
     pub(crate) fn allocate_unlogged(&self, near: Option<PageNo>, pages: u64, waiter: &Waiter) -> Result<Run> {
         self.find_run(near, pages.min(u16::MAX.into()), waiter, &|_| Noted::Unlogged)
     }
@@ -207,8 +207,8 @@ impl PageAllocator {
         Ok(None)
     }
 
-    /// A page that is free, and for which there is room on disk. It stays free until it is marked ([`Self::mark`]), so
-    /// another may be faster.
+    /// A free page with space on disk. It stays free until it is marked ([`Self::mark`]), so another thread may take it
+    /// first.
     pub(crate) fn choose(&self, waiter: &Waiter) -> Result<PageNo> {
         self.find(None, 1, waiter, |group, within| {
             let base = group * group_pages(self.pool.page_size());

@@ -94,7 +94,7 @@ impl FreeSlots {
 
     fn set_aside(&self, number: usize) {
         self.lock().set_aside.push_back(number);
-        // If it was the last one, there is something to take now.
+        // If it was the last one, its pages are empty now.
         self.given_back.notify_one();
     }
 }
@@ -103,9 +103,9 @@ impl FreeSlots {
 pub(crate) struct PendingSlot<'a> {
     alloc: &'a PageAllocator,
     number: usize,
-    /// What it has on the page, too.
+    /// Its content, the same as on the page.
     chain: PendingChain,
-    /// What it has could not be freed.
+    /// Its pages could not be freed.
     is_set_aside: bool,
 }
 
@@ -136,7 +136,7 @@ impl PageAllocator {
         }
     }
 
-    /// A slot with what it has.
+    /// Opens a slot with its content.
     fn open_slot(&self, number: usize, waiter: &Waiter) -> Result<PendingSlot<'_>> {
         let mut slot =
             PendingSlot { alloc: self, number, chain: PendingChain::default(), is_set_aside: false };
@@ -155,8 +155,8 @@ impl PageAllocator {
         })
     }
 
-    /// Frees what a crash has left. To be called when the database is opened, before anybody uses it. What cannot be
-    /// freed for now stays in its slot.
+    /// Frees pages that a crash has left. Called when the database is opened, before any use. Pages that cannot be
+    /// freed for now stay in their slot.
     pub(crate) fn free_pending(&self, waiter: &Waiter) -> Result<()> {
         let left = self.slots_in_use(waiter)?;
         for _ in 0..left.last().map_or(0, |last| last + 1) {
@@ -212,13 +212,12 @@ impl<'a> PendingSlot<'a> {
         self.alloc.pool.optimistic(PENDING_PAGE)?.exclusive()
     }
 
-    /// Puts `chain` into the slot in the place of what it has, as a part of `mtr`. [`PendingSlot::has_now`] follows when
-    /// that was committed.
+    /// Replaces the slot's content by `chain`, as a part of `mtr`. [`PendingSlot::has_now`] follows after the commit.
     pub(crate) fn put<'p>(&self, mtr: &mut Mtr<'p>, page: &mut ExclusiveGuard<'p>, chain: &PendingChain) {
         mtr.apply(page, &Op::Write { at: pending::at(self.number), bytes: &chain.encode() });
     }
 
-    /// What was put into it.
+    /// Records the committed content.
     pub(crate) fn has_now(&mut self, chain: PendingChain) {
         self.chain = chain;
     }

@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::Tree;
 use super::entries::{Entries, NodeKind};
-use crate::buffer::{BufferPool, Made, Need, Stop};
+use crate::buffer::{BufferPool, LoadedRun, Need, Stop};
 use crate::disk::Tablespace;
 use crate::error::{Error, Result};
 use crate::page::edit::entry_bytes;
@@ -52,7 +52,7 @@ struct Loader<'t> {
     runs: Vec<(Run, Lsn)>,
     used: u64,
     /// The last pages that were made and follow each other in a stripe and a run.
-    made: Made,
+    made: LoadedRun,
 }
 
 impl Tree {
@@ -75,8 +75,8 @@ impl Tree {
         })
     }
 
-    /// The same, of rows that `next` appends to two empty buffers; false when there are no more. An error of it ends the
-    /// load.
+    /// As [`Tree::bulk_load`], with rows that `next` appends to two empty buffers; false at the end. An error from
+    /// `next` ends the load.
     pub(crate) fn bulk_load_from(
         &self,
         waiter: &Waiter,
@@ -95,7 +95,7 @@ impl Tree {
             levels: vec![Level::default()],
             runs: Vec::new(),
             used: 0,
-            made: Made { pages: 0..0, since: Lsn(0) },
+            made: LoadedRun { pages: 0..0, since: Lsn(0) },
         };
         // A panic in the caller's code is resumed once the pages are free. The code below does not call it; a panic
         // there may come when the pages already belong to the tree.
@@ -115,7 +115,7 @@ impl Tree {
         Ok(rows)
     }
 
-    /// [`Error::TreeNotEmpty`] if there is an entry, also a deleted one that purge has not removed yet.
+    /// Fails with [`Error::TreeNotEmpty`] if there is an entry, even a deleted one that is not purged yet.
     pub(crate) fn check_empty(&self, waiter: &Waiter) -> Result<()> {
         let empty = self.pool.retry(waiter, || {
             let root = self.pool.optimistic(self.root)?;
@@ -271,7 +271,7 @@ impl Loader<'_> {
         self.add(level + 1, &fences.lower, (&no.0.to_le_bytes()).into())
     }
 
-    /// What was loaded is written and synced; then the root, which makes it a part of the tree, is logged.
+    /// Writes and syncs the loaded pages, then logs the root, which makes them a part of the tree.
     fn write_root(&self, level: usize, count: usize, fences: &Fences) -> Result<()> {
         if !self.runs.is_empty() {
             self.pool.flush_unlogged(self.all_made(), self.waiter)?;
@@ -344,18 +344,18 @@ impl Loader<'_> {
         let made = &mut self.made;
         if no.0 != made.pages.end || since != made.since || no.0.is_multiple_of(Tablespace::STRIPE_PAGES) {
             // The pages do not change before the load ends, and must be on disk by then, so writing starts now.
-            self.pool.write_soon(std::mem::replace(made, Made { pages: no.0..no.0, since }));
+            self.pool.write_soon(std::mem::replace(made, LoadedRun { pages: no.0..no.0, since }));
         }
         made.pages.end = no.0 + 1;
         Ok(())
     }
 
     /// The used part of each run; valid once all of its pages exist.
-    fn all_made(&self) -> impl Iterator<Item = Made> + Clone {
+    fn all_made(&self) -> impl Iterator<Item = LoadedRun> + Clone {
         let last = self.runs.len().saturating_sub(1);
         self.runs.iter().enumerate().map(move |(index, &(run, since))| {
             let used = if index == last { self.used } else { run.pages };
-            Made { pages: run.first.0..run.first.0 + used, since }
+            LoadedRun { pages: run.first.0..run.first.0 + used, since }
         })
     }
 

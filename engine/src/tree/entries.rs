@@ -108,7 +108,7 @@ impl Entries {
         fixed_bytes(fences) + entries
     }
 
-    /// Where to cut so that both sides have about as many bytes; at least one entry on each side if there are two.
+    /// The position of a cut that gives both sides about the same bytes, and at least one entry each if there are two.
     pub(super) fn middle(&self) -> usize {
         let weight = |index: usize| self.ends[index].value + 10 * (index + 1);
         let half = weight(self.len() - 1) / 2;

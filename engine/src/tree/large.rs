@@ -26,9 +26,9 @@ use crate::wait::Waiter;
 pub const VALUE_BYTES_MAX: usize = 256 << 20;
 
 /// Pages after which a writer looks whether the redo log is nearly full.
-const PAGES_PER_LOOK: usize = 64;
+const PAGES_PER_CHECK: usize = 64;
 
-/// Of a value that is read: where it is, and what was wrong with its pages the last time.
+/// A value that is being read: its pointer, and the last error of its pages.
 #[derive(Default)]
 pub(super) struct Suspect(Option<(Pointer, Error)>);
 
@@ -59,8 +59,8 @@ impl Tree {
         slot.begin(stamp);
         let pieces = rest.chunks(bytes_per_page(self.pool.page_size()));
         for (index, piece) in pieces.enumerate().rev() {
-            if index % PAGES_PER_LOOK == 0 {
-                self.pool.log().hold_back(waiter);
+            if index % PAGES_PER_CHECK == 0 {
+                self.pool.log().throttle(waiter);
             }
             slot.reserve(index as u64 + 1, waiter)?;
             slot.push(self.root, index as u32, piece, waiter)?;
@@ -139,7 +139,7 @@ impl Tree {
     }
 }
 
-/// Where the pages of a large value are, by what a leaf has of it.
+/// Decodes the pointer to the pages of a large value from the leaf's part.
 pub(super) fn pointer_of(entry: &[u8]) -> std::result::Result<Pointer, Torn> {
     Pointer::of_entry(entry)
 }

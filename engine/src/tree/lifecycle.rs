@@ -41,8 +41,8 @@ enum FreeStep {
 }
 
 impl Tree {
-    /// Makes an empty tree, and adds the row to this one that `row` makes of its root; `None`, and nothing is made, if
-    /// there is a row with that key.
+    /// Creates an empty tree, and adds to this tree the row that `row` returns for its root; returns `None`, and
+    /// changes nothing, if a row with that key exists.
     pub(crate) fn create_tree(
         &self,
         waiter: &Waiter,

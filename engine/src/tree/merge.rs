@@ -39,7 +39,7 @@ impl Tree {
         self.shrink_from(waiter, key, 0).map(drop)
     }
 
-    /// The same, from the node of that level upwards; whether anything came of it.
+    /// As [`Self::shrink`], from the node of that level upwards; returns whether any node changed.
     pub(super) fn shrink_from(&self, waiter: &Waiter, key: &[u8], lowest: u8) -> Result<bool> {
         let need = Need::nodes(self.pool.page_size());
         let mut changed = false;

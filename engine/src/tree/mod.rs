@@ -23,8 +23,8 @@ mod check;
 mod descend;
 mod entries;
 mod large;
+mod latched_read;
 mod lifecycle;
-mod look;
 mod merge;
 mod put;
 mod scan;
@@ -70,7 +70,7 @@ enum Removed {
     Done { old: PendingChain, underfull: bool },
     /// There is no such row, or the caller's condition rejects it.
     Nothing,
-    /// Its value is large, and there is no slot for its pages.
+    /// The value is large, and the caller has no pending slot for its pages.
     NoSlot,
 }
 
@@ -78,7 +78,7 @@ enum Removed {
 struct Looked {
     found: bool,
     place: Place,
-    /// The value is large: what was read are its first bytes and a pointer.
+    /// The value is large: these are its first bytes and a pointer.
     large: bool,
 }
 
@@ -249,7 +249,7 @@ impl Tree {
             leaf.checked(leaf.node().key_into(slot, &mut key))?;
             return Ok(Some(key));
         }
-        let mut more = leaf.checked(leaf.node().go_on(&mut key))?;
+        let mut more = leaf.checked(leaf.node().advance_key(&mut key))?;
         while more {
             let next = match self.leaf(&key) {
                 // Its fence is not what its parent says. To wait for it would be to wait for this thread itself.
@@ -261,7 +261,7 @@ impl Tree {
                 next.validate()?;
                 return Ok(Some(key));
             }
-            more = next.unchecked(next.node().go_on(&mut key))?;
+            more = next.unchecked(next.node().advance_key(&mut key))?;
             next.validate()?;
         }
         Ok(None)

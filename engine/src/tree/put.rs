@@ -6,7 +6,7 @@
 
 use super::large::Suspect;
 use super::{Attempt, PENDING_RECORD_BYTES, Tree, chain_of, commit_with, value_at};
-use crate::buffer::{ExclusiveGuard, Mtr, Need, OptimisticGuard, Sight};
+use crate::buffer::{ExclusiveGuard, Mtr, Need, OptimisticGuard, PageVersion};
 use crate::error::{Error, Result};
 use crate::page::node::Stored;
 use crate::page::op::Op;
@@ -20,7 +20,7 @@ const SPLITS_MAX: u32 = 100;
 /// Where a row is, or would be, as long as its leaf does not change.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
-    leaf: Sight,
+    leaf: PageVersion,
     slot: usize,
     found: bool,
 }
@@ -43,20 +43,20 @@ enum Written {
     Refused,
     /// The leaf has no room.
     Full,
-    /// The value that is there is large, and there is no slot for its pages.
+    /// The present value is large, and the caller has no pending slot for its pages.
     NoSlot,
 }
 
 impl Place {
     pub(super) fn of(leaf: &OptimisticGuard<'_>, slot: usize, found: bool) -> Self {
-        Place { leaf: leaf.sight(), slot, found }
+        Place { leaf: leaf.page_version(), slot, found }
     }
 }
 
 #[cfg(test)]
 impl End {
     pub(super) fn is_known(&self, tree: &Tree) -> bool {
-        tree.pool.again(self.0.leaf).is_some()
+        tree.pool.reopen(self.0.leaf).is_some()
     }
 }
 
@@ -100,11 +100,11 @@ impl Tree {
         value: &[u8],
         agrees: impl Fn(Option<&[u8]>) -> bool,
     ) -> Result<bool> {
-        self.put_there(waiter, (key, value), None, agrees)
+        self.put_at(waiter, (key, value), None, agrees)
     }
 
     /// As [`Tree::put_if`], of a row that was looked at before ([`Tree::get_to_put`]).
-    pub(crate) fn put_there(
+    pub(crate) fn put_at(
         &self,
         waiter: &Waiter,
         row: (&[u8], &[u8]),
@@ -161,7 +161,7 @@ impl Tree {
         let written = match self.is_large(key.len(), value.len()) {
             false => self.put_stored(waiter, (key, value.into()), place, agrees, &mut slot),
             // No pages are written for a row that will be refused.
-            true if !self.agrees_now(waiter, key, agrees)? => return Ok(None),
+            true if !self.check_agrees(waiter, key, agrees)? => return Ok(None),
             true => {
                 let slot_now = slot.insert(self.alloc.pending_slot(waiter)?);
                 self.write_large(waiter, slot_now, value).and_then(|entry| {
@@ -177,7 +177,7 @@ impl Tree {
         written
     }
 
-    fn agrees_now(
+    fn check_agrees(
         &self,
         waiter: &Waiter,
         key: &[u8],
@@ -251,7 +251,8 @@ impl Tree {
             false => mtr.apply(&mut leaf, &Op::Insert { slot, key, value }),
         }
         commit_with(mtr, &mut leaf, pending.zip(noted.as_mut()), &old);
-        let end = is_last.then(|| End(Place { leaf: leaf.sight_after(), slot: slot + 1, found: false }));
+        let end =
+            is_last.then(|| End(Place { leaf: leaf.page_version_after(), slot: slot + 1, found: false }));
         Ok(Written::Done { put: Put { found, end }, old })
     }
 
@@ -259,7 +260,7 @@ impl Tree {
     /// there since, or from the root down.
     fn place_of(&self, key: &[u8], place: Option<Place>) -> Attempt<(OptimisticGuard<'_>, usize, bool)> {
         if let Some(Place { leaf, slot, found }) = place
-            && let Some(leaf) = self.pool.again(leaf)
+            && let Some(leaf) = self.pool.reopen(leaf)
         {
             return Ok((leaf, slot, found));
         }

@@ -91,7 +91,7 @@ impl Tree {
         }
         let mut ahead: Option<OptimisticGuard<'_>> = None;
         while !is_beyond(start, to) {
-            // What was found ahead is still the leaf of `start` if it has not changed since.
+            // The prefetched leaf is still the leaf of `start` if it has not changed since.
             let copied = ahead.take().and_then(|found| copy_leaf(&found, leaf).ok());
             let page = match copied {
                 Some(page) => page,
@@ -100,12 +100,12 @@ impl Tree {
             let node = Node(&leaf[..]);
             let (rows, last) = rows(node, start, after_start, to).map_err(|Torn| corrupt(page))?;
             next.clone_from(start);
-            let more = !last && node.go_on(next).map_err(|Torn| corrupt(page))?;
+            let more = !last && node.advance_key(next).map_err(|Torn| corrupt(page))?;
             if more {
                 // One that is not in memory is read when its time has come.
                 ahead = self.leaf(next).ok();
             }
-            let given = give_rows(node, rows, ahead.as_ref(), key, &mut each);
+            let given = visit_rows(node, rows, ahead.as_ref(), key, &mut each);
             if given.map_err(|Torn| corrupt(page))??.is_break() || !more {
                 break;
             }
@@ -156,7 +156,7 @@ fn rows(
 
 /// Passes a leaf's rows to `each`, and prefetches the cache lines of the next row: reading a leaf from memory takes
 /// about as long as processing its rows.
-fn give_rows(
+fn visit_rows(
     node: Node<&[u8]>,
     rows: Range<usize>,
     ahead: Option<&OptimisticGuard<'_>>,

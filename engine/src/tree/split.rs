@@ -10,7 +10,7 @@ use crate::page::node::{CHILD_BYTES, Fences, separator};
 use crate::page::op::Op;
 use crate::wait::Waiter;
 
-/// Inserts in a row that each came right after the one before, from which on more of them are expected.
+/// Consecutive inserts, each right after the previous one, from which on more are expected.
 const ASCENDING_RUN: usize = 4;
 
 #[derive(PartialEq, Eq)]
@@ -19,7 +19,7 @@ enum Outcome {
     Done,
     /// The parent has no room for the separator.
     ParentFull,
-    /// Someone else changed the tree so that there is nothing to do.
+    /// Another thread changed the tree, so that no split is needed.
     Moot,
 }
 
@@ -98,7 +98,7 @@ impl Tree {
         Ok(Outcome::Done)
     }
 
-    /// The two nodes to make of one so that `key` finds room; `None` if it is too small to be cut.
+    /// Cuts a node in two so that `key` fits; `None` if it is too small to be cut.
     fn cut(&self, node: &ExclusiveGuard<'_>, key: &[u8], level: u8, new: PageNo) -> Attempt<Option<Cut>> {
         let mut entries = Entries::default();
         node.checked(entries.push_node(node.node()))?;

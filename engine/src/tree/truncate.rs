@@ -86,7 +86,7 @@ impl Tree {
 
     fn try_truncate<'p>(&'p self, mtr: Mtr<'p>, end: &[u8]) -> Attempt<Outcome> {
         let Some(Path { node: leaf, parent }) = self.path(&[], 0)? else { return Ok(Outcome::Done) };
-        // Looked at without a latch: mostly there is nothing to do, and others may be about to write there.
+        // Read without a latch: usually there is nothing to do, and other threads may be about to write there.
         let rows = match look(&leaf, end)? {
             Found::Only(rows) => rows,
             Found::More => return Ok(Outcome::Done),

@@ -62,7 +62,7 @@ impl History {
         Ok(())
     }
 
-    /// Of a large record there is the head here, and its pages are the walk's business.
+    /// Only the head of a large record is here; the walk checks its pages.
     fn read_record(&mut self, index: usize, key: &[u8], value: &[u8], large: bool) -> Result<()> {
         let number = key.try_into().map(u64::from_be_bytes).map_err(|_| bad("a key has not 8 bytes"))?;
         let record = RecordHead::decode(value)?.0;

@@ -86,8 +86,8 @@ pub(super) enum Put {
     Refused(Option<Vec<u8>>),
 }
 
-/// What a look at a row, to lock it, has come to.
-enum Looked<T> {
+/// The result of an attempt to lock a row.
+enum LockAttempt<T> {
     Locked(T),
     /// It was written by this transaction, which is active.
     WrittenBy(TxnId),
@@ -100,8 +100,8 @@ enum Looked<T> {
 }
 
 impl<'s> Txn<'s> {
-    /// Locks a row, and replaces `out` by its newest value; false, and `out` empty, if there is none. The lock is held
-    /// to the end, whether the row is there or not.
+    /// Locks a row, and replaces `out` by its newest value; returns false, and empties `out`, if there is none. The
+    /// lock is held to the end of the transaction, whether the row exists or not.
     pub(crate) fn get_locked(
         &mut self,
         tree: &Tree,
@@ -113,7 +113,7 @@ impl<'s> Txn<'s> {
         self.check_active()?;
         out.clear();
         self.ended_by_deadlock(waiter, |txn| {
-            let (live, large) = txn.look(tree, key, mode, waiter, |version| {
+            let (live, large) = txn.read_locked_version(tree, key, mode, waiter, |version| {
                 let Some(version) = version.filter(is_live) else { return (false, false) };
                 if !version.large {
                     out.extend_from_slice(&version.bytes[HEADER_BYTES..]);
@@ -138,7 +138,9 @@ impl<'s> Txn<'s> {
         waiter: &Waiter,
     ) -> Result<bool> {
         match self.reads_lock() {
-            true => self.look(tree, key, LockMode::Shared, waiter, |now| header_of(now) == was),
+            true => {
+                self.read_locked_version(tree, key, LockMode::Shared, waiter, |now| header_of(now) == was)
+            }
             false => self.is_still(tree, key, was, waiter),
         }
     }
@@ -152,11 +154,11 @@ impl<'s> Txn<'s> {
         was: Option<Header>,
         waiter: &Waiter,
     ) -> Result<bool> {
-        Ok(was.is_none() || tree.look(waiter, key, |now| header_of(now) == was)?)
+        Ok(was.is_none() || tree.read_latched(waiter, key, |now| header_of(now) == was)?)
     }
 
-    /// Locks a row, and gives `then` what the leaf has of it then.
-    fn look<T>(
+    /// Locks a row, and passes the leaf's part of it to `then`.
+    fn read_locked_version<T>(
         &mut self,
         tree: &Tree,
         key: &[u8],
@@ -169,8 +171,10 @@ impl<'s> Txn<'s> {
         let mut then = Some(then);
         loop {
             let looked =
-                tree.look(waiter, key, |version| match self.try_lock(request, version, snapshot) {
-                    Looked::Locked(()) => Looked::Locked(then.take().expect("it is locked once")(version)),
+                tree.read_latched(waiter, key, |version| match self.try_lock(request, version, snapshot) {
+                    LockAttempt::Locked(()) => {
+                        LockAttempt::Locked(then.take().expect("it is locked once")(version))
+                    }
                     other => other.without(),
                 })?;
             if let Some(locked) = self.locked_or_wait(looked, &mut request, tree, waiter)? {
@@ -185,16 +189,16 @@ impl<'s> Txn<'s> {
         request: Request<'_>,
         version: Option<Stored<'_>>,
         snapshot: Option<CommitNo>,
-    ) -> Looked<()> {
+    ) -> LockAttempt<()> {
         let mut is_own = false;
         if let Some(version) = version {
-            let Ok((header, _)) = Header::decode(version.prefix()) else { return Looked::Bad };
+            let Ok((header, _)) = Header::decode(version.prefix()) else { return LockAttempt::Bad };
             is_own = header.txn == request.owner;
             if let Some(writer) = self.active_writer(request.owner, &header) {
-                return Looked::WrittenBy(writer);
+                return LockAttempt::WrittenBy(writer);
             }
             if self.is_conflict(request.owner, &header, snapshot) {
-                return Looked::Conflict;
+                return LockAttempt::Conflict;
             }
         }
         let locks = &self.system.locks;
@@ -204,25 +208,25 @@ impl<'s> Txn<'s> {
             locks.make_explicit(request.owner, request.key, || true);
         }
         match locks.try_lock(request) {
-            true => Looked::Locked(()),
-            false => Looked::MustQueue,
+            true => LockAttempt::Locked(()),
+            false => LockAttempt::MustQueue,
         }
     }
 
     /// Returns the result if the row is locked; otherwise waits for the conflicting transactions.
     fn locked_or_wait<T>(
         &self,
-        looked: Looked<T>,
+        looked: LockAttempt<T>,
         request: &mut Request<'_>,
         tree: &Tree,
         waiter: &Waiter,
     ) -> Result<Option<T>> {
         match looked {
-            Looked::Locked(found) => Ok(Some(found)),
-            Looked::WrittenBy(writer) => self.wait_for(writer, tree, request, waiter).map(|()| None),
-            Looked::MustQueue => self.queue(request, waiter).map(|()| None),
-            Looked::Conflict => Err(Error::WriteConflict),
-            Looked::Bad => Err(bad_version(tree)),
+            LockAttempt::Locked(found) => Ok(Some(found)),
+            LockAttempt::WrittenBy(writer) => self.wait_for(writer, tree, request, waiter).map(|()| None),
+            LockAttempt::MustQueue => self.queue(request, waiter).map(|()| None),
+            LockAttempt::Conflict => Err(Error::WriteConflict),
+            LockAttempt::Bad => Err(bad_version(tree)),
         }
     }
 
@@ -258,7 +262,7 @@ impl<'s> Txn<'s> {
         }
     }
 
-    /// Locks the next row of a range, and the gap before it, and puts it into `row`; false if there is none, and the gap
+    /// Locks the next row of a range and the gap before it, and stores it in `row`; false if there is none, and the gap
     /// behind the range is locked.
     fn lock_next(
         &mut self,
@@ -271,17 +275,17 @@ impl<'s> Txn<'s> {
     ) -> Result<bool> {
         loop {
             let mut waits_at = None;
-            let looked = tree.look_at_first(waiter, from, |next| {
+            let looked = tree.read_latched_first(waiter, from, |next| {
                 let key = next.map(|(key, _)| key);
                 let found = key.is_some_and(|key| !is_beyond(key, to));
                 let mode = if found { LockMode::NextKeyShared } else { LockMode::Gap };
                 let request = self.request_of(id, lock_key(tree, key), mode);
                 match self.try_lock(request, next.map(|(_, version)| version), None) {
-                    Looked::Locked(()) => {
+                    LockAttempt::Locked(()) => {
                         if let Some((key, version)) = next.filter(|_| found) {
                             row.set(key, version);
                         }
-                        Looked::Locked(found)
+                        LockAttempt::Locked(found)
                     }
                     other => {
                         waits_at = key.map(<[u8]>::to_vec);
@@ -338,17 +342,17 @@ impl<'s> Txn<'s> {
         self.queue(&mut self.request_of(id, lock_key(tree, next), LockMode::InsertIntention), waiter)
     }
 
-    /// Before a change is undone: the lock that the transaction's id in the row is becomes a lock object; and if the row
-    /// goes, the transaction's gap locks there go on, on the row that comes after it.
+    /// Called before a change is undone: converts the transaction's implicit lock of the row to a lock object. If the
+    /// row is removed, the transaction's gap locks there move to the following row.
     pub(super) fn keep_locks(&self, ptr: UndoPtr, record: &Record, waiter: &Waiter) -> Result<()> {
         let (locks, tree) = (&self.system.locks, self.system.tree(record.tree));
         // This transaction has the row, even if it passed others, and gap locks are compatible with all locks of
         // others: both are granted.
-        let is_ours = tree.look(waiter, &record.key, |now| {
+        let is_own = tree.read_latched(waiter, &record.key, |now| {
             let ours = header_of(now).is_some_and(|now| now.is_of(record.txn, ptr));
             ours && locks.make_explicit(record.txn, lock_key(&tree, Some(&record.key)), || true)
         })?;
-        if !is_ours || record.what != What::Added || !self.locks_gaps {
+        if !is_own || record.what != What::Added || !self.locks_gaps {
             return Ok(());
         }
         while !self.keep_gap(record.txn, &tree, &record.key, waiter)? {}
@@ -363,7 +367,7 @@ impl<'s> Txn<'s> {
         let locks = &self.system.locks;
         let (mut key, mut passed, mut added) = (key.to_vec(), false, false);
         loop {
-            let may_vanish = tree.look_at_first(waiter, Bound::Excluded(&key), |next| {
+            let may_vanish = tree.read_latched_first(waiter, Bound::Excluded(&key), |next| {
                 let gap = self.request_of(id, lock_key(tree, next.map(|(key, _)| key)), LockMode::Gap);
                 added |= !locks.holds(id, gap.key, LockMode::Gap);
                 locks.try_lock(gap);
@@ -390,15 +394,15 @@ impl<'s> Txn<'s> {
     }
 }
 
-impl<T> Looked<T> {
+impl<T> LockAttempt<T> {
     /// The same, which has not come to a lock.
-    fn without<U>(self) -> Looked<U> {
+    fn without<U>(self) -> LockAttempt<U> {
         match self {
-            Looked::Locked(_) => unreachable!("the lock was taken"),
-            Looked::WrittenBy(writer) => Looked::WrittenBy(writer),
-            Looked::MustQueue => Looked::MustQueue,
-            Looked::Conflict => Looked::Conflict,
-            Looked::Bad => Looked::Bad,
+            LockAttempt::Locked(_) => unreachable!("the lock was taken"),
+            LockAttempt::WrittenBy(writer) => LockAttempt::WrittenBy(writer),
+            LockAttempt::MustQueue => LockAttempt::MustQueue,
+            LockAttempt::Conflict => LockAttempt::Conflict,
+            LockAttempt::Bad => LockAttempt::Bad,
         }
     }
 }
@@ -430,7 +434,7 @@ fn is_live(version: &Stored<'_>) -> bool {
     Header::of(Some(version.prefix())).is_some_and(|header| !header.deleted)
 }
 
-/// The value of a row that is there, and locked, so that it stays as it is; with no latch held.
+/// Reads the value of a locked row, which does not change; no latch is held.
 fn read_locked(tree: &Tree, key: &[u8], value: &mut Vec<u8>, waiter: &Waiter) -> Result<()> {
     if !tree.get(waiter, key, value)? || value.len() < HEADER_BYTES {
         return Err(bad_version(tree));

@@ -13,7 +13,7 @@ pub(crate) trait Lookup {
     /// The primary key of the row that the entry is of; written over `key`.
     fn primary_key(&mut self, entry: &[u8], key: &mut Vec<u8>) -> Result<()>;
 
-    /// The row that the entry leads to; `None` if there is none.
+    /// Receives the entry's row; `None` if there is none.
     fn row(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<ControlFlow<()>>;
 }
 

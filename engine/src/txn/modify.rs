@@ -17,7 +17,7 @@ pub(crate) enum Next {
     Delete,
 }
 
-/// What became of it.
+/// The outcome.
 pub(crate) struct Modified {
     /// What `choose` said.
     pub(crate) next: Next,
@@ -56,7 +56,7 @@ impl Txn<'_> {
                 let (value, deleted): (&[u8], bool) = match chosen {
                     Ok(Next::Put) => (value, false),
                     Ok(Next::Delete) => (&[], true),
-                    // An error rests on what was seen, too.
+                    // An error also depends on the version that was read.
                     Ok(Next::Stay) | Err(_) => {
                         if txn.confirm(tree, key, newest.header, waiter)? {
                             return chosen.map(|next| Modified { next, before: Before::default() });

@@ -66,8 +66,9 @@ impl Prepared {
 }
 
 impl Txn<'_> {
-    /// Prepares the transaction, and lets go of it; false if it has written nothing, and has simply ended. It is prepared
-    /// when the redo log is durable, up to its end as it is then: `make_durable` sees to that before others may finish it.
+    /// Prepares the transaction and ends its session's use; false if it has written nothing, and has simply ended. It
+    /// is prepared once the redo log is durable up to its present end: `make_durable` runs before other sessions may
+    /// finish it.
     pub(crate) fn prepare(
         &mut self,
         xid: &[u8],

@@ -117,7 +117,7 @@ impl TxnSystem {
     #[cold]
     fn help_with_one(&self, waiter: &Waiter) {
         let Some(_purging) = self.try_purge() else { return };
-        let mut lagging = self.segments.by_turns().filter(|segment| segment.lags());
+        let mut lagging = self.segments.rotation().filter(|segment| segment.lags());
         // Settles for nothing otherwise.
         let Some(purging) = lagging.find_map(Segment::try_purge) else { return };
         let oldest = self.table.settle();
@@ -161,7 +161,7 @@ fn purge(
         }
     }
     let done_to = records[..done].last().map(|(last, _)| last + 1);
-    // Some that it was done with before, and what they shared a page with was rolled back since.
+    // Records that purge was done with before, and whose neighbours on the page were rolled back since.
     let left_over = || (records.is_empty() && stopped_at.is_none()).then(|| segment.purged());
     if let Some(end) = done_to.or_else(left_over) {
         let removed = |records| _ = system.purged.fetch_add(records, Ordering::Relaxed);

@@ -20,7 +20,7 @@ enum Found {
 }
 
 impl<'s> Txn<'s> {
-    /// Replaces `out` by the row's value; false, and `out` empty, if there is none that this transaction sees.
+    /// Replaces `out` by the row's value; returns false, and empties `out`, if this transaction sees none.
     pub(crate) fn get(
         &mut self,
         tree: &Tree,
@@ -185,7 +185,7 @@ impl<'s> Txn<'s> {
     }
 }
 
-/// Makes of a version what its reader gets: its value; false if it is of a row that was deleted.
+/// Reduces a version to its value; false if it is a deletion.
 fn given(header: &Header, version: &mut Vec<u8>) -> bool {
     version.drain(..HEADER_BYTES);
     !header.deleted

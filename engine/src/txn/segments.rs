@@ -17,7 +17,7 @@ use super::undo::Segment;
 use crate::sync::{Mutex, lock};
 
 /// Segments of a CPU that are tried.
-const LOOKS: usize = 8;
+const CANDIDATES: usize = 8;
 /// If purge has been blocked at a record of an open transaction for this long, no other transaction uses the segment
 /// unless all are in use.
 const HELD_UP: Duration = Duration::from_secs(1);
@@ -63,7 +63,7 @@ impl<S> Segments<S> {
     /// For a transaction's first record.
     pub(super) fn take(&self) -> SegmentUse<'_, S> {
         let first = current_cpu() % self.cpus.min(self.list.len());
-        let mut own = self.list.iter().skip(first).step_by(self.cpus).take(LOOKS);
+        let mut own = self.list.iter().skip(first).step_by(self.cpus).take(CANDIDATES);
         let free = own.find(|used| used.users.load(Ordering::Relaxed) == 0);
         // Many wait, or are idle.
         let taken = free.unwrap_or_else(|| self.shared());
@@ -72,7 +72,7 @@ impl<S> Segments<S> {
     }
 
     /// All, each time from the next one on.
-    pub(super) fn by_turns(&self) -> impl Iterator<Item = &S> {
+    pub(super) fn rotation(&self) -> impl Iterator<Item = &S> {
         let from = self.turn.fetch_add(1, Ordering::Relaxed);
         (0..self.list.len()).map(move |at| &self.list[from.wrapping_add(at) % self.list.len()].segment)
     }

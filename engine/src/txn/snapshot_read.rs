@@ -121,6 +121,6 @@ impl HeldSnapshot {
 
 impl Drop for HeldSnapshot {
     fn drop(&mut self) {
-        self.system.table.let_go(self.lane, self.commit);
+        self.system.table.release(self.lane, self.commit);
     }
 }

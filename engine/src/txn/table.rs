@@ -26,7 +26,7 @@ use super::TxnId;
 use super::evicted::{Evicted, NO_SNAPSHOT};
 use crate::error::Result;
 use crate::sync::{AtomicU64, Mutex, Ordering, RwLock, lock, read, write};
-use crate::wait::look_out;
+use crate::wait::poll;
 
 /// Transactions that have a slot: 512 KiB. A lookup of an older one costs a lock.
 const SLOTS: usize = if cfg!(miri) { 1 << 10 } else { 1 << 16 };
@@ -37,17 +37,18 @@ pub(super) const RESERVED_IDS: u64 = if cfg!(miri) { 1 << 8 } else { 1 << 16 };
 const SHARDS: usize = if cfg!(loom) { 2 } else { 16 };
 /// The number that all commits before the opening have.
 const FIRST_COMMIT: u64 = 1;
-/// See [`TxnTable::ends_soon`]: about 10 us.
-const END_LOOKS: u32 = 32;
+/// See [`TxnTable::poll_end`]: about 10 us.
+const END_POLLS: u32 = 32;
 
 /// A commit's number. What committed up to a snapshot's is visible to it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CommitNo(pub(super) u64);
 
-/// How many look at each snapshot.
+/// The number of holders of each snapshot.
 type Shard = CacheAligned<Mutex<BTreeMap<CommitNo, usize>>>;
 
-/// What each first write of a transaction changes, on cache lines of its own: every look at a row's version reads the table.
+/// The fields that each first write of a transaction changes, on cache lines of their own: every read of a version uses
+/// the table.
 struct Ids {
     next: AtomicU64,
     reserved: AtomicU64,
@@ -93,7 +94,7 @@ pub(super) struct Ended {
     commit: CommitNo,
 }
 
-/// Where to look for a transaction.
+/// Where a transaction's state is.
 enum Place {
     Settled,
     /// The content of its slot.
@@ -222,8 +223,8 @@ impl TxnTable {
     }
 
     /// Looks for the transaction's end for a moment; whether it came.
-    pub(super) fn ends_soon(&self, txn: TxnId) -> bool {
-        look_out(END_LOOKS, || !self.is_active(txn))
+    pub(super) fn poll_end(&self, txn: TxnId) -> bool {
+        poll(END_POLLS, || !self.is_active(txn))
     }
 
     /// Whether the snapshot, which is held, sees what the transaction wrote.
@@ -245,8 +246,8 @@ impl TxnTable {
         Ended { settled, commit: CommitNo(self.ends.commits.load(Ordering::Acquire)) }
     }
 
-    /// Whether the transaction had certainly ended by then: then the version of it that is read after that is its last one
-    /// of the row. False also if that was long ago, and its slot was taken since.
+    /// Whether the transaction had certainly ended at that time, so that a version of it that is read afterwards is its
+    /// last one of the row. Also false if it ended long ago, and its slot was reused.
     pub(super) fn had_ended(&self, txn: TxnId, by: Ended) -> bool {
         // Settled or evicted now says nothing about that time.
         let in_slot = || match self.place(txn) {
@@ -261,7 +262,7 @@ impl TxnTable {
         self.snapshot_in(&self.snapshots[lane % SHARDS], None)
     }
 
-    /// As above, or holds an already held snapshot once more, without a guard. The caller calls [`Self::let_go`] later,
+    /// As above, or holds an already held snapshot once more, without a guard. The caller calls [`Self::release`] later,
     /// in the same lane.
     pub(super) fn hold(&self, lane: usize, held: Option<CommitNo>) -> CommitNo {
         self.hold_in(&self.snapshots[lane % SHARDS], held)
@@ -280,8 +281,8 @@ impl TxnTable {
     }
 
     /// See [`Self::hold`].
-    pub(super) fn let_go(&self, lane: usize, commit: CommitNo) {
-        let_go_in(&self.snapshots[lane % SHARDS], commit);
+    pub(super) fn release(&self, lane: usize, commit: CommitNo) {
+        release_in(&self.snapshots[lane % SHARDS], commit);
     }
 
     /// Whether there are snapshots other than purge's.
@@ -329,7 +330,7 @@ impl TxnTable {
     }
 }
 
-fn let_go_in(shard: &Shard, commit: CommitNo) {
+fn release_in(shard: &Shard, commit: CommitNo) {
     let mut snapshots = lock(&shard.0);
     if let Some(count) = snapshots.get_mut(&commit) {
         *count -= 1;
@@ -341,7 +342,7 @@ fn let_go_in(shard: &Shard, commit: CommitNo) {
 
 impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
-        let_go_in(self.shard, self.commit);
+        release_in(self.shard, self.commit);
     }
 }
 

@@ -46,7 +46,7 @@ pub(crate) struct Savepoint {
     last: Option<UndoPtr>,
 }
 
-/// What an operation sees: for read committed a snapshot of its own, which it holds.
+/// The snapshot of an operation; under read committed it holds one of its own.
 pub(super) struct View<'s> {
     pub(super) commit: CommitNo,
     /// The transaction whose changes it sees, whether committed or not.
@@ -54,7 +54,7 @@ pub(super) struct View<'s> {
     _held: Option<Snapshot<'s>>,
 }
 
-/// What of a transaction's own changes is seen.
+/// The visible part of a transaction's own changes.
 #[derive(Clone, Copy)]
 pub(super) struct Own {
     txn: TxnId,
@@ -83,7 +83,7 @@ impl<'s> Writing<'s> {
         segment.append(record, &mut self.buffer, waiter)
     }
 
-    /// Removes its newest record, behind which there is no change.
+    /// Removes its newest record, which has no change.
     pub(super) fn take_back(&mut self, waiter: &Waiter) -> Result<()> {
         if let (Some(segment), Some(newest)) = (&self.segment, self.undo.last()) {
             segment.remove(newest.number(), waiter)?;
@@ -219,8 +219,8 @@ impl<'s> Txn<'s> {
         }
     }
 
-    /// Becomes visible, and lets go of its locks. It is durable when the redo log is, up to its end as it is then.
-    /// Whether there is anything to be durable.
+    /// Becomes visible, and releases its locks. It is durable once the redo log is durable up to its present end.
+    /// Returns whether there is anything to make durable.
     pub(crate) fn commit(&mut self, waiter: &Waiter) -> Result<bool> {
         self.check_active()?;
         let wrote = self.writing.as_ref().is_some_and(|writing| !writing.undo.is_empty());

@@ -137,7 +137,7 @@ impl<B: AsRef<[u8]>> Record<B> {
         out.extend_from_slice(before);
     }
 
-    /// The record in a vector of its own.
+    /// The encoded record.
     #[cfg(any(fuzzing, test))]
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -297,7 +297,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Whether there is no record, by a look at them.
+    /// Whether the segment is empty, by reading its tree.
     pub(super) fn is_empty(&self, waiter: &Waiter) -> Result<bool> {
         let mut empty = true;
         scan(&self.tree, waiter, 0..u64::MAX, |_, _| {

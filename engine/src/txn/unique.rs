@@ -28,7 +28,7 @@ use crate::wait::Waiter;
 /// No page has this number.
 const UNIQUE: u64 = 1 << 63;
 
-/// What a look at the entries has found.
+/// The result of reading the entries.
 enum Found {
     Nothing,
     /// A live entry, unless it was rolled back since.
@@ -40,7 +40,7 @@ enum Found {
 }
 
 impl Txn<'_> {
-    /// Makes sure that this transaction may add an entry that begins with `part`; false if there is one already. `part`
+    /// Checks that this transaction may add an entry that begins with `part`; false if such an entry exists. `part`
     /// ends with a column, so that no entry begins with it by chance.
     pub(crate) fn claim_unique(&mut self, tree: &Tree, part: &[u8], waiter: &Waiter) -> Result<bool> {
         self.check_active()?;
@@ -81,7 +81,7 @@ impl Txn<'_> {
         let (mut request, mut of) = (self.request(id, tree, entry, LockMode::Exclusive), Some(writer));
         while let Some(writer) = of {
             self.wait_for(writer, tree, &mut request, waiter)?;
-            of = tree.look(waiter, entry, |now| self.active_writer(id, &header_of(now)?))?;
+            of = tree.read_latched(waiter, entry, |now| self.active_writer(id, &header_of(now)?))?;
         }
         Ok(())
     }

@@ -88,7 +88,7 @@ impl Header {
         out.push(if self.deleted { DELETED } else { 0 });
     }
 
-    /// The header of the version that is there now, if there is one.
+    /// The header of the present version, if there is one.
     pub(super) fn of(now: Option<&[u8]>) -> Option<Header> {
         Header::decode(now?).ok().map(|(header, _)| header)
     }

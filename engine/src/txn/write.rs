@@ -100,8 +100,7 @@ impl<'s> Txn<'s> {
         }
     }
 
-    /// Writes a new version in the place of the newest one, if that still is the newest; gives back the one before, or
-    /// `None` if it is not.
+    /// Replaces the newest version by a new one, if it is still the newest; returns the replaced version, or `None`.
     pub(super) fn replace(
         &mut self,
         tree: &Tree,
@@ -129,7 +128,7 @@ impl<'s> Txn<'s> {
             false => {
                 let request = self.request(id, tree, key, LockMode::Exclusive);
                 let is_own = before.is_some_and(|before| before.txn == id);
-                let put = tree.put_there(waiter, (key, version), Some(newest.place), |now| {
+                let put = tree.put_at(waiter, (key, version), Some(newest.place), |now| {
                     Header::of(now) == before
                         && !(adds && self.system.gaps.any())
                         && (is_own || self.system.locks.claim(&request))
@@ -190,7 +189,8 @@ impl<'s> Txn<'s> {
         }
     }
 
-    /// Under repeatable read, what was changed since is not written over.
+    /// Under repeatable read, a change since the snapshot is not overwritten.
+    ///
     pub(super) fn write_snapshot(&mut self) -> Option<CommitNo> {
         (self.isolation == Isolation::RepeatableRead).then(|| self.view().commit)
     }
@@ -223,11 +223,11 @@ impl<'s> Txn<'s> {
         let (locks, table) = (&self.system.locks, &self.system.table);
         // The end of a tree has no writer.
         let Some(key) = request.key.key else { return Ok(()) };
-        if table.ends_soon(writer) {
+        if table.poll_end(writer) {
             return Ok(());
         }
         let has_it = locks.holds(writer, request.key, LockMode::Exclusive)
-            || tree.look(waiter, key, |now| {
+            || tree.read_latched(waiter, key, |now| {
                 header_of(now).is_some_and(|now| now.txn == writer)
                     && locks.make_explicit(writer, request.key, || table.is_active(writer))
             })?;

@@ -15,7 +15,7 @@ use crate::txn::load_versions;
 /// that the trees are being filled.
 struct Loading<'t> {
     loads: &'t AtomicU64,
-    /// What they were before.
+    /// Its value before.
     before: u64,
     noted: Cell<bool>,
     /// A reader may have seen entries that were removed again, or whose rows came later.

@@ -140,8 +140,8 @@ impl TypedTable {
         }
     }
 
-    /// That no load has begun to write to the indexes since [`Self::check_loaded`] gave `loads`: what was read there may be a
-    /// part of one, and of one that failed.
+    /// Checks that no load has begun to write to the indexes since [`Self::check_loaded`] returned `loads`; otherwise
+    /// the entries read may belong to a load, even to one that failed.
     fn check_still_loaded(&self, loads: u64) -> Result<()> {
         match self.typed.loads.load(Ordering::Acquire) == loads {
             true => Ok(()),
@@ -155,8 +155,8 @@ impl TypedTable {
     fn check_loaded_to_write(&self, txn: &mut Txn<'_>) -> Result<()> {
         if !txn.has_written() {
             txn.begin_writing()?;
-            // Pairs with the one in `bulk_load_rows`: this one is counted as active before it looks for a load, and a
-            // load says that it has begun before it looks for active ones. One of them sees the other.
+            // Pairs with the fence in `bulk_load_rows`: this transaction counts as active before it checks for a load,
+            // and a load announces itself before it checks for active transactions. One of them sees the other.
             fence(Ordering::SeqCst);
         }
         self.check_loaded().map(drop)

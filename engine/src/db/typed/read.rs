@@ -140,7 +140,7 @@ impl TypedTable {
                 txn.scan_index((index_tree, tree), borrowed(&range), (key, value), waiter, &mut rows)
             })
         });
-        // As with entries, see below; but what ended well has looked for itself.
+        // As with entries, see below; a successful scan has already checked.
         scanned.or_else(|error| self.check_still_loaded(loads).and(Err(error)))
     }
 

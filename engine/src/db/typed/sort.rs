@@ -27,7 +27,7 @@ const LENGTH_BYTES: usize = 4;
 /// What an entry takes in memory besides its bytes.
 const PLACE_BYTES: usize = 16;
 
-/// The most runs that are merged at a time: each has its file open, and a chunk of it in memory.
+/// Maximum number of runs merged at a time: each has its file open, and a chunk of it in memory.
 const MERGED_MAX: usize = 64;
 
 /// Numbers the sort files of this process.

@@ -150,7 +150,7 @@ impl TypedTable {
         })
     }
 
-    /// The row's entries follow it: from its value before to the one in `scratch`, if it stays.
+    /// Changes the row's entries: from its old value to the one in `scratch`, if the row stays.
     fn change_entries(
         &self,
         txn: &mut Txn<'_>,

@@ -23,7 +23,7 @@ pub(super) struct FileContent {
 }
 
 impl FileContent {
-    /// What was stored in its mapped part until now, as a write.
+    /// The stores in its mapped part so far, as a write.
     pub(super) fn stored(&self) -> Option<Change> {
         let (offset, words) = self.mapped.as_ref()?;
         let bytes = words.iter().flat_map(|word| word.load(Ordering::Acquire).to_ne_bytes()).collect();

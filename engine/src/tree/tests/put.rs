@@ -48,7 +48,7 @@ proptest! {
                         assert_eq!(seen, now);
                         true
                     };
-                    prop_assert!(f.tree.put_there(&f.waiter, (key, &value), Some(*place), agrees).unwrap());
+                    prop_assert!(f.tree.put_at(&f.waiter, (key, &value), Some(*place), agrees).unwrap());
                     model.insert(key.clone(), value);
                 }
                 Step::Append(rows) => for _ in 0..rows {
@@ -109,7 +109,7 @@ fn threads_that_put_what_they_have_seen_lose_nothing() {
                         let seen = found.then(|| out.clone());
                         let more = vec![1; out.len() % 900 + 1];
                         if tree
-                            .put_there(&waiter, (&key, &more), Some(place), |now| now == seen.as_deref())
+                            .put_at(&waiter, (&key, &more), Some(place), |now| now == seen.as_deref())
                             .unwrap()
                         {
                             break;

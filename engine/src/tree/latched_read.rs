@@ -10,12 +10,12 @@ use crate::page::{PageNo, Torn};
 use crate::wait::Waiter;
 
 /// A leaf under a shared latch.
-struct Still<'p> {
+struct SharedLeaf<'p> {
     page: PageNo,
     leaf: SharedGuard<'p>,
 }
 
-impl Still<'_> {
+impl SharedLeaf<'_> {
     fn checked<T>(&self, read: std::result::Result<T, Torn>) -> Attempt<T> {
         read.map_err(|Torn| Stop::corrupt(self.page))
     }
@@ -28,7 +28,7 @@ impl Still<'_> {
 impl Tree {
     /// Calls `look` once with the leaf's value of `key` (`None`: no such row). The row can be neither changed nor added
     /// during the call. `look` must not wait.
-    pub fn look<T>(
+    pub fn read_latched<T>(
         &self,
         waiter: &Waiter,
         key: &[u8],
@@ -36,7 +36,7 @@ impl Tree {
     ) -> Result<T> {
         let mut look = Some(look);
         self.pool.retry(waiter, || {
-            let leaf = self.still(key)?;
+            let leaf = self.shared_leaf(key)?;
             let (slot, found) = leaf.checked(leaf.leaf.node().search(key))?;
             let value = if found { Some(leaf.value(slot)?) } else { None };
             Ok(look.take().expect("it is called once")(value))
@@ -45,7 +45,7 @@ impl Tree {
 
     /// Calls `look` once with the first row from `from` on (`None`: there is none). The row cannot be changed, nor
     /// another one added before it, during the call. `look` must not wait.
-    pub fn look_at_first<T>(
+    pub fn read_latched_first<T>(
         &self,
         waiter: &Waiter,
         from: Bound<&[u8]>,
@@ -60,7 +60,7 @@ impl Tree {
         self.pool.retry(waiter, || {
             // All leaves from the first to the row's: mostly one, rarely two.
             start.clone_into(&mut key);
-            let mut leaves = vec![self.still(start)?];
+            let mut leaves = vec![self.shared_leaf(start)?];
             let leaf = &leaves[0];
             let (mut slot, found) = leaf.checked(leaf.leaf.node().search(start))?;
             slot += usize::from(found && matches!(from, Bound::Excluded(_)));
@@ -71,18 +71,18 @@ impl Tree {
                     let row = (&key[..], leaf.value(slot)?);
                     return Ok(look.take().expect("it is called once")(Some(row)));
                 }
-                if !leaf.checked(leaf.leaf.node().go_on(&mut key))? {
+                if !leaf.checked(leaf.leaf.node().advance_key(&mut key))? {
                     return Ok(look.take().expect("it is called once")(None));
                 }
-                leaves.push(self.still(&key)?);
+                leaves.push(self.shared_leaf(&key)?);
                 slot = 0;
             }
         })
     }
 
     /// The leaf where `key` is or belongs, held still. It is only tried for.
-    fn still(&self, key: &[u8]) -> Attempt<Still<'_>> {
+    fn shared_leaf(&self, key: &[u8]) -> Attempt<SharedLeaf<'_>> {
         let leaf = self.leaf(key)?;
-        Ok(Still { page: leaf.page(), leaf: leaf.shared()? })
+        Ok(SharedLeaf { page: leaf.page(), leaf: leaf.shared()? })
     }
 }
