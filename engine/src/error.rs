@@ -29,7 +29,7 @@ pub enum Error {
     },
     /// This process's user lacks the permission for the file.
     #[error(
-        "{action} {path}: {source}; give this user permission (a check and a look need no more than reading), or use the owner's account"
+        "{action} {path}: {source}; give this user permission (check and stat only read), or use the owner's account"
     )]
     NotPermitted {
         /// The failed action, as in "cannot open".
@@ -92,7 +92,7 @@ pub enum Error {
         path: String,
     },
     /// The creation of the database was interrupted, so the database is empty.
-    #[error("the database in {path} was never created to the end; remove the directory and create it again")]
+    #[error("the database in {path} was not created completely; remove the directory and create it again")]
     HalfCreated {
         /// The directory.
         path: String,
@@ -107,7 +107,7 @@ pub enum Error {
     },
     /// The file has another version of the format.
     #[error(
-        "{path} has format version {found}, this program supports {supported}; use the program that wrote it, or load the data anew"
+        "{path} has format version {found}, this program supports {supported}; use the program that wrote it, or load the data again"
     )]
     FormatVersion {
         /// The file.
@@ -119,7 +119,7 @@ pub enum Error {
     },
     /// A data file is missing.
     #[error(
-        "data file {path} is missing ({index} of 0..{files}); bring it back from where it was moved, or load the data anew"
+        "data file {path} is missing ({index} of 0..{files}); move it back, or load the data again"
     )]
     MissingDataFile {
         /// The file.
@@ -139,7 +139,7 @@ pub enum Error {
     },
     /// A data file is shorter than what was written to it.
     #[error(
-        "data file {path} is truncated: {bytes} bytes, {bytes_expected} expected; restore it from a copy, or load the data anew"
+        "data file {path} is truncated: {bytes} bytes, {bytes_expected} expected; restore it from a copy, or load the data again"
     )]
     TruncatedDataFile {
         /// The file.
@@ -150,7 +150,7 @@ pub enum Error {
         bytes_expected: u64,
     },
     /// The header of a file is corrupt.
-    #[error("the header of {path} is corrupt: {what}; restore the file from a copy, or load the data anew")]
+    #[error("the header of {path} is corrupt: {what}; restore the file from a copy, or load the data again")]
     CorruptHeader {
         /// The file.
         path: String,
@@ -158,7 +158,7 @@ pub enum Error {
         what: String,
     },
     /// A page is corrupt.
-    #[error("page {page} is corrupt: {what}; restore the database from a copy, or load the data anew")]
+    #[error("page {page} is corrupt: {what}; restore the database from a copy, or load the data again")]
     CorruptPage {
         /// The page's number.
         page: u64,
@@ -167,7 +167,7 @@ pub enum Error {
     },
     /// The database was not closed, and a file of the redo log that recovery needs is missing.
     #[error(
-        "{path} is missing, and the database was not closed cleanly; bring the file back from where it was moved, or restore the database from a copy"
+        "{path} is missing, and the database was not closed cleanly; move the file back, or restore the database from a copy"
     )]
     MissingRedo {
         /// The file.
@@ -175,7 +175,7 @@ pub enum Error {
     },
     /// The redo log is corrupt, or belongs to other pages.
     #[error(
-        "{path} is corrupt: {what}; bring the right files back, or restore the database from a copy (data files and redo log together)"
+        "{path} is corrupt: {what}; restore the right files, or restore the database from a copy (data files and redo log together)"
     )]
     CorruptRedo {
         /// The file, or the log as a whole.
@@ -185,7 +185,7 @@ pub enum Error {
     },
     /// An earlier failure left the state on disk in doubt, so the database reads and writes nothing more.
     #[error(
-        "the database stopped after an earlier failure ({what}); close it, mend the cause, and open it again: what was committed is recovered"
+        "the database stopped after an earlier failure ({what}); close it, fix the cause, and open it again: committed data are recovered"
     )]
     Stopped {
         /// The failure.
@@ -222,7 +222,7 @@ pub enum Error {
         xid: String,
     },
     /// No prepared transaction has that XID.
-    #[error("there is no prepared transaction '{xid}'; it was finished, or somebody is finishing it now")]
+    #[error("there is no prepared transaction '{xid}'; it was finished, or another session is finishing it")]
     UnknownXid {
         /// The XID, with unprintable bytes escaped.
         xid: String,
@@ -231,13 +231,13 @@ pub enum Error {
     #[error("the transaction has ended; begin another one")]
     TransactionEnded,
     /// The transaction undid changes that the iterator sees.
-    #[error("the transaction has undone changes that its iterator was going over; make another iterator")]
+    #[error("the transaction has undone changes that its iterator sees; create a new iterator")]
     ChangesUndone,
     /// A savepoint of another transaction, or one that a rollback has gone back beyond.
-    #[error("the transaction has no such savepoint any more; roll it back to an earlier one, or wholly")]
+    #[error("the transaction has no such savepoint any more; roll back to an earlier one, or roll back the whole transaction")]
     UnknownSavepoint,
     /// Active transactions prevent dropping the table.
-    #[error("transactions are going on that may need the table '{name}'; end them, and try again")]
+    #[error("active transactions may need the table '{name}'; end them, and try again")]
     TransactionsActive {
         /// The table's name.
         name: String,
@@ -263,7 +263,7 @@ pub enum Error {
         name: String,
     },
     /// The tree to be dropped has open handles.
-    #[error("the tree '{name}' is in use; let go of its handles first")]
+    #[error("the tree '{name}' is in use; drop its handles first")]
     TreeInUse {
         /// The name.
         name: String,
@@ -281,7 +281,7 @@ pub enum Error {
         name: String,
     },
     /// The table to be dropped has open handles.
-    #[error("the table '{name}' is in use; let go of its handles first")]
+    #[error("the table '{name}' is in use; drop its handles first")]
     TableInUse {
         /// The name.
         name: String,
@@ -317,7 +317,7 @@ pub enum Error {
     PrimaryKeyChanged,
     /// A column that the table numbers has come to the end of its type.
     #[error(
-        "the column '{column}' has no number left; give the rows numbers that are free, or make the table anew"
+        "the column '{column}' has no number left; insert rows with explicit free numbers, or create the table again"
     )]
     NumbersExhausted {
         /// The column.
@@ -377,7 +377,7 @@ pub enum Error {
         max: usize,
     },
     /// A name that is empty or too long.
-    #[error("a {what} name of {size} bytes will not do; use 1 to {max} bytes")]
+    #[error("a {what} name of {size} bytes is not allowed; use 1 to {max} bytes")]
     BadName {
         /// The kind of object: a tree or a property.
         what: &'static str,
@@ -391,7 +391,7 @@ pub enum Error {
     #[error(transparent)]
     Row(Box<RowError>),
     /// An option that cannot be.
-    #[error("{option} = {value} will not do; use {allowed}")]
+    #[error("{option} = {value} is not allowed; use {allowed}")]
     BadOption {
         /// The option's name in [`crate::EngineConfig`].
         option: &'static str,

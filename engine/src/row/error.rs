@@ -8,7 +8,7 @@ use super::value::ValueRef;
 #[non_exhaustive]
 pub enum RowError {
     /// A name that is empty or too long.
-    #[error("{of} name of {size} bytes will not do; use 1 to {max} bytes")]
+    #[error("{of} name of {size} bytes is not allowed; use 1 to {max} bytes")]
     BadName {
         /// The kind of name, as in "a column".
         of: &'static str,

@@ -115,7 +115,7 @@ impl Tree {
         Ok(rows)
     }
 
-    /// Fails with [`Error::TreeNotEmpty`] if there is an entry, even a deleted one that is not purged yet.
+    /// Fails with [`Error::TreeNotEmpty`] if there is an entry, even a deleted entry not yet purged.
     pub(crate) fn check_empty(&self, waiter: &Waiter) -> Result<()> {
         let empty = self.pool.retry(waiter, || {
             let root = self.pool.optimistic(self.root)?;
