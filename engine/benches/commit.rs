@@ -177,7 +177,8 @@ fn run(db: &Database, table: &Table, rows: u64, threads: usize, time: Duration) 
                     while !stop.load(Ordering::Relaxed) {
                         let row = random.next_u64() % rows;
                         let mut txn = session.begin(Isolation::ReadCommitted);
-                        let _statement = in_statement.then(|| txn.statement().expect("the queue has no limit"));
+                        let _statement =
+                            in_statement.then(|| txn.statement().expect("the queue has no limit"));
                         let key = row.to_be_bytes();
                         let read = if reads { txn.get_for_update(table, &key, &mut value) } else { Ok(true) };
                         match read.and_then(|_| txn.update(table, &key, &[random.next_u64() as u8; 100])) {

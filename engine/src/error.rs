@@ -118,9 +118,7 @@ pub enum Error {
         supported: u32,
     },
     /// A data file is missing.
-    #[error(
-        "data file {path} is missing ({index} of 0..{files}); move it back, or load the data again"
-    )]
+    #[error("data file {path} is missing ({index} of 0..{files}); move it back, or load the data again")]
     MissingDataFile {
         /// The file.
         path: String,
@@ -234,7 +232,9 @@ pub enum Error {
     #[error("the transaction has undone changes that its iterator sees; create a new iterator")]
     ChangesUndone,
     /// A savepoint of another transaction, or one that a rollback has gone back beyond.
-    #[error("the transaction has no such savepoint any more; roll back to an earlier one, or roll back the whole transaction")]
+    #[error(
+        "the transaction has no such savepoint any more; roll back to an earlier one, or roll back the whole transaction"
+    )]
     UnknownSavepoint,
     /// Active transactions prevent dropping the table.
     #[error("active transactions may need the table '{name}'; end them, and try again")]

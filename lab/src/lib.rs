@@ -11,7 +11,7 @@
 //! | `target` | a live MariaDB or MySQL in the engine's place |
 //! | `database` | a database that nobody has open, checked and described |
 //! | `bench` | the scheduler's policies beside what a user would pick instead, without the engine |
-//! | `crew` | threads that wait for an order, obey, report |
+//! | `group` | threads that wait for an order, obey, report |
 //! | `limits`, `mounts`, `interrupt`, `progress` | what the system allows and has, Ctrl-C, what the user sees |
 //! | `results`, `statistics`, `sampler`, `output` | what is kept of a run; the files that hold it |
 //! | `report`, `published` | how it is shown, and what was published before |
@@ -20,7 +20,6 @@ pub mod bench;
 pub mod cli;
 pub mod clock;
 pub mod command;
-pub mod crew;
 pub mod database;
 pub mod error;
 pub mod experiment;
@@ -39,4 +38,5 @@ pub mod sampler;
 pub mod statistics;
 pub mod sweep;
 pub mod target;
+pub mod thread_group;
 pub mod workload;

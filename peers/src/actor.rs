@@ -229,7 +229,7 @@ impl Scanned {
             self.rows,
             self.first,
             self.last,
-            if self.is_disordered { ", not in order or no rows of ours" } else { "" }
+            if self.is_disordered { ", not in order or not rows of the bench" } else { "" }
         ))
     }
 }

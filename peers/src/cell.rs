@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flifo::bench::control::{Control, Phase};
-use flifo::crew::Crew;
 use flifo::error::Error;
 use flifo::sampler::{Sampler, Server};
+use flifo::thread_group::ThreadGroup;
 use flifo::{clock, interrupt};
 
 use crate::actor::Scanned;
@@ -42,13 +42,14 @@ pub(crate) enum Ended {
 /// The threads, kept from cell to cell.
 pub(crate) struct Rig {
     threads: u32,
-    workers: Crew<Job, Report>,
+    workers: ThreadGroup<Job, Report>,
     is_stuck: bool,
 }
 
 impl Rig {
     pub(crate) fn new(threads: u32) -> Result<Self, Error> {
-        let workers = Crew::start_threads("peers", STACK_BYTES, (0..threads as usize).map(Worker::new))?;
+        let workers =
+            ThreadGroup::start_threads("peers", STACK_BYTES, (0..threads as usize).map(Worker::new))?;
         Ok(Rig { threads, workers, is_stuck: false })
     }
 
@@ -75,7 +76,7 @@ pub(crate) fn run(plan: &Plan, step: &Step, rig: &mut Rig, base: &mut Base) -> R
         Err(fail) => return Ok(Ended::Failed(text(fail))),
     };
     let control = Arc::new(Control::new(rig.threads, false));
-    rig.workers.tell(&Job {
+    rig.workers.send(&Job {
         peer: step.peer,
         store: Arc::clone(&base.store),
         workload: step.workload,

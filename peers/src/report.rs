@@ -227,11 +227,11 @@ mod tests {
     use crate::results::Round;
 
     /// What is said of a peer's rounds beside flifo's.
-    fn said(ours: &[f64], its: &[f64]) -> (String, String) {
+    fn said(engine: &[f64], its: &[f64]) -> (String, String) {
         let line = ["flifo-peers", "--peers", "flifo,lmdb", "--workloads", "update", "--threads", "1"];
         let plan = Plan::new(&Args::try_parse_from(line).unwrap(), 2).unwrap();
         let mut results = crate::run::results(&plan, Machine::default());
-        for (peer, rounds) in [ours, its].into_iter().enumerate() {
+        for (peer, rounds) in [engine, its].into_iter().enumerate() {
             for (round, &operations_per_s) in (0..).zip(rounds) {
                 let step = Step { workload: Workload::Update, threads: 1, peer, round };
                 let round = Round { round, operations_per_s, ..Round::default() };
@@ -244,14 +244,14 @@ mod tests {
 
     #[test]
     fn rounds_in_which_a_peer_did_nothing_are_told() {
-        let ours = [10.0; 3];
-        assert_eq!(said(&ours, &[0.0, 0.0, 5.0]).0, "2.00 of 1");
-        assert_eq!(said(&ours, &[0.0, 10.0, 5.0]).0, "1.50 1.00..2.00 of 2");
-        assert_eq!(said(&ours, &[2.0, 10.0, 5.0]).0, "2.00 1.00..5.00");
+        let engine = [10.0; 3];
+        assert_eq!(said(&engine, &[0.0, 0.0, 5.0]).0, "2.00 of 1");
+        assert_eq!(said(&engine, &[0.0, 10.0, 5.0]).0, "1.50 1.00..2.00 of 2");
+        assert_eq!(said(&engine, &[2.0, 10.0, 5.0]).0, "2.00 1.00..5.00");
         // A round that only one of them has is no pair.
-        assert_eq!(said(&ours[..2], &[5.0, 5.0, 0.0]).0, "2.00 2.00..2.00");
+        assert_eq!(said(&engine[..2], &[5.0, 5.0, 0.0]).0, "2.00 2.00..2.00");
         assert_eq!(said(&[], &[5.0]).0, "-");
-        let (none, row) = said(&ours, &[0.0; 3]);
+        let (none, row) = said(&engine, &[0.0; 3]);
         assert_eq!(none, "it did none");
         assert!(row.ends_with("ms  it did none"), "{row}");
     }

@@ -167,11 +167,11 @@ impl Results {
 
     /// flifo's throughput by another peer's, of paired rounds, and how many pairs there are: one in which the peer did
     /// nothing has no ratio.
-    pub(crate) fn ratio(&self, ours: &str, cell: &Cell) -> (Option<Spread>, usize) {
-        let Some(ours) = self.cell(&cell.workload, cell.threads, ours) else { return (None, 0) };
+    pub(crate) fn ratio(&self, engine: &str, cell: &Cell) -> (Option<Spread>, usize) {
+        let Some(engine) = self.cell(&cell.workload, cell.threads, engine) else { return (None, 0) };
         let per_s = |cell: &Cell| cell.rounds_of(|round| Some(round.operations_per_s));
-        let (ours, its) = (per_s(ours), per_s(cell));
-        let pairs = its.iter().filter(|(round, _)| ours.iter().any(|(other, _)| other == round)).count();
-        (paired_ratio(&ours, &its), pairs)
+        let (engine, its) = (per_s(engine), per_s(cell));
+        let pairs = its.iter().filter(|(round, _)| engine.iter().any(|(other, _)| other == round)).count();
+        (paired_ratio(&engine, &its), pairs)
     }
 }

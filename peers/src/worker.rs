@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use flifo::bench::control::{Control, Phase};
 use flifo::clock;
-use flifo::crew::Driver;
 use flifo::error::Error;
+use flifo::thread_group::Driver;
 
 use crate::actor::Actor;
 use crate::store::{Done, Fail, Handle, Store};
@@ -62,7 +62,7 @@ impl Driver for Worker {
     type Order = Job;
     type Report = Report;
 
-    fn obey(&mut self, job: &Job) -> Result<Report, Error> {
+    fn execute(&mut self, job: &Job) -> Result<Report, Error> {
         let mut report = Report::default();
         match self.handle(job) {
             Ok((thread, handle)) => {

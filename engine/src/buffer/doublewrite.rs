@@ -351,11 +351,11 @@ impl Segment<'_> {
     fn pages(&self, space: &Tablespace) -> Vec<(PageNo, Range<usize>)> {
         let mut header = Block::zeroed();
         header.bytes_mut().copy_from_slice(&self.bytes[..HEADER_BYTES]);
-        let ours = header.field(0) == MAGIC
+        let is_own = header.field(0) == MAGIC
             && header.is_sealed()
             && header.u32(8) as usize == space.page_size()
             && header.field(16) == *space.database().as_bytes();
-        let count = if ours { (header.u32(12) as usize).min(BATCH_PAGES) } else { 0 };
+        let count = if is_own { (header.u32(12) as usize).min(BATCH_PAGES) } else { 0 };
         let page = |index| PageNo(header.u64(NUMBERS_AT + index * 8));
         (0..count).map(|index| (page(index), page_in_segment(index, space.page_size()))).collect()
     }

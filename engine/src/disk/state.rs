@@ -197,7 +197,7 @@ fn decode(block: &Block, database: Uuid) -> Option<(u64, State)> {
         3 => Condition::Clean,
         _ => return None,
     };
-    let ours = block.field(0) == MAGIC && block.is_sealed() && block.field(40) == *database.as_bytes();
+    let is_own = block.field(0) == MAGIC && block.is_sealed() && block.field(40) == *database.as_bytes();
     let state = State {
         condition,
         pages: block.u64(24),
@@ -206,7 +206,7 @@ fn decode(block: &Block, database: Uuid) -> Option<(u64, State)> {
         epoch: block.u32(68),
         durable_log: block.u64(72),
     };
-    (ours && state.is_possible()).then(|| (block.u64(8), state))
+    (is_own && state.is_possible()).then(|| (block.u64(8), state))
 }
 
 #[cfg(test)]

@@ -349,8 +349,8 @@ impl<'s> Txn<'s> {
         // This transaction has the row, even if it passed others, and gap locks are compatible with all locks of
         // others: both are granted.
         let is_own = tree.read_latched(waiter, &record.key, |now| {
-            let ours = header_of(now).is_some_and(|now| now.is_of(record.txn, ptr));
-            ours && locks.make_explicit(record.txn, lock_key(&tree, Some(&record.key)), || true)
+            let is_own = header_of(now).is_some_and(|now| now.is_of(record.txn, ptr));
+            is_own && locks.make_explicit(record.txn, lock_key(&tree, Some(&record.key)), || true)
         })?;
         if !is_own || record.what != What::Added || !self.locks_gaps {
             return Ok(());

@@ -168,11 +168,11 @@ impl TxnSystem {
     pub(super) fn undo_one(&self, ptr: UndoPtr, waiter: &Waiter) -> Result<()> {
         let Some(record) = self.undo(ptr, waiter)? else { return Ok(()) };
         let tree = self.tree(record.tree);
-        let ours = |now: Option<&[u8]>| Header::of(now).is_some_and(|now| now.is_of(record.txn, ptr));
+        let is_own = |now: Option<&[u8]>| Header::of(now).is_some_and(|now| now.is_of(record.txn, ptr));
         match &record.what {
-            What::Added => drop(tree.remove_if(waiter, &record.key, ours)?),
+            What::Added => drop(tree.remove_if(waiter, &record.key, is_own)?),
             What::Replaced(before) => {
-                tree.put_if(waiter, &record.key, before, ours)?;
+                tree.put_if(waiter, &record.key, before, is_own)?;
                 self.remove_passed(&tree, &record.key, before, waiter)?;
             }
             What::Commit | What::Prepared => {}

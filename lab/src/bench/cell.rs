@@ -8,11 +8,11 @@ use super::limiter::{Gate, Tuning};
 use super::load::{Load, Scene};
 use super::plan::{Plan, Step};
 use super::worker::{Client, Job, Worker};
-use crate::crew::Crew;
 use crate::error::Error;
 use crate::figures::{self, quantile_us};
 use crate::results::{CellKey, EntryFigures, Fairness, Round};
 use crate::sampler::{Sampler, Server};
+use crate::thread_group::ThreadGroup;
 use crate::{clock, interrupt};
 
 /// Stack of a thread: nothing here calls deep; only touched pages cost memory.
@@ -23,8 +23,8 @@ const ARRIVE: Duration = Duration::from_secs(60);
 /// Threads and a scene, kept from contender to contender.
 pub(super) struct Rig {
     threads: u32,
-    workers: Crew<Job, ()>,
-    clients: Crew<Job, ()>,
+    workers: ThreadGroup<Job, ()>,
+    clients: ThreadGroup<Job, ()>,
     load: Load,
     scene: Arc<Scene>,
     is_broken: bool,
@@ -37,7 +37,7 @@ impl Rig {
         let workers = (0..threads as usize).map(|thread| Worker { thread });
         Ok(Rig {
             threads,
-            workers: Crew::start_threads("bench", STACK_BYTES, workers)?,
+            workers: ThreadGroup::start_threads("bench", STACK_BYTES, workers)?,
             clients: clients(&scene)?,
             load,
             scene: Arc::new(scene),
@@ -66,12 +66,12 @@ impl Rig {
     }
 }
 
-fn clients(scene: &Scene) -> Result<Crew<Job, ()>, Error> {
+fn clients(scene: &Scene) -> Result<ThreadGroup<Job, ()>, Error> {
     let loops = match scene {
         Scene::Socket(sockets) => sockets.loops(),
         _ => 0,
     };
-    Crew::start_threads("client", STACK_BYTES, (0..loops).map(|index| Client { index }))
+    ThreadGroup::start_threads("client", STACK_BYTES, (0..loops).map(|index| Client { index }))
 }
 
 impl Drop for Rig {
@@ -116,8 +116,8 @@ pub(super) fn run(plan: &Plan, step: &Step, rig: &mut Rig) -> Result<Option<Roun
         seed: plan.seed,
         round: step.round,
     };
-    rig.workers.tell(&job);
-    rig.clients.tell(&job);
+    rig.workers.send(&job);
+    rig.clients.send(&job);
     drop(job);
     let all_there = wait_for_all(&control, rig.participants(), ARRIVE);
     if !all_there {

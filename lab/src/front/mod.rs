@@ -7,17 +7,17 @@
 //! Protocol: a [`Front`] lives for one number of connections. For each cell [`Front::begin`] gives every
 //! connection a new session under the cell's scheduler, then all of them begin at once; [`Front::finish`]
 //! waits until the last reply is in. Between the two a [`Window`] says which statements count: those whose
-//! reply came inside it. The threads that play the clients are `Player`s, kept by a `Crew`.
+//! reply came inside it. The threads that play the clients are `Player`s, kept by a `ThreadGroup`.
 //!
 //! Failure: the first error of any thread closes the window for all of them and comes out of
 //! [`Front::finish`]. After an error a front is dropped without waiting for its server threads, which
 //! may hang; the command ends then.
 
+mod connection_state;
+mod counters;
 mod direct;
-mod play;
 mod retries;
 mod socket;
-mod tally;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,13 +26,13 @@ use std::time::Duration;
 use flifo_admission::Admission;
 
 use crate::clock;
-use crate::crew::{Crew, Driver};
 use crate::error::Error;
+use crate::thread_group::{Driver, ThreadGroup};
 use crate::workload::{Load, Sbtest};
+pub use counters::{LATENCY_NS_MAX, WindowCounters};
 use flifo_engine::Database;
 pub use retries::Retries;
 pub(crate) use socket::client_threads;
-pub use tally::{LATENCY_NS_MAX, Tally};
 
 /// Stack of a thread that calls the engine, whose call depth is small and bounded; only touched pages cost
 /// memory.
@@ -129,14 +129,14 @@ trait Player: Send + 'static {
     /// Gives every connection a new session under `admission`.
     fn open(&mut self, admission: &Arc<Admission>) -> Result<(), Error>;
     /// Runs statements until the window closes and the last reply is in.
-    fn run(&mut self, job: &Job) -> Result<Tally, Error>;
+    fn run(&mut self, job: &Job) -> Result<WindowCounters, Error>;
 }
 
 impl<P: Player> Driver for P {
     type Order = Order;
-    type Report = Option<Tally>;
+    type Report = Option<WindowCounters>;
 
-    fn obey(&mut self, order: &Order) -> Result<Option<Tally>, Error> {
+    fn execute(&mut self, order: &Order) -> Result<Option<WindowCounters>, Error> {
         match order {
             Order::Open(admission) => self.open(admission).map(|()| None),
             Order::Run(job) => self.run(job).map(Some),
@@ -151,11 +151,11 @@ impl<P: Player> Driver for P {
 }
 
 /// The threads that play clients.
-type Clients = Crew<Order, Option<Tally>>;
+type Clients = ThreadGroup<Order, Option<WindowCounters>>;
 
 /// The connections of one number of threads.
 pub struct Front {
-    crew: Clients,
+    group: Clients,
     servers: socket::Servers,
     client_tids: Vec<u32>,
     broken: bool,
@@ -171,15 +171,15 @@ impl Front {
     ) -> Result<Self, Error> {
         match kind {
             FrontKind::Socket => {
-                let (servers, crew) = socket::open(connections, database, table)?;
-                let client_tids = crew.tids().to_vec();
-                Ok(Front { crew, servers, client_tids, broken: false })
+                let (servers, group) = socket::open(connections, database, table)?;
+                let client_tids = group.tids().to_vec();
+                Ok(Front { group, servers, client_tids, broken: false })
             }
             FrontKind::Direct => {
-                let crew = direct::open(connections, database, table)?;
+                let group = direct::open(connections, database, table)?;
                 // Client and server are one thread here: its time counts as the server's.
                 let servers = socket::Servers::none();
-                Ok(Front { crew, servers, client_tids: Vec::new(), broken: false })
+                Ok(Front { group, servers, client_tids: Vec::new(), broken: false })
             }
         }
     }
@@ -198,19 +198,19 @@ impl Front {
         (settle, time): (Duration, Duration),
     ) -> Result<Arc<Window>, Error> {
         self.servers.admit_by(admission);
-        self.crew.tell(&Order::Open(Arc::clone(admission)));
-        let opened = self.crew.collect();
+        self.group.send(&Order::Open(Arc::clone(admission)));
+        let opened = self.group.collect();
         self.note(opened)?;
         let window = Arc::new(Window::after(settle, time));
-        self.crew.tell(&Order::Run(Job { load, window: Arc::clone(&window) }));
+        self.group.send(&Order::Run(Job { load, window: Arc::clone(&window) }));
         Ok(window)
     }
 
     /// Waits until the cell's last reply is in; the counts of all, connections in the players' order.
-    pub fn finish(&mut self) -> Result<Tally, Error> {
-        let finished = self.crew.collect();
-        let mut sum = Tally::new(0);
-        self.note(finished)?.into_iter().flatten().for_each(|tally| sum.add(tally));
+    pub fn finish(&mut self) -> Result<WindowCounters, Error> {
+        let finished = self.group.collect();
+        let mut sum = WindowCounters::new(0);
+        self.note(finished)?.into_iter().flatten().for_each(|counters| sum.add(counters));
         Ok(sum)
     }
 
@@ -223,11 +223,11 @@ impl Front {
 impl Drop for Front {
     fn drop(&mut self) {
         if self.broken {
-            self.crew.abandon();
+            self.group.abandon();
             self.servers.abandon();
         } else {
             // The clients first: their sockets' ends tell the servers to end.
-            self.crew.close();
+            self.group.close();
             self.servers.close();
         }
     }

@@ -4,9 +4,9 @@ use std::sync::atomic::AtomicBool;
 
 use flifo_engine::disk::{DiskFile, RealFile};
 
+use super::counters::{IoCounters, Step};
 use super::job::{Buffer, Failed, Job, Places, Region, Window, closed_loop, stamp};
 use super::kinds::{Sync, Workload};
-use super::tally::{Step, Tally};
 use crate::workload::Random;
 
 /// A worker, its files open.
@@ -32,7 +32,7 @@ impl Blocking {
         Ok(Blocking { job, files, buffer, random, places, sync })
     }
 
-    pub(super) fn run(mut self, window: Window, stop: &AtomicBool) -> Result<Tally, Failed> {
+    pub(super) fn run(mut self, window: Window, stop: &AtomicBool) -> Result<IoCounters, Failed> {
         match self.job.workload {
             Workload::RandomRead => closed_loop(window, stop, || self.read()),
             Workload::RandomWrite => closed_loop(window, stop, || self.write()),

@@ -64,7 +64,7 @@ impl TestFiles {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
             Err(error) => return Err(cannot("make the directory", &dir, &error)),
         };
-        if !is_new && !is_ours(&dir) {
+        if !is_new && !is_test_directory(&dir) {
             return Err(Error::Data(format!(
                 "{}: this is not flifo's; remove it, or name another directory to measure in",
                 dir.display()
@@ -108,10 +108,10 @@ impl TestFiles {
     pub(super) fn space(&self) -> Result<Space, Error> {
         let found =
             rustix::fs::statvfs(&self.dir).map_err(|errno| cannot("look at", &self.dir, &errno.into()))?;
-        let ours: u64 = self.listed.iter().map(|set| u64::from(set.files) * set.file_bytes).sum();
+        let own_bytes: u64 = self.listed.iter().map(|set| u64::from(set.files) * set.file_bytes).sum();
         let total = found.f_blocks * found.f_frsize;
         // One without size, such as ramfs, has room until memory ends.
-        let free = if total == 0 { u64::MAX } else { found.f_bavail * found.f_frsize + ours };
+        let free = if total == 0 { u64::MAX } else { found.f_bavail * found.f_frsize + own_bytes };
         Ok(Space { free, total })
     }
 
@@ -289,7 +289,7 @@ impl Space {
 
 /// A directory is ours that says so, or that a run was killed in before it could: with nothing else in it. What cannot
 /// be read as text says something else.
-fn is_ours(dir: &Path) -> bool {
+fn is_test_directory(dir: &Path) -> bool {
     let says_nothing = match fs::read_to_string(dir.join(NAME)) {
         Ok(text) if text.starts_with(HEAD) => return true,
         Ok(text) => text.is_empty(),

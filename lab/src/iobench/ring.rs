@@ -12,9 +12,9 @@ use flifo_engine::disk::RealFile;
 use io_uring::types::{Fixed, FsyncFlags};
 use io_uring::{IoUring, opcode, squeue};
 
+use super::counters::{IoCounters, Step};
 use super::job::{Buffer, Failed, Job, Places, Region, Window, stamp};
 use super::kinds::{Sync, Workload};
-use super::tally::{Step, Tally};
 use super::usage::{Usage, Whose};
 use crate::clock::now_ns;
 use crate::workload::Random;
@@ -113,8 +113,8 @@ impl Ring {
         Ok(Ring { ring, chooser, buffer, slots_per_piece, slots, _files: files })
     }
 
-    pub(super) fn run(mut self, window: Window, stop: &AtomicBool) -> Result<Tally, Failed> {
-        let mut tally = Tally::new();
+    pub(super) fn run(mut self, window: Window, stop: &AtomicBool) -> Result<IoCounters, Failed> {
+        let mut counters = IoCounters::new();
         let (mut usage_before, mut failed) = (None, None);
         let mut in_flight = 0;
         window.wait_for_start();
@@ -148,18 +148,18 @@ impl Ring {
                     continue;
                 }
                 if now > window.until_ns {
-                    tally.unfinished(slot.is_write, window.until_ns.saturating_sub(slot.began_ns));
+                    counters.unfinished(slot.is_write, window.until_ns.saturating_sub(slot.began_ns));
                 } else if window.contains(now) {
                     let step = Step { is_write: slot.is_write, blocks: 1, syncs: has_sync.into() };
-                    tally.count(step, now - slot.began_ns);
+                    counters.count(step, now - slot.began_ns);
                 }
                 if !is_over && failed.is_none() {
                     in_flight += self.begin(ended.slot, now);
                 }
             }
         }
-        tally.set_usage(usage);
-        failed.map_or(Ok(tally), Err)
+        counters.set_usage(usage);
+        failed.map_or(Ok(counters), Err)
     }
 
     /// Puts the next I/O of a slot into the ring; how many ends it will have.

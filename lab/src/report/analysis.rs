@@ -266,7 +266,7 @@ impl<'a> Curve<'a> {
     }
 
     /// Whether it is one of our policies, not a peer or a specimen.
-    pub fn is_ours(&self) -> bool {
+    pub fn is_own_policy(&self) -> bool {
         !matches!(self.target, "peer" | "specimen")
     }
 

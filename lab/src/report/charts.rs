@@ -76,8 +76,8 @@ fn shape(panel: &Panel<'_>, published: &Flifo2009) -> Option<Chart> {
     let pairs = [("fifo", &published.original), ("flifo", &published.flifo)];
     let mut traces = Vec::new();
     for (policy, curve) in pairs {
-        let Some(ours) = panel.best(policy) else { continue };
-        let peak = ours.peak().throughput()?.median;
+        let Some(own_curve) = panel.best(policy) else { continue };
+        let peak = own_curve.peak().throughput()?.median;
         let scaled = |cell: &Cell| {
             cell.throughput().map(|t| Spread {
                 median: t.median / peak,
@@ -86,7 +86,7 @@ fn shape(panel: &Panel<'_>, published: &Flifo2009) -> Option<Chart> {
                 ..t
             })
         };
-        traces.push(line(ours, "of its peak", scaled));
+        traces.push(line(own_curve, "of its peak", scaled));
         traces.push(published_line(policy, curve, published));
     }
     (!traces.is_empty()).then(|| Chart {

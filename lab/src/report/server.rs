@@ -201,8 +201,8 @@ pub(super) fn conclusion(panel: &Panel<'_>) -> Option<String> {
     let best = limited.max_by(|a, b| last(a).total_cmp(&last(b)))?;
     let none = panel.reference(best, "none")?;
     let threads = panel.last_common(best, none)?;
-    let (ours, theirs) = (best.at(threads)?, none.at(threads)?);
-    let gain: Spread = ratio(ours, theirs, throughput)?;
+    let (flifo, unlimited) = (best.at(threads)?, none.at(threads)?);
+    let gain: Spread = ratio(flifo, unlimited, throughput)?;
     let setting =
         if best.concurrency > 0 { format!("limit {}", best.concurrency) } else { "limit found".into() };
     let mut text = format!(
@@ -210,13 +210,15 @@ pub(super) fn conclusion(panel: &Panel<'_>) -> Option<String> {
         best.policy,
         compared(gain, "the server without a limit")
     );
-    if let Some((ours, theirs)) =
-        ours.summary.server_cpu_median_us_per_statement.zip(theirs.summary.server_cpu_median_us_per_statement)
+    if let Some((flifo, unlimited)) = flifo
+        .summary
+        .server_cpu_median_us_per_statement
+        .zip(unlimited.summary.server_cpu_median_us_per_statement)
     {
         text += &format!(
             ", with {} us of the server's processor time per statement against {}",
-            format::count(ours),
-            format::count(theirs)
+            format::count(flifo),
+            format::count(unlimited)
         );
     }
     text.push('.');

@@ -19,7 +19,7 @@ fn age_share(stats: &EngineStats) -> f64 {
 }
 
 /// What is looked at while a window lasts: the checkpoint's age, and each second's counters.
-pub(super) struct Looks {
+pub(super) struct ChangeSampler {
     age_share_max: f64,
     next_look_ns: u64,
     start_ns: u64,
@@ -28,14 +28,14 @@ pub(super) struct Looks {
     seconds: Vec<EngineSecond>,
 }
 
-impl Looks {
+impl ChangeSampler {
     /// A look sums up the counters of all threads, so there are no more of them than are needed.
     const APART_NS: u64 = 100_000_000;
 
     /// From the window's start on, where it is so.
     pub(super) fn from(start_ns: u64, stats: &EngineStats) -> Self {
         let now_ns = clock::now_ns();
-        Looks {
+        ChangeSampler {
             age_share_max: age_share(stats),
             next_look_ns: now_ns + Self::APART_NS,
             start_ns,
@@ -44,7 +44,7 @@ impl Looks {
         }
     }
 
-    /// Looks again if it is time to.
+    /// ChangeSampler again if it is time to.
     pub(super) fn look(&mut self, database: &Database) {
         let now_ns = clock::now_ns();
         let whole = self.whole_seconds(now_ns);
@@ -105,7 +105,7 @@ pub(super) fn figures(
     before: &EngineStats,
     after: &EngineStats,
     elapsed: Duration,
-    looks: &Looks,
+    sampler: &ChangeSampler,
 ) -> ChangeFigures {
     let waits = after.waits.since(&before.waits);
     let wait_us = |reason, quantile| quantile_us(waits.waits_ns(reason), quantile);
@@ -118,7 +118,7 @@ pub(super) fn figures(
         log_wait_p50_us: wait_us(WaitReason::LogSync, 0.50),
         log_wait_p99_us: wait_us(WaitReason::LogSync, 0.99),
         checkpoint_age_bytes: Some(age_bytes(after)),
-        checkpoint_age_share_max: Some(looks.age_share_max),
+        checkpoint_age_share_max: Some(sampler.age_share_max),
         redo_hard_stops: Some(after.redo.hard_stops - before.redo.hard_stops),
         redo_holds: Some(waits.count(WaitReason::RedoSpace)),
         history_length: Some(after.txns.history),

@@ -9,7 +9,7 @@
 //! loaded anew, and so is what an older flifo made. A damaged database is an error: the user says what becomes of it.
 //!
 //! Workloads that write change rows, and those stay changed: as after a run of sysbench the table has as many rows
-//! as before, but not the loaded ones. The properties `sum_k` and `changing` are the `ledger`'s.
+//! as before, but not the loaded ones. The properties `sum_k` and `changing` are the `audit`'s.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ use flifo_engine::{EngineConfig, Error as EngineError, Isolation};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use super::ledger;
+use super::table_audit;
 use crate::error::Error;
 use crate::interrupt;
 use crate::limits;
@@ -35,7 +35,7 @@ const DISK_BYTES_PER_ROW: u64 = 320;
 const DISK_BYTES_BASE: u64 = 256 << 20;
 
 /// What the data shall be.
-pub struct Wanted<'a> {
+pub struct DataSpec<'a> {
     /// Where.
     pub dir: &'a Path,
     /// Rows of the table.
@@ -57,7 +57,7 @@ pub struct Prepared {
 }
 
 /// Finds or makes the data and warms the buffer pool.
-pub fn prepare(wanted: &Wanted<'_>, progress: &Progress) -> Result<Prepared, Error> {
+pub fn prepare(wanted: &DataSpec<'_>, progress: &Progress) -> Result<Prepared, Error> {
     let mark = claim(wanted.dir)?;
     let home = wanted.dir.join(DATABASE_DIR);
     let found = match look(&home, wanted)? {
@@ -79,8 +79,8 @@ pub fn prepare(wanted: &Wanted<'_>, progress: &Progress) -> Result<Prepared, Err
         );
     }
     let table = Sbtest::open(&database)?;
-    let totals = ledger::found(&database, &table, wanted.rows, progress)?;
-    ledger::purge_and_write(&database)?;
+    let totals = table_audit::found(&database, &table, wanted.rows, progress)?;
+    table_audit::purge_and_write(&database)?;
     warm(&database, &table, wanted, progress)?;
     Ok(Prepared { database, table, totals, _mark: mark })
 }
@@ -150,7 +150,7 @@ fn cannot(what: &str, path: &Path, error: &io::Error) -> Error {
 }
 
 /// What is in the database's directory.
-fn look(home: &Path, wanted: &Wanted<'_>) -> Result<Found, Error> {
+fn look(home: &Path, wanted: &DataSpec<'_>) -> Result<Found, Error> {
     if !home.exists() {
         return Ok(Found::Nothing);
     }
@@ -190,7 +190,7 @@ fn stale(database: &Database, home: &Path, name: &str, found: &str, want: &str) 
 }
 
 /// What a complete load notes in the database; `complete` comes last.
-fn properties(wanted: &Wanted<'_>) -> [(&'static str, String); 5] {
+fn properties(wanted: &DataSpec<'_>) -> [(&'static str, String); 5] {
     [
         ("row_format", row::FORMAT_VERSION.to_string()),
         ("rows", wanted.rows.to_string()),
@@ -208,7 +208,7 @@ fn damaged(home: &Path, error: EngineError) -> Error {
 }
 
 /// Loads the table; what a failed or interrupted load leaves is removed.
-fn make(home: &PathBuf, wanted: &Wanted<'_>, progress: &Progress) -> Result<Database, Error> {
+fn make(home: &PathBuf, wanted: &DataSpec<'_>, progress: &Progress) -> Result<Database, Error> {
     limits::disk(wanted.dir, u64::from(wanted.rows) * DISK_BYTES_PER_ROW + DISK_BYTES_BASE)?;
     let made = load(home, wanted, progress);
     if made.is_err() {
@@ -218,7 +218,7 @@ fn make(home: &PathBuf, wanted: &Wanted<'_>, progress: &Progress) -> Result<Data
     made
 }
 
-fn load(home: &PathBuf, wanted: &Wanted<'_>, progress: &Progress) -> Result<Database, Error> {
+fn load(home: &PathBuf, wanted: &DataSpec<'_>, progress: &Progress) -> Result<Database, Error> {
     let database = Database::create(home, wanted.config.clone())?;
     let table = Sbtest::create(&database)?;
     let bar = progress.load(wanted.rows);
@@ -228,7 +228,7 @@ fn load(home: &PathBuf, wanted: &Wanted<'_>, progress: &Progress) -> Result<Data
         return Err(Error::Interrupted);
     }
     bar.set_message("writing to disk");
-    ledger::note(&database, loaded)?;
+    table_audit::note(&database, loaded)?;
     for (name, value) in properties(wanted) {
         database.set_property(name, value)?;
     }
@@ -239,7 +239,12 @@ fn load(home: &PathBuf, wanted: &Wanted<'_>, progress: &Progress) -> Result<Data
 
 /// Reads the table from its start until it, or the buffer pool, ends: what is measured is the steady
 /// state, not the first reads.
-fn warm(database: &Database, table: &Sbtest, wanted: &Wanted<'_>, progress: &Progress) -> Result<(), Error> {
+fn warm(
+    database: &Database,
+    table: &Sbtest,
+    wanted: &DataSpec<'_>,
+    progress: &Progress,
+) -> Result<(), Error> {
     let bar = progress.warm(wanted.rows);
     let session = database.session(&without_limit());
     let fit = wanted.config.buffer_pool_bytes / row::VALUE_BYTES as u64;
@@ -305,7 +310,7 @@ mod tests {
             rollback_segments: 2,
             ..EngineConfig::default()
         };
-        let wanted = Wanted { dir: temp.path(), rows: 500, seed: 1, config };
+        let wanted = DataSpec { dir: temp.path(), rows: 500, seed: 1, config };
         let data = prepare(&wanted, &Progress::new()).unwrap();
         {
             let sessions = [(); 2].map(|()| data.database.session(&without_limit()));

@@ -6,9 +6,9 @@ use flifo_admission::Config;
 use flifo_engine::EngineConfig;
 
 use super::cell::{self, Bench};
-use super::ledger::Ledger;
 use super::plan::{Plan, Step};
-use super::prepare::{self, Prepared, Wanted};
+use super::prepare::{self, DataSpec, Prepared};
+use super::table_audit::TableAudit;
 use crate::cli::{SweepArgs, TABLE_SIZE};
 use crate::clock::Start;
 use crate::command::{Ended, and_afterwards, command_line};
@@ -61,17 +61,17 @@ fn sweep_engine(args: &SweepArgs, plan: &Plan, start: &Start) -> Result<Ended, E
     let progress = Progress::new();
     let config = engine_config(args);
     let rows = args.table_size.unwrap_or(TABLE_SIZE);
-    let wanted = Wanted { dir: &args.data, rows, seed: args.seed, config };
+    let wanted = DataSpec { dir: &args.data, rows, seed: args.seed, config };
     let data = prepare::prepare(&wanted, &progress)?;
     let results =
         Results::new(Machine::detect(&args.data), settings(args, plan, &data), command_line(), start.utc());
     let bench = Bench { database: &data.database, rows, seed: args.seed, front_kind: args.front };
-    let mut subject = Engine { bench, plan, data: &data, ledger: Ledger::new(&data, rows), open: None };
+    let mut subject = Engine { bench, plan, data: &data, audit: TableAudit::new(&data, rows), open: None };
     let (measured, kept) = measure_and_keep(args, plan, &mut subject, &progress, results, start);
     // The connections' sessions end first: nobody changes anything from here on.
     drop(subject.open.take());
     // Whether or not all was written: who does not close the account has the next run count the table anew.
-    let closed = measured.and_then(|ended| subject.ledger.close(&progress).map(|()| ended));
+    let closed = measured.and_then(|ended| subject.audit.close(&progress).map(|()| ended));
     drop(subject);
     let closed = closed
         .map_err(|error| with_remedy(error, &args.data))
@@ -114,7 +114,7 @@ struct Engine<'a> {
     bench: Bench<'a>,
     plan: &'a Plan,
     data: &'a Prepared,
-    ledger: Ledger<'a>,
+    audit: TableAudit<'a>,
     open: Option<(u32, Front)>,
 }
 
@@ -134,9 +134,9 @@ impl Subject for Engine<'_> {
                 &mut self.open.insert((step.threads, front)).1
             }
         };
-        self.ledger.before(step.workload)?;
+        self.audit.before(step.workload)?;
         let (round, changes) = cell::run(&self.bench, self.plan, step, front)?;
-        self.ledger.after(step.workload, changes)?;
+        self.audit.after(step.workload, changes)?;
         Ok(round.map_or(Ran::Interrupted, |round| Ran::Measured(Box::new(round))))
     }
 }

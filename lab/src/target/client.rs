@@ -33,10 +33,10 @@ use super::statement::{Call, Sql};
 use super::tls::Channel;
 use super::wire::{self, Outcome, Reply, WireError};
 use crate::clock;
-use crate::crew::Driver;
 use crate::error::Error;
-use crate::front::{Tally, Window};
+use crate::front::{Window, WindowCounters};
 use crate::interrupt;
+use crate::thread_group::Driver;
 
 /// Bytes read at once.
 const SCRATCH_BYTES: usize = 256 << 10;
@@ -67,7 +67,7 @@ pub(super) struct Job {
 /// Counts of one window.
 #[derive(Debug, Clone)]
 pub(super) struct Counts {
-    pub(super) tally: Tally,
+    pub(super) counters: WindowCounters,
     pub(super) refusals: Refusals,
 }
 
@@ -182,7 +182,7 @@ impl Driver for EventLoop {
     type Order = Job;
     type Report = Counts;
 
-    fn obey(&mut self, job: &Job) -> Result<Counts, Error> {
+    fn execute(&mut self, job: &Job) -> Result<Counts, Error> {
         self.run(job)
     }
 
@@ -217,7 +217,10 @@ impl<'a> Run<'a> {
         Run {
             job,
             scripts: connections.iter().map(script).collect(),
-            counts: Counts { tally: Tally::new(connections.len()), refusals: Refusals::default() },
+            counts: Counts {
+                counters: WindowCounters::new(connections.len()),
+                refusals: Refusals::default(),
+            },
             has_transactions: has_transactions(job.shape.workload),
         }
     }
@@ -254,7 +257,7 @@ impl<'a> Run<'a> {
                 }
                 let ended = self.scripts[index].transaction_ended();
                 let begun_ns = ended.then_some(connection.begun_ns);
-                self.counts.tally.reply(&self.job.window, now_ns, index, begun_ns);
+                self.counts.counters.reply(&self.job.window, now_ns, index, begun_ns);
                 ended
             }
             (State::Running(call), Outcome::Error(error)) => {
@@ -281,7 +284,7 @@ impl<'a> Run<'a> {
             (State::RollingBack, Outcome::Rows(_)) => return Err(wrong_rows(Sql::Commit, 0)),
         };
         if now_ns >= self.job.window.end_ns() {
-            self.counts.tally.unanswered(&self.job.window, connection.begun_ns);
+            self.counts.counters.unanswered(&self.job.window, connection.begun_ns);
         }
         if stopped {
             let is_open = self.has_transactions && !self.scripts[index].transaction_ended();

@@ -8,10 +8,10 @@ use super::client::{Counts, EventLoop, Job, Opened};
 use super::connect;
 use super::endpoint::Endpoint;
 use super::statement::Sql;
-use crate::crew::Crew;
 use crate::error::Error;
-use crate::front::Tally;
+use crate::front::WindowCounters;
 use crate::interrupt;
+use crate::thread_group::ThreadGroup;
 
 /// Most event loops without being asked for more.
 const THREADS_MAX: usize = 16;
@@ -35,7 +35,7 @@ pub(super) fn descriptors(connections: u32, threads: usize) -> u64 {
 
 /// The connections of one number of threads.
 pub(super) struct Clients {
-    crew: Crew<Job, Counts>,
+    group: ThreadGroup<Job, Counts>,
 }
 
 impl Clients {
@@ -68,25 +68,25 @@ impl Clients {
             .into_iter()
             .map(|share| share.and_then(EventLoop::new))
             .collect::<Result<Vec<_>, Error>>()?;
-        Ok(Clients { crew: Crew::start_threads("client", STACK_BYTES, loops)? })
+        Ok(Clients { group: ThreadGroup::start_threads("client", STACK_BYTES, loops)? })
     }
 
     /// Kernel ids of the event loops.
     pub(super) fn tids(&self) -> &[u32] {
-        self.crew.tids()
+        self.group.tids()
     }
 
     /// Starts a cell.
     pub(super) fn begin(&self, job: &Job) {
-        self.crew.tell(job);
+        self.group.send(job);
     }
 
     /// Waits until the cell's last reply is in; the counts of all.
     pub(super) fn finish(&mut self) -> Result<Counts, Error> {
-        let all = self.crew.collect()?;
-        let mut sum = Counts { tally: Tally::new(0), refusals: Default::default() };
+        let all = self.group.collect()?;
+        let mut sum = Counts { counters: WindowCounters::new(0), refusals: Default::default() };
         for counts in all {
-            sum.tally.add(counts.tally);
+            sum.counters.add(counts.counters);
             sum.refusals.add(&counts.refusals);
         }
         Ok(sum)
@@ -96,7 +96,7 @@ impl Clients {
 /// Every report has come: no thread hangs.
 impl Drop for Clients {
     fn drop(&mut self) {
-        self.crew.close();
+        self.group.close();
     }
 }
 

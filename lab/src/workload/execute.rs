@@ -14,7 +14,9 @@
 
 use std::ops::Deref;
 
-use flifo_engine::{Error as EngineError, Isolation, PooledScratch, ScratchPool, Session, Transaction};
+use flifo_engine::{
+    Error as EngineError, Isolation, Scratch as PooledScratch, ScratchPool, Session, Transaction,
+};
 
 use super::row::{self, C_BYTES};
 use super::statement::{Kind, Statement};

@@ -3,7 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-mod ground;
+mod loop_device;
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::Write;
@@ -13,7 +13,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{fails, flifo, results};
-use ground::{Loop, Mount, is_allowed, program, run};
+use loop_device::{Loop, Mount, is_allowed, program, run};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use clap::Parser as _;
-use flifo::crew::Driver as _;
 use flifo::results::HostFigures;
+use flifo::thread_group::Driver as _;
 
 use super::*;
 use crate::args::Args;
@@ -70,7 +70,7 @@ fn retries_are_read_with_their_operations() {
     };
     let before = control.read();
     let report = std::thread::scope(|scope| {
-        let worker = scope.spawn(|| Worker::new(0).obey(&job).unwrap());
+        let worker = scope.spawn(|| Worker::new(0).execute(&job).unwrap());
         control.open();
         while control.read().statements[0] < 100 && control.phase() != Phase::Over {
             std::thread::yield_now();

@@ -141,9 +141,9 @@ fn an_optimistic_scan_reads_its_own_rows_alone() {
     let driver = ALL.iter().find(|driver| driver.about.name == "fjall").unwrap();
     let temp = tempfile::tempdir().unwrap();
     let store = loaded(driver, temp.path(), Durability::None);
-    let (mut ours, mut other) = (store.handle().unwrap(), store.handle().unwrap());
+    let (mut first, mut other) = (store.handle().unwrap(), store.handle().unwrap());
     let mut while_other_changes = |row: u64| {
-        ours.transact(&mut |txn| {
+        first.transact(&mut |txn| {
             let mut count = 0;
             txn.scan(0, 100, &mut |_, _| count += 1)?;
             assert_eq!(count, 100);

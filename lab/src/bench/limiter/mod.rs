@@ -13,8 +13,8 @@
 //! | a specimen | see `specimens` | as the specimen says |
 //! | `none` | no limit | - |
 
-mod hand;
-mod ours;
+mod flifo;
+mod handwritten;
 mod peers;
 mod running;
 mod specimens;
@@ -24,8 +24,8 @@ use std::time::Duration;
 
 use flifo_admission::{Admission, AutoLimit, Config, ConfigError, Policy, Snapshot, WaitKind};
 
-pub(super) use hand::{Futex, FutexGate, MutexCondvar, MutexCondvarGate};
-pub(super) use ours::Ours;
+pub(super) use flifo::FlifoSession;
+pub(super) use handwritten::{Futex, FutexGate, MutexCondvar, MutexCondvarGate};
 pub(super) use peers::{AsyncLock, Tokio};
 pub(super) use running::{Counted, Running};
 pub use specimens::Specimen;
@@ -167,7 +167,7 @@ pub(super) struct Tuning {
 /// What all threads of a cell share.
 #[derive(Clone)]
 pub(super) enum Gate {
-    Ours(Arc<Admission>),
+    FlifoSession(Arc<Admission>),
     Tokio(Arc<tokio::sync::Semaphore>),
     AsyncLock(Arc<async_lock::Semaphore>),
     MutexCondvar(Arc<MutexCondvarGate>),
@@ -189,10 +189,10 @@ impl Gate {
         };
         Ok(match contender {
             Contender::Policy(policy) => {
-                Gate::Ours(Admission::new(Config { policy, thread_concurrency: limit, ..tuned })?)
+                Gate::FlifoSession(Admission::new(Config { policy, thread_concurrency: limit, ..tuned })?)
             }
             Contender::Auto => {
-                Gate::Ours(Admission::new(Config { auto: Some(AutoLimit::default()), ..tuned })?)
+                Gate::FlifoSession(Admission::new(Config { auto: Some(AutoLimit::default()), ..tuned })?)
             }
             Contender::Specimen(specimen) => Gate::Specimen(specimen.gate(limit)),
             Contender::Peer(Peer::Tokio) => Gate::Tokio(Arc::new(tokio::sync::Semaphore::new(permits))),
@@ -208,7 +208,7 @@ impl Gate {
     /// Returns our scheduler's limit now.
     pub(super) fn limit(&self) -> Option<u32> {
         match self {
-            Gate::Ours(admission) => Some(admission.thread_concurrency()),
+            Gate::FlifoSession(admission) => Some(admission.thread_concurrency()),
             _ => None,
         }
     }
@@ -216,7 +216,7 @@ impl Gate {
     /// Returns what our scheduler counted; other contenders count nothing.
     pub(super) fn snapshot(&self) -> Option<Snapshot> {
         match self {
-            Gate::Ours(admission) => Some(admission.snapshot()),
+            Gate::FlifoSession(admission) => Some(admission.snapshot()),
             _ => None,
         }
     }

@@ -27,7 +27,7 @@ fn most_inside(contender: Contender, waits: bool) -> u32 {
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| match &gate {
-                Gate::Ours(admission) => stay(&Ours::new(admission), &running, waits),
+                Gate::FlifoSession(admission) => stay(&FlifoSession::new(admission), &running, waits),
                 Gate::Tokio(gate) => stay(&Tokio(Arc::clone(gate)), &running, waits),
                 Gate::AsyncLock(gate) => stay(&AsyncLock(Arc::clone(gate)), &running, waits),
                 Gate::MutexCondvar(gate) => stay(&MutexCondvar(Arc::clone(gate)), &running, waits),

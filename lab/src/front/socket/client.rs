@@ -17,8 +17,8 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::clock;
 use crate::error::Error;
-use crate::front::play::Play;
-use crate::front::{Job, Player, Tally};
+use crate::front::connection_state::ConnectionState;
+use crate::front::{Job, Player, WindowCounters};
 use crate::workload::Outcome;
 use crate::workload::wire::{CHANGE_BYTES, HEADER_BYTES, Header, REQUEST_BYTES_MAX, Request, Retry, Status};
 
@@ -102,24 +102,24 @@ impl Player for EventLoop {
         self.exchange(|_, _, _| Ok(false))
     }
 
-    fn run(&mut self, job: &Job) -> Result<Tally, Error> {
-        let mut tally = Tally::new(self.connections.len());
-        let mut plays = Vec::with_capacity(self.connections.len());
+    fn run(&mut self, job: &Job) -> Result<WindowCounters, Error> {
+        let mut counters = WindowCounters::new(self.connections.len());
+        let mut states = Vec::with_capacity(self.connections.len());
         for (index, connection) in self.connections.iter_mut().enumerate() {
             let who = (connection.number, index);
-            let play = Play::begin(&job.load, &job.window, who, clock::now_ns());
-            connection.send(Request::Run(*play.statement(), play.values()))?;
-            plays.push(play);
+            let state = ConnectionState::begin(&job.load, &job.window, who, clock::now_ns());
+            connection.send(Request::Run(*state.statement(), state.values()))?;
+            states.push(state);
         }
         self.exchange(|index, connection, outcome| {
-            let play = &mut plays[index];
-            let goes_on = play.complete(outcome, clock::now_ns(), &mut tally)?;
+            let state = &mut states[index];
+            let goes_on = state.complete(outcome, clock::now_ns(), &mut counters)?;
             if goes_on {
-                connection.send(Request::Run(*play.statement(), play.values()))?;
+                connection.send(Request::Run(*state.statement(), state.values()))?;
             }
             Ok(goes_on)
         })?;
-        Ok(tally)
+        Ok(counters)
     }
 }
 

@@ -23,8 +23,8 @@ use flifo_base::cpu_count;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::Clients;
-use crate::crew::Crew;
 use crate::error::Error;
+use crate::thread_group::ThreadGroup;
 use crate::workload::Sbtest;
 use client::EventLoop;
 use flifo_engine::Database;
@@ -57,5 +57,5 @@ pub(super) fn open(
         clients[connection as usize % loops].push((connection, client));
     }
     let drivers: Vec<EventLoop> = clients.into_iter().map(EventLoop::new).collect::<Result<_, Error>>()?;
-    Ok((servers, Crew::start_threads("client", STACK_BYTES, drivers)?))
+    Ok((servers, ThreadGroup::start_threads("client", STACK_BYTES, drivers)?))
 }

@@ -30,7 +30,7 @@ const PURGE_WAIT_MAX: Duration = Duration::from_secs(60);
 const CHECKPOINTS_MAX: u32 = 10;
 
 /// The account of one run.
-pub(super) struct Ledger<'a> {
+pub(super) struct TableAudit<'a> {
     data: &'a Prepared,
     /// Rows that were loaded.
     rows: u32,
@@ -38,9 +38,9 @@ pub(super) struct Ledger<'a> {
     is_changing: bool,
 }
 
-impl<'a> Ledger<'a> {
+impl<'a> TableAudit<'a> {
     pub(super) fn new(data: &'a Prepared, rows: u32) -> Self {
-        Ledger { data, rows, totals: data.totals, is_changing: false }
+        TableAudit { data, rows, totals: data.totals, is_changing: false }
     }
 
     /// Before a cell.

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::progress::Progress;
 
 /// Files or a device. Dropped, the files are gone.
-pub(super) struct Ground {
+pub(super) struct TestArea {
     place: Place,
     /// Of all files together.
     size_bytes: u64,
@@ -24,7 +24,7 @@ enum Place {
     Device(Device),
 }
 
-impl Ground {
+impl TestArea {
     /// Asks the system what is possible, and says what was chosen. Nothing is written yet.
     pub(super) fn open(plan: &mut Plan, memory_bytes: u64, progress: &Progress) -> Result<Self, Error> {
         if plan.access == Access::Device && plan.writes() && !plan.write_to_device {
@@ -59,7 +59,7 @@ impl Ground {
             }
             Place::Device(device) => (device.size(plan.size_bytes, block_bytes)?, vec![vec![0]]),
         };
-        Ok(Ground { place, size_bytes, block_bytes, groups })
+        Ok(TestArea { place, size_bytes, block_bytes, groups })
     }
 
     /// Of all files together.
