@@ -1,7 +1,7 @@
-//! `/proc/self/mountinfo`: which file system a path is on.
+//! `/proc/self/mountinfo`: the file system of a path.
 //!
-//! By hand: `procfs` 0.18 leaves the kernel's escapes in paths (its issue 262), loses the order of options, and gives
-//! nothing of a list with a line that it does not understand.
+//! Parsed by hand: `procfs` 0.18 leaves the kernel's escapes in paths (its issue 262), loses the order of options, and
+//! rejects a list with one line that it does not understand.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;

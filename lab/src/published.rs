@@ -117,7 +117,7 @@ pub enum Verdict {
     /// Every round on the other side.
     Fails,
     /// A single round has no spread.
-    CannotBeTold,
+    Inconclusive,
     /// The run has no cells for it, or only of few connections.
     NotMeasured,
 }
@@ -130,7 +130,7 @@ impl Verdict {
             Verdict::Weaker => "holds, but weaker",
             Verdict::NotShown => "not shown here",
             Verdict::Fails => "does not hold here",
-            Verdict::CannotBeTold => "cannot be told",
+            Verdict::Inconclusive => "inconclusive",
             Verdict::NotMeasured => "not measured",
         }
     }
@@ -141,7 +141,7 @@ impl Verdict {
             return Verdict::NotMeasured;
         };
         if measured.count < 2 {
-            return Verdict::CannotBeTold;
+            return Verdict::Inconclusive;
         }
         // Logarithms, so that half of an effect means the same above and below 1.
         let side = published.ln().signum();
@@ -162,7 +162,7 @@ impl Verdict {
     fn of_constancy(measured: Option<Spread>, published: f64) -> Verdict {
         match measured {
             None => Verdict::NotMeasured,
-            Some(share) if share.count < 2 => Verdict::CannotBeTold,
+            Some(share) if share.count < 2 => Verdict::Inconclusive,
             Some(share) if share.median >= published => Verdict::Holds,
             Some(share) if share.max >= published => Verdict::NotShown,
             Some(_) => Verdict::Fails,
@@ -229,7 +229,7 @@ fn gain(measured: Option<Spread>, published: &Flifo2009, last: &str) -> Comparis
         Verdict::Weaker => "FLIFO is faster here too, by less",
         Verdict::NotShown => "the rounds here do not tell the two apart",
         Verdict::Fails => "FLIFO is not faster here",
-        Verdict::CannotBeTold => ONE_ROUND,
+        Verdict::Inconclusive => ONE_ROUND,
         Verdict::NotMeasured => NOT_BOTH,
     };
     Comparison {
@@ -252,7 +252,7 @@ fn flat(measured: Option<Spread>, published: &Flifo2009) -> Comparison {
         Verdict::Holds | Verdict::Weaker => "it stays level here too",
         Verdict::NotShown => "some rounds reach the published mark and some do not",
         Verdict::Fails => "it keeps less of its peak here",
-        Verdict::CannotBeTold => ONE_ROUND,
+        Verdict::Inconclusive => ONE_ROUND,
         Verdict::NotMeasured => NO_FLIFO,
     };
     Comparison {
@@ -276,7 +276,7 @@ fn falling(measured: Option<Spread>, published: &Flifo2009) -> Comparison {
         Verdict::Weaker => "it falls here too, by less",
         Verdict::NotShown => "some rounds fall and some do not",
         Verdict::Fails => "it does not fall here",
-        Verdict::CannotBeTold => ONE_ROUND,
+        Verdict::Inconclusive => ONE_ROUND,
         Verdict::NotMeasured => NO_FIFO,
     };
     Comparison {
@@ -296,7 +296,7 @@ fn fewer_switches(measured: Option<Spread>, published: &Flifo2009, last: &str) -
         Verdict::Weaker => "it switches less here too, by a smaller step",
         Verdict::NotShown => "the rounds here do not tell the two apart",
         Verdict::Fails => "it does not switch less in a second here",
-        Verdict::CannotBeTold => ONE_ROUND,
+        Verdict::Inconclusive => ONE_ROUND,
         Verdict::NotMeasured => NOT_BOTH,
     };
     Comparison {
@@ -439,12 +439,12 @@ mod tests {
 
     #[test]
     fn a_single_round_gives_no_verdict() {
-        assert_eq!(verdicts(&[16, 1024], 1), [Verdict::CannotBeTold; 4]);
-        assert!(!verdicts(&[16, 1024], 2).contains(&Verdict::CannotBeTold));
+        assert_eq!(verdicts(&[16, 1024], 1), [Verdict::Inconclusive; 4]);
+        assert!(!verdicts(&[16, 1024], 2).contains(&Verdict::Inconclusive));
         let mut one = spread(1.0, 1.0, 1.0).unwrap();
         one.count = 1;
         let level = falling(Some(one), &Flifo2009::load());
-        assert_eq!(level.verdict, Some(Verdict::CannotBeTold));
+        assert_eq!(level.verdict, Some(Verdict::Inconclusive));
         assert!(level.sentence.ends_with("1.00 (one round) here: a single round has no spread: --rounds 3."));
     }
 }

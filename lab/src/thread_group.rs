@@ -1,4 +1,4 @@
-//! Threads of a measurement: each waits for an order, obeys, reports.
+//! Threads of a measurement: each waits for an order, executes it, and reports.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,22 +9,22 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::limits::FEWER_THREADS;
 
-/// What a thread does.
+/// The work of a thread.
 pub trait Driver: Send + 'static {
-    /// What it is told.
+    /// The type of an order.
     type Order: Clone + Send + 'static;
-    /// What it answers.
+    /// The type of a report.
     type Report: Send + 'static;
-    /// Does as it is told.
+    /// Executes an order.
     fn execute(&mut self, order: &Self::Order) -> Result<Self::Report, Error>;
-    /// Tells the others that one of them failed at `order`: nobody else need run on.
+    /// Notifies the others that one failed at `order`, so that they stop early.
     fn failed(order: &Self::Order);
 }
 
-/// What comes back, with the driver's place among all.
+/// A report, with the driver's position.
 type Numbered<R> = (usize, Result<R, Error>);
 
-/// Drivers, each in a thread of its own.
+/// A group of drivers, each in a thread of its own.
 pub struct ThreadGroup<O, R> {
     members: Vec<Member<O>>,
     reports: Receiver<Numbered<R>>,
@@ -69,7 +69,7 @@ impl<O: Clone + Send + 'static, R: Send + 'static> ThreadGroup<O, R> {
         &self.tids
     }
 
-    /// Gives all drivers the same order.
+    /// Sends the same order to all drivers.
     pub fn send(&self, order: &O) {
         for member in &self.members {
             // Fails only if the thread is gone, and then its report says why.
@@ -77,8 +77,7 @@ impl<O: Clone + Send + 'static, R: Send + 'static> ThreadGroup<O, R> {
         }
     }
 
-    /// The report of each, in the drivers' order; the first error wins, the others are waited for all the
-    /// same.
+    /// The reports, in the drivers' order. Returns the first error after waiting for the other drivers.
     pub fn collect(&mut self) -> Result<Vec<R>, Error> {
         let mut reports: Vec<Option<R>> = self.members.iter().map(|_| None).collect();
         let mut first_error = None;
@@ -94,8 +93,8 @@ impl<O: Clone + Send + 'static, R: Send + 'static> ThreadGroup<O, R> {
         first_error.map_or_else(|| Ok(reports.into_iter().flatten().collect()), Err)
     }
 
-    /// As [`ThreadGroup::collect`], but waits for so long in all; `None` for a driver that has not reported by then. Such
-    /// a group takes no further order: [`ThreadGroup::abandon`] it.
+    /// As [`ThreadGroup::collect`], but waits for at most `patience`; `None` for a driver that has not reported by
+    /// then. Such a group takes no further order: [`ThreadGroup::abandon`] it.
     pub fn collect_within(&mut self, patience: Duration) -> Result<Vec<Option<R>>, Error> {
         let until = Instant::now() + patience;
         let mut reports: Vec<Option<R>> = self.members.iter().map(|_| None).collect();
@@ -122,7 +121,7 @@ impl<O: Clone + Send + 'static, R: Send + 'static> ThreadGroup<O, R> {
         }
     }
 
-    /// Leaves the threads to themselves: one of them may hang.
+    /// Detaches the threads, one of which may hang.
     pub fn abandon(&mut self) {
         self.members.clear();
     }

@@ -49,15 +49,15 @@ fn check_all_cells(json: &Value, front: &str) {
         }
         seen.push(format!("{} {} {}", cell["workload"], cell["policy"], cell["threads"]).replace('"', ""));
     }
-    let mut wanted = Vec::new();
+    let mut expected = Vec::new();
     for threads in [1, 3] {
         for workload in ["point-select", "read-only"] {
             for policy in ["none", "fifo", "flifo"] {
-                wanted.push(format!("{workload} {policy} {threads}"));
+                expected.push(format!("{workload} {policy} {threads}"));
             }
         }
     }
-    assert_eq!(seen, wanted);
+    assert_eq!(seen, expected);
     assert!(total > 0.0);
 }
 

@@ -102,9 +102,9 @@ fn check_cells(json: &Value, protocol: &str) {
         }
         seen.push(format!("{} {threads}", cell["workload"].as_str().unwrap()));
     }
-    let wanted: Vec<String> =
+    let expected: Vec<String> =
         [1, 7].iter().flat_map(|threads| ALL.map(|workload| format!("{workload} {threads}"))).collect();
-    assert_eq!(seen, wanted);
+    assert_eq!(seen, expected);
     let settings = &json["settings"];
     assert!(settings["server_version"].as_str().unwrap().contains("MariaDB"), "{settings}");
     let variables: Vec<&str> =

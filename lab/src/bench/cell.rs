@@ -20,7 +20,7 @@ pub(super) const STACK_BYTES: usize = 128 << 10;
 /// For all threads to come to the start.
 const ARRIVE: Duration = Duration::from_secs(60);
 
-/// Threads and a scene, kept from contender to contender.
+/// Threads and a scene, kept from variant to variant.
 pub(super) struct Rig {
     threads: u32,
     workers: ThreadGroup<Job, ()>,
@@ -89,10 +89,10 @@ impl Drop for Rig {
 /// What names the step's cell in the results.
 pub(super) fn key(step: &Step) -> CellKey {
     CellKey {
-        target: step.setting.contender.target().into(),
+        target: step.setting.variant.target().into(),
         load: step.load.name().into(),
         front: step.load.front().into(),
-        policy: step.setting.contender.name().into(),
+        policy: step.setting.variant.name().into(),
         concurrency: step.setting.concurrency,
         // A statement is one entry, whatever the tickets.
         tickets: 1,
@@ -106,7 +106,7 @@ pub(super) fn key(step: &Step) -> CellKey {
 pub(super) fn run(plan: &Plan, step: &Step, rig: &mut Rig) -> Result<Option<Round>, Error> {
     let tuning =
         Tuning { lock_waiters_max: plan.lock_waiters_max, quantum: plan.quantum, is_strict: plan.verify };
-    let gate = Gate::new(step.setting.contender, step.setting.concurrency, tuning)
+    let gate = Gate::new(step.setting.variant, step.setting.concurrency, tuning)
         .map_err(|error| Error::Usage(error.to_string()))?;
     let control = Arc::new(Control::new(rig.threads, plan.verify));
     let job = Job {
@@ -168,7 +168,7 @@ pub(super) fn run(plan: &Plan, step: &Step, rig: &mut Rig) -> Result<Option<Roun
     }))
 }
 
-/// Until every thread stands at the start, or one has failed; false if they do not come.
+/// Waits until every thread is ready, or one has failed; false if they do not get ready in time.
 fn wait_for_all(control: &Control, participants: u32, patience: Duration) -> bool {
     let until_ns = clock::now_ns() + clock::ns(patience);
     while control.arrived() < participants && control.phase() != Phase::Over {

@@ -90,7 +90,7 @@ fn describe(step: &Step, plan: &Plan) -> String {
     format!(
         "{} {}{limit}, {} thread{}, round {} of {}",
         step.load.name(),
-        step.setting.contender.name(),
+        step.setting.variant.name(),
         step.threads,
         if step.threads == 1 { "" } else { "s" },
         step.round + 1,

@@ -22,9 +22,9 @@ pub struct CheckArgs {
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
 
-    /// If it is sound, free the pages that belong to nothing: those of a bulk load that a crash cut off
+    /// Free leaked pages if the database is sound: those of a bulk load that a crash interrupted
     ///
-    /// Costs a second read of every page if there are any.
+    /// If there are any, every page is read a second time.
     #[arg(long)]
     pub reclaim: bool,
 
@@ -48,13 +48,13 @@ pub struct StatArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// If the database was not closed, recover it, and close it afterwards; make anew a redo log that cannot be used
+    /// Recover the database if it was not closed, and close it afterwards; create an unusable redo log again
     ///
-    /// Without it nothing is written, and of a database that was not closed no tables are shown.
+    /// Without it nothing is written, and the tables of a database that was not closed are not shown.
     #[arg(long)]
     pub recover: bool,
 
-    /// What the files' headers say, and no tables: these cost a read of every page
+    /// Show the files' headers only; the tables cost a read of every page
     #[arg(long)]
     pub brief: bool,
 

@@ -1,11 +1,11 @@
-//! One connection's client in a cell, whichever front carries its statements.
+//! The state of one connection's client in a cell, for every front end.
 //!
 //! ```text
 //! running --rows--> running (next statement), done after the window's end
 //! running --retry--> running (a new transaction; its time goes on), done after the window's end
 //! running --rows, a transaction open, after the window's end--> rolling back --rows--> done
 //! ```
-//! So no cell leaves locks to the next, and what was acknowledged is known to the row ([`WindowCounters::changes`]).
+//! So no cell leaves locks to the next, and acknowledged changes are known exactly ([`WindowCounters::changes`]).
 
 use super::{Window, WindowCounters};
 use crate::error::Error;
@@ -41,7 +41,7 @@ impl<'w> ConnectionState<'w> {
         ConnectionState { window, place, script, statement, begun_ns: now_ns, is_open: false, changed }
     }
 
-    /// The statement that is to be sent, or under way.
+    /// The statement to send, or in progress.
     #[inline]
     pub(super) fn statement(&self) -> &Statement {
         &self.statement
@@ -106,7 +106,7 @@ impl<'w> ConnectionState<'w> {
         ended
     }
 
-    /// After the window's end: ends what is open. Whether there is a statement to be sent for that.
+    /// Ends an open transaction after the window; returns whether a statement must be sent for that.
     fn finish_open(&mut self, counters: &mut WindowCounters) -> bool {
         if self.statement.kind != Kind::Rollback {
             counters.unanswered(self.window, self.begun_ns);

@@ -1,4 +1,4 @@
-//! What one driver counted in a window, and the sum over drivers.
+//! The counters of one driver in a window, and their sum over drivers.
 
 use histogram::Histogram;
 
@@ -10,33 +10,33 @@ use crate::workload::Totals;
 /// Buckets at most 1/128 wide, relative to their value.
 const GROUPING_POWER: u8 = 7;
 const MAX_VALUE_POWER: u8 = 40;
-/// The longest latency that is told apart: 18 minutes.
+/// The longest latency that the histogram resolves: 18 minutes.
 pub const LATENCY_NS_MAX: u64 = (1 << MAX_VALUE_POWER) - 1;
 
-/// Counts of one window.
+/// Counters of one window.
 #[derive(Debug, Clone)]
 pub struct WindowCounters {
     /// Statements whose reply came inside the window.
     pub statements: u64,
-    /// Transactions whose last reply did.
+    /// Transactions whose last reply came inside the window.
     pub transactions: u64,
     /// Latency per transaction, which is the statement for a workload of single statements.
     pub latency_ns: Histogram,
-    /// The longest latency, and the longest wait until the window's end of a transaction that was
-    /// still without its last reply: whoever starves is in here.
+    /// The longest latency, including the time until the window's end of a transaction still without its last reply, so
+    /// that a starving connection counts.
     pub latency_ns_max: u64,
     /// Statements of each connection, by its number within the driver.
     pub per_connection: Vec<u64>,
-    /// The window second by second; the last one may be a part.
+    /// The window second by second; the last entry may cover a part of a second.
     pub seconds: Vec<PerSecond>,
-    /// Transactions that were rolled back and run again.
+    /// Transactions that were rolled back and retried.
     pub retries: Retries,
-    /// What all acknowledged transactions changed in the table, those outside the window included.
+    /// The changes of all acknowledged transactions, including those outside the window.
     pub changes: Totals,
 }
 
 impl WindowCounters {
-    /// Nothing yet, for a driver of so many connections.
+    /// Zero counters, for a driver of that many connections.
     pub fn new(connections: usize) -> Self {
         let latency_ns =
             Histogram::new(GROUPING_POWER, MAX_VALUE_POWER).expect("constants that fit each other");
@@ -62,8 +62,8 @@ impl WindowCounters {
         &mut self.seconds[second]
     }
 
-    /// Takes note of a reply at `now_ns` if it came inside the window. `begun_ns` is when its transaction
-    /// began, given with the transaction's last reply.
+    /// Counts a reply at `now_ns` if it came inside the window. `begun_ns` is the start of its transaction, given with
+    /// the transaction's last reply.
     #[inline]
     pub fn reply(&mut self, window: &Window, now_ns: u64, connection: usize, begun_ns: Option<u64>) {
         if now_ns < window.start_ns() || now_ns >= window.end_ns() {
@@ -83,12 +83,12 @@ impl WindowCounters {
         }
     }
 
-    /// Takes note of a transaction that began at `begun_ns` and had no last reply at the window's end.
+    /// Counts a transaction that began at `begun_ns` and had no last reply at the window's end.
     pub fn unanswered(&mut self, window: &Window, begun_ns: u64) {
         self.latency_ns_max = self.latency_ns_max.max(window.end_ns().saturating_sub(begun_ns));
     }
 
-    /// Adds another driver's.
+    /// Adds another driver's counters.
     pub fn add(&mut self, other: WindowCounters) {
         self.statements += other.statements;
         self.transactions += other.transactions;

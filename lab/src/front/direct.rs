@@ -1,4 +1,4 @@
-//! The direct front: a connection is a thread that calls the engine itself.
+//! The direct front end: a connection is a thread that calls the engine itself.
 
 use std::sync::Arc;
 

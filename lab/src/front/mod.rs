@@ -1,17 +1,16 @@
-//! How statements reach the engine.
+//! Front ends: how statements reach the engine.
 //!
-//! - `socket`: a connection is a server thread of its own and a local socket pair (1:1, as published); a
-//!   few event-loop threads play all clients. A statement is a request and a reply.
+//! - `socket`: a connection is a server thread of its own and a local socket pair (1:1, as published); a few event-loop
+//!   threads drive all clients. A statement is a request and a reply.
 //! - `direct`: every client thread calls the engine itself. It shows the engine without the network.
 //!
-//! Protocol: a [`Front`] lives for one number of connections. For each cell [`Front::begin`] gives every
-//! connection a new session under the cell's scheduler, then all of them begin at once; [`Front::finish`]
-//! waits until the last reply is in. Between the two a [`Window`] says which statements count: those whose
-//! reply came inside it. The threads that play the clients are `Player`s, kept by a `ThreadGroup`.
+//! Protocol: a [`Front`] is created for one number of connections. For each cell [`Front::begin`] gives every
+//! connection a new session under the cell's scheduler, then all of them begin at once; [`Front::finish`] waits for the
+//! last reply. A [`Window`] in between selects the statements that count: those whose reply came inside it. The threads
+//! that drive the clients are `Player`s in a `ThreadGroup`.
 //!
-//! Failure: the first error of any thread closes the window for all of them and comes out of
-//! [`Front::finish`]. After an error a front is dropped without waiting for its server threads, which
-//! may hang; the command ends then.
+//! Failure: the first error of any thread closes the window for all of them and is returned by [`Front::finish`]. After
+//! an error a front is dropped without waiting for its server threads, which may hang; the command ends then.
 
 mod connection_state;
 mod counters;
@@ -81,7 +80,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// From `settle` from now, for `time`.
+    /// A window that opens after `settle` and lasts for `time`.
     pub fn after(settle: Duration, time: Duration) -> Self {
         let start_ns = clock::now_ns() + clock::ns(settle);
         Window { start_ns, end_ns: AtomicU64::new(start_ns + clock::ns(time)) }
@@ -100,22 +99,22 @@ impl Window {
         self.end_ns.load(Ordering::Relaxed)
     }
 
-    /// Closes it now, if it is not closed yet.
+    /// Closes the window now, if it is open.
     pub fn cut(&self) {
         self.end_ns.fetch_min(clock::now_ns(), Ordering::Relaxed);
     }
 }
 
-/// What the drivers are told for one cell.
+/// The job of the drivers for one cell.
 #[derive(Clone)]
 pub struct Job {
     /// The statements.
     pub load: Load,
-    /// What counts, and when to stop.
+    /// The window in which statements count, and after which the drivers stop.
     pub window: Arc<Window>,
 }
 
-/// What the threads that play clients are told.
+/// An order to the threads that drive clients.
 #[derive(Clone)]
 pub enum Order {
     /// A new session for every connection.
@@ -184,7 +183,7 @@ impl Front {
         }
     }
 
-    /// Kernel ids of the threads that are clients and nothing else.
+    /// Kernel ids of the threads that only drive clients.
     pub fn client_tids(&self) -> &[u32] {
         &self.client_tids
     }
@@ -206,7 +205,7 @@ impl Front {
         Ok(window)
     }
 
-    /// Waits until the cell's last reply is in; the counts of all, connections in the players' order.
+    /// Waits for the cell's last reply; returns the sum of all counters, with connections in the players' order.
     pub fn finish(&mut self) -> Result<WindowCounters, Error> {
         let finished = self.group.collect();
         let mut sum = WindowCounters::new(0);
@@ -226,7 +225,7 @@ impl Drop for Front {
             self.group.abandon();
             self.servers.abandon();
         } else {
-            // The clients first: their sockets' ends tell the servers to end.
+            // The clients first: the end of their sockets ends the servers.
             self.group.close();
             self.servers.close();
         }

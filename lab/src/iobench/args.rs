@@ -52,12 +52,12 @@ pub struct IobenchArgs {
     #[arg(help_heading = "What is measured", long, value_name = "SIZE,..", value_delimiter = ',', value_parser = block)]
     pub block: Vec<u32>,
 
-    /// How many at a time, a list: processes, threads, or I/Os in flight on a ring
-    /// [default: 1,4,16,64,256; with --quick 1,16,64]
+    /// I/Os at a time, a list of numbers of processes, threads, or I/Os in flight on a ring [default: 1,4,16,64,256;
+    /// with --quick 1,16,64]
     #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', value_parser = concurrency)]
     pub concurrency: Vec<u32>,
 
-    /// Over how many files the data are spread, a list; their total size is the same [default: 1,4]
+    /// Numbers of files that the data are spread over, a list; their total size is the same [default: 1,4]
     #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', value_parser = files)]
     pub files: Vec<u32>,
 
@@ -78,7 +78,7 @@ pub struct IobenchArgs {
     )]
     pub mode: Vec<Mode>,
 
-    /// Who does the I/O, a list of processes, threads, io-uring
+    /// Carriers of the I/O, a list of processes, threads, io-uring
     #[arg(
         help_heading = "What is measured",
         long = "as",
@@ -98,11 +98,11 @@ pub struct IobenchArgs {
     #[arg(help_heading = "What is measured", long, value_name = "PAGES", default_value = "64", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub batch: u32,
 
-    /// Size of the data, all files together [default: twice the memory, at most what leaves a tenth of the file
-    /// system free; with --quick at most 512M; of a device all of it]
+    /// Size of the data, all files together [default: twice the memory, at most nine tenths of the file system's free
+    /// space; with --quick at most 512M; the whole device]
     ///
-    /// What passes the page cache is measured as well on less; what does not needs more than the memory has, or it
-    /// measures memory.
+    /// Direct I/O may be measured with less. I/O through the page cache needs more data than memory, or it measures the
+    /// memory.
     #[arg(help_heading = "How it is measured", long, value_name = "SIZE", value_parser = bytes)]
     pub size: Option<u64>,
 
@@ -122,7 +122,7 @@ pub struct IobenchArgs {
     #[arg(help_heading = "How it is measured", long)]
     pub quick: bool,
 
-    /// What makes the random choices; the same seed gives the same ones
+    /// Seed of the random choices
     #[arg(help_heading = "How it is measured", long, value_name = "N", default_value = "1")]
     pub seed: u64,
 
@@ -130,13 +130,13 @@ pub struct IobenchArgs {
     #[arg(help_heading = "How it is measured", long)]
     pub keep: bool,
 
-    /// Allow writing workloads on this block device, and so the loss of all that is on it
+    /// Allow workloads that write to this block device, which destroys all data on it
     ///
-    /// The same device as DEVICE, named again. Refused if it is mounted, has partitions, or is held by anybody.
+    /// DEVICE must be named again. Refused if the device is mounted, has partitions, or is in use.
     #[arg(help_heading = "How it is measured", long, value_name = "DEVICE")]
     pub write_to_device: Option<PathBuf>,
 
-    /// Say which settings of a database follow from what was measured
+    /// Show the database settings that follow from the measurements
     #[arg(help_heading = "Results", long)]
     pub advise: bool,
 

@@ -1,4 +1,4 @@
-//! A worker with one I/O at a time: pread, pwrite, and the sync that its mode asks for.
+//! A worker with one I/O at a time: pread, pwrite, and the sync that its mode requires.
 
 use std::sync::atomic::AtomicBool;
 
@@ -70,7 +70,7 @@ impl Blocking {
         self.write_block(file, offset)
     }
 
-    /// The next block of a log, which begins anew where its region ends.
+    /// The next block of a log, which wraps around at the end of its region.
     fn append(&mut self, region: Region, at: &mut u64) -> Result<Step, Failed> {
         let offset = region.offset + *at;
         *at += u64::from(self.job.block_bytes);

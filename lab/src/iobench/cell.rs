@@ -13,7 +13,7 @@ use super::workers::{Threads, Workers};
 use crate::error::Error;
 use crate::interrupt;
 
-/// What is kept from cell to cell.
+/// The state kept from cell to cell.
 pub(super) struct Rig<'a> {
     pub(super) plan: &'a Plan,
     /// In `/sys/block`; empty if it is not known.

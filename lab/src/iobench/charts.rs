@@ -9,7 +9,7 @@ use crate::statistics::Spread;
 
 const COLOURS: [&str; 6] = ["$first$", "$second$", "$third$", "$fourth$", "$fifth$", "$sixth$"];
 const MARKS: [&str; 4] = ["circle", "square-open", "triangle-up", "diamond-open"];
-/// Lines above which a legend stands beside its chart: above it would leave no room for the lines.
+/// Maximum number of lines with the legend above the chart; with more, it is next to the chart.
 const LEGEND_ABOVE_MAX: usize = 4;
 
 /// All charts of a panel, that of I/Os per second first.
@@ -81,7 +81,7 @@ fn iops(panel: &Panel<'_>, looks: &LineStyle) -> Chart {
     }
 }
 
-/// What tells the lines apart: the colour says how many files, the stroke which mode, the mark which block size.
+/// The style of a line: the colour shows the number of files, the stroke the mode, the mark the block size.
 struct LineStyle {
     files: Vec<u32>,
     modes: Vec<String>,
@@ -226,12 +226,12 @@ mod tests {
         let results = fixture::study("ext4");
         let panels = panels(&results);
         let note = &charts(&panels[1])[0].note;
-        for wanted in [
+        for expected in [
             "Colour: 1, 2, 4, 8 files.",
             "Stroke: solid direct, dotted fsync.",
             "Mark: circle 4K, square 16K.",
         ] {
-            assert!(note.contains(wanted), "{wanted}: {note}");
+            assert!(note.contains(expected), "{expected}: {note}");
         }
         assert!(charts(&panels[0])[0].note.contains("grey: the raw device"));
     }

@@ -1,4 +1,4 @@
-//! What one worker counted in one round, and the sum over all of them.
+//! The counters of one worker in one round, and their sum.
 
 use histogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,7 @@ pub(super) struct IoCounters {
 struct Side {
     blocks: u64,
     sum_ns: u64,
-    /// Of those that did not end within the window, too.
+    /// Including I/Os that did not end within the window.
     max_ns: u64,
     #[serde(with = "sparse")]
     latency_ns: Histogram,
@@ -54,8 +54,8 @@ impl IoCounters {
         side.count(step.blocks, ns);
     }
 
-    /// Takes note of an I/O that had not ended when the window did, and had taken so long by then: one that hangs is
-    /// in here, whenever it ends.
+    /// Counts an I/O that had not ended when the window did, with its time until then, so that a hanging I/O counts
+    /// whenever it ends.
     pub(super) fn unfinished(&mut self, is_write: bool, ns: u64) {
         let side = if is_write { &mut self.writes } else { &mut self.reads };
         side.max_ns = side.max_ns.max(ns);
@@ -72,7 +72,7 @@ impl IoCounters {
         self.usage.add(other.usage);
     }
 
-    /// As figures over so many seconds.
+    /// The figures over `elapsed_s` seconds.
     pub(super) fn round(&self, round: u32, elapsed_s: f64, block_bytes: u32) -> IoRound {
         let (reads, writes) = (self.reads.blocks, self.writes.blocks);
         let iops = (reads + writes) as f64 / elapsed_s;

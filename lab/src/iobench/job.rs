@@ -1,4 +1,4 @@
-//! What one worker is told, whatever carries it: which files, how, where in them, and when.
+//! The job of one worker, for every carrier: which files, how, where in them, and when.
 
 use std::ffi::OsString;
 use std::io;
@@ -108,7 +108,7 @@ impl Job {
         Ok(Places { block, first: kept_bytes / block, blocks_per_file, files: self.files.len() as u64 })
     }
 
-    /// The region of one of so many writers of a log, which is the first file alone.
+    /// The region of one of `writers` writers of a log, which is in the first file alone.
     pub(super) fn log_region(&self, writer: u32, writers: u32) -> Result<Region, Failed> {
         let block = u64::from(self.block_bytes);
         let bytes = self.file_bytes / u64::from(writers) / block * block;
@@ -218,8 +218,8 @@ impl Worker {
     }
 }
 
-/// One step after the other until the window ends. Besides the step itself an I/O costs a look at the clock, at a flag
-/// that nobody writes, and at a bucket of this worker's own.
+/// Runs steps until the window ends. Besides the step itself, an I/O costs a read of the clock, of an unchanged flag,
+/// and a count in a bucket of this worker's own.
 pub(super) fn closed_loop(
     window: Window,
     stop: &AtomicBool,
@@ -293,7 +293,7 @@ impl Buffer {
     }
 }
 
-/// Makes a block unlike all others, lest the storage keeps equal ones once.
+/// Makes a block unlike all others, so that the storage cannot deduplicate them.
 #[inline]
 pub(super) fn stamp(block: &mut [u8], random: &mut Random) {
     block[..8].copy_from_slice(&random.next_u64().to_le_bytes());

@@ -1,10 +1,10 @@
 //! Workers as processes.
 //!
-//! This program is started once more for each, with the hidden command `iobench-worker`, in a process group of its own
-//! (Ctrl-C of a terminal is for the parent). A process is kept from round to round. Protocol, a line of JSON each:
-//! the parent sends a [`Job`]; the process opens its files and answers [`Answer::Ready`]; the parent sends a
-//! [`Window`]; the process answers with its counters. It ends when its standard input does, and the kernel kills it when
-//! the parent's main thread ends in any way.
+//! This program is started once more for each worker, with the hidden command `iobench-worker`, in a process group of
+//! its own (Ctrl-C of a terminal is for the parent). A process is kept from round to round. Protocol, a line of JSON
+//! each: the parent sends a [`Job`]; the process opens its files and answers [`Answer::Ready`]; the parent sends a
+//! [`Window`]; the process answers with its counters. It ends with its standard input, and the kernel kills it when the
+//! parent's main thread ends in any way.
 
 use std::io::{BufRead, BufReader, Write, stdin, stdout};
 use std::os::unix::process::CommandExt;
@@ -58,7 +58,7 @@ impl Pool {
             self.idle.push(process);
         }
         let mut members = self.idle.split_off(self.idle.len() - jobs.len());
-        // All are told before the first is asked: they open their files side by side.
+        // All get their jobs before the first answer is read: they open their files in parallel.
         let sent: Vec<_> = members.iter_mut().zip(jobs).map(|(process, job)| process.send(job)).collect();
         let ready: Vec<_> = members.iter_mut().map(Process::is_ready).collect();
         // After a failure the others would wait for a window that never comes: they end here.
@@ -128,7 +128,7 @@ impl Drop for Process {
 impl Workers for Processes<'_> {
     fn go(&mut self, window: Window) {
         for process in &mut self.members {
-            // Who is gone says so when it is asked for its counters.
+            // A dead process shows when its counters are read.
             let _ = process.send(&window);
         }
     }
@@ -159,7 +159,7 @@ impl Workers for Processes<'_> {
     }
 }
 
-/// A process of `flifo iobench --as processes`: works through its orders until there are no more.
+/// A process of `flifo iobench --as processes`: executes its orders until its input ends.
 pub fn worker_process() {
     // The parent may be gone before this takes effect; then there is nothing to read either.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
@@ -196,7 +196,7 @@ fn work(
     })
 }
 
-/// Whether somebody hears it.
+/// Sends an answer; returns whether the parent is still there.
 fn say(answer: &Answer) -> bool {
     let Ok(mut line) = serde_json::to_string(answer) else { return false };
     line.push('\n');

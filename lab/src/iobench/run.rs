@@ -32,7 +32,7 @@ pub fn iobench(args: &IobenchArgs) -> Result<Ended, Error> {
     }
 }
 
-/// What did not work, in one line, if anything did not.
+/// The failures, in one line, if any.
 pub fn failures(results: &IoResults) -> Option<Error> {
     let failed: Vec<_> = results.cells.iter().filter(|cell| !cell.failures.is_empty()).collect();
     let first = failed.first()?;
@@ -45,9 +45,9 @@ pub fn failures(results: &IoResults) -> Option<Error> {
     )))
 }
 
-/// Measures a plan. Test files are made, and removed at the end. A cell that fails is marked, and the run goes on; it
-/// is an error only if nothing could be measured at all. Ctrl-C ([`crate::interrupt::install`] takes it) ends the
-/// running cell, and what was measured until then comes back.
+/// Measures a plan. Test files are created, and removed at the end. A cell that fails is marked, and the run continues;
+/// it is an error only if no cell could be measured. Ctrl-C (see [`crate::interrupt::install`]) ends the running cell,
+/// and the measurements so far are returned.
 pub fn measure(plan: &Plan) -> Result<(IoResults, Ended), Error> {
     let start = Start::now();
     let progress = &Progress::new();

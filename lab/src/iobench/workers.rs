@@ -1,4 +1,4 @@
-//! The workers of a round, whatever carries them.
+//! The workers of a round, for every carrier.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use super::job::{Failed, Job, Window};
 use crate::error::Error;
 use crate::limits::SMALLER_CONCURRENCY;
 
-/// Workers that stand ready, their files open.
+/// Workers that are ready, with open files.
 pub(super) trait Workers {
-    /// Tells them when to work.
+    /// Sets when the workers start and stop.
     fn go(&mut self, window: Window);
-    /// Whether one of them has failed already, so that nobody need wait for the end.
+    /// Whether a worker has failed, so that the round need not continue.
     fn has_failed(&self) -> bool;
-    /// Ends them early; what they counted is of no use then.
+    /// Ends the workers early; their counters are unusable then.
     fn stop(&mut self);
-    /// Waits for all of them, and adds up what they counted.
+    /// Waits for all workers, and adds up their counters.
     fn finish(self: Box<Self>) -> Result<IoCounters, Failed>;
 }
 

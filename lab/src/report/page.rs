@@ -197,7 +197,7 @@ fn cell_table(panel: &Panel<'_>) -> String {
     ];
     type Fields = fn(&Cell) -> Vec<String>;
     let (who, names, fields_of): (&str, &[&str], Fields) = match (panel.is_bench(), panel.is_server()) {
-        (true, _) => ("contender", &versus::page::HEAD, versus::page::cell_fields),
+        (true, _) => ("variant", &versus::page::HEAD, versus::page::cell_fields),
         (_, true) => ("policy", &server::HEAD, server::cell_fields),
         _ => ("policy", &HEAD, cell_fields),
     };
@@ -313,8 +313,8 @@ mod tests {
     fn a_page_of_changes_tells_what_they_took() {
         let page = html(&fixture::writing()).unwrap();
         let own = page.replace(&frame::library(), "");
-        for wanted in ["redo log of 128 MiB", "<th>hard stops</th>", "Lowest second", "Transactions"] {
-            assert!(own.contains(wanted), "{wanted}");
+        for expected in ["redo log of 128 MiB", "<th>hard stops</th>", "Lowest second", "Transactions"] {
+            assert!(own.contains(expected), "{expected}");
         }
         assert!(!html(&fixture::results()).unwrap().contains("<th>hard stops</th>"));
     }

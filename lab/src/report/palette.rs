@@ -41,8 +41,8 @@ pub(super) fn colour_name(policy: &str) -> String {
 
 /// A colour that stands on white and on near-black, for a picture that knows no theme.
 pub(super) fn neutral(policy: &str) -> (u8, u8, u8) {
-    let wanted = colour_name(policy);
-    let found = COLOURS.iter().find(|(name, ..)| *name == wanted);
+    let expected = colour_name(policy);
+    let found = COLOURS.iter().find(|(name, ..)| *name == expected);
     let light = found.map_or("#333333", |(_, light, _)| *light);
     let part = |from: usize| u8::from_str_radix(&light[from..from + 2], 16).unwrap_or(0);
     (part(1), part(3), part(5))

@@ -261,7 +261,7 @@ mod tests {
     fn the_picture_names_its_lines_axes_and_machine() {
         let results = fixture::results();
         let picture = svg(&results).unwrap();
-        for wanted in [
+        for expected in [
             "connections",
             "statements per second",
             "Throughput",
@@ -270,7 +270,7 @@ mod tests {
             "#0072B2",
             "#D55E00",
         ] {
-            assert!(picture.contains(wanted), "{wanted} is missing");
+            assert!(picture.contains(expected), "{expected} is missing");
         }
         let panels = analysis::panels(&results);
         for curve in &panels[0].curves {
@@ -303,8 +303,8 @@ mod tests {
         results.cells.retain(|cell| cell.key.concurrency != 8);
         assert_eq!(names(&results), ["work-20.svg", "hot-row.svg"]);
         let (_, picture) = of_loads(&results).unwrap().remove(0);
-        for wanted in ["threads (each step doubles)", "work-20, limit 4", "no limit ", "mutex-condvar "] {
-            assert!(picture.contains(wanted), "{wanted} is missing");
+        for expected in ["threads (each step doubles)", "work-20, limit 4", "no limit ", "mutex-condvar "] {
+            assert!(picture.contains(expected), "{expected} is missing");
         }
         assert_eq!((picture.matches("<circle").count(), picture.matches("<polygon").count()), (5 * 4, 0));
         results.cells.clear();

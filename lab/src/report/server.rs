@@ -169,7 +169,7 @@ pub(super) fn cell_fields(cell: &Cell) -> Vec<String> {
 /// The charts that only a server has.
 pub(super) fn charts(panel: &Panel<'_>) -> Vec<Chart> {
     type Figure = fn(&Round) -> Option<f64>;
-    let wanted: [(&str, &str, &str, Figure); 4] = [
+    let expected: [(&str, &str, &str, Figure); 4] = [
         (
             "Processor time of the server per statement",
             "User and system time of the server's process.",
@@ -191,7 +191,7 @@ pub(super) fn charts(panel: &Panel<'_>) -> Vec<Chart> {
         ("Tried again", "Deadlocks, timeouts and refusals in a round.", "errors", tried_again),
     ];
     let chart = |(title, note, unit, figure)| of_figure(panel, title, note, unit, figure);
-    wanted.into_iter().filter_map(chart).collect()
+    expected.into_iter().filter_map(chart).collect()
 }
 
 /// One or two sentences that a panel comes down to.

@@ -393,7 +393,7 @@ mod tests {
     fn the_report_tells_everything_in_the_width_given() {
         let results = fixture::results();
         let text = final_report(&results, PLAIN);
-        let wanted = [
+        let expected = [
             "point-select, socket: limit 4, 5000 tickets",
             "read-only, socket: limit 4, 5000 tickets",
             "last / peak",
@@ -405,14 +405,14 @@ mod tests {
             "0.28",
             "FLIFO does 2.50 times FIFO's work as published (with 1024 connections here), 1.",
         ];
-        fixture::assert_told(&text, &wanted, PLAIN);
+        fixture::assert_told(&text, &expected, PLAIN);
         assert!(!text.contains('\x1b') && !text.contains("interrupted"));
     }
 
     #[test]
     fn a_report_of_changes_tells_what_they_took() {
         let text = final_report(&fixture::writing(), PLAIN);
-        let wanted = [
+        let expected = [
             "Engine: flush_log_at_trx_commit 2, redo log of 128 MiB",
             "hot-rows-100, socket: limit 4, 5000 tickets",
             "Statements per second",
@@ -421,7 +421,7 @@ mod tests {
             "hard stops",
             "redo MB/s",
         ];
-        fixture::assert_told(&text, &wanted, PLAIN);
+        fixture::assert_told(&text, &expected, PLAIN);
         assert!(!text.contains("published curve") && !text.contains("log was full"));
         assert!(!final_report(&fixture::results(), PLAIN).contains("redo"));
     }
@@ -430,7 +430,7 @@ mod tests {
     fn a_server_s_report_tells_what_the_server_counted() {
         let results = fixture::server();
         let text = final_report(&results, PLAIN);
-        let wanted = [
+        let expected = [
             "Server: 10.11.6-MariaDB at unix:/made/up.sock",
             "hot-rows-100, prepared: limit 4",
             "Latency of a statement",
@@ -438,7 +438,7 @@ mod tests {
             "server us",
             "Not measured: hot-rows-100 quantum with 256 connections, round 3: connection 7 was lost",
         ];
-        fixture::assert_told(&text, &wanted, PLAIN);
+        fixture::assert_told(&text, &expected, PLAIN);
         assert!(!text.contains("published curve") && !text.contains("1 + W/S"));
     }
 

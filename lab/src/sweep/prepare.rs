@@ -57,10 +57,10 @@ pub struct Prepared {
 }
 
 /// Finds or makes the data and warms the buffer pool.
-pub fn prepare(wanted: &DataSpec<'_>, progress: &Progress) -> Result<Prepared, Error> {
-    let mark = claim(wanted.dir)?;
-    let home = wanted.dir.join(DATABASE_DIR);
-    let found = match look(&home, wanted)? {
+pub fn prepare(requested: &DataSpec<'_>, progress: &Progress) -> Result<Prepared, Error> {
+    let mark = claim(requested.dir)?;
+    let home = requested.dir.join(DATABASE_DIR);
+    let found = match look(&home, requested)? {
         Found::Ready(database) => Some(database),
         Found::Nothing => None,
         Found::Stale(why) => {
@@ -71,7 +71,7 @@ pub fn prepare(wanted: &DataSpec<'_>, progress: &Progress) -> Result<Prepared, E
     };
     let database = match found {
         Some(database) => database,
-        None => make(&home, wanted, progress)?,
+        None => make(&home, requested, progress)?,
     };
     if !database.stats().direct_io {
         progress.note(
@@ -79,9 +79,9 @@ pub fn prepare(wanted: &DataSpec<'_>, progress: &Progress) -> Result<Prepared, E
         );
     }
     let table = Sbtest::open(&database)?;
-    let totals = table_audit::found(&database, &table, wanted.rows, progress)?;
+    let totals = table_audit::found(&database, &table, requested.rows, progress)?;
     table_audit::purge_and_write(&database)?;
-    warm(&database, &table, wanted, progress)?;
+    warm(&database, &table, requested, progress)?;
     Ok(Prepared { database, table, totals, _mark: mark })
 }
 
@@ -150,11 +150,11 @@ fn cannot(what: &str, path: &Path, error: &io::Error) -> Error {
 }
 
 /// What is in the database's directory.
-fn look(home: &Path, wanted: &DataSpec<'_>) -> Result<Found, Error> {
+fn look(home: &Path, requested: &DataSpec<'_>) -> Result<Found, Error> {
     if !home.exists() {
         return Ok(Found::Nothing);
     }
-    let database = match Database::open(home, wanted.config.clone()) {
+    let database = match Database::open(home, requested.config.clone()) {
         Ok(database) => database,
         Err(EngineError::HalfCreated { .. } | EngineError::NoDatabase { .. }) => {
             return Ok(Found::Stale(format!("the load of {} was not completed", home.display())));
@@ -167,7 +167,7 @@ fn look(home: &Path, wanted: &DataSpec<'_>) -> Result<Found, Error> {
         }
         Err(error) => return Err(damaged(home, error)),
     };
-    for (name, want) in properties(wanted) {
+    for (name, want) in properties(requested) {
         let found = database.property(name).map_err(|error| damaged(home, error))?;
         let found = found.map(|value| String::from_utf8_lossy(&value).into_owned());
         if found.as_deref() != Some(&want) {
@@ -176,7 +176,7 @@ fn look(home: &Path, wanted: &DataSpec<'_>) -> Result<Found, Error> {
         }
     }
     // An open database has as many files as it has, whatever the configuration asks for.
-    let (found, want) = (database.stats().data_files, wanted.config.data_files);
+    let (found, want) = (database.stats().data_files, requested.config.data_files);
     if found != want {
         return stale(&database, home, "data_files", &found.to_string(), &want.to_string());
     }
@@ -190,12 +190,12 @@ fn stale(database: &Database, home: &Path, name: &str, found: &str, want: &str) 
 }
 
 /// What a complete load notes in the database; `complete` comes last.
-fn properties(wanted: &DataSpec<'_>) -> [(&'static str, String); 5] {
+fn properties(requested: &DataSpec<'_>) -> [(&'static str, String); 5] {
     [
         ("row_format", row::FORMAT_VERSION.to_string()),
-        ("rows", wanted.rows.to_string()),
-        ("seed", wanted.seed.to_string()),
-        ("rollback_segments", wanted.config.rollback_segments.to_string()),
+        ("rows", requested.rows.to_string()),
+        ("seed", requested.seed.to_string()),
+        ("rollback_segments", requested.config.rollback_segments.to_string()),
         ("complete", "yes".into()),
     ]
 }
@@ -208,9 +208,9 @@ fn damaged(home: &Path, error: EngineError) -> Error {
 }
 
 /// Loads the table; what a failed or interrupted load leaves is removed.
-fn make(home: &PathBuf, wanted: &DataSpec<'_>, progress: &Progress) -> Result<Database, Error> {
-    limits::disk(wanted.dir, u64::from(wanted.rows) * DISK_BYTES_PER_ROW + DISK_BYTES_BASE)?;
-    let made = load(home, wanted, progress);
+fn make(home: &PathBuf, requested: &DataSpec<'_>, progress: &Progress) -> Result<Database, Error> {
+    limits::disk(requested.dir, u64::from(requested.rows) * DISK_BYTES_PER_ROW + DISK_BYTES_BASE)?;
+    let made = load(home, requested, progress);
     if made.is_err() {
         // The error that made it fail says more than one about the clearing away.
         let _ = fs::remove_dir_all(home);
@@ -218,18 +218,18 @@ fn make(home: &PathBuf, wanted: &DataSpec<'_>, progress: &Progress) -> Result<Da
     made
 }
 
-fn load(home: &PathBuf, wanted: &DataSpec<'_>, progress: &Progress) -> Result<Database, Error> {
-    let database = Database::create(home, wanted.config.clone())?;
+fn load(home: &PathBuf, requested: &DataSpec<'_>, progress: &Progress) -> Result<Database, Error> {
+    let database = Database::create(home, requested.config.clone())?;
     let table = Sbtest::create(&database)?;
-    let bar = progress.load(wanted.rows);
+    let bar = progress.load(requested.rows);
     let goes_on = || !interrupt::is_asked();
-    let loaded = table.load(&database, (wanted.seed, wanted.rows), goes_on, |rows| bar.set_position(rows))?;
-    if loaded.rows != i64::from(wanted.rows) {
+    let loaded = table.load(&database, (requested.seed, requested.rows), goes_on, |rows| bar.set_position(rows))?;
+    if loaded.rows != i64::from(requested.rows) {
         return Err(Error::Interrupted);
     }
     bar.set_message("writing to disk");
     table_audit::note(&database, loaded)?;
-    for (name, value) in properties(wanted) {
+    for (name, value) in properties(requested) {
         database.set_property(name, value)?;
     }
     database.checkpoint()?;
@@ -242,13 +242,13 @@ fn load(home: &PathBuf, wanted: &DataSpec<'_>, progress: &Progress) -> Result<Da
 fn warm(
     database: &Database,
     table: &Sbtest,
-    wanted: &DataSpec<'_>,
+    requested: &DataSpec<'_>,
     progress: &Progress,
 ) -> Result<(), Error> {
-    let bar = progress.warm(wanted.rows);
+    let bar = progress.warm(requested.rows);
     let session = database.session(&without_limit());
-    let fit = wanted.config.buffer_pool_bytes / row::VALUE_BYTES as u64;
-    let rows = u32::try_from(fit).unwrap_or(u32::MAX).min(wanted.rows);
+    let fit = requested.config.buffer_pool_bytes / row::VALUE_BYTES as u64;
+    let rows = u32::try_from(fit).unwrap_or(u32::MAX).min(requested.rows);
     const BATCH: u32 = 10_000;
     for first in (1..=rows).step_by(BATCH as usize) {
         if interrupt::is_asked() {
@@ -260,7 +260,7 @@ fn warm(
         if found != last - first + 1 {
             return Err(Error::Data(format!(
                 "the table has {found} rows from {first} to {last}: the data are damaged; remove {} to load them anew",
-                wanted.dir.join(DATABASE_DIR).display()
+                requested.dir.join(DATABASE_DIR).display()
             )));
         }
         bar.set_position(last.into());
@@ -310,8 +310,8 @@ mod tests {
             rollback_segments: 2,
             ..EngineConfig::default()
         };
-        let wanted = DataSpec { dir: temp.path(), rows: 500, seed: 1, config };
-        let data = prepare(&wanted, &Progress::new()).unwrap();
+        let requested = DataSpec { dir: temp.path(), rows: 500, seed: 1, config };
+        let data = prepare(&requested, &Progress::new()).unwrap();
         {
             let sessions = [(); 2].map(|()| data.database.session(&without_limit()));
             // It still sees the rows as they were, so that their undo is kept.
@@ -325,7 +325,7 @@ mod tests {
             data.database.close().unwrap();
         }
         drop(data);
-        let data = prepare(&wanted, &Progress::new()).unwrap();
+        let data = prepare(&requested, &Progress::new()).unwrap();
         let stats = data.database.stats();
         assert_eq!((stats.txns.history, stats.pool.dirty_pages), (0, 0), "history, dirty pages");
         assert!(stats.txns.purged > 0, "there was nothing to purge");

@@ -43,14 +43,14 @@ impl Clients {
     pub(super) fn open(
         endpoint: &Endpoint,
         connections: u32,
-        wanted: &[Sql],
+        requested: &[Sql],
         threads: usize,
     ) -> Result<Self, Error> {
         let threads = threads.min(connections as usize);
         let share = |place: usize| -> Result<Vec<Opened>, Error> {
             (place as u32..connections)
                 .step_by(threads)
-                .map(|number| open(endpoint, number, wanted))
+                .map(|number| open(endpoint, number, requested))
                 .collect()
         };
         let share = &share;
@@ -100,12 +100,12 @@ impl Drop for Clients {
     }
 }
 
-fn open(endpoint: &Endpoint, number: u32, wanted: &[Sql]) -> Result<Opened, Error> {
+fn open(endpoint: &Endpoint, number: u32, requested: &[Sql]) -> Result<Opened, Error> {
     if interrupt::is_asked() {
         return Err(Error::Interrupted);
     }
     let mut session = connect::open(endpoint)?;
-    let prepared = connect::prepare(endpoint, &mut session, wanted)?;
+    let prepared = connect::prepare(endpoint, &mut session, requested)?;
     let id = session.greeting.connection;
     let (socket, channel) = session.into_parts();
     Ok(Opened { number, id, socket, channel, prepared })

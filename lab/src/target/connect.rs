@@ -81,10 +81,10 @@ pub(super) fn set_own_mode(session: &mut Session, endpoint: &Endpoint) -> Result
 pub(super) fn prepare(
     endpoint: &Endpoint,
     session: &mut Session,
-    wanted: &[Sql],
+    requested: &[Sql],
 ) -> Result<[Option<u32>; Sql::COUNT], Error> {
     let mut prepared = [None; Sql::COUNT];
-    for sql in wanted {
+    for sql in requested {
         prepared[*sql as usize] = match session.prepare(sql.text()) {
             Ok(statement) => Some(statement),
             Err(WireError::Server(ServerError { code: NOT_TO_BE_PREPARED, .. })) => None,

@@ -74,8 +74,8 @@ pub(crate) fn sweep(args: &SweepArgs, address: &Address, plan: Plan, start: &Sta
     let cipher = session.cipher().map_err(|error| connect::explain(&endpoint, error))?;
     connect::set_own_mode(&mut session, &endpoint)?;
     session.take_time();
-    let wanted = Wanted { rows: args.table_size, rows_default: TABLE_SIZE, seed: args.seed };
-    let rows = table::prepare(&mut session, &endpoint, &wanted, &progress)?;
+    let requested = Wanted { rows: args.table_size, rows_default: TABLE_SIZE, seed: args.seed };
+    let rows = table::prepare(&mut session, &endpoint, &requested, &progress)?;
     session.say_goodbye();
     drop(session);
     let plan = plan.fitted(rows, args.range_size.is_some())?;
@@ -126,27 +126,27 @@ fn check_places(addresses: [&Address; 2], allow_remote: bool) -> Result<(), Erro
 
 /// What the run takes of the server, asked before anything is touched.
 fn check_room(admin: &mut Admin, plan: &Plan, protocol: Protocol) -> Result<(), Error> {
-    let wanted = u64::from(plan.threads_max());
+    let requested = u64::from(plan.threads_max());
     // The session of administration and the one that prepares the table are among them; the latter will be gone.
     let open = admin.read(&[])?.connections().unwrap_or(2).saturating_sub(1);
     let facts = &admin.facts;
     if let Some(most) = facts.number("max_connections")
-        && open + wanted > most
+        && open + requested > most
     {
         return Err(Error::Limits(format!(
-            "the server takes {most} connections, {open} are open and {wanted} more are needed: SET GLOBAL max_connections = {}, or use fewer --threads",
-            open + wanted
+            "the server takes {most} connections, {open} are open and {requested} more are needed: SET GLOBAL max_connections = {}, or use fewer --threads",
+            open + requested
         )));
     }
     if let Some(most) = facts.number("open_files_limit")
-        && open + wanted + SERVER_DESCRIPTORS_SPARE > most
+        && open + requested + SERVER_DESCRIPTORS_SPARE > most
     {
         return Err(Error::Limits(format!(
-            "the server may open {most} files and {wanted} connections are needed: start it with open_files_limit = {} (or LimitNOFILE of its unit), or use fewer --threads",
-            open + wanted + SERVER_DESCRIPTORS_SPARE
+            "the server may open {most} files and {requested} connections are needed: start it with open_files_limit = {} (or LimitNOFILE of its unit), or use fewer --threads",
+            open + requested + SERVER_DESCRIPTORS_SPARE
         )));
     }
-    let statements = wanted * prepared(plan, protocol).len() as u64;
+    let statements = requested * prepared(plan, protocol).len() as u64;
     match facts.number("max_prepared_stmt_count") {
         Some(most) if statements > most => Err(Error::Limits(format!(
             "the server keeps {most} prepared statements and {statements} are needed: SET GLOBAL max_prepared_stmt_count = {statements}, use --protocol text, fewer --threads or fewer workloads"
@@ -157,15 +157,15 @@ fn check_room(admin: &mut Admin, plan: &Plan, protocol: Protocol) -> Result<(), 
 
 /// What every connection prepares: the statements of all workloads of the run.
 fn prepared(plan: &Plan, protocol: Protocol) -> Vec<Sql> {
-    let mut wanted = Vec::new();
+    let mut requested = Vec::new();
     if protocol == Protocol::Prepared {
         for sql in plan.workloads.iter().flat_map(|workload| script::statements(*workload)) {
-            if !wanted.contains(sql) {
-                wanted.push(*sql);
+            if !requested.contains(sql) {
+                requested.push(*sql);
             }
         }
     }
-    wanted
+    requested
 }
 
 fn settings(admin: &Admin, plan: &Plan, (rows, seed): (u32, u64), threads: usize) -> Settings {
@@ -228,8 +228,8 @@ impl Live<'_> {
             _ => {
                 // The old connections first: room was checked for the most at a time.
                 drop(self.open.take());
-                let wanted = prepared(self.plan, self.protocol);
-                let clients = Clients::open(self.endpoint, step.threads, &wanted, self.threads)?;
+                let requested = prepared(self.plan, self.protocol);
+                let clients = Clients::open(self.endpoint, step.threads, &requested, self.threads)?;
                 &mut self.open.insert((step.threads, clients)).1
             }
         };

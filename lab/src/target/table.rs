@@ -36,18 +36,18 @@ pub(super) struct Wanted {
 pub(super) fn prepare(
     session: &mut Session,
     endpoint: &Endpoint,
-    wanted: &Wanted,
+    requested: &Wanted,
     progress: &Progress,
 ) -> Result<u32, Error> {
     let mut table = Table { session, endpoint };
-    let rows_wanted = wanted.rows.unwrap_or(wanted.rows_default);
+    let rows_wanted = requested.rows.unwrap_or(requested.rows_default);
     if rows_wanted > ROWS_MAX {
         return Err(Error::Usage(format!("a table on a server has at most {ROWS_MAX} rows")));
     }
     match table.look()? {
         Found::Nothing => {
             table.create()?;
-            table.load(1, rows_wanted, wanted.seed, progress)?;
+            table.load(1, rows_wanted, requested.seed, progress)?;
         }
         Found::Loading => {
             let loaded = table.rows()?;
@@ -57,7 +57,7 @@ pub(super) fn prepare(
                 );
             }
             progress.note(&format!("a load of {TABLE} was cut off at {loaded} rows: going on there"));
-            table.load(loaded + 1, rows_wanted, wanted.seed, progress)?;
+            table.load(loaded + 1, rows_wanted, requested.seed, progress)?;
         }
         Found::Complete => {}
     }
@@ -65,9 +65,9 @@ pub(super) fn prepare(
     let rows = table.rows()?;
     let index = table.index()?;
     table.query(&format!("SELECT COUNT(*) FROM {TABLE} FORCE INDEX ({index})"))?;
-    match wanted.rows {
-        Some(wanted) if wanted != rows => {
-            Err(table.other(&format!("it has {rows} rows, not {wanted}"), &format!("say --rows {rows}")))
+    match requested.rows {
+        Some(requested) if requested != rows => {
+            Err(table.other(&format!("it has {rows} rows, not {requested}"), &format!("say --rows {rows}")))
         }
         _ if rows == 0 => Err(table.other("it is empty", "load or drop it")),
         _ => Ok(rows),

@@ -181,14 +181,14 @@ fn a_device_that_somebody_uses_is_not_written() {
     let mount = Mount::make("ext4", &[], &device, &temp.path().join("mount")).unwrap();
     let thesis = mount.path().join("thesis.tex");
     fs::write(&thesis, "all my work").unwrap();
-    fails(&mut write(device.path()), 3, &["it is mounted at", "mount", "nobody uses"]);
+    fails(&mut write(device.path()), 3, &["it is mounted at", "mount", "an unused device"]);
     // Reading harms nobody.
     succeeds(&mut small(device.path()));
     // Mounted where this process does not see it.
     let away = "umount \"$1\"; exec \"$2\" iobench \"$3\" --write-to-device \"$3\"";
     let mut elsewhere = program("unshare");
     elsewhere.args(["--mount", "sh", "-ec", away, "sh"]).arg(mount.path());
-    fails(elsewhere.arg(env!("CARGO_BIN_EXE_flifo")).arg(device.path()), 3, &["it is in use", "nobody uses"]);
+    fails(elsewhere.arg(env!("CARGO_BIN_EXE_flifo")).arg(device.path()), 3, &["it is in use", "an unused device"]);
     assert_eq!(fs::read_to_string(&thesis).unwrap(), "all my work");
     mount.unmount().unwrap();
 
@@ -200,7 +200,7 @@ fn a_device_that_somebody_uses_is_not_written() {
     if !Path::new("/sys/class/block").join(first.file_name().unwrap()).exists() {
         return eprintln!("not tested: the kernel finds no partitions on a loop device");
     }
-    fails(&mut write(parts.path()), 3, &["it has partitions", "p1", "nobody uses"]);
+    fails(&mut write(parts.path()), 3, &["it has partitions", "p1", "an unused device"]);
 }
 
 fn name(command: &Command) -> String {

@@ -1,4 +1,4 @@
-//! Our scheduler as a limiter.
+//! The scheduler as a limiter.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Semaphores that people write by hand.
+//! Typical handwritten semaphores.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -81,7 +81,7 @@ impl Limiter for Futex {
     fn exit(&self) {
         self.0.free.fetch_add(1, Ordering::SeqCst);
         if self.0.sleepers.load(Ordering::SeqCst) > 0 {
-            // Waking a valid, aligned word cannot fail; who was woken is of no interest.
+            // Waking a valid, aligned word cannot fail; it does not matter which thread wakes.
             let _ = futex::wake(&self.0.free, futex::Flags::PRIVATE, 1);
         }
     }

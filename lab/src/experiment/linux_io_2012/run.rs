@@ -27,7 +27,7 @@ const WARMUP_MAX: Duration = Duration::from_secs(1);
 pub fn linux_io_2012(args: &LinuxIo2012Args) -> Result<Ended, Error> {
     let plans = plans(args)?;
     check_all_writable([&args.json, &args.html].into_iter().flatten())?;
-    // Nobody left to read it is no reason to stop.
+    // A closed output does not stop the run.
     let _ = writeln!(stdout(), "{}", announcement(&plans, args.scale));
     let (results, ended) = measure_all(&plans, measure)?;
     show::keep(&results, args.json.as_deref(), args.html.as_deref(), true, Style::stdout())?;

@@ -1,9 +1,8 @@
 //! The clients' side: one thread drives many connections in a closed loop, without think time.
 //!
-//! A connection has one request under way at a time. So a socket that is ready holds (a part of) one
-//! reply, a request always fits into its send buffer, and edge-triggered events lose nothing: there is
-//! no more to read once the reply is complete. Per statement: a `recv`, a clock, a `send`, and a share
-//! of an `epoll_wait`; no allocation.
+//! A connection has one request in progress at a time. So a ready socket holds a reply, or a part of one; a request
+//! always fits into its send buffer; and edge-triggered events lose nothing, since there is no more to read once the
+//! reply is complete. Per statement: a `recv`, a clock, a `send`, and a share of an `epoll_wait`; no allocation.
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -26,7 +25,7 @@ use crate::workload::wire::{CHANGE_BYTES, HEADER_BYTES, Header, REQUEST_BYTES_MA
 const SCRATCH_BYTES: usize = 256 << 10;
 /// Events taken at once.
 const EVENTS_MAX: usize = 256;
-/// Without any reply for so long, the statements hang.
+/// Without any reply for this time, the statements hang.
 const HANG_S: u64 = 60;
 
 /// One thread's connections.
@@ -43,7 +42,7 @@ struct Connection {
     reply: Option<Reply>,
 }
 
-/// A reply of which a part has come.
+/// A partly received reply.
 struct Reply {
     status: Status,
     missing_bytes: usize,
@@ -63,8 +62,8 @@ impl EventLoop {
         Ok(EventLoop { epoll, connections, scratch: vec![0; SCRATCH_BYTES] })
     }
 
-    /// Handles replies until none is outstanding. `complete` is told of each complete reply, sends what comes next,
-    /// and says whether there is something.
+    /// Handles replies until none is outstanding. `complete` receives each complete reply, sends the next statement,
+    /// and returns whether it sent one.
     fn exchange(
         &mut self,
         mut complete: impl FnMut(usize, &mut Connection, Outcome) -> Result<bool, Error>,

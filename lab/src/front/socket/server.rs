@@ -113,7 +113,7 @@ fn serve_session(shared: &Shared, session: Option<&Session>, socket: &OwnedFd) -
             }
             (None, _) => send_error(socket, &Error::Protocol("a request of unknown kind")),
         };
-        // Else the client is gone; there is nobody to tell.
+        // Otherwise the client is gone, and the error has no recipient.
         sent.ok()?;
     }
 }

@@ -15,7 +15,7 @@ pub fn entry_heading(style: Style) -> String {
     let heading = format!(
         "{:<15} {:<13} {:>5} {:>7} {:>20} {:>11} {:>11} {:>11} {:>11}",
         "load",
-        "contender",
+        "variant",
         "limit",
         "threads",
         "statements/s",
@@ -115,7 +115,7 @@ fn against(panel: &Panel<'_>, style: Style) -> Table {
 fn service(panel: &Panel<'_>, last: u32, style: Style) -> Table {
     let flat = flat_threads(panel);
     let mut table = table(style);
-    let names = ["contender", "peak/s", "at"].map(str::to_owned).into_iter();
+    let names = ["variant", "peak/s", "at"].map(str::to_owned).into_iter();
     let flat_names = flat.iter().map(|threads| format!("at {threads}"));
     let more = ["fewest / mean", "most / mean", "variation"].map(str::to_owned);
     table.set_header(names.chain(flat_names).chain(more));
@@ -143,7 +143,7 @@ fn service(panel: &Panel<'_>, last: u32, style: Style) -> Table {
 
 fn waits(panel: &Panel<'_>, last: u32, style: Style) -> Table {
     let mut table = table(style);
-    table.set_header(["contender", "longest ms", "rotations", "longest / fifo"]);
+    table.set_header(["variant", "longest ms", "rotations", "longest / fifo"]);
     for curve in &panel.curves {
         let Some(Cell { summary, .. }) = curve.at(last) else { continue };
         table.add_row([
@@ -159,7 +159,7 @@ fn waits(panel: &Panel<'_>, last: u32, style: Style) -> Table {
 fn causes(panel: &Panel<'_>, last: u32, style: Style) -> Table {
     let mut table = table(style);
     table.set_header([
-        "contender",
+        "variant",
         "p50 us",
         "p95 us",
         "p99 us",
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn the_report_tells_everything_in_the_width_given() {
         let text = report(&fixture::bench(), PLAIN);
-        let wanted = [
+        let expected = [
             "work-20, limit 4",
             "hot-row, limit 8",
             "best peer",
@@ -238,7 +238,7 @@ mod tests {
             "p99.9 us",
             "1 + W/S",
         ];
-        fixture::assert_told(&text, &wanted, PLAIN);
+        fixture::assert_told(&text, &expected, PLAIN);
         assert!(!text.contains("interrupted") && !text.contains('\x1b'), "{text}");
     }
 

@@ -107,11 +107,11 @@ impl Reply {
 
     /// Adds what the partial packet lacks; the bytes after it, or `None` if it lacks more.
     fn complete<'b>(&mut self, mut bytes: &'b [u8]) -> Option<&'b [u8]> {
-        let mut fill = |partial: &mut Vec<u8>, wanted: usize| {
-            let (head, rest) = bytes.split_at(bytes.len().min(wanted.saturating_sub(partial.len())));
+        let mut fill = |partial: &mut Vec<u8>, expected: usize| {
+            let (head, rest) = bytes.split_at(bytes.len().min(expected.saturating_sub(partial.len())));
             partial.extend_from_slice(head);
             bytes = rest;
-            partial.len() >= wanted
+            partial.len() >= expected
         };
         if !fill(&mut self.partial, HEADER_BYTES) {
             return None;
@@ -214,7 +214,7 @@ mod tests {
             (result(0), Outcome::Rows(0)),
             (result(5), Outcome::Rows(5)),
         ];
-        for (bytes, wanted) in cases {
+        for (bytes, expected) in cases {
             for size in 1..=bytes.len() {
                 let mut reply = Reply::new();
                 // Twice: a complete reply leaves nothing behind.
@@ -224,7 +224,7 @@ mod tests {
                         assert_eq!(last, None, "complete before its end");
                         last = reply.take(piece).unwrap();
                     }
-                    assert_eq!(last.as_ref(), Some(&wanted), "pieces of {size}");
+                    assert_eq!(last.as_ref(), Some(&expected), "pieces of {size}");
                 }
             }
         }

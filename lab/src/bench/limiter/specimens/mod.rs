@@ -1,4 +1,5 @@
-//! Policies that others use, or that lost: each in the shortest form that behaves like the real one.
+//! Policies kept for comparison, used elsewhere or rejected here: each in the shortest form that behaves like the real
+//! one.
 //!
 //! They are measured beside the policies of [`flifo_admission`] and are part of no product. None has tickets, timeouts,
 //! classes or a bound on row-lock waiters. A thread that ends a wait enters above the limit, as under our policies, and
@@ -23,7 +24,7 @@ use std::sync::Arc;
 
 use super::Limiter;
 
-/// A policy that is kept for comparison.
+/// A policy kept for comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Specimen {
     /// The youngest waiter is served first.
