@@ -99,7 +99,7 @@ pub enum Command {
     ///
     /// Verifies every page's checksum and its references, order and shape of every tree, the versions of every row, and
     /// free pages against used ones. After damage the check continues with the pages it can still reach. A closed
-    /// database is not changed; one that was not closed is recovered first.
+    /// database is not changed; a database that was not closed is recovered first.
     #[command(after_help = CHECK_EXIT_CODES)]
     Check(CheckArgs),
     /// Describe a closed database

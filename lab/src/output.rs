@@ -52,7 +52,7 @@ pub fn check_all_writable<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> R
     check_different(&files)
 }
 
-/// Fails if two of the paths lead to one regular file, even one that does not exist yet.
+/// Fails if two of the paths lead to one regular file, even a file that does not exist yet.
 pub fn check_different(files: &[&Path]) -> Result<(), Error> {
     let mut seen: Vec<PathBuf> = Vec::new();
     for path in files {

@@ -98,6 +98,9 @@ fn what_cannot_be_shown_is_refused_in_one_line() {
         (cell(1, r#""write_latency": {"p99_us": 1e300}"#), "p99_us is 1e+300, which cannot be"),
     ] {
         let (_, message) = refuse(&json, false);
-        assert!(message.starts_with("not a results file of flifo") && message.contains(expected), "{message}");
+        assert!(
+            message.starts_with("not a results file of flifo") && message.contains(expected),
+            "{message}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! One round of one cell: all threads at the start, a settled load, a window, and a look at what is in the rows.
+//! One round of one cell: all threads ready, warm-up, a window, and a check of the rows.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Rig {
         Ok(Rig { threads, workers, is_stuck: false })
     }
 
-    /// Whether they can do a step of so many threads.
+    /// Whether there are enough threads for a step of `threads` threads.
     pub(crate) fn fits(&self, threads: u32) -> bool {
         self.threads == threads && !self.is_stuck
     }
@@ -125,7 +125,7 @@ pub(crate) fn run(plan: &Plan, step: &Step, rig: &mut Rig, base: &mut Base) -> R
     Ok(if interrupted { Ended::Interrupted } else { Ended::Measured(Box::new(round)) })
 }
 
-/// Warms up, measures a window, and tells the threads that it is over.
+/// Warms up, measures a window, and ends the threads' work.
 fn measure(plan: &Plan, step: &Step, control: &Control) -> (Round, bool) {
     let interrupted = sleep(control, plan.warmup);
     control.go_to(Phase::Measure);
@@ -140,7 +140,7 @@ fn measure(plan: &Plan, step: &Step, control: &Control) -> (Round, bool) {
     (Round::new(step.round, &before, &after, longest_ns, host), interrupted)
 }
 
-/// Until every thread stands at the start, or one has failed; false if they do not come.
+/// Waits until every thread is ready, or one has failed; false if they do not get ready in time.
 fn wait_for_all(control: &Control, threads: u32) -> bool {
     let until = Instant::now() + ARRIVE;
     while control.arrived() < threads && control.phase() != Phase::Over {
@@ -158,7 +158,7 @@ fn sleep(control: &Control, time: Duration) -> bool {
     interrupt::sleep_until(|| if control.phase() == Phase::Over { 0 } else { until_ns })
 }
 
-/// The first rows, of which a workload changes no others.
+/// The rows that a workload may change: the first ones.
 fn rows_changed(plan: &Plan, workload: Workload) -> u64 {
     match workload {
         Workload::HotRows(hot) => hot,
@@ -219,7 +219,7 @@ pub(crate) fn settle(step: &Step, base: &Base, dir: &Path) -> Done {
     rustix::fs::syncfs(dir).map_err(Fail::store)
 }
 
-/// What is wrong, for a person.
+/// The error as text.
 pub(crate) fn text(fail: Fail) -> String {
     match fail {
         Fail::Store(text) => text,

@@ -1,4 +1,4 @@
-//! What a run shows: what is stated of each peer, and tables by workload, for a terminal or as Markdown.
+//! The report of a run: the description of each peer, and tables by workload, for a terminal or as Markdown.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ const OF: &str = " of ";
 /// Instead of a ratio to nothing.
 const DID_NONE: &str = "it did none";
 
-/// For whom the text is.
+/// The format of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Terminal,
@@ -28,7 +28,7 @@ pub(crate) enum Form {
 /// What a figure of a cell reads as.
 type Figure<'a> = &'a dyn Fn(&Cell) -> String;
 
-/// Everything; on a terminal what is stated of the peers was printed at the start.
+/// The whole report; on a terminal the descriptions of the peers were printed at the start.
 pub(crate) fn text(plan: &Plan, results: &Results, form: Form) -> String {
     let mut text = String::new();
     if form == Form::Markdown {
@@ -61,7 +61,7 @@ pub(crate) fn stated(text: &mut String, results: &Results, form: Form) {
     line(
         text,
         &format!(
-            "{}, {} processors, {}, {}, {}; {}",
+            "{}, {} CPUs, {}, {}, {}; {}",
             machine.cpu_model,
             machine.cores,
             Bytes(machine.memory_bytes),
@@ -150,7 +150,7 @@ fn of_workload(text: &mut String, plan: &Plan, results: &Results, workload: Work
     }
     tables(
         text,
-        "processors taken while it was measured by the host (steal) / by other programs, medians",
+        "CPU time taken during the measurement by the host (steal) / by other programs, medians",
         &|cell| {
             let percent = |spread: Option<Spread>| format::percent(spread.map(|spread| spread.median));
             let others = cell.spread(|round| round.others());
@@ -197,7 +197,7 @@ fn ratio(results: &Results, cell: &Cell) -> String {
     }
 }
 
-/// One line about a cell that has been measured, for who looks on.
+/// One line about a finished cell, for a watcher.
 pub(crate) fn row(results: &Results, cell: &Cell) -> String {
     let ms = |spread: Option<Spread>| format::maybe(spread.map(|spread| spread.median / 1e3));
     let ratio = match ratio(results, cell) {

@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<Ended, Error> {
     results.interrupted = !matches!(outcome, Ok(Ended::Done));
 
     print(&report::text(&plan, &results, Form::Terminal));
-    // What was measured is worth keeping, whatever ended the run; its error is told all the same.
+    // The measurements are worth keeping after any error, which is still returned.
     let kept = keep(args, &plan, &results);
     let ended = outcome?;
     kept?;
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<Ended, Error> {
     }
 }
 
-/// As asked for; else that of temporary files, or the current one if those are in memory.
+/// The requested directory; otherwise that of temporary files, or the current one if those are in memory.
 fn directory(args: &Args) -> PathBuf {
     let temporary = std::env::temp_dir();
     match &args.dir {
@@ -92,7 +92,7 @@ fn directory(args: &Args) -> PathBuf {
 }
 
 fn print(text: &str) {
-    // A reader that went away has read enough; the files are wanted all the same.
+    // A closed reader has read enough; the files are written all the same.
     let _ = write!(std::io::stdout(), "{text}");
 }
 
@@ -172,7 +172,7 @@ fn measure(plan: &Plan, temp: &TempDir, progress: &Progress, results: &mut Resul
         }
     }
     bar.finish();
-    // Handles first: a store is closed when nobody has one.
+    // Handles first: a store closes with its last handle.
     drop(kept);
     count_again(plan, temp, bases, results);
     Ok(Ended::Done)
@@ -180,7 +180,8 @@ fn measure(plan: &Plan, temp: &TempDir, progress: &Progress, results: &mut Resul
 
 /// What was acknowledged is there at the end, when each peer was closed and is opened again.
 fn count_again(plan: &Plan, temp: &TempDir, bases: Vec<Option<Base>>, results: &mut Results) {
-    // A thread that hangs in one peer has handles of all: those others are not closed, and many open no second time.
+    // A thread that hangs in one peer has handles of all: the others stay open, and many stores do not open a second
+    // time.
     let are_held = bases.iter().flatten().any(|base| base.is_stuck);
     if are_held {
         results.failures.push(

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::{Args, Subcommand};
 use flifo_admission::Config;
 
-use super::limiter::{Variant, Peer};
+use super::limiter::{Peer, Variant};
 use super::load::Load;
 use crate::cli::{EXIT_CODES, exit_codes, rounds, seconds};
 

@@ -25,7 +25,7 @@ pub mod plan;
 mod run;
 mod worker;
 
-pub use limiter::{Variant, Peer, Specimen};
+pub use limiter::{Peer, Specimen, Variant};
 pub use load::Load;
 pub use peers::peers;
 pub use run::admission;

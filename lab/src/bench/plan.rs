@@ -8,7 +8,7 @@ use std::time::Duration;
 use flifo_admission::{Config, Policy};
 
 use super::args::{AdmissionArgs, expand};
-use super::limiter::{Variant, Peer, Specimen};
+use super::limiter::{Peer, Specimen, Variant};
 use super::load::Load;
 use crate::command::{turns, without_repeats};
 use crate::error::Error;

@@ -71,7 +71,7 @@ pub(super) fn of_figure(
     })
 }
 
-/// Ours and the published curve, each against its own peak.
+/// The measured and the published curve, each against its own peak.
 fn shape(panel: &Panel<'_>, published: &Flifo2009) -> Option<Chart> {
     let pairs = [("fifo", &published.original), ("flifo", &published.flifo)];
     let mut traces = Vec::new();
@@ -181,7 +181,7 @@ fn gain(panel: &Panel<'_>) -> Option<Chart> {
     ceiling["name"] = "1 + W/S of fifo".into();
     ceiling["line"]["dash"] = "dot".into();
     ceiling["error_y"]["visible"] = false.into();
-    // A server does not tell W and S.
+    // A server does not report W and S.
     let mut traces = vec![measured, ceiling];
     traces.retain(|trace| trace["y"].as_array().is_some_and(|points| !points.is_empty()));
     let mut spec = spec(panel, traces, "ratio", false);
@@ -191,7 +191,8 @@ fn gain(panel: &Panel<'_>) -> Option<Chart> {
     }]);
     Some(Chart {
         title: "Gain over fifo, and its ceiling".into(),
-        note: "Round by round. A hand-off that nobody waits for can gain at most about 1 + W/S.".into(),
+        note: "Round by round. A hand-off without a wait for the wake-up can gain at most about 1 + W/S."
+            .into(),
         wide: false,
         switchable: false,
         spec,
@@ -231,7 +232,7 @@ fn processors(panel: &Panel<'_>, curve: &Curve<'_>) -> Chart {
             "marker": {"color": "$ink$", "size": 4},
         })
     }));
-    let mut spec = spec(panel, traces, "% of all processors", true);
+    let mut spec = spec(panel, traces, "% of all CPUs", true);
     spec["layout"]["barmode"] = "stack".into();
     spec["layout"]["bargap"] = 0.25.into();
     spec["layout"]["yaxis"]["range"] = json!([0, 100]);
@@ -265,7 +266,7 @@ pub(super) fn line(curve: &Curve<'_>, unit: &str, figure: impl Fn(&Cell) -> Opti
     frame::trace(&curve.label, &points, unit, &look)
 }
 
-/// A second sign beside the colour.
+/// A mark in addition to the colour.
 fn symbol(policy: &str) -> &'static str {
     match policy {
         "flifo" => "circle",

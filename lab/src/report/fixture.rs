@@ -1,5 +1,5 @@
-//! A made-up run, whole in every key: for tests, and for looking at a page without measuring first.
-//! Shapes are as a small machine shows them; no figure in it was measured.
+//! A made-up run with every key: for tests, and for viewing a page without measuring first. The shapes are those of a
+//! small machine; no figure in it was measured.
 
 use crate::results::{
     AdmissionFigures, CellKey, ChangeFigures, DiskFigures, EngineSecond, EntryFigures, Failure, Fairness,

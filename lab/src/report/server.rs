@@ -1,4 +1,4 @@
-//! What only a live server's results have: its own counters, its processor time, errors.
+//! Report sections of a live server: its own counters, its CPU time, errors.
 
 use comfy_table::{Cell as Field, Table};
 
@@ -12,7 +12,7 @@ use super::text;
 use crate::results::{Cell, Results, Round};
 use crate::statistics::Spread;
 
-/// Of a server's settings, those that a reader asks for first.
+/// The server settings that matter most.
 const VARIABLES: [&str; 5] = [
     "innodb_flush_log_at_trx_commit",
     "innodb_buffer_pool_size",
@@ -216,7 +216,7 @@ pub(super) fn conclusion(panel: &Panel<'_>) -> Option<String> {
         .zip(unlimited.summary.server_cpu_median_us_per_statement)
     {
         text += &format!(
-            ", with {} us of the server's processor time per statement against {}",
+            ", with {} us of the server's CPU time per statement against {}",
             format::count(flifo),
             format::count(unlimited)
         );

@@ -24,7 +24,7 @@ pub fn cell_heading(style: Style) -> String {
     bold(&heading, style)
 }
 
-/// A cell as one line of fixed columns, without newline: to be printed as each cell finishes.
+/// A cell as one line of fixed columns, without newline: printed as each cell finishes.
 pub fn cell_line(cell: &Cell, style: Style) -> String {
     let key = &cell.key;
     let (from, to) = if style.colour { (ansi(&key.policy), "\x1b[0m") } else { ("", "") };
@@ -42,7 +42,7 @@ pub fn cell_line(cell: &Cell, style: Style) -> String {
     )
 }
 
-/// Everything that is told at the end of a run.
+/// The whole report at the end of a run.
 pub fn final_report(results: &Results, style: Style) -> String {
     let mut text = String::new();
     let published = Flifo2009::load();
@@ -66,7 +66,7 @@ pub fn final_report(results: &Results, style: Style) -> String {
     }
     for panel in &panels {
         let causes = if panel.is_server() {
-            let title = "Why: statements the server counted; for each its time, the client's, its switches; row-lock waits; processors (% of all)";
+            let title = "Why: statements the server counted; for each its time, the client's, its switches; row-lock waits; CPUs (% of all)";
             (title, server::table(detail_rows(panel), style))
         } else {
             ("Why: wake-ups, work per slot, CPUs (% of all)", cause_table(panel, style))
@@ -137,12 +137,12 @@ pub fn final_report(results: &Results, style: Style) -> String {
 
 fn published_title(published: &Flifo2009) -> String {
     format!(
-        "published curve ({}, {}, {}); other processors, so ratios only",
+        "published curve ({}, {}, {}); other CPUs, so ratios only",
         published.source, published.year, published.server
     )
 }
 
-/// A row per number of threads, a column per curve, whose name is as `head` gives it.
+/// A row per number of threads, a column per curve, named by `head`.
 pub(super) fn throughput_table(panel: &Panel<'_>, head: impl Fn(&Curve<'_>) -> Field, style: Style) -> Table {
     rate_table(panel, head, Cell::throughput, style)
 }
@@ -162,7 +162,7 @@ fn rate_table(
     right_aligned(table, 0)
 }
 
-/// A row per curve: peak, last point, what is left of the peak, and the ratios at the last point.
+/// A row per curve: peak, last point, the share of the peak that remains, and the ratios at the last point.
 fn ratio_table(panel: &Panel<'_>, style: Style) -> Table {
     let mut table = table(style);
     table.set_header([

@@ -1,4 +1,4 @@
-//! The engine's counters of what concerns changes, between the two ends of a round.
+//! The engine's counters of changes, between the two ends of a round.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn age_share(stats: &EngineStats) -> f64 {
     age_bytes(stats) as f64 / stats.redo.capacity_bytes.max(1) as f64
 }
 
-/// What is looked at while a window lasts: the checkpoint's age, and each second's counters.
+/// The samples during a window: the checkpoint's age, and each second's counters.
 pub(super) struct ChangeSampler {
     age_share_max: f64,
     next_look_ns: u64,
@@ -57,7 +57,7 @@ impl ChangeSampler {
         self.fill(whole, &stats, now_ns);
     }
 
-    /// The last look, just before the window's end: what was counted since the last whole second stands for the whole of its last.
+    /// The last sample, just before the window's end: it counts for the rest of the window's last second.
     pub(super) fn end(&mut self, stats: &EngineStats, now_ns: u64, window_end_ns: u64) {
         self.age_share_max = self.age_share_max.max(age_share(stats));
         self.fill(self.whole_seconds(window_end_ns), stats, now_ns);
@@ -76,7 +76,7 @@ impl ChangeSampler {
         }
     }
 
-    /// Notes each second's counters beside what else was sampled in it; not if that was not sampled by the second.
+    /// Adds each second's counters to the other samples of that second, if these exist.
     pub(super) fn note(&mut self, seconds: &mut [Second]) {
         if seconds.len() < self.seconds.len() {
             return;

@@ -1,15 +1,15 @@
-//! The data: found, or made.
+//! The data: reused, or loaded.
 //!
 //! ```text
-//! DIR/flifo-lab   the mark that DIR is ours, whose first line names the layout; locked while in use
+//! DIR/flifo-lab   the mark of a data directory, whose first line names the layout; locked while in use
 //! DIR/sbtest/     the engine's database
 //! ```
-//! Only `DIR/sbtest` is ever removed, and only beside our mark. A load is complete when the property
-//! `complete` is in the database and the database was closed or checkpointed since; anything less is
-//! loaded anew, and so is what an older flifo made. A damaged database is an error: the user says what becomes of it.
+//! Only `DIR/sbtest` is ever removed, and only next to the mark. A load is complete when the database has the property
+//! `complete` and was closed or checkpointed since. Incomplete data, and data of an older flifo, are loaded again. A
+//! damaged database is an error: the user decides what to do with it.
 //!
-//! Workloads that write change rows, and those stay changed: as after a run of sysbench the table has as many rows
-//! as before, but not the loaded ones. The properties `sum_k` and `changing` are the `audit`'s.
+//! Workloads that write change rows, and the changes stay: as after a run of sysbench the table has as many rows as
+//! before, but not the loaded ones. The properties `sum_k` and `changing` belong to `table_audit`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -34,29 +34,29 @@ const DATABASE_DIR: &str = "sbtest";
 const DISK_BYTES_PER_ROW: u64 = 320;
 const DISK_BYTES_BASE: u64 = 256 << 20;
 
-/// What the data shall be.
+/// The required data.
 pub struct DataSpec<'a> {
-    /// Where.
+    /// The directory.
     pub dir: &'a Path,
     /// Rows of the table.
     pub rows: u32,
-    /// What makes the rows.
+    /// Seed of the rows.
     pub seed: u64,
-    /// How the engine is opened.
+    /// The engine's configuration.
     pub config: EngineConfig,
 }
 
-/// Data ready to be measured.
+/// Data ready for measurement.
 pub struct Prepared {
     pub database: Database,
     pub table: Sbtest,
-    /// What the table holds.
+    /// The totals of the table.
     pub totals: Totals,
     /// Holds the lock on the directory.
     _mark: File,
 }
 
-/// Finds or makes the data and warms the buffer pool.
+/// Finds or loads the data and warms the buffer pool.
 pub fn prepare(requested: &DataSpec<'_>, progress: &Progress) -> Result<Prepared, Error> {
     let mark = claim(requested.dir)?;
     let home = requested.dir.join(DATABASE_DIR);
@@ -64,7 +64,7 @@ pub fn prepare(requested: &DataSpec<'_>, progress: &Progress) -> Result<Prepared
         Found::Ready(database) => Some(database),
         Found::Nothing => None,
         Found::Stale(why) => {
-            progress.note(&format!("{why}: loading anew"));
+            progress.note(&format!("{why}: loading again"));
             fs::remove_dir_all(&home).map_err(|error| cannot("remove", &home, &error))?;
             None
         }
@@ -91,7 +91,7 @@ enum Found {
     Stale(String),
 }
 
-/// Makes sure that the directory is ours, or empty and now ours, and nobody else's at this time.
+/// Claims the directory if it has the mark, or is empty, and locks it against other runs.
 fn claim(dir: &Path) -> Result<File, Error> {
     fs::create_dir_all(dir).map_err(|error| cannot("create", dir, &error))?;
     let path = dir.join(MARK_FILE);
@@ -127,8 +127,7 @@ fn claim(dir: &Path) -> Result<File, Error> {
         Err(errno) => return Err(cannot("lock", &path, &errno.into())),
     }
     if is_new {
-        let text =
-            format!("{MARK}\nWhat is beside this file may be removed and made anew by 'flifo sweep'.\n");
+        let text = format!("{MARK}\n'flifo sweep' may remove and replace the other files here.\n");
         mark.write_all(text.as_bytes()).map_err(|error| cannot("write to", dir, &error))?;
     }
     Ok(mark)
@@ -149,7 +148,7 @@ fn cannot(what: &str, path: &Path, error: &io::Error) -> Error {
     Error::Data(format!("cannot {what} {}: {error}; {advice}", path.display()))
 }
 
-/// What is in the database's directory.
+/// Examines the database's directory.
 fn look(home: &Path, requested: &DataSpec<'_>) -> Result<Found, Error> {
     if !home.exists() {
         return Ok(Found::Nothing);
@@ -183,7 +182,7 @@ fn look(home: &Path, requested: &DataSpec<'_>) -> Result<Found, Error> {
     Ok(Found::Ready(database))
 }
 
-/// A sound database of other data than wanted: closed, to be made anew.
+/// Closes a sound database of other data, so that it can be replaced.
 fn stale(database: &Database, home: &Path, name: &str, found: &str, want: &str) -> Result<Found, Error> {
     database.close()?;
     Ok(Found::Stale(format!("the data in {} have {name} = {found}, not {want}", home.display())))
@@ -203,7 +202,7 @@ fn properties(requested: &DataSpec<'_>) -> [(&'static str, String); 5] {
 fn damaged(home: &Path, error: EngineError) -> Error {
     match error {
         EngineError::OutOfFileDescriptors { .. } | EngineError::BadOption { .. } => Error::Engine(error),
-        error => Error::Data(format!("{error} (to load anew: remove {})", home.display())),
+        error => Error::Data(format!("{error} (to load again: remove {})", home.display())),
     }
 }
 
@@ -223,7 +222,8 @@ fn load(home: &PathBuf, requested: &DataSpec<'_>, progress: &Progress) -> Result
     let table = Sbtest::create(&database)?;
     let bar = progress.load(requested.rows);
     let goes_on = || !interrupt::is_asked();
-    let loaded = table.load(&database, (requested.seed, requested.rows), goes_on, |rows| bar.set_position(rows))?;
+    let loaded =
+        table.load(&database, (requested.seed, requested.rows), goes_on, |rows| bar.set_position(rows))?;
     if loaded.rows != i64::from(requested.rows) {
         return Err(Error::Interrupted);
     }
@@ -237,8 +237,8 @@ fn load(home: &PathBuf, requested: &DataSpec<'_>, progress: &Progress) -> Result
     Ok(database)
 }
 
-/// Reads the table from its start until it, or the buffer pool, ends: what is measured is the steady
-/// state, not the first reads.
+/// Reads the table from its start until it, or the buffer pool, ends, so that the sweep measures the steady state, not
+/// the first reads.
 fn warm(
     database: &Database,
     table: &Sbtest,
@@ -259,7 +259,7 @@ fn warm(
         let found = table.scan(&mut txn, (first, last, BATCH), |_, _| {})?;
         if found != last - first + 1 {
             return Err(Error::Data(format!(
-                "the table has {found} rows from {first} to {last}: the data are damaged; remove {} to load them anew",
+                "the table has {found} rows from {first} to {last}: the data are damaged; remove {} to load them again",
                 requested.dir.join(DATABASE_DIR).display()
             )));
         }

@@ -1,4 +1,4 @@
-//! All connections of one number of threads, and the event loops that play them.
+//! All connections of one number of threads, and the event loops that drive them.
 
 use std::thread;
 
@@ -18,17 +18,16 @@ const THREADS_MAX: usize = 16;
 /// Stack of an event loop.
 const STACK_BYTES: usize = 256 << 10;
 
-/// Event loops that play the clients on this machine, if nobody says.
+/// The default number of event loops for the clients on this machine.
 ///
-/// One per two processors: a client takes a fifth to a tenth of what a statement takes at the server. On two
-/// processors two, so that a client's thread and the server's threads that it wakes are on one processor more
-/// often; it costs less in all.
+/// One per two CPUs: a client costs a fifth to a tenth of a statement's cost at the server. On two CPUs two, so that a
+/// client's thread and the server's threads that it wakes are on one CPU more often, which costs less in total.
 pub(super) fn threads_default() -> usize {
     let cpus = cpu_count();
     if cpus == 1 { 1 } else { (cpus / 2).clamp(2, THREADS_MAX) }
 }
 
-/// Descriptors that so many connections take.
+/// Descriptors of that many connections.
 pub(super) fn descriptors(connections: u32, threads: usize) -> u64 {
     u64::from(connections) + threads as u64
 }

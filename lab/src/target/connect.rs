@@ -77,7 +77,7 @@ pub(super) fn set_own_mode(session: &mut Session, endpoint: &Endpoint) -> Result
     set.map(drop).map_err(|error| explain(endpoint, error))
 }
 
-/// Prepares `wanted` for a connection of a load; the statements' numbers by their kind.
+/// Prepares statements for a connection of a load; returns their numbers by kind.
 pub(super) fn prepare(
     endpoint: &Endpoint,
     session: &mut Session,

@@ -25,9 +25,9 @@ use crate::sweep::plan::{Plan, Step};
 use crate::sweep::{Ran, Subject, measure_and_keep};
 use crate::workload::Workload;
 
-/// Rows of a new table if nobody says.
+/// Default rows of a new table.
 const TABLE_SIZE: u32 = 1_000_000;
-/// Descriptors that a server needs beside its connections, for tables and logs.
+/// Descriptors that a server needs in addition to its connections, for tables and logs.
 const SERVER_DESCRIPTORS_SPARE: u64 = 50;
 
 /// A server that is measured.
@@ -67,7 +67,7 @@ pub(crate) fn sweep(args: &SweepArgs, address: &Address, plan: Plan, start: &Sta
         && admin::bypasses_admission(&mut session).map_err(|error| connect::explain(&endpoint, error))?
     {
         progress.note(&format!(
-            "user '{}' has CONNECTION ADMIN, SUPER or REPLICATION SLAVE, so the plugin lets its statements pass without asking: put load on it as an ordinary user (and name this one with --admin-target)",
+            "user '{}' has CONNECTION ADMIN, SUPER or REPLICATION SLAVE, so its statements bypass the plugin; use an ordinary user for the load (and this one for --admin-target)",
             address.user
         ));
     }
@@ -127,7 +127,7 @@ fn check_places(addresses: [&Address; 2], allow_remote: bool) -> Result<(), Erro
 /// What the run takes of the server, asked before anything is touched.
 fn check_room(admin: &mut Admin, plan: &Plan, protocol: Protocol) -> Result<(), Error> {
     let requested = u64::from(plan.threads_max());
-    // The session of administration and the one that prepares the table are among them; the latter will be gone.
+    // Includes the session of administration and the one that prepares the table; the latter will be closed.
     let open = admin.read(&[])?.connections().unwrap_or(2).saturating_sub(1);
     let facts = &admin.facts;
     if let Some(most) = facts.number("max_connections")

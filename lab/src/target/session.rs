@@ -52,7 +52,7 @@ impl Session {
         self.link.patience = None;
     }
 
-    /// Runs a statement; its rows, none for one that has none.
+    /// Runs a statement; returns its rows, or none.
     pub(super) fn query(&mut self, sql: &str) -> Result<Vec<Row>, WireError> {
         self.request.clear();
         wire::query(&mut self.request, |body| body.extend_from_slice(sql.as_bytes()));

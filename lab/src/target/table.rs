@@ -1,8 +1,8 @@
-//! The table: found and checked, or made. Nothing is ever dropped.
+//! The table: found and checked, or created. It is never dropped.
 //!
-//! A table that this command makes says so in its comment, `loading` until its last row and its index are there.
-//! A load that was cut off goes on where it stopped: rows come in the order of their ids, and a statement inserts
-//! all of its rows or none.
+//! A table that this command creates has `loading` in its comment until its last row and its index exist. An
+//! interrupted load continues where it stopped: rows come in the order of their ids, and a statement inserts all of its
+//! rows or none.
 
 use super::connect::explain;
 use super::endpoint::Endpoint;
@@ -61,7 +61,7 @@ pub(super) fn prepare(
         }
         Found::Complete => {}
     }
-    // What is measured is the steady state, not the first reads; and a table with gaps is found now.
+    // The sweep measures the steady state, not the first reads; and this detects a table with gaps.
     let rows = table.rows()?;
     let index = table.index()?;
     table.query(&format!("SELECT COUNT(*) FROM {TABLE} FORCE INDEX ({index})"))?;
@@ -96,7 +96,7 @@ impl Table<'_> {
         })
     }
 
-    /// A table that is not ours to use.
+    /// A table that this command must not use.
     fn other(&self, why: &str, remedy: &str) -> Error {
         Error::Target(format!(
             "the table {TABLE} in '{}' is not the one to measure: {why}; {remedy}, or name another database",
@@ -163,7 +163,7 @@ impl Table<'_> {
         }
     }
 
-    /// Reads the whole table: its rows, whose ids must be 1 to that.
+    /// Reads the whole table; returns its number of rows, whose ids must be 1 to that.
     fn rows(&mut self) -> Result<u32, Error> {
         let counted = self.query(&format!(
             "SELECT COUNT(*), MIN(id), MAX(id), SUM(LENGTH(pad)) FROM {TABLE} FORCE INDEX (PRIMARY)"

@@ -1,16 +1,15 @@
 //! The server's side of a statement: runs it in the engine and builds the reply.
 //!
-//! The slot in admission is held from the statement's begin until its result is complete, sorting and the commit of a
-//! statement that stands alone included, and given up before the reply leaves.
+//! The slot in admission is held from the statement's begin until its result is complete, including sorting and the
+//! commit of a single statement, and released before the reply is sent.
 //!
 //! # Transactions
-//! BEGIN opens one under repeatable read, COMMIT and ROLLBACK end it. A statement without one is a transaction of its
-//! own. Those that read do so under repeatable read, too. Those that write do so under read committed: it sees
-//! nothing but the row that it changes, so that having waited for another's commit it goes on with the new version;
-//! under repeatable read each wait would end in a write conflict.
+//! BEGIN opens one under repeatable read, COMMIT and ROLLBACK end it. A statement outside is a transaction of its own.
+//! Reads run under repeatable read, too. Writes run under read committed: they read only the row that they change, so
+//! that after a wait for another's commit they continue with the new version; under repeatable read each wait would end
+//! in a write conflict.
 //!
-//! After a deadlock, a write conflict or a timeout the transaction is rolled back at once, and the client is told to run
-//! it again.
+//! After a deadlock, a write conflict or a timeout the transaction is rolled back at once, and the client retries it.
 
 use std::ops::Deref;
 
@@ -30,7 +29,7 @@ use crate::error::Error;
 pub enum Outcome {
     /// With a result.
     Done {
-        /// Rows of the result; of a change those that were changed.
+        /// Rows of the result, or changed rows.
         rows: u32,
         /// How much it changed the sum of all `k`.
         k_change: i64,

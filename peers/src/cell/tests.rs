@@ -1,4 +1,4 @@
-//! A store that forgets, one that does things twice, one that hangs, one that says no: each is found out.
+//! Each faulty store is detected: one that forgets, one that repeats, one that hangs, one that fails.
 
 use std::sync::Arc;
 

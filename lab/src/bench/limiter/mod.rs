@@ -196,9 +196,7 @@ impl Gate {
             }
             Variant::Specimen(specimen) => Gate::Specimen(specimen.gate(limit)),
             Variant::Peer(Peer::Tokio) => Gate::Tokio(Arc::new(tokio::sync::Semaphore::new(permits))),
-            Variant::Peer(Peer::AsyncLock) => {
-                Gate::AsyncLock(Arc::new(async_lock::Semaphore::new(permits)))
-            }
+            Variant::Peer(Peer::AsyncLock) => Gate::AsyncLock(Arc::new(async_lock::Semaphore::new(permits))),
             Variant::Peer(Peer::MutexCondvar) => Gate::MutexCondvar(Arc::new(MutexCondvarGate::new(limit))),
             Variant::Peer(Peer::Futex) => Gate::Futex(Arc::new(FutexGate::new(limit))),
             Variant::Peer(Peer::None) => Gate::Open,

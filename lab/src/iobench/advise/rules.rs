@@ -172,7 +172,9 @@ impl<'a> Evidence<'a> {
             }
         };
         let cache = match self.results.storage.write_cache.as_str() {
-            "write through" => "the disk says it has no volatile cache, but that was not tested by a power cut",
+            "write through" => {
+                "the disk says it has no volatile cache, but that was not tested by a power cut"
+            }
             "" => "whether the disk has a volatile cache is not known",
             _ => "the disk has a volatile cache, which only a sync empties",
         };
@@ -388,10 +390,7 @@ impl<'a> Evidence<'a> {
             );
             return Advice::new(NAMES.0, "OFF with atomic writes", NAMES.1, "ON", because);
         }
-        let because = format!(
-            "the kernel reports no atomic write of {} here. {cost}",
-            size(self.page_bytes)
-        );
+        let because = format!("the kernel reports no atomic write of {} here. {cost}", size(self.page_bytes));
         Advice::new(NAMES.0, "ON", NAMES.1, "ON", because)
     }
 }

@@ -1,4 +1,4 @@
-//! What a load comes down to, in plain sentences computed from the rounds.
+//! The conclusion for a load, in plain sentences computed from the rounds.
 
 use super::{against_best_peer, best_peer, fewest_share, highest, longest_against_fifo, policies};
 use crate::published::with_range;

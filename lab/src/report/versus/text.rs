@@ -27,7 +27,7 @@ pub fn entry_heading(style: Style) -> String {
     bold(&heading, style)
 }
 
-/// A cell as one line of fixed columns, without newline: to be printed as each cell finishes.
+/// A cell as one line of fixed columns, without newline: printed as each cell finishes.
 pub fn entry_line(cell: &Cell, style: Style) -> String {
     let key = &cell.key;
     let name = if key.target == "peer" && key.policy == "none" { "no limit" } else { &key.policy };
@@ -46,7 +46,7 @@ pub fn entry_line(cell: &Cell, style: Style) -> String {
     )
 }
 
-/// Everything that is told at the end of a run.
+/// The whole report at the end of a run.
 pub(crate) fn report(results: &Results, style: Style) -> String {
     let panels = panels(results);
     let mut text = String::new();
@@ -73,7 +73,10 @@ pub(crate) fn report(results: &Results, style: Style) -> String {
                 format!("Longest wait with {last} threads, also in rotations of the queue"),
                 waits(panel, last, style),
             ),
-            (format!("From asking to running, and why, with {last} threads"), causes(panel, last, style)),
+            (
+                format!("From requesting a slot to running, and why, with {last} threads"),
+                causes(panel, last, style),
+            ),
         ];
         for (title, table) in sections {
             let _ = writeln!(text, "\n{title}\n{table}");
@@ -90,7 +93,7 @@ fn head(curve: &Curve<'_>, style: Style) -> Field {
     label(curve, &curve.label.replace('-', "- "), style)
 }
 
-/// A table whose first column holds names, which are not broken.
+/// A table whose first column has names, which are not broken.
 fn named(mut table: Table) -> Table {
     if let Some(names) = table.column_mut(0) {
         names.set_constraint(ColumnConstraint::ContentWidth);

@@ -1,5 +1,5 @@
-//! The handshake: the server greets, the client may begin TLS, then answers with an account and a proof, the server
-//! may ask on.
+//! The handshake: the server greets, the client may begin TLS, then answers with an account and a proof; the server may
+//! request more.
 
 use std::fmt::Display;
 

@@ -5,9 +5,9 @@
 //! request  one packet, number 0: a command byte and what belongs to it
 //! reply    OK | error | columns n, n definitions, end, rows.., end or error
 //! ```
-//! A connection has one request under way at a time. Under TLS all of it but the greeting and the request for TLS
-//! travels in records. Not asked for, so never met: compression, several results of one request, cursors,
-//! `LOAD DATA LOCAL`.
+//! A connection has one request in progress at a time. Under TLS everything except the greeting and the request for TLS
+//! travels in records. Not requested, so never received: compression, several results of one request, cursors, `LOAD
+//! DATA LOCAL`.
 
 mod handshake;
 mod reply;
