@@ -29,7 +29,7 @@ pub(super) fn charts(panel: &Panel<'_>) -> Vec<Chart> {
             false,
             IoRound::p99_us,
         ),
-        ("Processor time per I/O", "User and system time of the workers.", "µs per I/O", "µs", true, |r| {
+        ("CPU time per I/O", "User and system time of the workers.", "µs per I/O", "µs", true, |r| {
             Some(r.cpu_us_per_io)
         }),
         (

@@ -13,7 +13,7 @@ pub(super) enum Whose {
     Process,
 }
 
-/// Processor time and context switches.
+/// CPU time and context switches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Usage {
     pub(super) user_us: u64,

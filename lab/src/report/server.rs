@@ -171,7 +171,7 @@ pub(super) fn charts(panel: &Panel<'_>) -> Vec<Chart> {
     type Figure = fn(&Round) -> Option<f64>;
     let expected: [(&str, &str, &str, Figure); 4] = [
         (
-            "Processor time of the server per statement",
+            "CPU time of the server per statement",
             "User and system time of the server's process.",
             "µs per statement",
             |r| r.server.server_cpu_us_per_statement,
