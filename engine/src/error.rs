@@ -135,7 +135,7 @@ pub enum Error {
         /// Which database and position the file belongs to.
         what: String,
     },
-    /// A data file is shorter than what was written to it.
+    /// A data file was truncated.
     #[error(
         "data file {path} is truncated: {bytes} bytes, {bytes_expected} expected; restore it from a copy, or load the data again"
     )]

@@ -1,7 +1,7 @@
 //! Fuzz targets (`engine/fuzz`, `make fuzz`): every parser of data that comes from a disk, run on arbitrary bytes.
 //!
 //! A target panics where a parser does, and where an input that the parser accepted breaks a rule that later code
-//! relies on. Each target is beside its format, with seed inputs. The tests here run all targets on the seeds and on
+//! relies on. Each target is in the module of its format, with seed inputs. The tests here run all targets on the seeds and on
 //! random changes of them, so that targets and code stay in step.
 
 pub(crate) mod input;

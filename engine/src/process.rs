@@ -92,7 +92,7 @@ fn map_page() -> Option<&'static AtomicU64> {
     let start = unsafe { mmap_anonymous(ptr::null_mut(), bytes, access, MapFlags::PRIVATE) }.ok()?;
     // SAFETY: the range is this mapping's, and holds no value yet.
     unsafe { madvise(start, bytes, Advice::LinuxWipeOnFork) }.ok()?;
-    // SAFETY: mapped for good, aligned, and zeros are a value.
+    // SAFETY: mapped forever, aligned, and zeros are a valid value.
     Some(unsafe { &*start.cast::<AtomicU64>() })
 }
 

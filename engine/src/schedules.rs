@@ -3,7 +3,7 @@
 use shuttle::Runner;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 
-/// FLIFO_MODEL_ITERATIONS asks for more schedules.
+/// FLIFO_MODEL_ITERATIONS sets the number of schedules.
 fn iterations() -> usize {
     std::env::var("FLIFO_MODEL_ITERATIONS").map_or(2000, |n| n.parse().expect("a number of schedules"))
 }

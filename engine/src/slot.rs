@@ -1,4 +1,4 @@
-//! The slot of a thread that uses several sessions: in a callback, or beside a statement.
+//! The slot of a thread that uses several sessions: in a callback, or together with a statement.
 //!
 //! A session that queued while its thread holds a slot in another session would wait for its own thread. So a thread has at most one
 //! slot of a scheduler, and its sessions pass it on:
@@ -206,7 +206,7 @@ impl Entries {
         Ok(())
     }
 
-    /// Leaves, if its slot is lost: what it enters next is a slot. Returns whether it was.
+    /// Exits if its slot is lost, so that the next entry acquires one; returns whether it was lost.
     fn forget_loss(&self) -> bool {
         let is_lost = self.peer.is(LOST);
         if is_lost {

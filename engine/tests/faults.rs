@@ -56,7 +56,6 @@ fn history(disk: &MemoryDisk, reached: &mut Reached) -> Result<()> {
 }
 
 /// Opens the remaining files: they have everything that was acknowledged as durable, and are consistent.
-///
 fn check_left(disk: &MemoryDisk, reached: Reached, context: &str) {
     let db = match Database::open_on(on(disk), small()) {
         Ok(db) => db,

@@ -27,7 +27,7 @@ macro_rules! exit_codes {
   3    the data directory or device cannot be used (not flifo's, damaged, not writable, disk full)
   4    a limit of the system or of the server is too low (descriptors, threads, memory, connections)
   5    the server of --target cannot be used, or a round on it failed
-  130  interrupted with Ctrl-C; what was measured is printed and saved"
+  130  interrupted with Ctrl-C; the measurements so far are printed and saved"
     };
 }
 
@@ -39,15 +39,15 @@ const SWEEP_EXAMPLES: &str = concat!(
   flifo sweep
       The published sweep: 1 to 1024 connections, three policies, under 5 minutes
   flifo sweep --quick --html sweep.html
-      The same in short, with a page to look at
+      A short version, with a page
   flifo sweep --workload read-only --policy fifo,flifo --concurrency 2,4,8 --threads 256,1024
-      Which limit is best for the whole transaction
+      The best limit for a whole transaction
   flifo sweep --buffer-pool 40M --leave-on-read yes,no --threads 64
       A buffer pool of a tenth of the data; waits for the disk with and without the slot
   flifo sweep --workload read-write,hot-rows-100 --flush-log-at-trx-commit 2 --time 10 --json run.json
-      What commits cost, and what a hundred rows do that everybody wants to change
+      The cost of commits, and of a hundred hot rows
   flifo sweep --workload ycsb-a --threads 64 --policy flifo --time 300 --rounds 1
-      Five minutes of one load: its lowest second beside its mean
+      Five minutes of one load: its lowest second compared with its mean
   flifo sweep --target mysql://app@127.0.0.1/sbtest --workload hot-rows-100 --threads 16,1024
       A MariaDB with flifo's plugin, without and with a limit, interleaved
 
@@ -71,7 +71,7 @@ pub enum Command {
     /// every number of connections. Each round is one pass over all of them, policies taking turns
     /// (A B C, then C B A), so that what slows the machine for a while slows neighbours alike.
     ///
-    /// The first Ctrl-C ends the running cell, prints and saves what was measured; the second ends at once.
+    /// The first Ctrl-C ends the running cell, then prints and saves the measurements so far; the second ends at once.
     #[command(after_help = EXIT_CODES, after_long_help = SWEEP_EXAMPLES)]
     Sweep(Box<SweepArgs>),
     /// Measure a part by itself
@@ -86,7 +86,7 @@ pub enum Command {
     /// combination of workload, block size, files, mode and concurrency. Each round is one pass over all of them, so
     /// that what slows the machine for a while slows neighbours alike. No other file is ever written.
     ///
-    /// The first Ctrl-C ends the running cell, prints and saves what was measured; the second ends at once.
+    /// The first Ctrl-C ends the running cell, then prints and saves the measurements so far; the second ends at once.
     #[command(after_help = EXIT_CODES, after_long_help = IOBENCH_EXAMPLES)]
     Iobench(Box<IobenchArgs>),
     /// Repeat a published study, and compare its claims with this machine's figures
@@ -324,7 +324,7 @@ impl Cli {
 /// Why no command runs.
 #[derive(Debug)]
 pub enum ParseOutcome {
-    /// Help or version was asked for.
+    /// A request for help or version.
     Help(clap::Error),
     /// The command line is wrong.
     Wrong(Error),

@@ -9,7 +9,7 @@ use crate::target;
 pub enum Ended {
     /// Everything was done.
     Done,
-    /// Ctrl-C; what was measured is printed and saved.
+    /// Ctrl-C; the measurements so far are printed and saved.
     Interrupted,
     /// The files of a database are damaged; the damage was reported.
     DamageFound,

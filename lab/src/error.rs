@@ -23,7 +23,7 @@ pub const EXIT_INTERRUPTED: u8 = 130;
 /// Why a command ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The command line asks for something that cannot be.
+    /// The command line is invalid.
     #[error("{0}")]
     Usage(String),
     /// A limit of the system is too low.
@@ -41,7 +41,7 @@ pub enum Error {
     /// Cells failed; the other measurements are kept.
     #[error("{0}")]
     Unmeasured(String),
-    /// The files of a database are not what was written.
+    /// The files of a database are damaged.
     #[error("{0}")]
     Damage(flifo_engine::Error),
     /// The engine said no while a cell ran.
@@ -50,7 +50,7 @@ pub enum Error {
     /// A file of results could not be written or read.
     #[error("{0}")]
     Report(#[from] crate::report::ReportError),
-    /// What was found in a database could not be printed.
+    /// The result could not be printed.
     #[error("cannot print what was found: {0}; free some space there, or send standard output elsewhere")]
     Print(io::Error),
     /// A row's bytes are no row's.
@@ -66,7 +66,7 @@ pub enum Error {
         "a statement found the wrong number of rows ({statement:?}, {rows} rows): the data are damaged; remove the data directory to load them again"
     )]
     MissingRows {
-        /// What was asked.
+        /// The statement.
         statement: Statement,
         /// What came.
         rows: u32,
@@ -76,7 +76,7 @@ pub enum Error {
     Server {
         /// The server's exit code for it.
         exit_code: u8,
-        /// What it says.
+        /// Its message.
         text: String,
     },
     /// Bytes between client and server that make no sense.
@@ -103,7 +103,7 @@ pub enum Error {
     /// The operating system refused.
     #[error("{what}: {source}; {advice}")]
     System {
-        /// What was tried, as in "cannot open a socket pair".
+        /// The failed action, as in "cannot open a socket pair".
         what: String,
         /// Why not.
         source: io::Error,

@@ -16,7 +16,7 @@ use crate::error::{EXIT_INTERRUPTED, Error};
 
 static INTERRUPTED: Mutex<bool> = Mutex::new(false);
 static ASKED: Condvar = Condvar::new();
-/// Whether anybody has asked yet. Once true it stays so; relaxed, since the value is all that is passed.
+/// Whether the end was requested. Once true it stays so; relaxed, since no other data depend on it.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
 /// Takes SIGINT and SIGTERM, and SIGHUP unless it is ignored, as `nohup` leaves it.
@@ -40,15 +40,15 @@ pub fn install() -> Result<(), Error> {
     })
 }
 
-/// What to do at SIGHUP from now on; what was done until now.
+/// Sets the action at SIGHUP; returns the previous one.
 fn on_hangup(action: libc::sighandler_t) -> libc::sighandler_t {
     // SAFETY: SIG_IGN, or a function of a handler's type that does only what a handler may, for the process's life; no
     // other code changes this signal's action.
     unsafe { libc::signal(libc::SIGHUP, action) }
 }
 
-/// A hang-up asks for the end, unless that has begun: it comes twice, from the shell to its jobs and from the kernel when
-/// the shell is gone, and is no impatience. Runs as a signal's handler: an atomic swap and a system call are all it may do.
+/// A hang-up requests the end, unless that has begun: it comes twice, from the shell to its jobs and from the kernel when
+/// the shell is gone. Runs as a signal's handler: an atomic swap and a system call are all it may do.
 extern "C" fn hung_up(_: libc::c_int) {
     if !HAS_BEGUN.swap(true, Ordering::Relaxed) {
         // The process is there, and may signal itself.
@@ -66,7 +66,6 @@ pub fn is_asked() -> bool {
 pub fn sleep_until(mut until_ns: impl FnMut() -> u64) -> bool {
     // As often as fio checks its jobs, for comparable figures: where the kernel stops the tick of an idle CPU, a timer
     // that is near avoids that, which saves a lone process some microseconds of each I/O.
-    //
     const SLICE: Duration = Duration::from_millis(10);
     let mut interrupted = lock(&INTERRUPTED);
     loop {

@@ -16,7 +16,7 @@ pub(crate) struct Mount {
     pub(crate) point: PathBuf,
     /// `ext4`, `xfs`, `tmpfs`.
     pub(crate) filesystem: String,
-    /// What was mounted, as `/dev/vda1`.
+    /// The mounted device, as `/dev/vda1`.
     pub(crate) source: String,
     /// Options of the mount point, then those of the file system that differ from them.
     pub(crate) options: String,

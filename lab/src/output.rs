@@ -88,12 +88,12 @@ pub fn print(out: &mut dyn Write, text: &str) -> io::Result<()> {
 fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
-    let beside = file.with_file_name(name);
-    let written = File::create(&beside)
+    let temporary = file.with_file_name(name);
+    let written = File::create(&temporary)
         .and_then(|mut new| new.write_all(bytes).and_then(|()| new.sync_all()))
-        .and_then(|()| fs::rename(&beside, file));
+        .and_then(|()| fs::rename(&temporary, file));
     written.inspect_err(|_| {
-        let _ = fs::remove_file(&beside);
+        let _ = fs::remove_file(&temporary);
     })
 }
 

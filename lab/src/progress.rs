@@ -122,7 +122,6 @@ impl SweepBar {
     }
 
     /// Removes the bar.
-    ///
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }

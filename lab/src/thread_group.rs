@@ -127,7 +127,7 @@ impl<O: Clone + Send + 'static, R: Send + 'static> ThreadGroup<O, R> {
     }
 }
 
-/// A driver's thread: ends when the group lets go of its orders.
+/// A driver's thread: ends when the group drops its order channel.
 fn execute<D: Driver>(
     place: usize,
     driver: &mut D,

@@ -16,7 +16,7 @@ use crate::workload::{LONG_SCAN, SHORT_SCAN, Workload};
 pub(crate) struct Outcome {
     /// False if the cell ended before it could happen.
     pub(crate) is_done: bool,
-    /// What it added to counters.
+    /// The sum that it added to counters.
     pub(crate) updates: u64,
     /// Tries that failed because another transaction was in the way.
     pub(crate) retries: u64,

@@ -14,7 +14,7 @@ use crate::workload::Workload;
 
 const EXAMPLES: &str = "Examples:
   flifo bench peers --quick
-      Two minutes: what there is to see
+      A first look in two minutes
   flifo bench peers --markdown peers.md --json peers.json
       All workloads, 1 to 1024 threads, five rounds: about an hour
   flifo bench peers --durability synced --workloads update,hot-rows-1 --threads 1,16,256
@@ -23,11 +23,11 @@ const EXAMPLES: &str = "Examples:
 
 Exit codes:
   0    done
-  1    a peer failed or lost updates; what was measured is printed and saved
+  1    a peer failed or lost updates; the measurements so far are printed and saved
   2    wrong usage
   3    the directory cannot be used (not writable, disk full)
   4    a limit of the system is too low (descriptors, threads, memory)
-  130  interrupted with Ctrl-C; what was measured is printed and saved";
+  130  interrupted with Ctrl-C; the measurements so far are printed and saved";
 
 /// Compare flifo's engine with other embedded stores, in one interleaved run
 ///

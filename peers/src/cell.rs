@@ -69,7 +69,7 @@ impl Drop for Rig {
     }
 }
 
-/// Runs one step on a peer's database, and looks for what it has changed.
+/// Runs one step on a peer's database, and checks its changes.
 pub(crate) fn run(plan: &Plan, step: &Step, rig: &mut Rig, base: &mut Base) -> Result<Ended, Error> {
     let before = match counters_before(plan, step, base) {
         Ok(before) => before,
@@ -93,7 +93,7 @@ pub(crate) fn run(plan: &Plan, step: &Step, rig: &mut Rig, base: &mut Base) -> R
     let reports = match rig.workers.collect_within(plan.patience) {
         Ok(reports) => reports,
         Err(error) => {
-            // A panic in a store: its threads are there still, its state is anybody's guess.
+            // A panic in a store: its threads still exist, its state is unknown.
             (rig.is_stuck, base.is_stuck) = (true, true);
             return Ok(Ended::Failed(format!("{error}; it is measured no more")));
         }

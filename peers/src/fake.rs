@@ -81,7 +81,7 @@ impl Txn for Held {
         match self.0.fault {
             Fault::Hangs => {
                 drop(updates);
-                // Until the test lets go of the other end.
+                // Until the test drops the other end.
                 let _ = self.0.door.lock().unwrap().recv();
                 return Ok(());
             }

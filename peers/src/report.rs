@@ -226,7 +226,7 @@ mod tests {
     use crate::plan::Step;
     use crate::results::Round;
 
-    /// What is said of a peer's rounds beside flifo's.
+    /// The text about a peer's rounds and flifo's.
     fn said(engine: &[f64], its: &[f64]) -> (String, String) {
         let line = ["flifo-peers", "--peers", "flifo,lmdb", "--workloads", "update", "--threads", "1"];
         let plan = Plan::new(&Args::try_parse_from(line).unwrap(), 2).unwrap();

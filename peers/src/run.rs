@@ -178,7 +178,7 @@ fn measure(plan: &Plan, temp: &TempDir, progress: &Progress, results: &mut Resul
     Ok(Ended::Done)
 }
 
-/// What was acknowledged is there at the end, when each peer was closed and is opened again.
+/// Checks that acknowledged updates exist at the end, after each peer was closed and opened again.
 fn count_again(plan: &Plan, temp: &TempDir, bases: Vec<Option<Base>>, results: &mut Results) {
     // A thread that hangs in one peer has handles of all: the others stay open, and many stores do not open a second
     // time.
@@ -211,7 +211,7 @@ fn opened_again(plan: &Plan, peer: usize, base: Base, dir: &Path) -> Result<(), 
     counted(plan, &*store, updates)
 }
 
-/// Compares the rows with what was acknowledged, and closes the peer.
+/// Compares the rows with the acknowledged updates, and closes the peer.
 fn counted(plan: &Plan, store: &dyn Store, updates: Option<u64>) -> Result<(), String> {
     let found = cell::counters(store, plan.rows).map_err(cell::text)?;
     store.close().map_err(cell::text)?;
@@ -241,7 +241,7 @@ fn load(plan: &Plan, peer: usize, dir: &Path, rows: &mut dyn Iterator<Item = Row
     (plan.peers[peer].load)(dir, &plan.settings_of(peer), rows).map_err(cell::text)
 }
 
-/// Opens what was loaded, and reads it once: all rows are there, and in the peer's cache.
+/// Opens the loaded database, and reads it once: all rows exist, and are in the peer's cache.
 fn opened(plan: &Plan, loaded: Loaded) -> Result<Base, String> {
     let store = loaded().map_err(cell::text)?;
     cell::counters(&*store, plan.rows).map_err(cell::text)?;
@@ -261,7 +261,7 @@ fn load_step(
     let dir = temp.join(format!("{name}-load"));
     memory::touch(memory::at_hand(touched_bytes(plan)));
     let sampler = Sampler::start(Server::RestOfThisProcess, Vec::new());
-    // An empty database may write its log's files at once: a load begins when it asks for the first row.
+    // An empty database may write its log's files at once: a load begins when it requests the first row.
     let mut begun = None;
     let mut timed = rows.iter().inspect(|_| _ = begun.get_or_insert_with(Instant::now)).copied();
     let loaded = load(plan, step.peer, &dir, &mut timed);
@@ -322,7 +322,7 @@ fn measured(plan: &Plan, step: &Step, round: Round, results: &mut Results, bar: 
     bar.cell_row(step.round, plan.rounds, || report::row(results, cell));
 }
 
-/// Writes the files that were asked for, each whatever became of the other.
+/// Writes the requested files, each even if the other fails.
 fn keep(args: &Args, plan: &Plan, results: &Results) -> Result<(), Error> {
     let write = |path: &Path, text: String| -> Result<(), Error> {
         replace_file(path, text.as_bytes()).map_err(|error| Error::Report(error.into()))

@@ -7,7 +7,7 @@ use flifo_admission::Policy;
 
 use crate::row::Row;
 
-/// What of a commit has happened when it returns.
+/// How durable a commit is when it returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Durability {
     /// No promise: each store's weakest setting.
@@ -53,7 +53,7 @@ pub(crate) struct Settings {
 /// Why an operation did not happen.
 #[derive(Debug)]
 pub(crate) enum Fail {
-    /// Another transaction was in the way: to be tried again, and counted.
+    /// A conflict with another transaction: retried and counted.
     Conflict,
     /// The store said no; it may have happened or not.
     Store(String),
@@ -122,7 +122,7 @@ pub(crate) trait Txn {
 /// What the output says of a peer.
 pub(crate) struct About {
     pub(crate) name: &'static str,
-    /// As far as it can be known: of the crate, and of what it wraps.
+    /// The versions of the crate and of the library that it wraps, as far as known.
     pub(crate) version: fn() -> String,
     /// The setting behind each durability, or why there is none.
     pub(crate) none: Setting,
@@ -156,10 +156,10 @@ impl About {
 /// Fills an empty directory.
 pub(crate) type Load = fn(&Path, &Settings, &mut dyn Iterator<Item = Row>) -> Done<Loaded>;
 
-/// What was loaded, on its way to be open: that may take a close and another open, which are no part of a load.
+/// Opens a loaded database: that may take a close and another open, which do not count as load time.
 pub(crate) type Loaded = Box<dyn FnOnce() -> Done<Arc<dyn Store>>>;
 
-/// What was loaded is open as it is.
+/// A loaded database that is already open.
 pub(crate) fn is_open(store: impl Store + 'static) -> Done<Loaded> {
     Ok(Box::new(move || Ok(Arc::new(store))))
 }

@@ -65,7 +65,6 @@ impl Workload {
     }
 
     /// The counted unit.
-    ///
     pub(crate) fn unit(self) -> &'static str {
         match self {
             Workload::Load => "rows/s",

@@ -43,7 +43,7 @@ impl<'p> OptimisticGuard<'p> {
         Node(self.racy)
     }
 
-    /// Asks for cache lines ahead of their use.
+    /// Prefetches cache lines.
     #[inline]
     pub(crate) fn prefetch(&self, at: usize, len: usize) {
         self.racy.prefetch(at, len);

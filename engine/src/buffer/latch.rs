@@ -48,7 +48,7 @@ const SEEN: u64 = VERSION | EXCLUSIVE | RESIDENCY;
 /// | 22-23 | residency | evicted (0), loading (1), resident (2) |
 /// | 24-63 | version | plus one at each release of a changed page and at each eviction |
 ///
-/// | residency | exclusive | shared | dirty, writing | who may do what |
+/// | residency | exclusive | shared | dirty, writing | allowed actions |
 /// |---|---|---|---|---|
 /// | evicted | 0 | 0 | 0, 0 | anyone: become the loader (evicted to loading by CAS) |
 /// | loading | 0 | 0 | 0, 0 | the loader alone: set `frame`, fill it, then resident, or evicted after an error |

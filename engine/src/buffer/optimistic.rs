@@ -38,7 +38,7 @@ impl<'p> Racy<'p> {
         Ok(unsafe { self.base.add(at) })
     }
 
-    /// Asks for the cache lines of `len` bytes at `at` ahead of their use.
+    /// Prefetches the cache lines of `len` bytes at `at`.
     #[inline]
     pub(crate) fn prefetch(&self, at: usize, len: usize) {
         let end = (at + len).min(self.bytes);
@@ -108,7 +108,7 @@ unsafe fn copy_word(from: *const u8, to: *mut u8) {
     unsafe { to.cast::<u64>().write_unaligned(read_volatile::<u64>(from)) }
 }
 
-/// Asks for one cache line, wherever it is.
+/// Prefetches one cache line.
 #[inline]
 fn prefetch_line(line: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -109,7 +109,7 @@ impl Entry {
     }
 }
 
-/// The catalog's tree, and what it takes to open and make others.
+/// The catalog's tree, and the resources to open and create others.
 pub(super) struct Catalog {
     pool: Arc<BufferPool>,
     alloc: Arc<PageAllocator>,

@@ -43,7 +43,7 @@ use crate::wait::Waiter;
 /// let db = Database::open_or_create(&dir, EngineConfig::default())?;
 /// let fruit = db.create_tree("fruit")?;
 ///
-/// let admission = Admission::new(Config::default())?;     // who may run now; one for all sessions
+/// let admission = Admission::new(Config::default())?;     // limits running threads; one for all sessions
 /// let session = db.session(&admission);                   // one per connection
 /// {
 ///     let statement = session.statement()?;                // enters; leaves at the end of the block

@@ -20,7 +20,7 @@ pub(super) struct OpenTree {
     /// Number of the open database it belongs to.
     pub(super) database: u64,
     pub(super) tree: tree::Tree,
-    /// What it is besides rows of a key and a value.
+    /// The columns and indexes of a typed table.
     pub(super) typed: Option<Arc<OpenTyped>>,
 }
 

@@ -36,7 +36,7 @@ pub(super) struct Header {
 /// Why a block is no valid header.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BadHeader {
-    /// Nothing but zeros: allocated, and never written.
+    /// Only zeros: allocated, and never written.
     Empty,
     /// Something else's file.
     Magic,

@@ -242,7 +242,7 @@ mod tests {
         assert!(read[..8184].iter().all(|&byte| byte == 1) && read[8184..] == [7; 8]);
     }
 
-    /// A system whose pages are larger refuses a mapping that begins where ours do, as this one does one within a page.
+    /// A system whose pages are larger refuses a mapping that begins at such an offset, as this system does within a page.
     #[test]
     fn what_is_mapped_need_not_begin_with_a_page() {
         use std::sync::atomic::Ordering;

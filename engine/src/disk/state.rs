@@ -57,7 +57,7 @@ pub(super) struct State {
     pub(super) catalog_root: u64,
     /// Where recovery begins to read the redo log.
     pub(super) checkpoint: Checkpoint,
-    /// Number of the last opening that wrote: what it adds to the redo log bears it.
+    /// Number of the last opening that wrote; its frames in the redo log carry it.
     pub(super) epoch: u32,
     /// The redo log was durable up to here when this was written.
     pub(super) durable_log: u64,
@@ -92,7 +92,7 @@ pub(super) struct StateBlocks {
 /// A change of state that failed.
 #[derive(Debug)]
 pub(super) enum StateError {
-    /// The write failed; it can be tried again.
+    /// The write failed; it can be retried.
     Write(io::Error),
     /// The sync failed, which is final.
     Sync(io::Error),

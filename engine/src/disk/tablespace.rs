@@ -11,9 +11,9 @@
 //!
 //! | the blocks say | `is_open` | `ended` | a write |
 //! |---|---|---|---|
-//! | *new* | yes | no | goes on; a checkpoint leaves it *new* |
+//! | *new* | yes | no | continues; a checkpoint leaves it *new* |
 //! | *clean*, or *open* by an earlier opening | no | no | says *open* first |
-//! | *open* by this one | yes | no | goes on |
+//! | *open* by this one | yes | no | continues |
 //! | *clean*, for the last time | no | yes | is refused |
 //!
 //! # Lock order
@@ -55,7 +55,7 @@ pub struct Tablespace {
     pub(super) was_clean: bool,
     /// This opening has made the state blocks say *open*, or *new*: pages may be written. Changed under `state`.
     pub(super) is_open: AtomicBool,
-    /// It is clean for good: nothing is written any more. Changed under `state`, while it is not open.
+    /// It is clean for the last time: writes are refused. Changed under `state`, while it is not open.
     pub(super) ended: AtomicBool,
     /// Goes into the state blocks with the next state.
     pub(super) checkpoint: Mutex<Checkpoint>,

@@ -55,7 +55,7 @@ pub(super) struct Waits {
     pub(super) at: WaitRef,
 }
 
-/// One in a circle, with what it takes to choose.
+/// A member of a cycle, with the data for the choice of a victim.
 struct Member {
     waits: Waits,
     weight: u64,

@@ -4,7 +4,7 @@
 //! and the one that precedes it in the tree. An insert into a gap requests an insert intention on the record behind the
 //! gap. `-`: the request waits; `+`: it does not.
 //!
-//! | asked for \ held by another | shared | exclusive | gap | next-key shared | next-key exclusive | insert intention |
+//! | requested \ held by another | shared | exclusive | gap | next-key shared | next-key exclusive | insert intention |
 //! |---|---|---|---|---|---|---|
 //! | shared | + | - | + | + | - | + |
 //! | exclusive | - | - | + | - | - | + |
@@ -69,7 +69,7 @@ const WRITE: u8 = 2;
 const GAP: u8 = 4;
 const INSERT: u8 = 8;
 
-/// A set of parts of a lock, held or asked for. Sets may be united, and a union waits (and is waited for) exactly
+/// A set of parts of a lock, held or requested. Sets may be united, and a union waits (and is waited for) exactly
 /// where one of its members does; that is what lets a whole queue be judged by one union.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Parts(u8);

@@ -1,6 +1,6 @@
 //! A waiting thread's node: one word, on which the thread sleeps and in which it finds how its wait ended.
 //!
-//! | word | meaning | who writes it |
+//! | word | meaning | written by |
 //! |---|---|---|
 //! | `AWAKE` | its request is queued, its thread still runs | made so |
 //! | `ASLEEP` | its thread sleeps, or is about to: a wake needs the system call | its thread |
@@ -142,13 +142,13 @@ impl WaitNode {
         self.word.compare_exchange(AWAKE, how, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Its thread runs again after it has let others pass. The next grant is for good.
+    /// Its thread runs again after it has let others pass. The next grant is final.
     fn insist(&self) {
         // If it fails there is a verdict.
         let _ = self.word.compare_exchange(LETS_PASS, AWAKE, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Its thread takes what it was granted, for good; false if that was taken back.
+    /// Its thread accepts the grant, finally; false if the grant was revoked.
     pub(super) fn accept(&self) -> bool {
         let accept = |granted| {
             self.word.compare_exchange(granted, ACCEPTED, Ordering::AcqRel, Ordering::Acquire).is_ok()

@@ -14,7 +14,7 @@
 //! With two CPUs the overtaken thread would run a few changes later, acquire the lock, and make the other thread sleep: two
 //! context switches for a handful of changes. So it sleeps for a turn, [`LockConfig::turn`](super::LockConfig), and lets
 //! others pass. Where others came just after the last hand-off (`is_passed`), the next thread that wakes up waits for a
-//! moment (`linger`): it lets them pass if they come, and goes on if not.
+//! moment (`linger`): it lets them pass if they come, and otherwise continues.
 //!
 //! After its turn, or as soon as others come rarely, as with one of a hundred hot rows, it insists: its next grant is final.
 //! An owner that holds other locks, or has written other rows, takes no turn, since others may wait for it: it is passed only
@@ -48,7 +48,7 @@ use super::mode::Parts;
 use super::node::{Sleeper, Verdict};
 use super::queue::{Queue, Waiting};
 
-/// An owner and what it holds.
+/// An owner and the parts that it holds.
 #[derive(Clone, Copy)]
 pub(super) struct Holder {
     pub(super) owner: TxnId,
@@ -247,7 +247,7 @@ impl LockObject {
         parts.has(Parts::EXCLUSIVE) && self.unaccepted.as_deref().is_some_and(has_not_run)
     }
 
-    /// Lets a writer that asks for `parts`, and that has nothing, go before the holder; false if that one does not let it.
+    /// Lets a writer that requests `parts`, and holds nothing, pass the holder; false if the holder does not let it.
     pub(super) fn pass(&mut self, parts: Parts) -> bool {
         let passes = parts.has(Parts::EXCLUSIVE)
             && self.unaccepted.as_deref().is_some_and(|waiting| waiting.node.lets_others_pass());

@@ -215,7 +215,7 @@ impl Shard {
         self.stats.locks += 1;
     }
 
-    /// Gives `asked.owner`, which has written the row, what it asks for, if it `is_active`.
+    /// Grants `asked.owner`, which has written the row, its request, if it `is_active`.
     pub(super) fn make_explicit(
         &mut self,
         asked: &Asked<'_>,

@@ -39,7 +39,7 @@ pub enum WaitReason {
     Close,
     /// The catalog, which another thread reads or changes.
     Catalog,
-    /// A row lock that another transaction holds or asked for before.
+    /// A row lock that another transaction holds or requested before.
     RowLock,
     /// A slot of the pending page; all slots are taken by threads that write or free large values.
     PendingSlot,

@@ -304,7 +304,7 @@ mod tests {
         let image = Op::image(&page);
         let mut other = vec![0xee; 4096];
         image.apply(&mut other).unwrap();
-        // The hole may hold what was there before; all that is used is the same, and stays so.
+        // The hole may keep its old bytes; all used bytes are the same, and stay so.
         for op in [
             Op::Insert { slot: 1, key: b"c", value: b"3".into() },
             Op::Replace { slot: 0, value: b"longer".into() },

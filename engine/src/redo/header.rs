@@ -27,7 +27,7 @@ pub(super) struct Kind {
     pub(super) magic: [u8; 8],
     /// The number of files of this kind.
     pub(super) files: u32,
-    /// What it is, for people.
+    /// Its name in messages.
     pub(super) name: &'static str,
 }
 

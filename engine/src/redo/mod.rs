@@ -144,7 +144,7 @@ pub struct Log {
     hard_stops: AtomicU64,
 }
 
-/// Room in the log for one mini-transaction: what it does not use is given back at the drop.
+/// Reserved log space of one mini-transaction; the drop returns the unused part.
 #[must_use]
 pub(crate) struct Promise<'l> {
     log: &'l Log,

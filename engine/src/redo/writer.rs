@@ -165,7 +165,6 @@ impl Writer {
     /// Makes durable all that is complete now, and all before `lsn`.
     fn sync(&self, ring: &Ring, lsn: Lsn) -> Result<()> {
         // Even if others have written this thread's LSN: the threads that park here have not written theirs.
-        //
         self.writing.step(lsn, &self.stop, |batch| self.write_up_to(batch, ring, lsn))?;
         self.write_out(ring, lsn)?;
         let (from, to) = (self.durable(), self.written());

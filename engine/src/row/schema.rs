@@ -97,7 +97,7 @@ impl Column {
         KeyFormat::new(vec![part])
     }
 
-    /// Checks the default, and makes it what it would be if the schema were stored and read.
+    /// Checks the default, and normalizes it as storing and reading the schema would.
     fn settle_default(&mut self) -> Result<(), RowError> {
         let Some(default) = self.default.take() else {
             return Ok(());

@@ -112,7 +112,7 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// What it is, in words for errors.
+    /// Its type, in words for errors.
     pub(super) fn describe(self) -> &'static str {
         match self {
             ValueRef::Null => "NULL",

@@ -97,7 +97,6 @@ impl<'a> EntryView<'a> {
     }
 
     /// The entry as stored.
-    ///
     pub fn bytes(&self) -> &'a [u8] {
         self.key.bytes
     }

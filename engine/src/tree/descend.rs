@@ -16,7 +16,7 @@ pub(super) struct Path<'p> {
     pub(super) parent: Option<(OptimisticGuard<'p>, usize)>,
 }
 
-/// Slots that are asked for ahead, bytes: a search needs several lines of them one after the other.
+/// Prefetched bytes of slots: a search needs several lines of them one after the other.
 const PREFETCH_BYTES: usize = 640;
 
 impl Tree {

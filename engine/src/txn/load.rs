@@ -11,7 +11,7 @@ use crate::tree::Tree;
 use crate::wait::Waiter;
 
 /// No transaction has this id: the first one's is 1. Being below all that are not settled, it has ended, and is visible
-/// to every snapshot; so its undo is never asked for.
+/// to every snapshot; so its undo is never read.
 const ALWAYS: TxnId = TxnId(0);
 
 /// Fills an empty tree with rows that `next` appends to two empty buffers, in strictly ascending order of their keys;

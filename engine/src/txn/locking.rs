@@ -54,7 +54,7 @@ use crate::wait::Waiter;
 pub(super) struct Gaps(AtomicU64);
 
 impl Gaps {
-    /// Whether others' gap locks have to be asked for. It counts under the leaf's latch.
+    /// Whether there are gap locks to check. Valid under the leaf's latch.
     pub(super) fn any(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0
     }
@@ -91,7 +91,7 @@ enum LockAttempt<T> {
     Locked(T),
     /// It was written by this transaction, which is active.
     WrittenBy(TxnId),
-    /// Others have locks, or asked for them before.
+    /// Others hold conflicting locks, or requested them before.
     MustQueue,
     /// See [`Error::WriteConflict`].
     Conflict,

@@ -73,7 +73,7 @@ pub(crate) use write::Change;
 /// The isolation level: what a transaction sees of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Isolation {
-    /// Each operation sees what had committed when it began; one that asks for a row that has been deleted and purged since
+    /// Each operation sees what had committed when it began; a read of a row that has been deleted and purged since
     /// finds none.
     ReadCommitted,
     /// All operations see what had committed when the first of them began. Writing a row that was changed since is

@@ -171,7 +171,7 @@ fn purge(
     failed.map(|()| segment.more)
 }
 
-/// Whether purge is done with a record, since what it deletes is gone.
+/// Whether purge is done with a record, because its deleted row is gone.
 fn may_go(
     system: &TxnSystem,
     segment: &Segment,

@@ -190,7 +190,6 @@ impl<'s> Txn<'s> {
     }
 
     /// Under repeatable read, a change since the snapshot is not overwritten.
-    ///
     pub(super) fn write_snapshot(&mut self) -> Option<CommitNo> {
         (self.isolation == Isolation::RepeatableRead).then(|| self.view().commit)
     }
@@ -408,7 +407,7 @@ mod tests {
         }
     }
 
-    /// While `stops` has seen that a row is `writes`'s and is about to wait, that one goes back to `before` and goes on, and
+    /// While `stops` has seen that a row is `writes`'s and is about to wait, `writes` rolls back to `before` and continues, and
     /// `locks` locks the row. The lock is its own then, also when `writes` has ended: `stops` waits for that.
     fn locked_after_an_undo<T: Send>(
         db: &Database,

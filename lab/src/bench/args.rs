@@ -16,9 +16,9 @@ const EXAMPLES: &str = concat!(
   flifo bench admission
       Six loads, 16 to 4096 threads, policies and peers interleaved: under 10 minutes
   flifo bench admission --quick --html bench.html
-      Under a minute, with a page to look at
+      Under a minute, with a page
   flifo bench admission --load work-20 --concurrency cores,8 --threads 1024 --policy fifo,quantum
-      How much the limit matters
+      The effect of the limit
 
 ",
     exit_codes!()

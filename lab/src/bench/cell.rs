@@ -31,7 +31,7 @@ pub(super) struct Rig {
 }
 
 impl Rig {
-    /// So many threads and what they need for a load.
+    /// That many threads with their resources for a load.
     pub(super) fn new(threads: u32, load: Load) -> Result<Self, Error> {
         let scene = Scene::new(load, threads)?;
         let workers = (0..threads as usize).map(|thread| Worker { thread });
@@ -220,7 +220,7 @@ mod tests {
         let second = Duration::from_secs(1);
         assert_eq!(rotations(second / 4, second, Some(4_000), 1_000), Some(1.0));
         assert_eq!(rotations(second, second, Some(4_000), 1_000), Some(4.0));
-        // Nobody queued, or nobody counted.
+        // No thread queued, or the count is unknown.
         assert_eq!((rotations(second, second, Some(0), 8), rotations(second, second, None, 8)), (None, None));
     }
 

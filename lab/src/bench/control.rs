@@ -7,7 +7,7 @@
 //! Throughput is the difference of two readings of all counters, divided by the time between them: exact, however late the
 //! measuring thread gets a CPU.
 //!
-//! | word | who writes | order |
+//! | word | written by | order |
 //! |---|---|---|
 //! | `phase` | the measuring thread; a thread that fails | relaxed: nothing is published by it, and a statement's delay in seeing it costs nothing; it changes a few times a cell, so that reading it is a hit in every cache |
 //! | `arrived` | each thread once | release, read with acquire: what it set up is seen |
@@ -56,9 +56,9 @@ pub struct Control {
 #[derive(Default)]
 pub struct Counters {
     statements: AtomicU64,
-    /// Tries of its statements that failed, and were tried again.
+    /// Failed tries of its statements, which were retried.
     retries: AtomicU64,
-    /// When it asked for the slot it waits for; 0 while it does not wait.
+    /// The time of its slot request; 0 while it does not wait.
     asked_ns: AtomicU64,
     /// The longest wait for a slot that ended within the window.
     longest_ns: AtomicU64,

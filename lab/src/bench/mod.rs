@@ -13,7 +13,7 @@
 //! | `control` | what the threads of a cell share: start, phase, counters |
 //! | `worker` | a thread's closed loop |
 //! | `cell`, `run` | one round of one cell; the bench from its first line to its last |
-//! | `peers` | `flifo bench peers`: another program, which measures the engine beside other embedded stores |
+//! | `peers` | `flifo bench peers`: another program, which compares the engine with other embedded stores |
 
 pub mod args;
 mod cell;

@@ -89,7 +89,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Statements as they are asked for.
+    /// Runs statements on request.
     fn serve<L: Limiter>(
         &self,
         job: &Job,

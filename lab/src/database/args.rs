@@ -10,9 +10,9 @@ use crate::cli::Bytes;
 pub(crate) const EXIT_CODES: &str = "Exit codes:
   0  sound
   1  damage found; every finding is listed, up to a hundred
-  2  wrong usage, or nothing there that can be looked at (no database, in use, of another version, not permitted;
-     or it needs recovery, and nothing can be written)
-  3  the file system said no meanwhile (disk full while it recovered, or where the output goes)
+  2  wrong usage, or a database that cannot be read (none there, in use, of another version, not permitted;
+     or it needs recovery and cannot be written)
+  3  the file system failed (disk full during recovery, or for the output)
   4  a limit of the system is too low (descriptors)";
 
 /// Options of `flifo check`.

@@ -13,7 +13,7 @@ const EXAMPLES: &str = concat!(
   flifo experiment linux-io-2012 /data --json full.json --html full.html
       The whole matrix, over an hour
   flifo experiment linux-io-2012 /data --device /dev/nvme0n1
-      With reads of the raw device under the file system beside those of the files
+      Also reads the raw device under the file system, for comparison
 
 ",
     crate::cli::exit_codes!()

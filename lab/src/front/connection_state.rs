@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! running --rows--> running (next statement), done after the window's end
-//! running --retry--> running (a new transaction; its time goes on), done after the window's end
+//! running --retry--> running (a new transaction; its time continues), done after the window's end
 //! running --rows, a transaction open, after the window's end--> rolling back --rows--> done
 //! ```
 //! So no cell leaves locks to the next, and acknowledged changes are known exactly ([`WindowCounters::changes`]).
@@ -85,7 +85,7 @@ impl<'w> ConnectionState<'w> {
         Ok(true)
     }
 
-    /// The statement has done what it was for; whether its transaction ended with it.
+    /// Records a finished statement; returns whether it ended its transaction.
     #[inline]
     fn done(&mut self, k_change: i64, now_ns: u64, counters: &mut WindowCounters) -> bool {
         let kind = self.statement.kind;

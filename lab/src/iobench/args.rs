@@ -14,13 +14,13 @@ pub(crate) const EXAMPLES: &str = concat!(
       Random reads, writes and both, 4K and 16K, 1 and 4 files, direct and with fsync: a few minutes
       after the files are written
   flifo iobench /data --quick --html io.html
-      Under a minute, with a page to look at
+      Under a minute, with a page
   flifo iobench /data --workload log --block 512,4K --mode direct,fdatasync,dsync --concurrency 1,4
-      What a commit costs, by flush method
+      The cost of a commit, by flush method
   flifo iobench /data --workload random-read --as threads,io-uring --concurrency 64 --size 8G
       Whether a ring does more than 64 threads
   flifo iobench /dev/nvme0n1
-      Reads of a raw device (writing needs --write-to-device /dev/nvme0n1, and destroys what is there)
+      Reads of a raw device (writing needs --write-to-device /dev/nvme0n1, and destroys its data)
 
 ",
     crate::cli::exit_codes!()
@@ -149,7 +149,7 @@ pub struct IobenchArgs {
     pub html: Option<PathBuf>,
 }
 
-/// Block sizes that can be asked for.
+/// The valid block sizes.
 const BLOCK_BYTES_MAX: u64 = 1 << 20;
 
 fn block(text: &str) -> Result<u32, String> {

@@ -22,7 +22,7 @@ pub(super) struct Step {
     pub(super) syncs: u64,
 }
 
-/// What was done in the measured part of a round.
+/// The I/O in the measured part of a round.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct IoCounters {
     reads: Side,

@@ -83,7 +83,7 @@ impl TestFiles {
         files.listed =
             read_list(&files.dir).map_err(|error| cannot("read", &files.dir.join(NAME), &error))?;
         files.write_list()?;
-        // What was not written to its end is of no use to anybody.
+        // Incomplete sets are useless.
         for set in files.listed.clone().into_iter().filter(|set| !set.is_complete) {
             files.remove(set.files)?;
         }
@@ -431,7 +431,7 @@ mod tests {
         let mut files = open(temp.path(), true).unwrap();
         assert_eq!(inode(&files.make(1, FILE_BYTES, &Progress::new()).unwrap()), first);
         drop(files);
-        // Somebody reads it.
+        // Another program reads it.
         let path = temp.path().join(NAME).join("data-1-of-1");
         let reader = File::open(&path).unwrap();
         let error = open(temp.path(), true).unwrap().make(1, FILE_BYTES, &Progress::new()).err().unwrap();

@@ -154,7 +154,7 @@ fn advice_card(results: &IoResults) -> String {
     };
     let rows: String = advise(results).into_iter().map(row).collect();
     format!(
-        "<div class=\"card\"><h3>What to set, and the figures it stands on</h3>\n{caveat}\
+        "<div class=\"card\"><h3>Advice, and the figures behind it</h3>\n{caveat}\
          <div class=\"scroll\" tabindex=\"0\"><table class=\"words told\"><thead><tr><th>flifo</th>\
          <th>InnoDB</th><th>because</th></tr></thead>\n<tbody>\n{rows}</tbody></table></div></div>\n"
     )

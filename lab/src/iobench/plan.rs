@@ -271,7 +271,7 @@ impl Plan {
         Ok(self)
     }
 
-    /// The same without direct access, where no mode was asked for by name.
+    /// Replaces direct modes by modes through the page cache, if the user named none.
     pub(super) fn through_the_cache(&mut self) {
         for cell in &mut self.cells {
             cell.mode = cell.mode.through_the_cache(cell.workload);

@@ -199,7 +199,7 @@ fn push(ring: &mut IoUring, entry: &squeue::Entry) {
     pushed.expect("the ring has room for a write and a sync of every slot");
 }
 
-/// Hands in what was pushed, and waits for at least one end.
+/// Submits the pushed entries, and waits for at least one completion.
 fn wait(ring: &mut IoUring) -> io::Result<()> {
     loop {
         match ring.submit_and_wait(1) {

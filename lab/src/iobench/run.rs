@@ -93,7 +93,7 @@ fn run(
         let sets = match area.make(&group, progress) {
             Ok(sets) => sets,
             Err(Error::Interrupted) if !results.cells.is_empty() => return Ok(Ended::Interrupted),
-            // What was measured on other files is worth keeping.
+            // Measurements on other files are kept.
             Err(error) if !results.cells.is_empty() => {
                 cells.iter().for_each(|cell| {
                     results

@@ -61,7 +61,7 @@ impl Below {
         let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let mount = mount_of(&mountinfo, &path, id);
         let disk = mount.as_ref().and_then(|mount| {
-            // Btrfs makes its own device numbers up; what was mounted is a disk all the same.
+            // Btrfs makes its own device numbers up; the mounted device is a disk all the same.
             whole_disk(&mount.device).or_else(|| whole_disk(&block_device(Path::new(&mount.source))?))
         });
         Below { mount, raw: None, disk }

@@ -9,7 +9,7 @@ use crate::cli::Bytes;
 use crate::error::Error;
 use crate::progress::Progress;
 
-/// Files or a device. Dropped, the files are gone.
+/// Test files or a device. The files are removed on drop.
 pub(super) struct TestArea {
     place: Place,
     /// Of all files together.
@@ -75,7 +75,7 @@ impl TestArea {
     /// Creates the files of a group, after removing those of others.
     pub(super) fn make(&mut self, group: &[u32], progress: &Progress) -> Result<Vec<Set>, Error> {
         let (size, block) = (self.size_bytes, u64::from(self.block_bytes));
-        // Whole blocks of any size that is asked for.
+        // Whole blocks of every requested size.
         let file_bytes = |files: u32| size / u64::from(files) / block.max(4096) * block.max(4096);
         match &mut self.place {
             Place::Device(device) => Ok(vec![device.set(size)?]),

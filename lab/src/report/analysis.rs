@@ -64,7 +64,7 @@ fn by_load<'a>(cells: &[&'a Cell]) -> Vec<Panel<'a>> {
     let is_limited = |cell: &Cell| cell.key.concurrency > 0;
     for cell in cells {
         let load = |other: &&&Cell| other.key.load == cell.key.load;
-        // Nothing but unlimited ones: then they make the panel.
+        // Without limited variants, the unlimited ones form the panel.
         let stands_alone = !cells.iter().filter(load).any(|other| is_limited(other));
         if !is_limited(cell) && !stands_alone {
             continue;

@@ -120,7 +120,7 @@ fn latencies(panel: &Panel<'_>) -> Vec<Chart> {
         ("Latency, median", "Half took less.", |r| r.p50_ms),
         ("Latency, 95%", "One in twenty took longer.", |r| r.p95_ms),
         ("Latency, 99%", "One in a hundred took longer.", |r| r.p99_ms),
-        ("Latency, longest", "The longest of each round: shows who starves.", |r| r.max_ms),
+        ("Latency, longest", "The longest of each round: shows starvation.", |r| r.max_ms),
     ];
     let chart = |(title, note, figure): (&str, &str, Figure)| {
         let traces = panel.curves.iter().map(|curve| line(curve, "ms", |cell| cell.spread(figure))).collect();
@@ -144,7 +144,7 @@ pub(super) fn switches(panel: &Panel<'_>) -> Chart {
     }
 }
 
-/// W and S of the policies that make anybody wait; nothing for a run without them.
+/// W and S of the policies with waits; `None` for a run without them.
 pub(super) fn wakes(panel: &Panel<'_>) -> Option<Chart> {
     let mut traces = Vec::new();
     let is_known = |curve: &&Curve<'_>| {

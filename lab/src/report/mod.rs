@@ -170,7 +170,7 @@ mod tests {
         assert!(error.to_string().contains("no/r.html"), "{error}");
         assert!(picture.exists());
 
-        // A directory stands where the first of a bench's pictures belongs.
+        // A directory blocks the path of the first of a bench's pictures.
         fs::create_dir(temp.path().join("work-20-4.svg")).unwrap();
         let bench = fixture::bench();
         let error = show(&bench, None, Some(temp.path()), PLAIN, &mut Vec::new()).unwrap_err();
@@ -186,7 +186,7 @@ mod tests {
         bench.save(&json).unwrap();
         run(&json, None, Some(&pictures), PLAIN, &mut Vec::new()).unwrap();
         assert_eq!(fs::read_dir(&pictures).unwrap().count(), 4);
-        // A file stands in its place.
+        // A file blocks its path.
         let error = run(&json, None, Some(&json), PLAIN, &mut Vec::new()).unwrap_err().to_string();
         assert!(error.starts_with("cannot write ") && error.contains("r.json"), "{error}");
     }

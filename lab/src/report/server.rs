@@ -57,7 +57,7 @@ pub(super) fn failures(results: &Results) -> Vec<String> {
     results.cells.iter().flat_map(|cell| -> Vec<String> { each(cell) }).collect()
 }
 
-/// Statements and transactions that were tried again.
+/// Retried statements and transactions.
 fn tried_again(round: &Round) -> Option<f64> {
     let refusals = &round.refusals;
     let all = [
@@ -125,7 +125,7 @@ pub(super) const HEAD: [&str; 19] = [
     "client µs/st",
     "its switches/st",
     "lock waits/s",
-    "tried again",
+    "retries",
     "idle",
     "server",
     "client",

@@ -1,4 +1,4 @@
-//! One round of one cell: a new scheduler, a settled load, a window, and everything counted beside it.
+//! One round of one cell: a new scheduler, a settled load, a window, and its counters.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use crate::workload::{Load, Shape, Totals};
 use crate::{clock, interrupt};
 use flifo_engine::Database;
 
-/// How long before the window's end the counters and the run queue are looked at for the last time. The clients end with
-/// the window and roll back what they have open: that is none of the load.
+/// Time from the last sample of the counters and the run queue to the window's end. The clients end with
+/// the window and roll back open transactions, which is not part of the load.
 const LAST_LOOK_NS: u64 = 20_000_000;
 
 /// What a step is run with, besides its plan.
@@ -57,7 +57,7 @@ pub(super) fn key(step: &Step, plan: &Plan, front: FrontKind) -> CellKey {
     }
 }
 
-/// Runs one step: its figures, `None` if Ctrl-C cut it off; and what it changed in the table.
+/// Runs one step; returns its figures, `None` after Ctrl-C, and its changes of the table.
 pub(super) fn run(
     bench: &Bench<'_>,
     plan: &Plan,

@@ -174,7 +174,7 @@ fn look(home: &Path, requested: &DataSpec<'_>) -> Result<Found, Error> {
             return stale(&database, home, name, &found, &want);
         }
     }
-    // An open database has as many files as it has, whatever the configuration asks for.
+    // An existing database keeps its number of files, whatever the configuration is.
     let (found, want) = (database.stats().data_files, requested.config.data_files);
     if found != want {
         return stale(&database, home, "data_files", &found.to_string(), &want.to_string());

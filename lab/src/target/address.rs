@@ -130,7 +130,7 @@ fn of_url(rest: &str) -> Result<Given, String> {
             .parse()
             .ok()
             .filter(|port| *port > 0)
-            .ok_or_else(|| format!("what stands for the port is none; {FORMS}"))?,
+            .ok_or_else(|| format!("the port is not a number from 1 to 65535; {FORMS}"))?,
     };
     let host = decoded(host)?.unwrap_or_else(|| "localhost".into());
     Ok(Given {
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(address.database, "bench");
         let address = parsed("mysql://app@[::1]/x");
         assert_eq!(address.place, Place::Tcp { host: "::1".into(), port: 3306 });
-        // A password with an @ that nobody has encoded.
+        // A password with an unencoded @.
         let address = parsed("mysql://app:p@ss@localhost");
         assert_eq!((address.password.0.as_str(), address.database.as_str()), ("p@ss", "sbtest"));
     }

@@ -33,7 +33,7 @@ pub(super) struct Admin {
 }
 
 impl Admin {
-    /// Connects, asks the server what it is, and takes the lock.
+    /// Connects, reads the server's variables, and takes the lock.
     pub(super) fn open(endpoint: &Endpoint) -> Result<Self, Error> {
         let mut session = connect::administer(endpoint)?;
         let explain = |error| connect::explain(endpoint, error);
@@ -150,7 +150,7 @@ impl Admin {
         }
     }
 
-    /// Puts back what was changed, whatever has happened since.
+    /// Restores the changed settings.
     pub(super) fn restore(&mut self) -> Result<(), Error> {
         if self.before.is_empty() {
             return Ok(());
@@ -168,7 +168,7 @@ impl Admin {
     }
 }
 
-/// Does what was forgotten: an error on the way out must not leave a server changed.
+/// Restores the settings after an error, so that no server stays changed.
 impl Drop for Admin {
     fn drop(&mut self) {
         if let Err(error) = self.restore() {

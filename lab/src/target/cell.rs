@@ -15,7 +15,7 @@ use crate::results::{Fairness, Round};
 use crate::sampler::{Sampler, Samples, Server};
 use crate::sweep::plan::{Plan, Step};
 
-/// What was seen from outside while the clients ran.
+/// The samples taken while the clients ran.
 struct Seen {
     before: Reading,
     after: Reading,

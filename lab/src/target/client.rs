@@ -71,7 +71,7 @@ pub(super) struct Counts {
     pub(super) refusals: Refusals,
 }
 
-/// A connection as it is handed over: logged in, with what it shall execute prepared.
+/// A connection after the login, with its statements prepared.
 pub(super) struct Opened {
     pub(super) number: u32,
     /// Its number at the server.
@@ -353,7 +353,7 @@ impl Connection {
         }
     }
 
-    /// Takes what was read; the outcome once the reply is complete.
+    /// Processes received bytes; returns the outcome once the reply is complete.
     #[inline]
     fn take(&mut self, received: &[u8], opened: &mut Vec<u8>) -> Result<Option<Outcome>, WireError> {
         let Some(channel) = &mut self.opened.channel else { return self.reply.take(received) };

@@ -13,7 +13,7 @@ use crate::front::WindowCounters;
 use crate::interrupt;
 use crate::thread_group::ThreadGroup;
 
-/// Most event loops without being asked for more.
+/// Maximum number of event loops by default.
 const THREADS_MAX: usize = 16;
 /// Stack of an event loop.
 const STACK_BYTES: usize = 256 << 10;
@@ -38,7 +38,7 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    /// Opens `connections` connections, each with what it shall execute prepared.
+    /// Opens `connections` connections, each with its statements prepared.
     pub(super) fn open(
         endpoint: &Endpoint,
         connections: u32,

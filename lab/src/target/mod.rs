@@ -3,13 +3,13 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `address`, `endpoint` | where the server is and as whom; passwords that nobody sees |
+//! | `address`, `endpoint` | where the server is and as whom; passwords that are never shown |
 //! | `tls` | encrypted connections: options, certificates, records |
 //! | `wire` | the protocol: handshake, requests, replies |
 //! | `session`, `connect`, `explain` | a blocking connection; what to do when there is none |
 //! | `statement`, `script` | SQL, and a connection's endless sequence of it |
-//! | `client`, `clients` | event loops that play all connections |
-//! | `refusals` | errors after which a statement is tried again |
+//! | `client`, `clients` | event loops that drive all connections |
+//! | `refusals` | errors after which a statement is retried |
 //! | `admin` | the plugin's settings, changed between cells and put back |
 //! | `server` | what the server and its process count |
 //! | `table` | sysbench's table, found or made |

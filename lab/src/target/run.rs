@@ -107,7 +107,7 @@ pub(crate) fn sweep(args: &SweepArgs, address: &Address, plan: Plan, start: &Sta
     let ended = and_afterwards(ended, restored, &progress)?;
     match failed {
         failed if failed > 0 && ended == Ended::Done => Err(Error::Target(format!(
-            "{failed} of {} rounds failed, as told above; the others were measured",
+            "{failed} of {} rounds failed, see above; the others were measured",
             plan.steps_total()
         ))),
         _ => Ok(ended),

@@ -14,7 +14,7 @@ use crate::clock;
 use crate::results::{AdmissionFigures, EntryFigures, ServerFigures, Variable};
 use crate::sampler::{self, Switches};
 
-/// What of a server's settings bears on its speed.
+/// The server's settings that affect its speed.
 const VARIABLES: &[&str] = &[
     "autocommit",
     "datadir",

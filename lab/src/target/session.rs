@@ -15,7 +15,7 @@ const ERROR: u8 = 0xff;
 const OK: u8 = 0x00;
 const NULL: u8 = 0xfb;
 const QUIT: u8 = 0x01;
-/// The server does not know the account or its password, or the account asks for more, as for TLS.
+/// The server does not know the account or its password, or the account requires more, such as TLS.
 const DENIED: [u16; 2] = [1045, 1698];
 
 /// An overloaded server is slow to answer; one that takes longer than this hangs.

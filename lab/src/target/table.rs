@@ -16,7 +16,7 @@ use crate::workload::row;
 
 const LOADING: &str = "flifo: loading";
 const LOADED: &str = "made by flifo";
-/// Some 200 bytes each: a statement stays far below the smallest max_allowed_packet of anybody.
+/// Some 200 bytes each: a statement stays far below the smallest usual max_allowed_packet.
 const ROWS_PER_INSERT: u32 = 1_000;
 /// What a column of type INTEGER holds.
 const ROWS_MAX: u32 = i32::MAX as u32;

@@ -10,7 +10,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `statement`, `wire` | a statement; how it and its reply travel |
-//! | `row`, `rng`, `keys` | a row's values, random numbers, which rows are asked for |
+//! | `row`, `rng`, `keys` | a row's values, random numbers, the choice of rows |
 //! | `sysbench`, `ycsb`, `script` | transactions, and a connection's endless sequence of them |
 //! | `table`, `execute` | the table in the engine; the server's side of a statement |
 //! | `work` | CPU time of the layers that an embedded engine does not have |

@@ -97,7 +97,7 @@ impl Kind {
 /// A statement without its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Statement {
-    /// What is asked for.
+    /// The kind.
     pub kind: Kind,
     /// The row, or the first of the range.
     pub id: u32,

@@ -19,7 +19,7 @@ pub enum Ycsb {
     B,
     /// Reads only.
     C,
-    /// Read latest: 95 of 100 are reads of what was inserted last, the others insert.
+    /// Read latest: 95 of 100 are reads of the latest inserts, the others insert.
     D,
     /// Short ranges: 95 of 100 are scans of 1 to 100 rows, the others insert.
     E,
@@ -50,7 +50,7 @@ impl Ycsb {
         matches!(self, Ycsb::D | Ycsb::E)
     }
 
-    /// Whether its reads prefer what was inserted last.
+    /// Whether its reads prefer the latest inserts.
     pub(super) fn reads_latest(self) -> bool {
         self == Ycsb::D
     }

@@ -10,7 +10,7 @@ use super::*;
 use crate::args::Args;
 use crate::fake::{Fault, ROWS, base};
 
-/// One cell of one thread, which nobody disturbs.
+/// One cell of one thread.
 fn cell(fault: Fault, workload: Workload) -> (Ended, Base) {
     let args = ["flifo-peers", "--rows", "2000", "--time", "0.05", "--patience", "0.3", "--peers", "flifo"];
     let plan = Plan::new(&Args::try_parse_from(args).unwrap(), 2).unwrap();

@@ -33,7 +33,7 @@ static HANDLES: AtomicUsize = AtomicUsize::new(0);
 static OPENED: AtomicUsize = AtomicUsize::new(0);
 /// It, as it is on its disk.
 static KEPT: Mutex<Option<Arc<dyn Store>>> = Mutex::new(None);
-/// Held, nobody comes out of the one that hangs.
+/// While held, operations of the hanging store do not return.
 static DOOR: Mutex<Option<Sender<()>>> = Mutex::new(None);
 
 struct Once(Arc<dyn Store>);

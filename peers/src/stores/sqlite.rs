@@ -205,7 +205,7 @@ mod tests {
             let found: i64 = connection.pragma_query_value(None, "mmap_size", |row| row.get(0)).unwrap();
             assert_eq!(found as u64, mapped);
         }
-        // What it would take without a word.
+        // SQLite's maximum.
         let connection = Connection::open(temp.path().join("sqlite.db")).unwrap();
         connection.pragma_update(None, "mmap_size", 8i64 << 30).unwrap();
         let found: i64 = connection.pragma_query_value(None, "mmap_size", |row| row.get(0)).unwrap();

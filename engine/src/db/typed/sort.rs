@@ -36,7 +36,7 @@ static RUNS: AtomicU64 = AtomicU64::new(0);
 /// Sorts the entries of one index.
 pub(super) struct Sorter<'d> {
     disk: &'d dyn Disk,
-    /// What it may take in memory until the merge, bytes.
+    /// Maximum memory until the merge, bytes.
     budget: usize,
     bytes: Vec<u8>,
     /// Where each entry begins, and its length.

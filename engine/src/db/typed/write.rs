@@ -12,7 +12,7 @@ use crate::txn::{Change, Next, Txn};
 struct Put {
     /// Whether there was one.
     there: bool,
-    /// What it was numbered with.
+    /// Its auto-increment number.
     number: Option<u64>,
 }
 

@@ -38,7 +38,7 @@ impl Limiter for MutexCondvar {
 ///
 /// | word | meaning | why its orders suffice |
 /// |---|---|---|
-/// | `free` | free slots | taken with acquire, given back with release: a thread sees what was done in its slot before |
+/// | `free` | free slots | taken with acquire, returned with release: a thread sees the earlier actions in its slot |
 /// | `sleepers` | threads that sleep on `free`, or are about to | with `free`, sequentially consistent: an exit frees its slot and then reads `sleepers`, a sleeper counts itself and then reads `free`, so one of the two sees the other |
 pub(in crate::bench) struct FutexGate {
     free: AtomicU32,

@@ -77,7 +77,7 @@ impl<'a> Run<'a> {
     }
 
     /// Where both curves were measured, with `PROCESSES_MIN` or more.
-    fn beside(&self, above: Option<&Curve<'a>>, below: Option<&Curve<'a>>, what: &str) -> Vec<Setting> {
+    fn compared(&self, above: Option<&Curve<'a>>, below: Option<&Curve<'a>>, what: &str) -> Vec<Setting> {
         let (Some(above), Some(below)) = (above, below) else { return Vec::new() };
         let pairs = above.cells.iter().filter(|cell| cell.key.concurrency >= PROCESSES_MIN);
         pairs
@@ -187,7 +187,7 @@ impl<'a> Run<'a> {
                 for files in [2, 4, 8] {
                     let curve = |mode| self.curve(workload, mode, block, files);
                     let what = format!("{workload}, {files} files, ");
-                    settings.extend(self.beside(curve("direct"), curve("fsync"), &what));
+                    settings.extend(self.compared(curve("direct"), curve("fsync"), &what));
                 }
             }
         }
@@ -199,7 +199,7 @@ impl<'a> Run<'a> {
         let mut settings = Vec::new();
         for block in [4096, 16_384] {
             let curve = |mode| self.curve("random-write", mode, block, 1);
-            settings.extend(self.beside(curve("fsync"), curve("direct"), "1 file, "));
+            settings.extend(self.compared(curve("fsync"), curve("direct"), "1 file, "));
         }
         let found = judge(&settings, 1.0);
         self.on(&["ext4"], claim, "one file, write+fsync / direct", None, settings, found)

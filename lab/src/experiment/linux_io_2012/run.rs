@@ -118,7 +118,7 @@ fn minutes(time: Duration) -> String {
 }
 
 /// One after the other; what they have in common is of the last that could be measured, the directory's if it could.
-/// What was measured on one place is kept, whatever becomes of the next.
+/// Measurements of one place are kept even if the next one fails.
 fn measure_all(
     plans: &[Plan],
     mut measure: impl FnMut(&Plan) -> Result<(IoResults, Ended), Error>,

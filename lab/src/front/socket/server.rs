@@ -91,7 +91,7 @@ fn serve(shared: &Shared, socket: &OwnedFd) {
     }
 }
 
-/// The client asks for another session.
+/// The client requests a new session.
 struct NewSession;
 
 /// Serves requests until one for a new session comes. `None`: the client has closed.

@@ -51,7 +51,7 @@ pub fn advise(results: &IoResults) -> Vec<Advice> {
 /// What must be said before any advice; nothing for a whole run.
 pub(crate) fn caveat(results: &IoResults) -> Option<&'static str> {
     match (results.interrupted, results.settings.quick) {
-        (true, _) => Some("The run was interrupted: this stands on what was measured until then."),
+        (true, _) => Some("The run was interrupted: the advice is based on the measurements so far."),
         (_, true) => {
             Some("Measured in short (--quick): a first guess. Measure longer before you set anything.")
         }
@@ -74,7 +74,7 @@ pub fn text(results: &IoResults, style: Style) -> String {
             advice.because,
         ]);
     }
-    let mut text = String::from("What to set, and the figures it stands on\n");
+    let mut text = String::from("Advice, and the figures behind it\n");
     if let Some(caveat) = caveat(results) {
         let _ = writeln!(text, "{caveat}");
     }

@@ -18,7 +18,7 @@ const ENOUGH: f64 = 0.95;
 const IN_FLIGHT_PER_THREAD: u32 = 256;
 /// InnoDB's default of `innodb_read_io_threads` and `innodb_write_io_threads`.
 const IO_THREADS: u32 = 4;
-/// What of the sustained writes is for flushing in ordinary times.
+/// The share of the sustained writes for ordinary flushing.
 const SHARE: f64 = 0.5;
 const ATOMIC_SHARE: f64 = 0.75;
 /// The least that InnoDB takes for `innodb_io_capacity`.
@@ -99,7 +99,7 @@ impl<'a> Evidence<'a> {
         Some((curves.iter().filter_map(|curve| curve.at(top.key.concurrency)).collect(), top))
     }
 
-    /// The fewest files that do as much as the best number of them, if any was measured.
+    /// The fewest files that are as good as the best number, if measured.
     fn files(&self) -> Option<u32> {
         let (cells, top) = self.cells_over_files()?;
         cells.iter().find(|cell| is_enough(cell, top)).map(|cell| cell.key.files)

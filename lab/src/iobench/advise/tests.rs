@@ -1,4 +1,4 @@
-//! Every rule on made-up runs: what it advises, when it sees no difference, and what it asks for.
+//! Every rule on made-up runs: its advice, no difference, and missing measurements.
 
 use super::*;
 use crate::iobench::fixture::{cell_of, empty, full, study};
