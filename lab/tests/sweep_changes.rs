@@ -226,6 +226,6 @@ fn a_table_that_lost_a_row_is_found_out() {
     fails(
         command.args(["--workload", "update-index", "--policy", "none"]),
         3,
-        &["changes were lost or came twice"],
+        &["changes were lost or applied twice"],
     );
 }
