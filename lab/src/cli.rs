@@ -67,24 +67,24 @@ pub struct Cli {
 pub enum Command {
     /// Measure throughput against connections under several policies, and draw the curve
     ///
-    /// Loads a table of the sysbench kind (once; it is kept in --data), then measures every policy at
-    /// every number of connections. Each round is one pass over all of them, policies taking turns
-    /// (A B C, then C B A), so that what slows the machine for a while slows neighbours alike.
+    /// Loads a table of the sysbench kind (once; it is kept in --data), then measures every policy at every number of
+    /// connections. Each round is one pass over all of them, with the policies interleaved (A B C, then C B A), so that
+    /// a temporary slowdown of the machine affects neighbours alike.
     ///
     /// The first Ctrl-C ends the running cell, then prints and saves the measurements so far; the second ends at once.
     #[command(after_help = EXIT_CODES, after_long_help = SWEEP_EXAMPLES)]
     Sweep(Box<SweepArgs>),
-    /// Measure a part by itself
+    /// Measure the scheduler, or the engine, against alternatives
     #[command(after_help = EXIT_CODES)]
     Bench {
         #[command(subcommand)]
         what: BenchCommand,
     },
-    /// Measure what the storage under a database can do
+    /// Measure the storage under a database
     ///
-    /// Writes test files of its own into a directory (DIR/flifo-iobench, removed at the end), then measures every
-    /// combination of workload, block size, files, mode and concurrency. Each round is one pass over all of them, so
-    /// that what slows the machine for a while slows neighbours alike. No other file is ever written.
+    /// Writes test files into a directory (DIR/flifo-iobench, removed at the end), then measures every combination of
+    /// workload, block size, files, mode and concurrency. Each round is one pass over all of them, so that a temporary
+    /// slowdown of the machine affects neighbours alike. No other file is ever written.
     ///
     /// The first Ctrl-C ends the running cell, then prints and saves the measurements so far; the second ends at once.
     #[command(after_help = EXIT_CODES, after_long_help = IOBENCH_EXAMPLES)]

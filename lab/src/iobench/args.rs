@@ -36,8 +36,8 @@ pub struct IobenchArgs {
     /// Workloads, a list of random-read, random-write, random-mixed, log, doublewrite
     /// [default: the three random ones; with --advise log and doublewrite, too]
     ///
-    /// log: small synced writes one after another, as a redo log's, each writer in a region of its own. doublewrite:
-    /// a batch of pages written in one piece, synced, then each to its place, synced.
+    /// log: small synced writes in sequence, like a redo log, each writer in a region of its own. doublewrite:
+    /// a batch of pages is written in one piece and synced, then each to its own location, and synced.
     #[arg(
         help_heading = "What is measured",
         long,
@@ -63,10 +63,10 @@ pub struct IobenchArgs {
 
     /// How files are written and read, a list of direct, fsync, fdatasync, dsync, buffered [default: direct,fsync]
     ///
-    /// direct: past the page cache; random writes are not synced, a log and a doublewrite by fdatasync. fsync,
-    /// fdatasync: through the page cache, and that call after each write. dsync: past the page cache, each write
-    /// durable by itself (O_DSYNC). buffered: reads through the page cache, which is emptied before each round: what
-    /// is measured is the cache as it warms. Modes that a workload does not know are left out. On a file system without
+    /// direct: bypasses the page cache; random writes are not synced, a log and a doublewrite by fdatasync. fsync,
+    /// fdatasync: through the page cache, and that call after each write. dsync: bypasses the page cache, each write
+    /// durable by itself (O_DSYNC). buffered: reads through the page cache, which is emptied before each round, so
+    /// this measures the warm-up of the cache. Invalid modes of a workload are left out. On a file system without
     /// O_DIRECT the default is buffered reads and fdatasync,fsync.
     #[arg(
         help_heading = "What is measured",

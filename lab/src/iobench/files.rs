@@ -99,7 +99,7 @@ impl TestFiles {
         Ok(files)
     }
 
-    /// Whether the file system lets us pass the page cache.
+    /// Whether the file system supports direct access.
     pub(super) fn has_direct(&self) -> bool {
         self.has_direct
     }
@@ -220,7 +220,7 @@ impl TestFiles {
         File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(|e| cannot("sync", &self.dir, &e))
     }
 
-    /// Whether a file can be opened past the page cache, and is then. Since Linux 6.6 tmpfs takes `O_DIRECT`; but it
+    /// Whether a file can be opened with direct access, and works. Since Linux 6.6 tmpfs takes `O_DIRECT`; but it
     /// is a page cache and nothing else.
     fn probe_direct(&self) -> Result<bool, Error> {
         let path = self.dir.join("probe");

@@ -104,7 +104,7 @@ impl Mode {
         }
     }
 
-    /// What comes nearest to it on a file system that cannot pass the page cache.
+    /// The most similar mode on a file system without direct access.
     pub(super) fn through_the_cache(self, workload: Workload) -> Mode {
         match (self.is_direct(), workload.writes()) {
             (false, _) => self,

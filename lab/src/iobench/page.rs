@@ -67,7 +67,7 @@ fn head(results: &IoResults) -> String {
         .iter()
         .map(|warning| format!("<p class=\"warning\">{}</p>\n", escape(warning)))
         .collect();
-    frame::head("what the storage can do", &format!("{leads}{warnings}"), &results.command_line, &facts)
+    frame::head("storage benchmark", &format!("{leads}{warnings}"), &results.command_line, &facts)
 }
 
 /// What a reader must know before the figures.

@@ -69,7 +69,7 @@ pub(in crate::target) fn log_in(link: &mut Link, endpoint: &Endpoint) -> Result<
     Ok(Greeting { version, connection: greeting.connection_id() })
 }
 
-/// Begins TLS if it shall be; what the client can do, as it says from here on.
+/// Begins TLS if required; returns the client's capabilities from here on.
 fn begin_tls(
     link: &mut Link,
     endpoint: &Endpoint,
